@@ -1,0 +1,3 @@
+//! Sharing, locking and caching conflicts as pure functions over records.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! SPNEGO and NTLM as token machines.
+
+#![forbid(unsafe_code)]

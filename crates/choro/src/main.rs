@@ -1,0 +1,3 @@
+//! Choro, an SMB3 file server.
+
+fn main() {}

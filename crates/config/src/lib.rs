@@ -1,0 +1,3 @@
+//! smb.conf: parameters as data, shares, substitutions.
+
+#![forbid(unsafe_code)]

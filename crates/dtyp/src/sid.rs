@@ -1,0 +1,177 @@
+//! SID: [MS-DTYP] 2.4.2.
+
+use std::fmt;
+
+/// A security identifier.
+///
+/// Holds at most 15 subauthorities, as the packet form does.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Sid {
+    authority: u64,
+    count: u8,
+    subauthorities: [u32; Self::SUBAUTHORITIES_MAX],
+}
+
+impl Sid {
+    /// Subauthorities a SID may have.
+    pub const SUBAUTHORITIES_MAX: usize = 15;
+
+    /// S-1-1-0, everyone.
+    #[must_use]
+    pub fn everyone() -> Self {
+        Self::new(1, &[0])
+    }
+
+    /// S-1-3-0, CREATOR OWNER.
+    #[must_use]
+    pub fn creator_owner() -> Self {
+        Self::new(3, &[0])
+    }
+
+    /// S-1-3-1, CREATOR GROUP.
+    #[must_use]
+    pub fn creator_group() -> Self {
+        Self::new(3, &[1])
+    }
+
+    /// S-1-5-7, anonymous.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::new(5, &[7])
+    }
+
+    /// S-1-5-11, authenticated users.
+    #[must_use]
+    pub fn authenticated_users() -> Self {
+        Self::new(5, &[11])
+    }
+
+    /// S-1-5-18, the system.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::new(5, &[18])
+    }
+
+    /// S-1-5-32-544, administrators.
+    #[must_use]
+    pub fn administrators() -> Self {
+        Self::new(5, &[32, 544])
+    }
+
+    /// S-1-22-1-UID: the SID that stands for a Unix user without one of its own.
+    #[must_use]
+    pub fn unix_user(uid: u32) -> Self {
+        Self::new(22, &[1, uid])
+    }
+
+    /// S-1-22-2-GID: the SID that stands for a Unix group without one of its own.
+    #[must_use]
+    pub fn unix_group(gid: u32) -> Self {
+        Self::new(22, &[2, gid])
+    }
+
+    /// Makes a SID of revision 1.
+    ///
+    /// # Panics
+    /// If there are more than 15 subauthorities or the authority needs more than 48 bits.
+    #[must_use]
+    pub fn new(authority: u64, subauthorities: &[u32]) -> Self {
+        assert!(authority < 1 << 48, "an authority has 48 bits");
+        let mut all = [0; Self::SUBAUTHORITIES_MAX];
+        all[..subauthorities.len()].copy_from_slice(subauthorities);
+        let count = u8::try_from(subauthorities.len()).expect("at most 15, copied above");
+        Self { authority, count, subauthorities: all }
+    }
+
+    /// The identifier authority.
+    #[must_use]
+    pub fn authority(&self) -> u64 {
+        self.authority
+    }
+
+    /// The subauthorities; the last is the RID.
+    #[must_use]
+    pub fn subauthorities(&self) -> &[u32] {
+        &self.subauthorities[..usize::from(self.count)]
+    }
+
+    /// Bytes of the packet form.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        8 + 4 * usize::from(self.count)
+    }
+
+    /// Appends the packet form: [MS-DTYP] 2.4.2.2.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[1, self.count]);
+        out.extend_from_slice(&self.authority.to_be_bytes()[2..]);
+        for subauthority in self.subauthorities() {
+            out.extend_from_slice(&subauthority.to_le_bytes());
+        }
+    }
+
+    /// Reads the packet form from the front of `bytes`; `None` if it is not whole, not of
+    /// revision 1, or has more than 15 subauthorities. What follows is left alone.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&[revision, count, a0, a1, a2, a3, a4, a5], rest) = bytes.split_first_chunk::<8>()?;
+        if revision != 1 || usize::from(count) > Self::SUBAUTHORITIES_MAX {
+            return None;
+        }
+        let mut subauthorities = [0; Self::SUBAUTHORITIES_MAX];
+        let packed = rest.get(..4 * usize::from(count))?;
+        for (to, from) in subauthorities.iter_mut().zip(packed.as_chunks::<4>().0) {
+            *to = u32::from_le_bytes(*from);
+        }
+        let authority = u64::from_be_bytes([0, 0, a0, a1, a2, a3, a4, a5]);
+        Some(Self { authority, count, subauthorities })
+    }
+}
+
+impl fmt::Display for Sid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.authority >= 1 << 32 {
+            write!(f, "S-1-{:#014x}", self.authority)?;
+        } else {
+            write!(f, "S-1-{}", self.authority)?;
+        }
+        self.subauthorities().iter().try_for_each(|subauthority| write!(f, "-{subauthority}"))
+    }
+}
+
+impl fmt::Debug for Sid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sid;
+
+    #[test]
+    fn packet_form_round_trips() {
+        for sid in [Sid::everyone(), Sid::administrators(), Sid::unix_user(1000), Sid::new(5, &[])]
+        {
+            let mut bytes = Vec::new();
+            sid.encode(&mut bytes);
+            assert_eq!(bytes.len(), sid.encoded_len());
+            assert_eq!(Sid::decode(&bytes), Some(sid.clone()));
+            for cut in 0..bytes.len() {
+                assert_eq!(Sid::decode(&bytes[..cut]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn text_form_is_the_usual_one() {
+        assert_eq!(Sid::administrators().to_string(), "S-1-5-32-544");
+    }
+
+    #[test]
+    fn sixteen_subauthorities_are_refused() {
+        let mut bytes = vec![1, 16, 0, 0, 0, 0, 0, 5];
+        bytes.extend_from_slice(&[0; 64]);
+        assert_eq!(Sid::decode(&bytes), None);
+    }
+}

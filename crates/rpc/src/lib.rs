@@ -1,0 +1,3 @@
+//! DCE/RPC over named pipes: srvsvc and wkssvc.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! POSIX files as the object store: names, opens, extended attributes, streams.

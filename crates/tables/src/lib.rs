@@ -1,0 +1,1 @@
+//! The global tables: clients, sessions, tree connects and opens of all workers.

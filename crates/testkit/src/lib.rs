@@ -1,0 +1,3 @@
+//! In-memory store, virtual clock and scripted peer for tests.
+
+#![forbid(unsafe_code)]

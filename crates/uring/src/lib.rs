@@ -1,0 +1,1 @@
+//! The io_uring loop and its fallback.

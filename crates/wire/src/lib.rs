@@ -1,0 +1,3 @@
+//! [MS-SMB2] 2.2: bytes to values and back. No policy.
+
+#![forbid(unsafe_code)]
