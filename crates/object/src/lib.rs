@@ -1,3 +1,335 @@
-//! What the protocol engine asks of an object store, and what the store answers: the vocabulary of [MS-FSA]. No I/O.
+//! What the protocol engine asks of an object store, and what the store answers.
+//!
+//! This is the vocabulary of [MS-FSA] as far as an SMB2 server needs it: values only, no I/O.
+//! `proto` emits an [`ObjectOp`], the worker hands it to a store (`store` on POSIX files, `testkit`
+//! in memory), and exactly one [`ObjectReply`] or an NTSTATUS comes back. errno never crosses this
+//! line.
 
 #![forbid(unsafe_code)]
+
+pub mod metadata;
+pub mod open;
+pub mod path;
+pub mod volume;
+
+use bytes::{Bytes, BytesMut};
+use dtyp::{FileAttributes, FileTime, NtStatus};
+
+pub use metadata::{FileIdentity, Metadata, ObjectKind};
+pub use open::{Disposition, ExtendedAttribute, KindWanted, OpenRequest, Opened};
+pub use path::{ObjectPath, PathError};
+pub use volume::Volume;
+
+/// `Open.LocalOpen` of [MS-SMB2] 3.3.1.10: a slot of the store and the generation that tells it
+/// from earlier users of the slot.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct LocalOpen {
+    /// The slot.
+    pub index: u32,
+    /// How often the slot was used before.
+    pub generation: u32,
+}
+
+/// The root of a share that the store has opened.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RootId(pub u32);
+
+/// The identity whose rights the kernel checks, registered with the store beforehand.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct UserId(pub u32);
+
+/// One thing to do, for one user.
+#[derive(Debug)]
+pub enum ObjectOp {
+    /// Opens or creates. Never truncates: see [`ObjectOp::Overwrite`]. Answer: `Opened`.
+    Open(Box<OpenRequest>),
+    /// Empties an existing file that CREATE is to overwrite or supersede, once sharing was judged:
+    /// size 0, extended attributes and alternate streams gone, attributes replaced (supersede) or
+    /// added (overwrite). Answer: `Metadata`.
+    Overwrite {
+        /// The open.
+        open: LocalOpen,
+        /// SUPERSEDE rather than OVERWRITE.
+        supersede: bool,
+        /// The attributes that the client gave.
+        attributes: FileAttributes,
+        /// The extended attributes that the client gave.
+        extended_attributes: Vec<ExtendedAttribute>,
+        /// The allocation size that the client gave, or 0.
+        allocation_size: u64,
+    },
+    /// Ends an open. With `unlink`, removes its name first (the last close of a file with a
+    /// delete pending); removal that fails is an error, but the open is gone in any case.
+    /// Answer: `Done`.
+    Close {
+        /// The open.
+        open: LocalOpen,
+        /// Remove the name (or the stream) before closing.
+        unlink: bool,
+    },
+    /// Appends up to `length` bytes at `offset` to `buffer`, which has the capacity for them.
+    /// Answer: `Read`; reading at or past the end appends nothing.
+    Read {
+        /// The open.
+        open: LocalOpen,
+        /// Where to begin.
+        offset: u64,
+        /// Bytes wanted.
+        length: u32,
+        /// What to append to. It comes back in the answer.
+        buffer: BytesMut,
+    },
+    /// Writes all of `data`. Answer: `Written`.
+    Write {
+        /// The open.
+        open: LocalOpen,
+        /// Where to begin.
+        offset: u64,
+        /// What to write.
+        data: Bytes,
+        /// The data must be on stable storage before the answer.
+        write_through: bool,
+    },
+    /// Puts the file's data and metadata on stable storage. Answer: `Done`.
+    Flush {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// Answer: `Metadata`.
+    QueryMetadata {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// Sets times and attributes; `None` leaves a value alone. Answer: `Done`.
+    SetBasic {
+        /// The open.
+        open: LocalOpen,
+        /// What to set.
+        basic: BasicChange,
+    },
+    /// Truncates or extends. Answer: `Done`.
+    SetEndOfFile {
+        /// The open.
+        open: LocalOpen,
+        /// The new size.
+        size: u64,
+    },
+    /// Reserves storage, or truncates to `size` if the file is longer. Answer: `Done`.
+    SetAllocation {
+        /// The open.
+        open: LocalOpen,
+        /// Bytes to reserve.
+        size: u64,
+    },
+    /// Gives the object another name within its share. Answer: `Renamed`.
+    Rename {
+        /// The open.
+        open: LocalOpen,
+        /// The new path; for a stream, a path whose stream alone differs.
+        target: ObjectPath,
+        /// An existing target file is replaced; without this it is OBJECT_NAME_COLLISION.
+        replace: bool,
+    },
+    /// Gives the file a further name. Answer: `Done`.
+    Link {
+        /// The open.
+        open: LocalOpen,
+        /// The further path.
+        target: ObjectPath,
+        /// An existing target file is replaced.
+        replace: bool,
+    },
+    /// The next entries of a directory, in a stable order, "." and ".." first. The store keeps the
+    /// position; entries are never repeated or skipped while the directory does not change.
+    /// Answer: `Entries`.
+    ReadDirectory {
+        /// The open.
+        open: LocalOpen,
+        /// Begin again.
+        restart: bool,
+        /// What of each entry is wanted.
+        detail: EntryDetail,
+        /// Entries wanted at most; fewer may come before the end.
+        entries_max: u32,
+    },
+    /// Whether a directory holds nothing but "." and "..". Answer: `Empty`.
+    IsEmpty {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// The streams of a file, the unnamed one first (directories have none unnamed). Answer: `Streams`.
+    ListStreams {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// Answer: `ExtendedAttributes`.
+    ReadExtendedAttributes {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// Sets extended attributes; an empty value removes one. Answer: `Done`.
+    WriteExtendedAttributes {
+        /// The open.
+        open: LocalOpen,
+        /// What to set.
+        attributes: Vec<ExtendedAttribute>,
+    },
+    /// The security descriptor, self-relative ([MS-DTYP] 2.4.6), with the parts that
+    /// `information` ([MS-DTYP] 2.4.7) names. Answer: `Security`.
+    ReadSecurity {
+        /// The open.
+        open: LocalOpen,
+        /// SECURITY_INFORMATION.
+        information: u32,
+    },
+    /// Replaces the parts of the security descriptor that `information` names. Answer: `Done`.
+    WriteSecurity {
+        /// The open.
+        open: LocalOpen,
+        /// SECURITY_INFORMATION.
+        information: u32,
+        /// A self-relative security descriptor.
+        descriptor: Bytes,
+    },
+    /// The file system that holds the open. Answer: `Volume`.
+    QueryVolume {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// Makes `from..to` read as zeros, freeing storage where possible. Answer: `Done`.
+    ZeroRange {
+        /// The open.
+        open: LocalOpen,
+        /// First byte.
+        from: u64,
+        /// One past the last byte.
+        to: u64,
+    },
+    /// The ranges in `from..to` that have storage, at most `ranges_max`. Answer: `Ranges`.
+    AllocatedRanges {
+        /// The open.
+        open: LocalOpen,
+        /// First byte.
+        from: u64,
+        /// One past the last byte.
+        to: u64,
+        /// Ranges wanted at most.
+        ranges_max: u32,
+    },
+    /// Sets or clears the sparse attribute. Answer: `Done`.
+    SetSparse {
+        /// The open.
+        open: LocalOpen,
+        /// Whether the file is sparse.
+        sparse: bool,
+    },
+    /// Copies between two files without passing the data through the server. Answer: `Written`.
+    CopyRange {
+        /// Where from.
+        source: LocalOpen,
+        /// Where to.
+        target: LocalOpen,
+        /// First byte in the source.
+        source_offset: u64,
+        /// First byte in the target.
+        target_offset: u64,
+        /// Bytes to copy.
+        length: u32,
+    },
+    /// Whether a path exists and what it is, without opening it. Answer: `Metadata`.
+    Lookup {
+        /// The share.
+        root: RootId,
+        /// The path.
+        path: ObjectPath,
+    },
+}
+
+/// What [`ObjectOp::SetBasic`] changes. A time that is `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct BasicChange {
+    /// Creation (birth) time.
+    pub creation_time: Option<FileTime>,
+    /// Last access time.
+    pub last_access_time: Option<FileTime>,
+    /// Last write time.
+    pub last_write_time: Option<FileTime>,
+    /// Change time; a store that cannot set it ignores it.
+    pub change_time: Option<FileTime>,
+    /// All settable attributes at once.
+    pub attributes: Option<FileAttributes>,
+}
+
+impl BasicChange {
+    /// Whether nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What of a directory entry is wanted. Each level costs more than the one before.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum EntryDetail {
+    /// The name alone.
+    Name,
+    /// Times, sizes, attributes, identity.
+    Metadata,
+    /// Metadata and the size of the extended attributes.
+    MetadataAndEaSize,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DirectoryEntry {
+    /// The name as stored.
+    pub name: String,
+    /// Present if [`EntryDetail::Metadata`] or more was asked for. An entry that vanished while it
+    /// was read is left out altogether.
+    pub metadata: Option<Metadata>,
+}
+
+/// One stream of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StreamEntry {
+    /// The name without colons and type; empty for the unnamed stream.
+    pub name: String,
+    /// Bytes in it.
+    pub size: u64,
+    /// Bytes of storage.
+    pub allocation_size: u64,
+}
+
+/// What the store answers when it succeeds.
+#[derive(Debug)]
+pub enum ObjectReply {
+    /// Done; nothing to say.
+    Done,
+    /// A directory is empty, or not.
+    Empty(bool),
+    /// Entries of a directory; no entries means that the end was reached.
+    Entries(Vec<DirectoryEntry>),
+    /// Extended attributes.
+    ExtendedAttributes(Vec<ExtendedAttribute>),
+    /// Metadata.
+    Metadata(Box<Metadata>),
+    /// An object was opened.
+    Opened(Box<Opened>),
+    /// Ranges with storage: offset and length.
+    Ranges(Vec<(u64, u64)>),
+    /// The buffer, with what was read appended.
+    Read(BytesMut),
+    /// The object's path as it is stored now.
+    Renamed(ObjectPath),
+    /// A self-relative security descriptor.
+    Security(Vec<u8>),
+    /// Streams of a file.
+    Streams(Vec<StreamEntry>),
+    /// The file system.
+    Volume(Box<Volume>),
+    /// Bytes written.
+    Written(u64),
+}
+
+/// What comes back for an [`ObjectOp`]. The status is already an NTSTATUS: errno stops in the store.
+pub type ObjectResult = Result<ObjectReply, NtStatus>;

@@ -1,0 +1,237 @@
+//! Paths inside a share.
+
+use std::fmt;
+
+/// A path relative to a share's root, and the stream of the object at its end.
+///
+/// Invariant: the path has no empty component, no "." or "..", no NUL and none of the characters
+/// that a component may not have ([MS-FSCC] 2.1.5); so the store can hand it to the kernel as it
+/// is. `/` separates components. The empty path is the root.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct ObjectPath {
+    path: String,
+    stream: Option<String>,
+}
+
+/// Why a name is not a path inside a share.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PathError {
+    /// A component may not be named so: OBJECT_NAME_INVALID.
+    BadComponent,
+    /// The stream part is not `:name`, `:name:$DATA` or `::$DATA`: OBJECT_NAME_INVALID.
+    BadStream,
+    /// "..", or an absolute path: OBJECT_PATH_SYNTAX_BAD.
+    Escapes,
+    /// Above 255 UTF-16 units in a component, or 32,767 in all: OBJECT_NAME_INVALID.
+    TooLong,
+}
+
+impl ObjectPath {
+    /// UTF-16 code units in a component: [MS-FSCC] 2.1.5.
+    pub const COMPONENT_UNITS_MAX: usize = 255;
+    /// UTF-16 code units in a path.
+    pub const PATH_UNITS_MAX: usize = 32_767;
+
+    /// The share's root.
+    #[must_use]
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// Reads a name as CREATE and SET_INFO carry it: components separated by `\`, optionally
+    /// `:stream[:$DATA]` at the end: [MS-FSCC] 2.1.5, 2.1.6 with [MS-SMB2] 2.2.13.
+    ///
+    /// # Errors
+    /// See [`PathError`].
+    pub fn parse(name: &str) -> Result<Self, PathError> {
+        if name.starts_with(['\\', '/']) {
+            return Err(PathError::Escapes);
+        }
+        if name.encode_utf16().count() > Self::PATH_UNITS_MAX {
+            return Err(PathError::TooLong);
+        }
+        let (object, stream) = match name.rfind('\\') {
+            Some(at) => match name[at..].find(':') {
+                Some(colon) => (&name[..at + colon], Some(&name[at + colon + 1..])),
+                None => (name, None),
+            },
+            None => match name.split_once(':') {
+                Some((object, stream)) => (object, Some(stream)),
+                None => (name, None),
+            },
+        };
+        let mut path = String::with_capacity(object.len());
+        // One trailing separator is what Windows tools send for a directory.
+        let object = object.strip_suffix('\\').unwrap_or(object);
+        if !object.is_empty() {
+            for component in object.split('\\') {
+                verify_component(component)?;
+                if !path.is_empty() {
+                    path.push('/');
+                }
+                path.push_str(component);
+            }
+        }
+        let stream = stream.map(parse_stream).transpose()?.flatten();
+        Ok(Self { path, stream })
+    }
+
+    /// A path from components that are known to be good, such as names that the store listed.
+    #[must_use]
+    pub fn from_stored(path: String, stream: Option<String>) -> Self {
+        Self { path, stream }
+    }
+
+    /// The components joined by `/`; empty for the root.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.path
+    }
+
+    /// The stream's name without its type; `None` for the unnamed stream.
+    #[must_use]
+    pub fn stream(&self) -> Option<&str> {
+        self.stream.as_deref()
+    }
+
+    /// Whether this is the share's root.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// The last component; empty for the root.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The directory that holds the object; `None` for the root. The stream is dropped.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            return None;
+        }
+        let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        Some(Self { path: parent.to_owned(), stream: None })
+    }
+
+    /// The components, from the root down.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.path.split('/').filter(|component| !component.is_empty())
+    }
+
+    /// The same object without its stream.
+    #[must_use]
+    pub fn without_stream(&self) -> Self {
+        Self { path: self.path.clone(), stream: None }
+    }
+
+    /// The same object with this stream.
+    #[must_use]
+    pub fn with_stream(&self, stream: Option<String>) -> Self {
+        Self { path: self.path.clone(), stream }
+    }
+
+    /// The name as clients write it: `\` between components, `:stream` at the end.
+    #[must_use]
+    pub fn to_windows(&self) -> String {
+        let mut name = self.path.replace('/', "\\");
+        if let Some(stream) = &self.stream {
+            name.push(':');
+            name.push_str(stream);
+        }
+        name
+    }
+}
+
+impl fmt::Display for ObjectPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_windows())
+    }
+}
+
+/// [MS-FSCC] 2.1.5.2: no control characters, none of `" * / : < > ? |`, not "." or "..".
+fn verify_component(component: &str) -> Result<(), PathError> {
+    if component == ".." {
+        return Err(PathError::Escapes);
+    }
+    if component.is_empty() || component == "." || component.contains(is_illegal) {
+        return Err(PathError::BadComponent);
+    }
+    if component.encode_utf16().count() > ObjectPath::COMPONENT_UNITS_MAX {
+        return Err(PathError::TooLong);
+    }
+    Ok(())
+}
+
+fn is_illegal(c: char) -> bool {
+    c < ' ' || matches!(c, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '|')
+}
+
+/// [MS-FSCC] 2.1.5.3 and 2.1.5.4: `name`, `name:$DATA`, or `:$DATA` for the unnamed stream.
+fn parse_stream(stream: &str) -> Result<Option<String>, PathError> {
+    let (name, kind) = match stream.split_once(':') {
+        Some((name, kind)) => (name, Some(kind)),
+        None => (stream, None),
+    };
+    if kind.is_some_and(|kind| !kind.eq_ignore_ascii_case("$DATA")) {
+        return Err(PathError::BadStream);
+    }
+    if name.is_empty() {
+        return if kind.is_some() { Ok(None) } else { Err(PathError::BadStream) };
+    }
+    if name.contains(['\\', '/', '\0']) {
+        return Err(PathError::BadStream);
+    }
+    if name.encode_utf16().count() > ObjectPath::COMPONENT_UNITS_MAX {
+        return Err(PathError::TooLong);
+    }
+    Ok(Some(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectPath, PathError};
+
+    #[track_caller]
+    fn check(name: &str, want: Result<(&str, Option<&str>), PathError>) {
+        let parsed = ObjectPath::parse(name);
+        let got =
+            parsed.as_ref().map(|path| (path.as_str(), path.stream())).map_err(|error| *error);
+        assert_eq!(got, want, "{name}");
+    }
+
+    #[test]
+    fn components_are_joined_by_slashes() {
+        check("", Ok(("", None)));
+        check("a\\b c\\d", Ok(("a/b c/d", None)));
+        check("a\\", Ok(("a", None)));
+    }
+
+    #[test]
+    fn a_stream_is_split_off_the_last_component() {
+        check("a\\b:s", Ok(("a/b", Some("s"))));
+        check("b:s:$DATA", Ok(("b", Some("s"))));
+        check("b::$data", Ok(("b", None)));
+        check("b:", Err(PathError::BadStream));
+        check("b:s:$INDEX", Err(PathError::BadStream));
+        check("a:s\\b", Err(PathError::BadComponent));
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_share() {
+        check("..", Err(PathError::Escapes));
+        check("a\\..\\b", Err(PathError::Escapes));
+        check("\\a", Err(PathError::Escapes));
+        check("a/b", Err(PathError::BadComponent));
+        check("a\\\\b", Err(PathError::BadComponent));
+    }
+
+    #[test]
+    fn a_component_has_at_most_255_units() {
+        let longest = "x".repeat(255);
+        check(&longest, Ok((&longest, None)));
+        check(&"x".repeat(256), Err(PathError::TooLong));
+    }
+}
