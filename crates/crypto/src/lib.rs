@@ -1,3 +1,27 @@
 //! Signing, encryption, key derivation and the preauthentication hash of SMB2 and SMB3.
+//!
+//! Everything here is a computation on bytes that the caller holds: no buffer is copied, nothing
+//! is remembered but keys and one counter. Whether a message has to be signed or encrypted is
+//! decided in `proto`; randomness comes as an argument.
+//!
+//! Keys are prepared once, when a session is established ([`SessionKeys`]), and are erased from
+//! memory when they are dropped. `Debug` never prints one.
 
 #![forbid(unsafe_code)]
+
+pub mod algorithm;
+pub mod nonce;
+pub mod preauth;
+pub mod session_keys;
+pub mod signing;
+pub mod transform;
+
+pub use algorithm::{Cipher, SigningAlgorithm};
+pub use nonce::{Nonce, NonceCounter, NoncesExhausted};
+pub use preauth::PreauthHash;
+pub use session_keys::{KeyMaterial, Role, SessionKeys};
+pub use signing::{BadSignature, SigningKey};
+pub use transform::{OpenError, TransformKey};
+
+#[cfg(test)]
+mod hex;

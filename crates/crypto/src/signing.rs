@@ -1,0 +1,169 @@
+//! Signatures: [MS-SMB2] 3.1.4.1, 3.1.5.1.
+//!
+//! Signing and verifying work on the message where it lies. The signature is computed over the
+//! whole message with zeros in its Signature field, and one-shot calls over contiguous bytes are
+//! what the fast implementations want (GMAC most of all); so both functions take the message
+//! mutably and write the 16 zeros themselves. `verify` puts the received signature back.
+
+use std::fmt;
+use std::ops::Range;
+
+use aws_lc_rs::aead::{self, Aad, LessSafeKey, UnboundKey};
+use aws_lc_rs::{cmac, constant_time, hmac};
+use zeroize::Zeroize;
+
+use crate::algorithm::SigningAlgorithm;
+
+/// A key that signs and verifies, prepared for its algorithm.
+pub struct SigningKey {
+    mac: Mac,
+}
+
+/// The signature does not belong to the message and the key, or there is no room for one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BadSignature;
+
+enum Mac {
+    /// Boxed: the prepared inner and outer hashes are 1.2 KiB.
+    HmacSha256(Box<hmac::Key>),
+    AesCmac(cmac::Key),
+    AesGmac(LessSafeKey),
+}
+
+impl SigningKey {
+    /// A key for `algorithm`.
+    #[must_use]
+    pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
+        let mac = match algorithm {
+            SigningAlgorithm::HmacSha256 => {
+                Mac::HmacSha256(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key)))
+            }
+            SigningAlgorithm::AesCmac => {
+                Mac::AesCmac(cmac::Key::new(cmac::AES_128, key).expect("16 bytes fit AES-128"))
+            }
+            SigningAlgorithm::AesGmac => Mac::AesGmac(LessSafeKey::new(
+                UnboundKey::new(&aead::AES_128_GCM, key).expect("16 bytes fit AES-128"),
+            )),
+        };
+        Self { mac }
+    }
+
+    /// What the key signs with.
+    #[must_use]
+    pub fn algorithm(&self) -> SigningAlgorithm {
+        match self.mac {
+            Mac::HmacSha256(_) => SigningAlgorithm::HmacSha256,
+            Mac::AesCmac(_) => SigningAlgorithm::AesCmac,
+            Mac::AesGmac(_) => SigningAlgorithm::AesGmac,
+        }
+    }
+
+    /// Sets SMB2_FLAGS_SIGNED and writes the signature of `message`: one SMB2 message, from its
+    /// header to the end of its body, and with the padding before the next one of a compound.
+    ///
+    /// With AES-GMAC the nonce is the MessageId and the direction, so two different messages of
+    /// one direction must not be signed under one MessageId (an interim response is not signed:
+    /// [MS-SMB2] 3.3.4.1.1).
+    ///
+    /// # Panics
+    ///
+    /// If the message is shorter than a header; we make what we sign.
+    pub fn sign(&self, message: &mut [u8]) {
+        assert!(message.len() >= HEADER_LEN, "a message begins with its header");
+        message[FLAGS] |= FLAG_SIGNED;
+        message[SIGNATURE].fill(0);
+        let signature = self.compute(message);
+        message[SIGNATURE].copy_from_slice(&signature);
+    }
+
+    /// Whether the signature of `message` is right, in time that does not depend on how wrong it
+    /// is. The message is the same before and after. Whether it says that it is signed at all
+    /// (SMB2_FLAGS_SIGNED) is the caller's question.
+    ///
+    /// # Errors
+    ///
+    /// [`BadSignature`].
+    pub fn verify(&self, message: &mut [u8]) -> Result<(), BadSignature> {
+        if message.len() < HEADER_LEN {
+            return Err(BadSignature);
+        }
+        let mut received = [0; SIGNATURE_LEN];
+        received.copy_from_slice(&message[SIGNATURE]);
+        message[SIGNATURE].fill(0);
+        let mut computed = self.compute(message);
+        message[SIGNATURE].copy_from_slice(&received);
+        let equal = constant_time::verify_slices_are_equal(&computed, &received);
+        // The right signature of a forged message must not stay behind on the stack.
+        computed.zeroize();
+        equal.map_err(|_| BadSignature)
+    }
+
+    fn compute(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
+        let mut signature = [0; SIGNATURE_LEN];
+        match &self.mac {
+            Mac::HmacSha256(key) => {
+                signature.copy_from_slice(&hmac::sign(key, message).as_ref()[..SIGNATURE_LEN]);
+            }
+            Mac::AesCmac(key) => {
+                cmac::sign_to_buffer(key, message, &mut signature)
+                    .expect("the buffer has the length of the tag");
+            }
+            Mac::AesGmac(key) => signature = gmac(key, gmac_nonce(message), message),
+        }
+        signature
+    }
+}
+
+/// AES-GMAC is AES-GCM of nothing with everything as associated data: RFC 4543.
+fn gmac(key: &LessSafeKey, nonce: [u8; 12], message: &[u8]) -> [u8; SIGNATURE_LEN] {
+    let nonce = aead::Nonce::assume_unique_for_key(nonce);
+    let tag = key
+        .seal_in_place_separate_tag(nonce, Aad::from(message), &mut [])
+        .expect("a message is shorter than the 2^61 bytes GCM can authenticate");
+    tag.as_ref().try_into().expect("a GCM tag has 16 bytes")
+}
+
+/// MessageId, then who sent it and whether it is a CANCEL (which reuses the MessageId of the
+/// request it cancels): [MS-SMB2] 3.1.4.1.
+fn gmac_nonce(message: &[u8]) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..8].copy_from_slice(&message[MESSAGE_ID]);
+    if message[FLAGS] & FLAG_SERVER_TO_REDIR != 0 {
+        nonce[8] |= 0x01;
+    }
+    if message[COMMAND] == COMMAND_CANCEL {
+        nonce[8] |= 0x02;
+    }
+    nonce
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey").field("algorithm", &self.algorithm()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for BadSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the signature does not belong to the message")
+    }
+}
+
+impl std::error::Error for BadSignature {}
+
+// The SMB2 header: [MS-SMB2] 2.2.1.
+const HEADER_LEN: usize = 64;
+const COMMAND: Range<usize> = 12..14;
+const FLAGS: usize = 16;
+const MESSAGE_ID: Range<usize> = 24..32;
+const SIGNATURE: Range<usize> = 48..64;
+const SIGNATURE_LEN: usize = 16;
+/// SMB2_FLAGS_SERVER_TO_REDIR, in the lowest byte of Flags.
+const FLAG_SERVER_TO_REDIR: u8 = 0x01;
+/// SMB2_FLAGS_SIGNED, in the lowest byte of Flags.
+const FLAG_SIGNED: u8 = 0x08;
+/// SMB2 CANCEL, little-endian.
+const COMMAND_CANCEL: [u8; 2] = [0x0C, 0x00];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Encrypted messages: [MS-SMB2] 2.2.41, 3.1.4.3, 3.1.5.2.
+
+use std::fmt;
+use std::ops::{Range, RangeFrom};
+
+use aes::{Aes128, Aes256};
+use aws_lc_rs::aead::{self, Aad, LessSafeKey, UnboundKey};
+use ccm::aead::AeadInOut;
+use ccm::consts::{U11, U16};
+use ccm::{Ccm, KeyInit};
+
+use crate::algorithm::Cipher;
+use crate::nonce::Nonce;
+
+/// A key that encrypts in one direction or decrypts in the other, prepared for its cipher.
+pub struct TransformKey {
+    cipher: Cipher,
+    aead: Aead,
+}
+
+/// Why an encrypted message was refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OpenError {
+    /// It was not encrypted with this key, or changed on the way.
+    BadSignature,
+    /// Flags (EncryptionAlgorithm in dialects 3.0 and 3.0.2) is not 0x0001.
+    Flags(u16),
+    /// OriginalMessageSize is not the size of what follows the header.
+    OriginalMessageSize {
+        /// What the header says.
+        stated: u32,
+        /// What came.
+        actual: usize,
+    },
+    /// It does not begin with the protocol id of a transform header.
+    ProtocolId,
+    /// It is shorter than a transform header and an SMB2 header.
+    TooShort(usize),
+}
+
+enum Aead {
+    Gcm(LessSafeKey),
+    Ccm128(Box<Ccm<Aes128, U16, U11>>),
+    Ccm256(Box<Ccm<Aes256, U16, U11>>),
+}
+
+impl TransformKey {
+    /// Bytes of an SMB2 TRANSFORM_HEADER.
+    pub const HEADER_LEN: usize = 52;
+
+    /// A key for `cipher`.
+    ///
+    /// # Panics
+    ///
+    /// If `key` has not [`Cipher::key_len`] bytes.
+    #[must_use]
+    pub fn new(cipher: Cipher, key: &[u8]) -> Self {
+        assert_eq!(key.len(), cipher.key_len(), "the key fits its cipher");
+        let gcm = |algorithm| {
+            let key = UnboundKey::new(algorithm, key).expect("the length was checked");
+            Aead::Gcm(LessSafeKey::new(key))
+        };
+        let aead = match cipher {
+            Cipher::Aes128Gcm => gcm(&aead::AES_128_GCM),
+            Cipher::Aes256Gcm => gcm(&aead::AES_256_GCM),
+            Cipher::Aes128Ccm => {
+                Aead::Ccm128(Box::new(Ccm::new_from_slice(key).expect("the length was checked")))
+            }
+            Cipher::Aes256Ccm => {
+                Aead::Ccm256(Box::new(Ccm::new_from_slice(key).expect("the length was checked")))
+            }
+        };
+        Self { cipher, aead }
+    }
+
+    /// What the key encrypts with.
+    #[must_use]
+    pub fn cipher(&self) -> Cipher {
+        self.cipher
+    }
+
+    /// Encrypts `frame` in place: [`Self::HEADER_LEN`] bytes of room, which become the transform
+    /// header, and the SMB2 message (or compound) after them.
+    ///
+    /// # Panics
+    ///
+    /// If the frame has no room for the header or is longer than 4 GiB; we make what we send.
+    pub fn seal(&self, nonce: Nonce, session_id: u64, frame: &mut [u8]) {
+        let (header, message) = frame.split_at_mut(Self::HEADER_LEN);
+        let size = u32::try_from(message.len()).expect("a message is shorter than 4 GiB");
+        header.fill(0);
+        header[PROTOCOL_ID].copy_from_slice(&TRANSFORM_PROTOCOL_ID);
+        let nonce_len = self.cipher.nonce_len();
+        header[NONCE][..nonce_len].copy_from_slice(&nonce.0[..nonce_len]);
+        header[ORIGINAL_MESSAGE_SIZE].copy_from_slice(&size.to_le_bytes());
+        header[FLAGS].copy_from_slice(&FLAGS_ENCRYPTED.to_le_bytes());
+        header[SESSION_ID].copy_from_slice(&session_id.to_le_bytes());
+        let signature = self.encrypt(nonce, &header[AUTHENTICATED], message);
+        header[SIGNATURE].copy_from_slice(&signature);
+    }
+
+    /// Decrypts `frame` (transform header and all) in place and returns the SMB2 message in it.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; what follows the header is then of no use to anybody.
+    pub fn open<'f>(&self, frame: &'f mut [u8]) -> Result<&'f mut [u8], OpenError> {
+        if frame.len() < Self::HEADER_LEN + SMB2_HEADER_LEN {
+            return Err(OpenError::TooShort(frame.len()));
+        }
+        let (header, message) = frame.split_at_mut(Self::HEADER_LEN);
+        if header[PROTOCOL_ID] != TRANSFORM_PROTOCOL_ID {
+            return Err(OpenError::ProtocolId);
+        }
+        let flags = u16::from_le_bytes(field(header, FLAGS));
+        if flags != FLAGS_ENCRYPTED {
+            return Err(OpenError::Flags(flags));
+        }
+        // Only what is authenticated is returned, so a remainder cannot be let pass.
+        let stated = u32::from_le_bytes(field(header, ORIGINAL_MESSAGE_SIZE));
+        if u32::try_from(message.len()) != Ok(stated) {
+            return Err(OpenError::OriginalMessageSize { stated, actual: message.len() });
+        }
+        let nonce = Nonce(field(header, NONCE.start..NONCE.start + 12));
+        let signature = field(header, SIGNATURE);
+        self.decrypt(nonce, &header[AUTHENTICATED], signature, message)?;
+        Ok(message)
+    }
+
+    /// The SessionId of a transform header, by which the key is found; `None` if `frame` is
+    /// shorter than a header or is not an encrypted message.
+    #[must_use]
+    pub fn session_id(frame: &[u8]) -> Option<u64> {
+        let header = frame.get(..Self::HEADER_LEN)?;
+        (header[PROTOCOL_ID] == TRANSFORM_PROTOCOL_ID)
+            .then(|| u64::from_le_bytes(field(header, SESSION_ID)))
+    }
+
+    fn encrypt(&self, nonce: Nonce, authenticated: &[u8], message: &mut [u8]) -> [u8; 16] {
+        const FITS: &str = "4 GiB are within the limits of the cipher";
+        match &self.aead {
+            Aead::Gcm(key) => {
+                let nonce = aead::Nonce::assume_unique_for_key(nonce.0);
+                let tag = key.seal_in_place_separate_tag(nonce, Aad::from(authenticated), message);
+                tag.expect(FITS).as_ref().try_into().expect("a GCM tag has 16 bytes")
+            }
+            Aead::Ccm128(key) => key
+                .encrypt_inout_detached(&ccm_nonce(nonce).into(), authenticated, message.into())
+                .expect(FITS)
+                .into(),
+            Aead::Ccm256(key) => key
+                .encrypt_inout_detached(&ccm_nonce(nonce).into(), authenticated, message.into())
+                .expect(FITS)
+                .into(),
+        }
+    }
+
+    fn decrypt(
+        &self,
+        nonce: Nonce,
+        authenticated: &[u8],
+        signature: [u8; 16],
+        message: &mut [u8],
+    ) -> Result<(), OpenError> {
+        let nonce_ccm = ccm_nonce(nonce).into();
+        let opened = match &self.aead {
+            Aead::Gcm(key) => {
+                let nonce = aead::Nonce::assume_unique_for_key(nonce.0);
+                let aad = Aad::from(authenticated);
+                key.open_in_place_separate_tag(nonce, aad, &signature, message).is_ok()
+            }
+            Aead::Ccm128(key) => key
+                .decrypt_inout_detached(
+                    &nonce_ccm,
+                    authenticated,
+                    message.into(),
+                    &signature.into(),
+                )
+                .is_ok(),
+            Aead::Ccm256(key) => key
+                .decrypt_inout_detached(
+                    &nonce_ccm,
+                    authenticated,
+                    message.into(),
+                    &signature.into(),
+                )
+                .is_ok(),
+        };
+        if opened { Ok(()) } else { Err(OpenError::BadSignature) }
+    }
+}
+
+fn ccm_nonce(nonce: Nonce) -> [u8; 11] {
+    nonce.0[..11].try_into().expect("11 of 12 bytes")
+}
+
+fn field<const N: usize>(header: &[u8], range: Range<usize>) -> [u8; N] {
+    header[range].try_into().expect("the field has this length")
+}
+
+impl fmt::Debug for TransformKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransformKey").field("cipher", &self.cipher).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadSignature => f.write_str("not encrypted with this key, or changed"),
+            Self::Flags(flags) => write!(f, "Flags {flags:#06x} is not 0x0001"),
+            Self::OriginalMessageSize { stated, actual } => {
+                write!(f, "OriginalMessageSize {stated} of a message of {actual} bytes")
+            }
+            Self::ProtocolId => f.write_str("no transform header"),
+            Self::TooShort(len) => write!(f, "{len} bytes are no encrypted message"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+// SMB2 TRANSFORM_HEADER: [MS-SMB2] 2.2.41.
+const PROTOCOL_ID: Range<usize> = 0..4;
+const SIGNATURE: Range<usize> = 4..20;
+const NONCE: Range<usize> = 20..36;
+const ORIGINAL_MESSAGE_SIZE: Range<usize> = 36..40;
+const FLAGS: Range<usize> = 42..44;
+const SESSION_ID: Range<usize> = 44..52;
+/// Everything of the header but ProtocolId and Signature is authenticated.
+const AUTHENTICATED: RangeFrom<usize> = 20..;
+const TRANSFORM_PROTOCOL_ID: [u8; 4] = [0xFD, b'S', b'M', b'B'];
+const FLAGS_ENCRYPTED: u16 = 0x0001;
+const SMB2_HEADER_LEN: usize = 64;
+
+#[cfg(test)]
+mod tests;
