@@ -5,16 +5,33 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access_check;
 pub mod access_mask;
+pub mod ace;
+pub mod acl;
 pub mod file_attributes;
 pub mod file_time;
+pub mod fscc;
 pub mod guid;
+pub mod name_expression;
 pub mod ntstatus;
+mod reader;
+pub mod security_descriptor;
+pub mod security_information;
 pub mod sid;
+pub mod upcase;
+pub mod utf16;
 
+pub use access_check::{Privileges, Token, access_check};
 pub use access_mask::AccessMask;
+pub use ace::{Ace, AceFlags, AceType};
+pub use acl::Acl;
 pub use file_attributes::FileAttributes;
 pub use file_time::FileTime;
+pub use fscc::{FileInformationClass, FsInformationClass};
 pub use guid::Guid;
+pub use name_expression::NameExpression;
 pub use ntstatus::NtStatus;
+pub use security_descriptor::SecurityDescriptor;
+pub use security_information::SecurityInformation;
 pub use sid::Sid;

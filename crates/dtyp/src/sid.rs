@@ -34,6 +34,12 @@ impl Sid {
         Self::new(3, &[1])
     }
 
+    /// S-1-3-4, OWNER RIGHTS: whoever owns the object.
+    #[must_use]
+    pub fn owner_rights() -> Self {
+        Self::new(3, &[4])
+    }
+
     /// S-1-5-7, anonymous.
     #[must_use]
     pub fn anonymous() -> Self {

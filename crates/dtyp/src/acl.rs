@@ -1,0 +1,70 @@
+//! ACL: [MS-DTYP] 2.4.5.
+
+use crate::Ace;
+use crate::reader::Reader;
+
+/// An access control list.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Acl {
+    /// AclRevision: 2, or 4 where object types occur.
+    pub revision: u8,
+    /// The entries, in the order that decides.
+    pub aces: Vec<Ace>,
+}
+
+impl Acl {
+    /// ACL_REVISION.
+    pub const REVISION: u8 = 2;
+    /// ACL_REVISION_DS.
+    pub const REVISION_DS: u8 = 4;
+    /// Bytes that AclSize can say, and so the bound of any list.
+    pub const SIZE_MAX: usize = 0xFFFC;
+
+    /// A list of revision 2.
+    #[must_use]
+    pub fn new(aces: Vec<Ace>) -> Self {
+        Self { revision: Self::REVISION, aces }
+    }
+
+    /// Bytes of the packet form.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        8 + self.aces.iter().map(Ace::encoded_len).sum::<usize>()
+    }
+
+    /// Appends the packet form.
+    ///
+    /// # Panics
+    /// If it is longer than [`Self::SIZE_MAX`]; a list that was decoded never is.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let len = u16::try_from(self.encoded_len()).expect("an ACL has at most 64 KiB");
+        let count = u16::try_from(self.aces.len()).expect("each has 4 bytes of 64 KiB");
+        out.extend_from_slice(&[self.revision, 0]);
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&count.to_le_bytes());
+        out.extend_from_slice(&[0, 0]);
+        for ace in &self.aces {
+            ace.encode(out);
+        }
+    }
+
+    /// Reads a list from the front of `bytes`; what follows AclSize is left alone.
+    ///
+    /// `None` if it or one of its entries is not whole, if entries reach beyond AclSize, or if the
+    /// revision is none of the two that exist. Space after the last entry is allowed, and lost.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut header = Reader::new(bytes);
+        let (revision, _sbz1) = (header.u8()?, header.u8()?);
+        let (size, count, _sbz2) = (usize::from(header.u16()?), header.u16()?, header.u16()?);
+        if !matches!(revision, Self::REVISION..=Self::REVISION_DS) {
+            return None;
+        }
+        let mut entries = Reader::new(bytes.get(8..size)?);
+        let mut aces = Vec::with_capacity(usize::from(count).min(size / 4));
+        for _ in 0..count {
+            aces.push(Ace::read(&mut entries)?);
+        }
+        Some(Self { revision, aces })
+    }
+}

@@ -1,0 +1,185 @@
+//! Directory entries: [MS-FSCC] 2.4.8, 2.4.10, 2.4.15 to 2.4.25, 2.4.33.
+//!
+//! The classes are the same entry with more or fewer fields. One structure holds all that any of
+//! them can say, so that an enumeration collects once and encodes for whichever was asked.
+
+use super::FileInformationClass;
+use super::field::Field;
+use super::name::put_len;
+use crate::reader::Reader;
+use crate::{FileAttributes, FileTime, utf16};
+
+/// What the directory classes tell of a file.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DirectoryEntryFields {
+    /// FileIndex; zero where the position in a directory is not stable, which is everywhere here.
+    pub file_index: u32,
+    /// CreationTime.
+    pub creation_time: FileTime,
+    /// LastAccessTime.
+    pub last_access_time: FileTime,
+    /// LastWriteTime.
+    pub last_write_time: FileTime,
+    /// ChangeTime.
+    pub change_time: FileTime,
+    /// EndOfFile, in bytes.
+    pub end_of_file: u64,
+    /// AllocationSize, in bytes.
+    pub allocation_size: u64,
+    /// FileAttributes.
+    pub file_attributes: FileAttributes,
+    /// EaSize, in bytes.
+    pub ea_size: u32,
+    /// ReparsePointTag. Classes without that field say it in EaSize, if REPARSE_POINT is set.
+    pub reparse_tag: u32,
+    /// ShortName: at most 12 units; empty if there is none.
+    pub short_name: String,
+    /// FileId of 64 bits.
+    pub file_id: u64,
+    /// FileId of 128 bits.
+    pub file_id_128: [u8; 16],
+    /// FileName.
+    pub file_name: String,
+}
+
+/// The fields between FileNameLength and FileName, in their order.
+#[derive(Clone, Copy)]
+enum Part {
+    /// EaSize, or the reparse tag in its place.
+    EaSizeOrTag,
+    EaSize,
+    Tag,
+    ShortName,
+    Id64,
+    Id128,
+    Reserved2,
+    Reserved4,
+}
+
+/// What a class has after FileNameLength; `None` if it is no directory class. The class with the
+/// names alone has none of the times and sizes either.
+fn parts(class: FileInformationClass) -> Option<&'static [Part]> {
+    use Part::{EaSize, EaSizeOrTag, Id64, Id128, Reserved2, Reserved4, ShortName, Tag};
+    Some(match class {
+        FileInformationClass::DIRECTORY | FileInformationClass::NAMES => &[],
+        FileInformationClass::FULL_DIRECTORY => &[EaSizeOrTag],
+        FileInformationClass::BOTH_DIRECTORY => &[EaSizeOrTag, ShortName],
+        FileInformationClass::ID_BOTH_DIRECTORY => &[EaSizeOrTag, ShortName, Reserved2, Id64],
+        FileInformationClass::ID_FULL_DIRECTORY => &[EaSizeOrTag, Reserved4, Id64],
+        FileInformationClass::ID_EXTD_DIRECTORY => &[EaSize, Tag, Id128],
+        FileInformationClass::ID_EXTD_BOTH_DIRECTORY => &[EaSize, Tag, Id128, ShortName],
+        FileInformationClass::ID_64_EXTD_DIRECTORY => &[EaSize, Tag, Id64],
+        FileInformationClass::ID_64_EXTD_BOTH_DIRECTORY => &[EaSize, Tag, Id64, ShortName],
+        FileInformationClass::ID_ALL_EXTD_DIRECTORY => &[EaSize, Tag, Id64, Id128],
+        FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY => &[EaSize, Tag, Id64, Id128, ShortName],
+        _ => return None,
+    })
+}
+
+/// Bytes of the ShortName field.
+const SHORT_NAME_LEN: usize = 24;
+
+/// Appends one entry with a NextEntryOffset of zero, unpadded: what
+/// [`EntryListWriter::push`](super::EntryListWriter::push) expects. `None`, and nothing appended,
+/// if `class` is no directory class.
+#[must_use]
+pub fn encode_directory_entry(
+    class: FileInformationClass,
+    fields: &DirectoryEntryFields,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let parts = parts(class)?;
+    0_u32.put(out);
+    fields.file_index.put(out);
+    if class != FileInformationClass::NAMES {
+        fields.creation_time.put(out);
+        fields.last_access_time.put(out);
+        fields.last_write_time.put(out);
+        fields.change_time.put(out);
+        fields.end_of_file.put(out);
+        fields.allocation_size.put(out);
+        fields.file_attributes.put(out);
+    }
+    put_len(utf16::encoded_len(&fields.file_name), out);
+    let is_reparse_point = fields.file_attributes.contains(FileAttributes::REPARSE_POINT);
+    let tag = if is_reparse_point { fields.reparse_tag } else { 0 };
+    for part in parts {
+        match part {
+            Part::EaSizeOrTag if is_reparse_point => tag.put(out),
+            Part::EaSizeOrTag | Part::EaSize => fields.ea_size.put(out),
+            Part::Tag => tag.put(out),
+            Part::ShortName => put_short_name(&fields.short_name, out),
+            Part::Id64 => fields.file_id.put(out),
+            Part::Id128 => fields.file_id_128.put(out),
+            Part::Reserved2 => 0_u16.put(out),
+            Part::Reserved4 => 0_u32.put(out),
+        }
+    }
+    utf16::encode(&fields.file_name, out);
+    Some(())
+}
+
+fn put_short_name(name: &str, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0, 0]);
+    utf16::encode(name, out);
+    let len = out.len() - start - 2;
+    // A longer name is none of 8.3 form; better no short name than half of one.
+    let len = if len > SHORT_NAME_LEN { 0 } else { len };
+    out.truncate(start + 2 + len);
+    out.resize(start + 2 + SHORT_NAME_LEN, 0);
+    out[start] = u8::try_from(len).expect("at most 24");
+}
+
+/// Reads one entry from its beginning; NextEntryOffset is left to who walks the list. `None` if the
+/// entry is not whole, a name is not UTF-16, or `class` is no directory class.
+#[must_use]
+pub fn decode_directory_entry(
+    class: FileInformationClass,
+    bytes: &[u8],
+) -> Option<DirectoryEntryFields> {
+    let parts = parts(class)?;
+    let reader = &mut Reader::new(bytes);
+    let _next_entry_offset = reader.u32()?;
+    let mut fields = DirectoryEntryFields { file_index: reader.u32()?, ..Default::default() };
+    if class != FileInformationClass::NAMES {
+        fields.creation_time = Field::take(reader)?;
+        fields.last_access_time = Field::take(reader)?;
+        fields.last_write_time = Field::take(reader)?;
+        fields.change_time = Field::take(reader)?;
+        fields.end_of_file = Field::take(reader)?;
+        fields.allocation_size = Field::take(reader)?;
+        fields.file_attributes = Field::take(reader)?;
+    }
+    let file_name_len = reader.len32()?;
+    let is_reparse_point = fields.file_attributes.contains(FileAttributes::REPARSE_POINT);
+    for part in parts {
+        match part {
+            Part::EaSizeOrTag if is_reparse_point => fields.reparse_tag = reader.u32()?,
+            Part::EaSizeOrTag | Part::EaSize => fields.ea_size = reader.u32()?,
+            Part::Tag => fields.reparse_tag = reader.u32()?,
+            Part::ShortName => {
+                let (len, _reserved) = (usize::from(reader.u8()?), reader.u8()?);
+                fields.short_name =
+                    utf16::decode(reader.bytes(SHORT_NAME_LEN)?.get(..len)?).ok()?;
+            }
+            Part::Id64 => fields.file_id = reader.u64()?,
+            Part::Id128 => fields.file_id_128 = reader.array()?,
+            Part::Reserved2 => drop(reader.u16()?),
+            Part::Reserved4 => drop(reader.u32()?),
+        }
+    }
+    fields.file_name = utf16::decode(reader.bytes(file_name_len)?).ok()?;
+    Some(fields)
+}
+
+/// The entries of a whole answer; `None` if any is malformed.
+#[must_use]
+pub fn decode_directory_list(
+    class: FileInformationClass,
+    bytes: &[u8],
+) -> Option<Vec<DirectoryEntryFields>> {
+    super::entry_list::entries(bytes)
+        .map(|entry| decode_directory_entry(class, entry.ok()?.1))
+        .collect()
+}

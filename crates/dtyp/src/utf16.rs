@@ -1,0 +1,108 @@
+//! UTF-16LE, the form of every name on the wire, to and from `String`.
+//!
+//! Windows allows unpaired surrogates in names; we do not, because a name must reach a Linux file
+//! system as UTF-8 and come back the same.
+
+use std::fmt;
+
+/// Why bytes are not a string.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Utf16Error {
+    /// A code unit has two bytes; this many bytes cannot be whole units.
+    OddLength {
+        /// The length that was given, in bytes.
+        bytes: usize,
+    },
+    /// Half of a surrogate pair stands alone.
+    UnpairedSurrogate {
+        /// Its position, in code units.
+        index: usize,
+    },
+}
+
+impl fmt::Display for Utf16Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OddLength { bytes } => write!(f, "{bytes} bytes are not whole UTF-16 units"),
+            Self::UnpairedSurrogate { index } => write!(f, "unpaired surrogate at unit {index}"),
+        }
+    }
+}
+
+impl std::error::Error for Utf16Error {}
+
+/// Reads all of `bytes` as UTF-16LE.
+///
+/// # Errors
+/// If the length is odd or a surrogate stands alone.
+pub fn decode(bytes: &[u8]) -> Result<String, Utf16Error> {
+    let (units, rest) = bytes.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Utf16Error::OddLength { bytes: bytes.len() });
+    }
+    let mut text = String::with_capacity(units.len());
+    let mut index = 0;
+    for unit in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
+        let unit = unit.map_err(|_| Utf16Error::UnpairedSurrogate { index })?;
+        index += unit.len_utf16();
+        text.push(unit);
+    }
+    Ok(text)
+}
+
+/// Appends `text` as UTF-16LE, without a terminator.
+pub fn encode(text: &str, out: &mut Vec<u8>) {
+    out.reserve(2 * text.len());
+    for unit in text.encode_utf16() {
+        out.extend_from_slice(&unit.to_le_bytes());
+    }
+}
+
+/// `text` as UTF-16LE, without a terminator.
+#[must_use]
+pub fn to_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(text, &mut bytes);
+    bytes
+}
+
+/// Bytes that [`encode`] appends.
+#[must_use]
+pub fn encoded_len(text: &str) -> usize {
+    2 * units(text)
+}
+
+/// UTF-16 code units of `text`: what Windows counts as the length of a name.
+#[must_use]
+pub fn units(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Utf16Error, decode, encoded_len, to_bytes, units};
+
+    #[test]
+    fn text_round_trips_beyond_the_basic_plane() {
+        for text in ["", "abc", "ä\u{20ac}", "a\u{1F600}b"] {
+            let bytes = to_bytes(text);
+            assert_eq!(bytes.len(), encoded_len(text));
+            assert_eq!(decode(&bytes).as_deref(), Ok(text));
+        }
+        assert_eq!(to_bytes("a\u{1F600}"), [0x61, 0, 0x3D, 0xD8, 0x00, 0xDE]);
+        assert_eq!(units("a\u{1F600}"), 3);
+    }
+
+    #[test]
+    fn an_odd_length_is_an_error() {
+        assert_eq!(decode(&[0x61, 0, 0x62]), Err(Utf16Error::OddLength { bytes: 3 }));
+    }
+
+    #[test]
+    fn unpaired_surrogates_are_errors_at_their_unit() {
+        let lone_high = [0x3D, 0xD8, 0x00, 0xDE, 0x3D, 0xD8];
+        assert_eq!(decode(&lone_high), Err(Utf16Error::UnpairedSurrogate { index: 2 }));
+        let lone_low = [0x61, 0, 0x00, 0xDE];
+        assert_eq!(decode(&lone_low), Err(Utf16Error::UnpairedSurrogate { index: 1 }));
+    }
+}
