@@ -1,3 +1,55 @@
 //! [MS-SMB2] 2.2: bytes to values and back. No policy.
+//!
+//! A *message* is the bytes of one element of a compound, from its 64-byte header to its end. Every
+//! body decodes from the whole message, because the offsets in it are relative to the header; every
+//! body encodes behind a header that was just appended. Requests and responses go both ways, so
+//! that the server, the test client and the load generator share one codec.
+//!
+//! Decoders check bounds and nothing else: unknown codes and flags survive, lengths of zero are
+//! lengths. What a value means is decided in `proto`, in the order of the section that says so.
 
 #![forbid(unsafe_code)]
+
+pub mod error;
+pub mod message;
+
+pub mod codes;
+pub mod dialect;
+pub mod file_id;
+pub mod lease;
+pub mod oplock_level;
+
+pub mod frame;
+pub mod header;
+
+pub mod compound;
+
+pub mod negotiate;
+pub mod negotiate_context;
+
+pub mod logoff;
+pub mod session_setup;
+pub mod tree_connect;
+pub mod tree_disconnect;
+
+pub mod close;
+pub mod create;
+pub mod create_context;
+pub mod flush;
+pub mod read;
+pub mod write;
+
+pub mod cancel;
+pub mod echo;
+
+pub use codes::Codes;
+pub use dialect::{Dialect, Dialects};
+pub use error::DecodeError;
+pub use file_id::FileId;
+pub use header::{Command, Header, HeaderFlags};
+pub use lease::{LeaseFlags, LeaseKey, LeaseState};
+pub use message::{Decode, Encode};
+pub use oplock_level::OplockLevel;
+
+#[cfg(test)]
+mod check;

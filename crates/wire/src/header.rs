@@ -1,0 +1,244 @@
+//! The SMB2 packet header: [MS-SMB2] 2.2.1.
+
+use dtyp::NtStatus;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::codes::codes;
+use crate::error::DecodeError;
+
+/// Bytes of a header.
+pub const SIZE: usize = 0x40;
+
+/// ProtocolId: `0xFE 'S' 'M' 'B'`.
+pub const PROTOCOL_ID: [u8; 4] = [0xFE, b'S', b'M', b'B'];
+
+/// Where Signature lies in a message.
+pub const SIGNATURE: std::ops::Range<usize> = 0x30..0x40;
+
+codes! {
+    /// Command of a header: [MS-SMB2] 2.2.1.2.
+    Command(u16) {
+        NEGOTIATE = 0x0000,
+        SESSION_SETUP = 0x0001,
+        LOGOFF = 0x0002,
+        TREE_CONNECT = 0x0003,
+        TREE_DISCONNECT = 0x0004,
+        CREATE = 0x0005,
+        CLOSE = 0x0006,
+        FLUSH = 0x0007,
+        READ = 0x0008,
+        WRITE = 0x0009,
+        LOCK = 0x000A,
+        IOCTL = 0x000B,
+        CANCEL = 0x000C,
+        ECHO = 0x000D,
+        QUERY_DIRECTORY = 0x000E,
+        CHANGE_NOTIFY = 0x000F,
+        QUERY_INFO = 0x0010,
+        SET_INFO = 0x0011,
+        OPLOCK_BREAK = 0x0012,
+        SERVER_TO_CLIENT_NOTIFICATION = 0x0013,
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of a header: [MS-SMB2] 2.2.1.2.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct HeaderFlags: u32 {
+        /// The message is a response.
+        const SERVER_TO_REDIR = 0x0000_0001;
+        /// The header has an AsyncId in place of the TreeId.
+        const ASYNC_COMMAND = 0x0000_0002;
+        /// The request is related to the one before it in the compound.
+        const RELATED_OPERATIONS = 0x0000_0004;
+        /// The message is signed.
+        const SIGNED = 0x0000_0008;
+        /// The priority of the request, 3.1.1.
+        const PRIORITY_MASK = 0x0000_0070;
+        /// The command is a DFS operation.
+        const DFS_OPERATIONS = 0x1000_0000;
+        /// The request is sent again: 3.x.
+        const REPLAY_OPERATION = 0x2000_0000;
+
+        const _ = !0;
+    }
+}
+
+/// A header, synchronous or asynchronous, of a request or a response.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Header {
+    /// CreditCharge: credits that the request consumes. Zero before 2.1.
+    pub credit_charge: u16,
+    /// Status of a response. A request of 3.x has its ChannelSequence in the low 16 bits.
+    pub status: NtStatus,
+    /// What is asked or answered.
+    pub command: Command,
+    /// CreditRequest of a request, CreditResponse of a response.
+    pub credits: u16,
+    /// Flags. When encoded, ASYNC_COMMAND follows `async_id` and not this.
+    pub flags: HeaderFlags,
+    /// Bytes from this header to the next of the compound; zero in the last.
+    pub next_command: u32,
+    /// Pairs a response with its request. All ones in a break notification.
+    pub message_id: u64,
+    /// The AsyncId, exactly when ASYNC_COMMAND is set.
+    pub async_id: Option<u64>,
+    /// The tree connect; zero in an asynchronous header, which has no room for it.
+    pub tree_id: u32,
+    /// The session.
+    pub session_id: u64,
+    /// The signature, or zeros.
+    pub signature: [u8; 16],
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Layout {
+    protocol_id: [u8; 4],
+    structure_size: U16,
+    credit_charge: U16,
+    status: U32,
+    command: U16,
+    credits: U16,
+    flags: U32,
+    next_command: U32,
+    message_id: U64,
+    /// AsyncId, or Reserved (4 bytes) and TreeId (4 bytes).
+    async_id: U64,
+    session_id: U64,
+    signature: [u8; 16],
+}
+
+impl Header {
+    /// Reads the header at the start of `message`.
+    ///
+    /// # Errors
+    ///
+    /// When there are no 64 bytes, the protocol identifier is another, or StructureSize is not 64.
+    pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        if let Some(protocol_id) = message.first_chunk()
+            && *protocol_id != PROTOCOL_ID
+        {
+            return Err(DecodeError::NotSmb2 { protocol_id: u32::from_le_bytes(*protocol_id) });
+        }
+        let Ok((layout, _)) = Layout::ref_from_prefix(message) else {
+            return Err(DecodeError::Short { need: SIZE, have: message.len() });
+        };
+        let got = layout.structure_size.get();
+        if got != 0x40 {
+            return Err(DecodeError::StructureSize { want: 0x40, got });
+        }
+        let flags = HeaderFlags::from_bits_retain(layout.flags.get());
+        let id = layout.async_id.get();
+        let is_async = flags.contains(HeaderFlags::ASYNC_COMMAND);
+        let tree_id = u32::try_from(id >> 32).expect("32 bits are left");
+        Ok(Self {
+            credit_charge: layout.credit_charge.get(),
+            status: NtStatus(layout.status.get()),
+            command: Command(layout.command.get()),
+            credits: layout.credits.get(),
+            flags,
+            next_command: layout.next_command.get(),
+            message_id: layout.message_id.get(),
+            async_id: is_async.then_some(id),
+            tree_id: if is_async { 0 } else { tree_id },
+            session_id: layout.session_id.get(),
+            signature: layout.signature,
+        })
+    }
+
+    /// Appends the 64 bytes of the header.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut flags = self.flags;
+        flags.set(HeaderFlags::ASYNC_COMMAND, self.async_id.is_some());
+        let sync_id = u64::from(self.tree_id) << 32;
+        let layout = Layout {
+            protocol_id: PROTOCOL_ID,
+            structure_size: 0x40.into(),
+            credit_charge: self.credit_charge.into(),
+            status: self.status.0.into(),
+            command: self.command.0.into(),
+            credits: self.credits.into(),
+            flags: flags.bits().into(),
+            next_command: self.next_command.into(),
+            message_id: self.message_id.into(),
+            async_id: self.async_id.unwrap_or(sync_id).into(),
+            session_id: self.session_id.into(),
+            signature: self.signature,
+        };
+        out.extend_from_slice(layout.as_bytes());
+    }
+
+    /// ChannelSequence of a 3.x request: [MS-SMB2] 2.2.1.2.
+    #[must_use]
+    pub const fn channel_sequence(&self) -> u16 {
+        let [low, high, ..] = self.status.0.to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+
+    /// Makes this the header of a 3.x request with this ChannelSequence.
+    pub fn set_channel_sequence(&mut self, channel_sequence: u16) {
+        self.status = NtStatus(channel_sequence.into());
+    }
+
+    /// Whether this is the header of a response.
+    #[must_use]
+    pub const fn is_response(&self) -> bool {
+        self.flags.contains(HeaderFlags::SERVER_TO_REDIR)
+    }
+
+    /// Whether the request is related to the one before it: [MS-SMB2] 3.3.5.2.7.2.
+    #[must_use]
+    pub const fn is_related(&self) -> bool {
+        self.flags.contains(HeaderFlags::RELATED_OPERATIONS)
+    }
+
+    /// Whether the message says that it is signed.
+    #[must_use]
+    pub const fn is_signed(&self) -> bool {
+        self.flags.contains(HeaderFlags::SIGNED)
+    }
+}
+
+/// The header of a message that is already laid out.
+fn layout_of(message: &mut [u8]) -> &mut Layout {
+    Layout::mut_from_prefix(message).expect("a laid-out message has its 64-byte header").0
+}
+
+/// Sets NextCommand of a message that is laid out.
+///
+/// # Panics
+///
+/// When `message` is shorter than a header, as for the other setters.
+pub fn set_next_command(message: &mut [u8], next_command: u32) {
+    layout_of(message).next_command = next_command.into();
+}
+
+/// Sets CreditResponse (CreditRequest) of a message that is laid out.
+pub fn set_credits(message: &mut [u8], credits: u16) {
+    layout_of(message).credits = credits.into();
+}
+
+/// Sets Flags of a message that is laid out, all of them.
+pub fn set_flags(message: &mut [u8], flags: HeaderFlags) {
+    layout_of(message).flags = flags.bits().into();
+}
+
+/// Sets Signature of a message that is laid out.
+pub fn set_signature(message: &mut [u8], signature: [u8; 16]) {
+    layout_of(message).signature = signature;
+}
+
+/// Signature of a message.
+///
+/// # Panics
+///
+/// When `message` is shorter than a header.
+#[must_use]
+pub fn signature(message: &[u8]) -> [u8; 16] {
+    message[SIGNATURE].try_into().expect("the range is 16 bytes long")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Leases: [MS-SMB2] 2.2.13.2.8, 2.2.23.2.
+
+use std::fmt;
+
+/// The name that a client gives to its lease on a file.
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LeaseKey(pub [u8; 16]);
+
+impl LeaseKey {
+    /// The key of zeros: "none" in ParentLeaseKey.
+    pub const ZERO: Self = Self([0; 16]);
+}
+
+impl fmt::Debug for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+bitflags::bitflags! {
+    /// What a lease lets its holder do.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct LeaseState: u32 {
+        /// Keep what was read.
+        const READ_CACHING = 0x0000_0001;
+        /// Keep the file open after the application closed it.
+        const HANDLE_CACHING = 0x0000_0002;
+        /// Keep what is to be written.
+        const WRITE_CACHING = 0x0000_0004;
+
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of the lease create contexts: [MS-SMB2] 2.2.13.2.10, 2.2.14.2.11.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct LeaseFlags: u32 {
+        /// In a response: the lease is being broken.
+        const BREAK_IN_PROGRESS = 0x0000_0002;
+        /// ParentLeaseKey has a value.
+        const PARENT_LEASE_KEY_SET = 0x0000_0004;
+
+        const _ = !0;
+    }
+}

@@ -1,0 +1,160 @@
+//! How the bodies of a message are read and written.
+//!
+//! A message is one element of a compound: its 64-byte header, its body, and the padding up to the
+//! next element. Offsets in bodies are relative to the header ([MS-SMB2] 2.2), so decoders take the
+//! whole message and index it as the sender meant. Encoders append the body behind a header that
+//! lies anywhere in `out`: only distances from the body's start count.
+
+use std::ops::Range;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::DecodeError;
+use crate::file_id::FileId;
+use crate::header;
+
+/// A body that can be read from a message.
+pub trait Decode<'a>: Sized {
+    /// Reads the body of `message`, which begins with its SMB2 header.
+    ///
+    /// # Errors
+    ///
+    /// When the fixed part does not fit, StructureSize is another, or an offset and length leave
+    /// the message. A buffer of length zero may have any offset.
+    fn decode(message: &'a [u8]) -> Result<Self, DecodeError>;
+
+    /// The open that the body names, if its structure has a FileId.
+    fn file_id(&self) -> Option<FileId> {
+        None
+    }
+}
+
+/// A body that can be appended to a message.
+///
+/// # Panics
+///
+/// Implementations panic when a buffer is longer than its length field can say. The largest buffers
+/// are bounded far below that by what was negotiated.
+pub trait Encode {
+    /// Appends the body to `out`, directly behind the SMB2 header.
+    fn encode(&self, out: &mut Vec<u8>);
+}
+
+/// The fixed part of a body, whose StructureSize must be `structure_size`.
+pub(crate) fn body<T>(message: &[u8], structure_size: u16) -> Result<&T, DecodeError>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned,
+{
+    let need = header::SIZE + size_of::<T>();
+    let short = DecodeError::Short { need, have: message.len() };
+    let body = message.get(header::SIZE..).ok_or(short)?;
+    let got = u16::from_le_bytes(*body.first_chunk().ok_or(short)?);
+    if got != structure_size {
+        return Err(DecodeError::StructureSize { want: structure_size, got });
+    }
+    T::ref_from_prefix(body).map(|(fixed, _)| fixed).map_err(|_| short)
+}
+
+/// The structure at the start of `bytes` and what follows it.
+pub(crate) fn prefix<T>(bytes: &[u8]) -> Result<(&T, &[u8]), DecodeError>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned,
+{
+    let short = DecodeError::Short { need: size_of::<T>(), have: bytes.len() };
+    T::ref_from_prefix(bytes).map_err(|_| short)
+}
+
+/// Where in `message` the buffer at `offset` lies. It may not begin inside the header.
+///
+/// An empty buffer is `0..0`, wherever it is said to be: [MS-SMB2] lets the offset of an absent
+/// buffer be anything.
+pub(crate) fn buffer_range(
+    message: &[u8],
+    offset: impl TryInto<usize>,
+    length: impl TryInto<usize>,
+) -> Result<Range<usize>, DecodeError> {
+    let offset = offset.try_into().unwrap_or(usize::MAX);
+    let length = length.try_into().unwrap_or(usize::MAX);
+    if length == 0 {
+        return Ok(0..0);
+    }
+    match offset.checked_add(length) {
+        Some(end) if end <= message.len() && offset >= header::SIZE => Ok(offset..end),
+        _ => Err(DecodeError::Offset { offset, length, have: message.len() }),
+    }
+}
+
+/// The buffer at `offset`: [`buffer_range`] as a slice.
+pub(crate) fn buffer(
+    message: &[u8],
+    offset: impl TryInto<usize>,
+    length: impl TryInto<usize>,
+) -> Result<&[u8], DecodeError> {
+    Ok(&message[buffer_range(message, offset, length)?])
+}
+
+/// The `length` bytes at `offset` of a structure that is not a message.
+pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Result<&[u8], DecodeError> {
+    let error = DecodeError::Offset { offset, length, have: bytes.len() };
+    let end = offset.checked_add(length).ok_or(error)?;
+    bytes.get(offset..end).ok_or(error)
+}
+
+/// Appends a fixed part.
+pub(crate) fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, fixed: &T) {
+    out.extend_from_slice(fixed.as_bytes());
+}
+
+/// The message offset behind a fixed part of type `T`, where the first buffer goes.
+pub(crate) const fn offset_behind<T>() -> u16 {
+    assert!(header::SIZE + size_of::<T>() <= 0xFF, "fixed parts are shorter than 192 bytes");
+    #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+    let offset = (header::SIZE + size_of::<T>()) as u16;
+    offset
+}
+
+/// A length for a 16-bit field.
+pub(crate) fn len16(bytes: &[u8]) -> u16 {
+    u16::try_from(bytes.len()).expect("a buffer with a 16-bit length is shorter than 64 KiB")
+}
+
+/// A length for a 32-bit field.
+pub(crate) fn len32(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("a buffer with a 32-bit length is shorter than 4 GiB")
+}
+
+/// Zeros up to the next multiple of `alignment` counted from `start`.
+pub(crate) fn align(out: &mut Vec<u8>, start: usize, alignment: usize) {
+    let length = (out.len() - start).next_multiple_of(alignment);
+    out.resize(start + length, 0);
+}
+
+/// Zeros up to the StructureSize that a request names.
+///
+/// An odd StructureSize counts one byte of the variable part, and servers may insist on it.
+pub(crate) fn fill_request(out: &mut Vec<u8>, start: usize, structure_size: u16) {
+    let length = (out.len() - start).max(usize::from(structure_size));
+    out.resize(start + length, 0);
+}
+
+/// Declares the bodies that are a StructureSize of 4 and two reserved bytes.
+macro_rules! empty_bodies {
+    ($($(#[$meta:meta])* $type:ident;)*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        pub struct $type;
+
+        impl $crate::message::Decode<'_> for $type {
+            fn decode(message: &[u8]) -> Result<Self, $crate::error::DecodeError> {
+                $crate::message::body::<[u8; 4]>(message, 4).map(|_| Self)
+            }
+        }
+
+        impl $crate::message::Encode for $type {
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&[4, 0, 0, 0]);
+            }
+        }
+    )*};
+}
+pub(crate) use empty_bodies;

@@ -1,0 +1,212 @@
+//! SMB2 READ: [MS-SMB2] 2.2.19, 2.2.20.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::codes::codes;
+use crate::error::DecodeError;
+use crate::file_id::{FileId, FileIdLayout};
+use crate::message::{self, Decode, Encode};
+
+bitflags::bitflags! {
+    /// Flags of the request.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct ReadFlags: u8 {
+        /// Read from the disk, not from a cache: 3.0.2.
+        const UNBUFFERED = 0x01;
+        /// The response may be compressed: 3.1.1.
+        const REQUEST_COMPRESSED = 0x02;
+
+        const _ = !0;
+    }
+}
+
+codes! {
+    /// Where the data of READ and WRITE goes.
+    Channel(u32) {
+        /// In the message.
+        NONE = 0x0000_0000,
+        RDMA_V1 = 0x0000_0001,
+        RDMA_V1_INVALIDATE = 0x0000_0002,
+        RDMA_TRANSFORM = 0x0000_0003,
+    }
+}
+
+/// The request: [MS-SMB2] 2.2.19.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ReadRequest<'a> {
+    /// Where the client would like the data, counted from the response's header.
+    pub padding: u8,
+    /// How to read.
+    pub flags: ReadFlags,
+    /// Bytes wanted.
+    pub length: u32,
+    /// Where in the file.
+    pub offset: u64,
+    /// The open to read from.
+    pub file_id: FileId,
+    /// Bytes below which the read has failed.
+    pub minimum_count: u32,
+    /// Where the data goes.
+    pub channel: Channel,
+    /// Bytes that the application will ask for after this.
+    pub remaining_bytes: u32,
+    /// Describes the memory of an RDMA channel.
+    pub read_channel_info: &'a [u8],
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RequestLayout {
+    structure_size: U16,
+    padding: u8,
+    flags: u8,
+    length: U32,
+    offset: U64,
+    file_id: FileIdLayout,
+    minimum_count: U32,
+    channel: U32,
+    remaining_bytes: U32,
+    read_channel_info_offset: U16,
+    read_channel_info_length: U16,
+}
+
+const REQUEST_SIZE: u16 = 49;
+
+impl<'a> Decode<'a> for ReadRequest<'a> {
+    fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
+        let (offset, length) = (layout.read_channel_info_offset, layout.read_channel_info_length);
+        Ok(Self {
+            padding: layout.padding,
+            flags: ReadFlags::from_bits_retain(layout.flags),
+            length: layout.length.get(),
+            offset: layout.offset.get(),
+            file_id: layout.file_id.into(),
+            minimum_count: layout.minimum_count.get(),
+            channel: Channel(layout.channel.get()),
+            remaining_bytes: layout.remaining_bytes.get(),
+            read_channel_info: message::buffer(message, offset.get(), length.get())?,
+        })
+    }
+
+    fn file_id(&self) -> Option<FileId> {
+        Some(self.file_id)
+    }
+}
+
+impl Encode for ReadRequest<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let has_info = !self.read_channel_info.is_empty();
+        let info_offset = if has_info { message::offset_behind::<RequestLayout>() } else { 0 };
+        let layout = RequestLayout {
+            structure_size: REQUEST_SIZE.into(),
+            padding: self.padding,
+            flags: self.flags.bits(),
+            length: self.length.into(),
+            offset: self.offset.into(),
+            file_id: self.file_id.into(),
+            minimum_count: self.minimum_count.into(),
+            channel: self.channel.0.into(),
+            remaining_bytes: self.remaining_bytes.into(),
+            read_channel_info_offset: info_offset.into(),
+            read_channel_info_length: message::len16(self.read_channel_info).into(),
+        };
+        message::put(out, &layout);
+        out.extend_from_slice(self.read_channel_info);
+        message::fill_request(out, start, REQUEST_SIZE);
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of the response, 3.1.1.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct ReadResponseFlags: u32 {
+        /// The data was transformed for RDMA.
+        const RDMA_TRANSFORM = 0x0000_0001;
+
+        const _ = !0;
+    }
+}
+
+/// The response without its data: [MS-SMB2] 2.2.20.
+///
+/// The data follows at message offset [`READ_DATA_OFFSET`]; whoever has it appends it, or sends it
+/// from where it lies.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ReadResponseHead {
+    /// Bytes of data that follow.
+    pub data_length: u32,
+    /// Bytes that went through an RDMA channel instead.
+    pub data_remaining: u32,
+    /// What was done to the data.
+    pub flags: ReadResponseFlags,
+}
+
+/// Where the data of an encoded [`ReadResponseHead`] begins, counted from the header.
+pub const READ_DATA_OFFSET: u8 = 0x50;
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ResponseLayout {
+    structure_size: U16,
+    data_offset: u8,
+    reserved: u8,
+    data_length: U32,
+    data_remaining: U32,
+    flags: U32,
+}
+
+const RESPONSE_SIZE: u16 = 17;
+
+impl Encode for ReadResponseHead {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let layout = ResponseLayout {
+            structure_size: RESPONSE_SIZE.into(),
+            data_offset: READ_DATA_OFFSET,
+            reserved: 0,
+            data_length: self.data_length.into(),
+            data_remaining: self.data_remaining.into(),
+            flags: self.flags.bits().into(),
+        };
+        message::put(out, &layout);
+    }
+}
+
+/// The response: [MS-SMB2] 2.2.20.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ReadResponse<'a> {
+    /// What was read; may be empty.
+    pub data: &'a [u8],
+    /// Bytes that went through an RDMA channel instead.
+    pub data_remaining: u32,
+    /// What was done to the data.
+    pub flags: ReadResponseFlags,
+}
+
+impl<'a> Decode<'a> for ReadResponse<'a> {
+    fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let layout: &ResponseLayout = message::body(message, RESPONSE_SIZE)?;
+        Ok(Self {
+            data: message::buffer(message, layout.data_offset, layout.data_length.get())?,
+            data_remaining: layout.data_remaining.get(),
+            flags: ReadResponseFlags::from_bits_retain(layout.flags.get()),
+        })
+    }
+}
+
+impl Encode for ReadResponse<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = ReadResponseHead {
+            data_length: message::len32(self.data),
+            data_remaining: self.data_remaining,
+            flags: self.flags,
+        };
+        head.encode(out);
+        out.extend_from_slice(self.data);
+    }
+}
+
+#[cfg(test)]
+mod tests;

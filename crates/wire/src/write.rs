@@ -1,0 +1,182 @@
+//! SMB2 WRITE: [MS-SMB2] 2.2.21, 2.2.22.
+
+use std::ops::Range;
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::DecodeError;
+use crate::file_id::{FileId, FileIdLayout};
+use crate::message::{self, Decode, Encode};
+use crate::read::Channel;
+
+bitflags::bitflags! {
+    /// Flags of the request.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct WriteFlags: u32 {
+        /// On disk before the response: 2.1.
+        const WRITE_THROUGH = 0x0000_0001;
+        /// Not by a cache: 3.0.2.
+        const UNBUFFERED = 0x0000_0002;
+
+        const _ = !0;
+    }
+}
+
+/// The request: [MS-SMB2] 2.2.21.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct WriteRequest<'a> {
+    /// Where in the file.
+    pub offset: u64,
+    /// The open to write to.
+    pub file_id: FileId,
+    /// Where the data comes from.
+    pub channel: Channel,
+    /// Bytes that the application will write after this; the length for an RDMA channel.
+    pub remaining_bytes: u32,
+    /// Describes the memory of an RDMA channel.
+    pub write_channel_info: &'a [u8],
+    /// How to write.
+    pub flags: WriteFlags,
+    /// DataOffset as received. When encoded, the data lies behind the fixed part whatever this says.
+    pub data_offset: u16,
+    /// Where the data lies in the message, `0..0` when it is empty. Not looked at when encoded.
+    pub data_range: Range<usize>,
+    data: &'a [u8],
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RequestLayout {
+    structure_size: U16,
+    data_offset: U16,
+    length: U32,
+    offset: U64,
+    file_id: FileIdLayout,
+    channel: U32,
+    remaining_bytes: U32,
+    write_channel_info_offset: U16,
+    write_channel_info_length: U16,
+    flags: U32,
+}
+
+const REQUEST_SIZE: u16 = 49;
+
+impl<'a> WriteRequest<'a> {
+    /// Where the data of an encoded request begins, counted from the header.
+    pub const DATA_OFFSET: u16 = message::offset_behind::<RequestLayout>();
+
+    /// A plain write of `data` at `offset`.
+    #[must_use]
+    pub fn new(file_id: FileId, offset: u64, data: &'a [u8]) -> Self {
+        let start = usize::from(Self::DATA_OFFSET);
+        let data_range = if data.is_empty() { 0..0 } else { start..start + data.len() };
+        let data_offset = Self::DATA_OFFSET;
+        Self { offset, file_id, data_offset, data_range, data, ..Self::default() }
+    }
+
+    /// The data itself.
+    #[must_use]
+    pub const fn data(&self) -> &'a [u8] {
+        self.data
+    }
+}
+
+impl<'a> Decode<'a> for WriteRequest<'a> {
+    fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
+        let (offset, length) = (layout.write_channel_info_offset, layout.write_channel_info_length);
+        let write_channel_info = message::buffer(message, offset.get(), length.get())?;
+        let data_offset = layout.data_offset.get();
+        let data_range = message::buffer_range(message, data_offset, layout.length.get())?;
+        Ok(Self {
+            offset: layout.offset.get(),
+            file_id: layout.file_id.into(),
+            channel: Channel(layout.channel.get()),
+            remaining_bytes: layout.remaining_bytes.get(),
+            write_channel_info,
+            flags: WriteFlags::from_bits_retain(layout.flags.get()),
+            data_offset,
+            data: &message[data_range.clone()],
+            data_range,
+        })
+    }
+
+    fn file_id(&self) -> Option<FileId> {
+        Some(self.file_id)
+    }
+}
+
+impl Encode for WriteRequest<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let info_offset = if self.write_channel_info.is_empty() {
+            0
+        } else {
+            let length = u16::try_from(self.data.len()).expect("RDMA requests have no data");
+            Self::DATA_OFFSET.checked_add(length).expect("RDMA requests have no data")
+        };
+        let layout = RequestLayout {
+            structure_size: REQUEST_SIZE.into(),
+            data_offset: Self::DATA_OFFSET.into(),
+            length: message::len32(self.data).into(),
+            offset: self.offset.into(),
+            file_id: self.file_id.into(),
+            channel: self.channel.0.into(),
+            remaining_bytes: self.remaining_bytes.into(),
+            write_channel_info_offset: info_offset.into(),
+            write_channel_info_length: message::len16(self.write_channel_info).into(),
+            flags: self.flags.bits().into(),
+        };
+        message::put(out, &layout);
+        out.extend_from_slice(self.data);
+        out.extend_from_slice(self.write_channel_info);
+        message::fill_request(out, start, REQUEST_SIZE);
+    }
+}
+
+/// The response: [MS-SMB2] 2.2.22.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WriteResponse {
+    /// Bytes written.
+    pub count: u32,
+    /// Reserved; zero from a server, ignored by a client.
+    pub remaining: u32,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ResponseLayout {
+    structure_size: U16,
+    reserved: U16,
+    count: U32,
+    remaining: U32,
+    write_channel_info_offset: U16,
+    write_channel_info_length: U16,
+}
+
+const RESPONSE_SIZE: u16 = 17;
+
+impl Decode<'_> for WriteResponse {
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let layout: &ResponseLayout = message::body(message, RESPONSE_SIZE)?;
+        Ok(Self { count: layout.count.get(), remaining: layout.remaining.get() })
+    }
+}
+
+impl Encode for WriteResponse {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let layout = ResponseLayout {
+            structure_size: RESPONSE_SIZE.into(),
+            reserved: U16::ZERO,
+            count: self.count.into(),
+            remaining: self.remaining.into(),
+            write_channel_info_offset: U16::ZERO,
+            write_channel_info_length: U16::ZERO,
+        };
+        message::put(out, &layout);
+    }
+}
+
+#[cfg(test)]
+mod tests;

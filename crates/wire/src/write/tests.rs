@@ -1,0 +1,59 @@
+use super::{WriteFlags, WriteRequest, WriteResponse};
+use crate::check::{message, round_trip};
+use crate::error::DecodeError;
+use crate::file_id::FileId;
+use crate::message::Decode;
+use crate::read::Channel;
+
+const FILE_ID: FileId = FileId { persistent: 1, volatile: 2 };
+
+#[test]
+fn bodies_round_trip() {
+    let request = WriteRequest {
+        remaining_bytes: 9,
+        flags: WriteFlags::WRITE_THROUGH,
+        ..WriteRequest::new(FILE_ID, 0x1234, &[7; 50])
+    };
+    let rdma = WriteRequest {
+        channel: Channel::RDMA_V1_INVALIDATE,
+        write_channel_info: &[5; 16],
+        ..WriteRequest::new(FILE_ID, 0, &[])
+    };
+    round_trip!(WriteRequest<'_>, request, rdma, WriteRequest::new(FILE_ID, 0, &[]));
+    round_trip!(WriteResponse, WriteResponse { count: 50, remaining: 0 });
+}
+
+#[test]
+fn the_bytes_of_a_request() {
+    let want = [
+        &[0x31, 0, 0x70, 0, 3, 0, 0, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0][..],
+        &[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],
+        &[0; 16],
+        b"abc",
+    ];
+    assert_eq!(message(&WriteRequest::new(FILE_ID, 0x1234, b"abc"))[64..], want.concat());
+}
+
+#[test]
+fn the_range_of_the_data_is_counted_from_the_header() {
+    let bytes = message(&WriteRequest::new(FILE_ID, 0, b"abc"));
+    let request = WriteRequest::decode(&bytes).unwrap();
+    assert_eq!(request.data_range, 112..115);
+    assert_eq!(request.data_offset, 112);
+    assert_eq!(request.data(), b"abc");
+    assert_eq!(&bytes[request.data_range], b"abc");
+}
+
+#[test]
+fn data_outside_of_the_message_is_an_error() {
+    let mut bytes = message(&WriteRequest::new(FILE_ID, 0, b"abc"));
+    bytes[64 + 4] = 4;
+    let want = DecodeError::Offset { offset: 112, length: 4, have: 115 };
+    assert_eq!(WriteRequest::decode(&bytes), Err(want));
+}
+
+#[test]
+fn a_response_has_16_bytes() {
+    let bytes = message(&WriteResponse { count: 0x0102, remaining: 0 });
+    assert_eq!(bytes[64..], [0x11, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+}
