@@ -1,1 +1,22 @@
 //! Messages between the processes of one server.
+//!
+//! Workers share nothing but the global tables; whatever one wants of another it says in a
+//! [`Message`]: a kind, some bytes, and file descriptors where the [`Transport`] carries them.
+//! [`Messaging`] is the way in. Nothing here blocks and nothing here reads a clock: time is an
+//! argument, and [`Messaging::wake_source`] says when to look again.
+
+#![warn(missing_docs)]
+
+mod counters;
+mod kind;
+mod message;
+mod messaging;
+mod payload;
+pub mod transport;
+
+pub use counters::Counters;
+pub use kind::MessageKind;
+pub use message::{Content, MESSAGE_VERSION, Message};
+pub use messaging::{DATA_BYTES_MAX, Messaging};
+pub use payload::{ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed};
+pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

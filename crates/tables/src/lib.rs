@@ -1,1 +1,28 @@
 //! The global tables: clients, sessions, tree connects and opens of all workers.
+//!
+//! Whatever must be known beyond one worker lies here, one record per thing, each with the
+//! [`ServerId`](dtyp::ServerId) of the process that owns it. The supervisor creates the tables and
+//! holds them open for the life of the server; workers join; `choro status` observes. [`Registry`]
+//! is the way in; [`Table`] is what it stands on: libtdb in a server, memory in a simulation.
+//!
+//! No table waits for anything but the short lock of one hash chain. Waiting for another process
+//! is done by messages, never by holding a lock.
+
+mod codec;
+mod memory;
+mod record;
+mod registry;
+mod server_lock;
+mod table;
+mod tdb;
+mod typed_table;
+mod unique_ids;
+
+pub use codec::{RecordError, TEXT_BYTES_MAX};
+pub use memory::MemoryTable;
+pub use record::{ClientRecord, Key, OpenRecord, Record, SessionRecord, TreeConnectRecord};
+pub use registry::{MemoryTables, Registry, RegistryError, Removed};
+pub use table::{Change, RECORD_BYTES_MAX, Table, TableError};
+pub use tdb::Tdb;
+pub use typed_table::{Listing, RECORDS_PER_PROCESS_MAX};
+pub use unique_ids::random_unique_id;

@@ -1,0 +1,38 @@
+//! What a transport has done, in numbers.
+
+/// Counts since the process started, but for the queue, which is as it is now.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Messages handed to the receiver's process.
+    pub sent: u64,
+    /// Bytes of their frames.
+    pub bytes_sent: u64,
+    /// Messages that arrived whole.
+    pub received: u64,
+    /// Bytes of their frames.
+    pub bytes_received: u64,
+    /// Messages that wait for room at their receivers now.
+    pub queued: u64,
+    /// Bytes of their frames.
+    pub queued_bytes: u64,
+    /// Times a receiver was found full.
+    pub retries: u64,
+    /// Messages refused because the queue was at its limit.
+    pub refused: u64,
+    /// Messages dropped because their receiver had no room for too long.
+    pub dropped: u64,
+    /// Messages dropped because their receiver was gone.
+    pub lost: u64,
+    /// Arrivals that were not in the form they should have.
+    pub malformed: u64,
+    /// Arrivals of a version that is not known.
+    pub version_unknown: u64,
+    /// Arrivals for another process, for instance one that had this pid before.
+    pub misaddressed: u64,
+    /// Arrivals whose sender was not who it said, or not one of the server.
+    pub forged: u64,
+    /// Messages of which the rest never came, or for whose parts there was no room.
+    pub incomplete: u64,
+    /// Messages whose descriptors were lost on the way, for instance at this process's limit.
+    pub descriptors_lost: u64,
+}

@@ -1,0 +1,67 @@
+//! What messages are about.
+
+use std::fmt;
+
+/// What a message is about, and with that the form of its data.
+///
+/// Not an enum: a kind that only a newer process knows must pass through an older one unharmed.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct MessageKind(pub u16);
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $value:literal $name:ident,)*) => {
+        impl MessageKind {
+            $($(#[$doc])* pub const $name: Self = Self($value);)*
+
+            /// The name of the kind; `None` for one that is not known here.
+            #[must_use]
+            pub fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($value => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// A number is never used again. A change of the form of a kind's data is a new kind.
+kinds! {
+    /// Is anyone there? Answered by `PONG` with the same data.
+    1 PING,
+    /// The answer to `PING`.
+    2 PONG,
+    /// Finish what is under way and exit. No data.
+    3 SHUTDOWN,
+    /// Read the configuration again. No data.
+    4 RELOAD_CONFIG,
+    /// Close a session whose client has set up another: [`crate::ClosePreviousSession`].
+    5 CLOSE_PREVIOUS_SESSION,
+    /// The session is closed, or never was: [`crate::PreviousSessionClosed`].
+    6 PREVIOUS_SESSION_CLOSED,
+    /// Disconnect all from a share: [`crate::CloseShare`].
+    7 CLOSE_SHARE,
+    /// Log more or less: [`crate::LogLevel`].
+    8 LOG_LEVEL,
+}
+
+impl fmt::Debug for MessageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "MESSAGE_{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MessageKind;
+
+    #[test]
+    fn known_kinds_have_names_and_unknown_ones_numbers() {
+        assert_eq!(format!("{:?}", MessageKind::CLOSE_SHARE), "CLOSE_SHARE");
+        assert_eq!(format!("{:?}", MessageKind(999)), "MESSAGE_999");
+        assert_eq!(MessageKind(999).name(), None);
+    }
+}

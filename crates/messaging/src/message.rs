@@ -1,0 +1,136 @@
+//! A message and its frame.
+//!
+//! The frame is what a transport carries: version (2 bytes), kind (2), length of the data (4), all
+//! little-endian, and the data. Sender and receiver are not in it: every transport must carry and
+//! check them anyway.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use dtyp::ServerId;
+
+use crate::kind::MessageKind;
+use crate::transport::Frame;
+
+/// The version of the frame.
+///
+/// 1: the first.
+pub const MESSAGE_VERSION: u16 = 1;
+
+/// A message that arrived.
+#[derive(Debug)]
+pub struct Message {
+    /// The version of its frame.
+    pub version: u16,
+    /// What it is about.
+    pub kind: MessageKind,
+    /// The process that sent it, as far as the transport can tell for certain.
+    pub sender: ServerId,
+    /// This process.
+    pub receiver: ServerId,
+    /// What it says.
+    pub data: Vec<u8>,
+    /// The descriptors that came with it.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// What a message is to say.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// What it is about.
+    pub kind: MessageKind,
+    /// What it says.
+    pub data: &'a [u8],
+    /// Descriptors to go with it; the receiver gets duplicates.
+    pub descriptors: &'a [BorrowedFd<'a>],
+}
+
+impl<'a> Content<'a> {
+    /// A message without descriptors.
+    #[must_use]
+    pub fn new(kind: MessageKind, data: &'a [u8]) -> Self {
+        Self { kind, data, descriptors: &[] }
+    }
+
+    /// Writes the frame into `out`, which is cleared. `None` if the length does not fit.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+        let len = u32::try_from(self.data.len()).ok()?;
+        out.clear();
+        out.reserve(HEADER_BYTES + self.data.len());
+        out.extend_from_slice(&MESSAGE_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.kind.0.to_le_bytes());
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(self.data);
+        Some(())
+    }
+}
+
+impl Message {
+    /// Reads the frame; the error says what is wrong with it.
+    pub(crate) fn decode(frame: Frame, receiver: ServerId) -> Result<Self, FrameError> {
+        let Frame { sender, mut bytes, descriptors } = frame;
+        let (&[v0, v1, k0, k1, l0, l1, l2, l3], data) =
+            bytes.split_first_chunk::<HEADER_BYTES>().ok_or(FrameError::Length)?;
+        let version = u16::from_le_bytes([v0, v1]);
+        if version != MESSAGE_VERSION {
+            return Err(FrameError::Version);
+        }
+        if usize::try_from(u32::from_le_bytes([l0, l1, l2, l3])) != Ok(data.len()) {
+            return Err(FrameError::Length);
+        }
+        let kind = MessageKind(u16::from_le_bytes([k0, k1]));
+        bytes.drain(..HEADER_BYTES);
+        Ok(Self { version, kind, sender, receiver, data: bytes, descriptors })
+    }
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FrameError {
+    /// It is shorter or longer than it says.
+    Length,
+    /// It is of a version that is not known.
+    Version,
+}
+
+/// Bytes before the data.
+pub(crate) const HEADER_BYTES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use dtyp::ServerId;
+
+    use super::{Content, Frame, FrameError, Message};
+    use crate::kind::MessageKind;
+
+    const ME: ServerId = ServerId { pid: 1, unique_id: 2 };
+    const PEER: ServerId = ServerId { pid: 3, unique_id: 4 };
+
+    fn decode(bytes: &[u8]) -> Result<Message, FrameError> {
+        Message::decode(Frame { sender: PEER, bytes: bytes.to_vec(), descriptors: Vec::new() }, ME)
+    }
+
+    #[test]
+    fn frames_round_trip() {
+        let mut frame = Vec::new();
+        Content::new(MessageKind::PING, b"hello").encode(&mut frame).expect("short");
+        assert_eq!(frame, [1, 0, 1, 0, 5, 0, 0, 0, b'h', b'e', b'l', b'l', b'o']);
+        let message = decode(&frame).expect("just written");
+        assert_eq!((message.kind, message.data.as_slice()), (MessageKind::PING, &b"hello"[..]));
+        assert_eq!((message.sender, message.receiver), (PEER, ME));
+    }
+
+    #[test]
+    fn a_frame_of_another_length_is_refused() {
+        let frame = [1, 0, 1, 0, 2, 0, 0, 0, 7, 7];
+        decode(&frame).expect("whole");
+        for len in 0..frame.len() {
+            assert_eq!(decode(&frame[..len]).err(), Some(FrameError::Length));
+        }
+        assert_eq!(decode(&[1, 0, 1, 0, 1, 0, 0, 0, 7, 7]).err(), Some(FrameError::Length));
+    }
+
+    #[test]
+    fn a_frame_of_another_version_is_refused() {
+        assert_eq!(decode(&[2, 0, 1, 0, 0, 0, 0, 0]).err(), Some(FrameError::Version));
+    }
+}

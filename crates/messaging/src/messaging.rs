@@ -1,0 +1,136 @@
+//! One process's end of the messages of its server.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use dtyp::ServerId;
+
+use crate::counters::Counters;
+use crate::message::{Content, FrameError, HEADER_BYTES, Message};
+use crate::transport::{self, FRAME_BYTES_MAX, InitError, SendError, Transport, TransportKind};
+
+/// Bytes of data that a message may have.
+pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
+
+/// One process's end of the messages of its server. Dropping it leaves the server.
+#[derive(Debug)]
+pub struct Messaging {
+    server_id: ServerId,
+    transport: Box<dyn Transport>,
+    /// Where frames are written; its memory is used again.
+    frame: Vec<u8>,
+    malformed: u64,
+    version_unknown: u64,
+}
+
+impl Messaging {
+    /// Joins the messages of the server on `lock_dir` as `server_id`, whose pid must be that of
+    /// this process.
+    ///
+    /// # Errors
+    /// Whatever keeps the transport from opening.
+    pub fn init(
+        lock_dir: &Path,
+        server_id: ServerId,
+        kind: TransportKind,
+    ) -> Result<Self, InitError> {
+        Ok(Self::over(transport::open(kind, lock_dir, server_id)?, server_id))
+    }
+
+    /// As [`Messaging::init`], over a transport that is open already.
+    #[must_use]
+    pub fn over(transport: Box<dyn Transport>, server_id: ServerId) -> Self {
+        Self { server_id, transport, frame: Vec::new(), malformed: 0, version_unknown: 0 }
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn server_id(&self) -> ServerId {
+        self.server_id
+    }
+
+    /// Sends a message to one process. It has left, or waits here for room at the receiver.
+    ///
+    /// # Errors
+    /// The message is not sent then.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        content: &Content<'_>,
+    ) -> Result<(), SendError> {
+        self.encode(content)?;
+        self.transport.send(now, to, &self.frame, content.descriptors)
+    }
+
+    /// Sends a message to each of `receivers`; returns those that it could not be sent to.
+    pub fn send_all(
+        &mut self,
+        now: Instant,
+        receivers: &[ServerId],
+        content: &Content<'_>,
+    ) -> Vec<(ServerId, SendError)> {
+        let encoded = self.encode(content);
+        let send = |to: &ServerId| {
+            let sent = encoded
+                .and_then(|()| self.transport.send(now, *to, &self.frame, content.descriptors));
+            sent.err().map(|error| (*to, error))
+        };
+        receivers.iter().filter_map(send).collect()
+    }
+
+    /// The next message, after a try to send what waits. `None` is not the end: look again when
+    /// [`Messaging::wake_source`] is readable or [`Messaging::next_timeout`] is reached.
+    pub fn poll(&mut self, now: Instant) -> Option<Message> {
+        self.transport.poll_send(now);
+        while let Some(frame) = self.transport.poll_receive(now) {
+            match Message::decode(frame, self.server_id) {
+                Ok(message) => return Some(message),
+                Err(FrameError::Length) => self.malformed += 1,
+                Err(FrameError::Version) => self.version_unknown += 1,
+            }
+        }
+        None
+    }
+
+    /// Readable when [`Messaging::poll`] may have something to do. Not for reading.
+    #[must_use]
+    pub fn wake_source(&self) -> Option<BorrowedFd<'_>> {
+        self.transport.wake_source()
+    }
+
+    /// When [`Messaging::poll`] has something to do even if nothing arrives.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.transport.next_timeout()
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let counters = self.transport.counters();
+        Counters {
+            malformed: counters.malformed + self.malformed,
+            version_unknown: counters.version_unknown + self.version_unknown,
+            ..counters
+        }
+    }
+
+    fn encode(&mut self, content: &Content<'_>) -> Result<(), SendError> {
+        let too_large = SendError::TooLarge { len: content.data.len(), max: DATA_BYTES_MAX };
+        if content.data.len() > DATA_BYTES_MAX {
+            return Err(too_large);
+        }
+        if self.frame.capacity() > FRAME_BYTES_KEPT {
+            self.frame = Vec::new();
+        }
+        content.encode(&mut self.frame).ok_or(too_large)
+    }
+}
+
+/// Bytes of the frame buffer that are kept for the next message; a larger one was an exception.
+const FRAME_BYTES_KEPT: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

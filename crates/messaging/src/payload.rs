@@ -1,0 +1,144 @@
+//! The data of the kinds that have a form of their own. Numbers are little-endian, texts UTF-8.
+
+use dtyp::Sid;
+
+/// The data of [`crate::MessageKind::CLOSE_PREVIOUS_SESSION`]: [MS-SMB2] 3.3.5.5.3.
+///
+/// The receiver closes the session only if it belongs to the same user, and answers in any case.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClosePreviousSession {
+    /// The PreviousSessionId of SESSION_SETUP.
+    pub session_id: u64,
+    /// The user who has authenticated anew.
+    pub user_sid: Sid,
+}
+
+impl ClosePreviousSession {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut data = self.session_id.to_le_bytes().to_vec();
+        self.user_sid.encode(&mut data);
+        data
+    }
+
+    /// Reads the data; `None` if it is not whole.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        let (session_id, sid) = data.split_first_chunk()?;
+        let user_sid = Sid::decode(sid).filter(|user_sid| user_sid.encoded_len() == sid.len())?;
+        Some(Self { session_id: u64::from_le_bytes(*session_id), user_sid })
+    }
+}
+
+/// The data of [`crate::MessageKind::PREVIOUS_SESSION_CLOSED`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PreviousSessionClosed {
+    /// The session that was to be closed.
+    pub session_id: u64,
+}
+
+impl PreviousSessionClosed {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.session_id.to_le_bytes().to_vec()
+    }
+
+    /// Reads the data; `None` if it is not whole.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        let session_id = u64::from_le_bytes(data.try_into().ok()?);
+        Some(Self { session_id })
+    }
+}
+
+/// The data of [`crate::MessageKind::CLOSE_SHARE`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CloseShare {
+    /// The share's name.
+    pub share: String,
+}
+
+impl CloseShare {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.share.as_bytes().to_vec()
+    }
+
+    /// Reads the data; `None` if it is not a name.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        text(data).map(|share| Self { share })
+    }
+}
+
+/// The data of [`crate::MessageKind::LOG_LEVEL`].
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogLevel {
+    /// The filter, as `log level` of the configuration has it.
+    pub filter: String,
+}
+
+impl LogLevel {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.filter.as_bytes().to_vec()
+    }
+
+    /// Reads the data; `None` if it is not a text.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        text(data).map(|filter| Self { filter })
+    }
+}
+
+fn text(data: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(data).ok()?;
+    (data.len() <= TEXT_BYTES_MAX).then(|| text.to_owned())
+}
+
+/// Bytes of a text.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use dtyp::Sid;
+
+    use super::{
+        ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed, TEXT_BYTES_MAX,
+    };
+
+    #[test]
+    fn close_previous_session_round_trips_and_every_other_length_is_refused() {
+        let payload = ClosePreviousSession { session_id: 7, user_sid: Sid::unix_user(1000) };
+        let mut data = payload.encode();
+        assert_eq!(ClosePreviousSession::decode(&data), Some(payload));
+        for len in 0..data.len() {
+            assert_eq!(ClosePreviousSession::decode(&data[..len]), None);
+        }
+        data.push(0);
+        assert_eq!(ClosePreviousSession::decode(&data), None);
+    }
+
+    #[test]
+    fn previous_session_closed_is_eight_bytes() {
+        let payload = PreviousSessionClosed { session_id: 7 };
+        assert_eq!(PreviousSessionClosed::decode(&payload.encode()), Some(payload));
+        assert_eq!(PreviousSessionClosed::decode(&[0; 7]), None);
+        assert_eq!(PreviousSessionClosed::decode(&[0; 9]), None);
+    }
+
+    #[test]
+    fn texts_are_bounded_and_utf8() {
+        let share = CloseShare { share: "Fotos für alle".to_owned() };
+        assert_eq!(CloseShare::decode(&share.encode()), Some(share));
+        let level = LogLevel { filter: "debug".to_owned() };
+        assert_eq!(LogLevel::decode(&level.encode()), Some(level));
+        assert_eq!(CloseShare::decode(&[0xff]), None);
+        assert!(LogLevel::decode(&[b'x'; TEXT_BYTES_MAX]).is_some());
+        assert_eq!(LogLevel::decode(&[b'x'; TEXT_BYTES_MAX + 1]), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! Bytes of records, written and read back.
+//!
+//! All numbers are little-endian. A text is its length (`u16`) and UTF-8. Every record starts with
+//! the version of its form and the server id of its owner, so that the records of a dead process
+//! can be found even where the rest is damaged.
+
+use dtyp::{FileTime, Guid, ServerId};
+
+/// Bytes of one text in a record.
+///
+/// Linux bounds a path at 4,096 bytes; a stream name and the names of users are far shorter.
+pub const TEXT_BYTES_MAX: usize = 8_192;
+
+/// Why bytes are not a record, or a record has no bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RecordError {
+    /// The record lies under a key that is not its own.
+    #[error("the record does not belong under its key")]
+    KeyMismatch,
+    /// The record ends before a field does.
+    #[error("{need} bytes needed, {have} there")]
+    Short {
+        /// Bytes of the field.
+        need: usize,
+        /// Bytes that were left.
+        have: usize,
+    },
+    /// A text is longer than [`TEXT_BYTES_MAX`].
+    #[error("a text of {0} bytes is too long")]
+    TextTooLong(usize),
+    /// A text is not UTF-8.
+    #[error("a text is not UTF-8")]
+    TextNotUtf8,
+    /// Bytes follow the last field.
+    #[error("{0} bytes follow the last field")]
+    TrailingBytes(usize),
+    /// A field has a value that nothing writes.
+    #[error("a field has the impossible value {0}")]
+    Value(u8),
+    /// The form is of another version.
+    #[error("version {0} is unknown")]
+    Version(u8),
+}
+
+/// The owner of the record in `value`, whatever else is in it.
+pub(crate) fn owner(value: &[u8]) -> Option<ServerId> {
+    let (_version, rest) = value.split_first()?;
+    rest.first_chunk().map(ServerId::from_bytes)
+}
+
+/// Appends fields to a record.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// Starts a record in `out`, which is cleared.
+    pub(crate) fn new(out: &'a mut Vec<u8>, version: u8, owner: ServerId) -> Self {
+        out.clear();
+        out.push(version);
+        out.extend_from_slice(&owner.to_bytes());
+        Self { out }
+    }
+
+    pub(crate) fn bool(&mut self, value: bool) {
+        self.out.push(u8::from(value));
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.out.push(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// An id that may be absent; zero is an id like any other.
+    pub(crate) fn optional_u16(&mut self, value: Option<u16>) {
+        self.bool(value.is_some());
+        self.u16(value.unwrap_or(0));
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn guid(&mut self, value: Guid) {
+        self.out.extend_from_slice(&value.0);
+    }
+
+    pub(crate) fn text(&mut self, value: &str) -> Result<(), RecordError> {
+        let len = u16::try_from(value.len()).ok().filter(|len| usize::from(*len) <= TEXT_BYTES_MAX);
+        self.u16(len.ok_or(RecordError::TextTooLong(value.len()))?);
+        self.out.extend_from_slice(value.as_bytes());
+        Ok(())
+    }
+}
+
+/// Takes fields from a record.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Opens the record in `bytes`, which must be of `version`; the owner stands first in it.
+    pub(crate) fn new(bytes: &'a [u8], version: u8) -> Result<(Self, ServerId), RecordError> {
+        let mut reader = Self { rest: bytes };
+        match reader.u8()? {
+            found if found == version => {}
+            found => return Err(RecordError::Version(found)),
+        }
+        let owner = ServerId::from_bytes(&reader.array()?);
+        Ok((reader, owner))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        let short = RecordError::Short { need: N, have: self.rest.len() };
+        let (array, rest) = self.rest.split_first_chunk().ok_or(short)?;
+        self.rest = rest;
+        Ok(*array)
+    }
+
+    pub(crate) fn bool(&mut self) -> Result<bool, RecordError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(RecordError::Value(other)),
+        }
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, RecordError> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, RecordError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn optional_u16(&mut self) -> Result<Option<u16>, RecordError> {
+        let present = self.bool()?;
+        let value = self.u16()?;
+        Ok(present.then_some(value))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, RecordError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, RecordError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn file_time(&mut self) -> Result<FileTime, RecordError> {
+        self.u64().map(FileTime)
+    }
+
+    pub(crate) fn guid(&mut self) -> Result<Guid, RecordError> {
+        self.array().map(Guid)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, RecordError> {
+        let len = usize::from(self.u16()?);
+        if len > TEXT_BYTES_MAX {
+            return Err(RecordError::TextTooLong(len));
+        }
+        let short = RecordError::Short { need: len, have: self.rest.len() };
+        let (text, rest) = self.rest.split_at_checked(len).ok_or(short)?;
+        self.rest = rest;
+        std::str::from_utf8(text).map(str::to_owned).map_err(|_| RecordError::TextNotUtf8)
+    }
+
+    /// Every byte of a record has a meaning; one too many means that it is not what it says.
+    pub(crate) fn finish(self) -> Result<(), RecordError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            left => Err(RecordError::TrailingBytes(left)),
+        }
+    }
+}

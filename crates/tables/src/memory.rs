@@ -1,0 +1,64 @@
+//! A table in memory, for simulations.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::table::{Change, RECORD_BYTES_MAX, Table, TableError};
+
+/// A table in memory. Clones share it, as the processes of a server share a file.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryTable {
+    records: Rc<RefCell<BTreeMap<Vec<u8>, Vec<u8>>>>,
+}
+
+impl MemoryTable {
+    fn store(&self, key: &[u8], value: &[u8]) -> Result<(), TableError> {
+        if value.len() > RECORD_BYTES_MAX {
+            return Err(TableError::RecordTooLarge(value.len()));
+        }
+        self.records.borrow_mut().insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+}
+
+impl Table for MemoryTable {
+    fn with_record<R>(
+        &self,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
+    ) -> Result<R, TableError> {
+        // Borrowed while `decide` runs: one that touches the table panics here and would lock
+        // itself out there.
+        let records = self.records.borrow_mut();
+        let (change, result) = decide(records.get(key).map(Vec::as_slice));
+        drop(records);
+        match change {
+            Change::Delete => _ = self.delete(key)?,
+            Change::Keep => {}
+            Change::Store(value) => self.store(key, &value)?,
+        }
+        Ok(result)
+    }
+
+    fn get<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TableError> {
+        Ok(self.records.borrow_mut().get(key).map(|value| parse(value)))
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TableError> {
+        if self.records.borrow().contains_key(key) {
+            return Err(TableError::Exists);
+        }
+        self.store(key, value)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, TableError> {
+        Ok(self.records.borrow_mut().remove(key).is_some())
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {
+        let records = self.records.borrow().clone();
+        records.iter().for_each(|(key, value)| visit(key, value));
+        Ok(0)
+    }
+}

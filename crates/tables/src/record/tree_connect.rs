@@ -1,0 +1,69 @@
+//! Tree connects: [MS-SMB2] 3.3.1.9, as far as other processes must know them.
+
+use dtyp::{FileTime, ServerId};
+
+use crate::codec::{Reader, RecordError, Writer};
+use crate::record::{Key, Record};
+
+/// A session's use of a share.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TreeConnectRecord {
+    /// The session.
+    pub session_id: u64,
+    /// Unique in the session.
+    pub tree_id: u32,
+    /// The share's name as the configuration spells it.
+    pub share: String,
+    /// The worker that serves it.
+    pub server_id: ServerId,
+    /// Whether the share demands encryption.
+    pub encrypted: bool,
+    /// TreeConnect.CreationTime.
+    pub connected_at: FileTime,
+    /// Whether nothing can be changed through it.
+    pub read_only: bool,
+}
+
+impl TreeConnectRecord {
+    pub(crate) fn key_of(session_id: u64, tree_id: u32) -> Key {
+        Key::new(&[&session_id.to_le_bytes(), &tree_id.to_le_bytes()])
+    }
+}
+
+impl Record for TreeConnectRecord {
+    const VERSION: u8 = 1;
+
+    fn key(&self) -> Key {
+        Self::key_of(self.session_id, self.tree_id)
+    }
+
+    fn owner(&self) -> ServerId {
+        self.server_id
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordError> {
+        let mut writer = Writer::new(out, Self::VERSION, self.server_id);
+        writer.u64(self.session_id);
+        writer.u32(self.tree_id);
+        writer.text(&self.share)?;
+        writer.bool(self.encrypted);
+        writer.u64(self.connected_at.0);
+        writer.bool(self.read_only);
+        Ok(())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        let (mut reader, server_id) = Reader::new(bytes, Self::VERSION)?;
+        let record = Self {
+            server_id,
+            session_id: reader.u64()?,
+            tree_id: reader.u32()?,
+            share: reader.text()?,
+            encrypted: reader.bool()?,
+            connected_at: reader.file_time()?,
+            read_only: reader.bool()?,
+        };
+        reader.finish()?;
+        Ok(record)
+    }
+}

@@ -1,0 +1,372 @@
+//! A table in a file of libtdb: mapped by every process, with a lock per hash chain.
+//!
+//! The locks are robust mutexes in the file, so a process that is killed while it holds one does
+//! not stop the others; where the system has none, libtdb's `fcntl` locks serve. The file is only
+//! for the life of one server: nothing in it is worth reading after the last process is gone.
+//!
+//! POSIX drops all `fcntl` locks of a process on a file when *any* descriptor of it is closed, so a
+//! file must be opened once in a process. [`Tdb`] refuses a second time; nobody else may open it.
+//! For the same reason a worker is exec'ed and opens for itself: a fork that runs on would share
+//! the mapping and have lost the locks.
+
+mod chain_lock;
+mod collect;
+mod ffi;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_int, c_uint, c_void};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use crate::table::{Change, RECORD_BYTES_MAX, Table, TableError};
+use chain_lock::ChainLock;
+use collect::Collected;
+use ffi::TdbData;
+
+/// A table in a file.
+#[derive(Debug)]
+pub struct Tdb {
+    context: NonNull<ffi::TdbContext>,
+    file: FileIdentity,
+    access: Access,
+    /// Kept from one traverse to the next; empty between them.
+    collected: RefCell<Collected>,
+}
+
+/// Whether a table may be changed, which is also whether its locks are taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Access {
+    /// Reads without locks, so that a tool that is stopped halfway stops nobody else.
+    Observe,
+    Update,
+}
+
+/// Device and inode.
+type FileIdentity = (u64, u64);
+
+/// The files that this process has open, and the lock for libtdb's own list of them.
+static OPEN_FILES: Mutex<Vec<FileIdentity>> = Mutex::new(Vec::new());
+
+// SAFETY: a context has no tie to the thread that opened it. Mutexes of chains do belong to a
+// thread, but they are held only by a `ChainLock`, which borrows the `Tdb` and cannot leave its
+// thread because `Tdb` is not `Sync`.
+unsafe impl Send for Tdb {}
+
+impl Tdb {
+    /// Makes the file new, with `hash_size` chains; one that is there is replaced, and processes
+    /// that have it open keep the old one to themselves.
+    ///
+    /// # Errors
+    /// What the file system or libtdb says.
+    pub fn create(path: &Path, hash_size: u16) -> io::Result<Self> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        Self::open(path, hash_size, Access::Update, flags | libc::O_NOFOLLOW)
+    }
+
+    /// Opens a file that another process created and holds open.
+    ///
+    /// # Errors
+    /// What the file system or libtdb says; `ResourceBusy` if this process has it open already.
+    pub fn join(path: &Path) -> io::Result<Self> {
+        Self::open(path, 0, Access::Update, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)
+    }
+
+    /// Opens a file for reading, without locks: what is read may be changing at that moment.
+    ///
+    /// # Errors
+    /// As [`Tdb::join`].
+    pub fn observe(path: &Path) -> io::Result<Self> {
+        Self::open(path, 0, Access::Observe, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW)
+    }
+
+    fn open(path: &Path, hash_size: u16, access: Access, open_flags: c_int) -> io::Result<Self> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let mut open_files = OPEN_FILES.lock().expect("nothing panics while it is held");
+        if let Ok(file) = identity(path)
+            && open_files.contains(&file)
+        {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let tdb_flags = match access {
+            Access::Observe => ffi::TDB_DEFAULT,
+            Access::Update => update_flags(),
+        };
+        // SAFETY: `name` is a C string that outlives the call; `OPEN_FILES` is held, so nothing
+        // else is in libtdb's list of open files.
+        let context = unsafe {
+            ffi::tdb_open(name.as_ptr(), c_int::from(hash_size), tdb_flags, open_flags, 0o600)
+        };
+        let context = NonNull::new(context).ok_or_else(io::Error::last_os_error)?;
+        let collected = RefCell::default();
+        let mut table = Self { context, file: (0, 0), access, collected };
+        table.file = descriptor_identity(&table)?;
+        open_files.push(table.file);
+        Ok(table)
+    }
+
+    /// Takes the lock of the chain that `key` lies in.
+    fn lock<'a>(&'a self, key: &'a [u8]) -> Result<ChainLock<'a>, TableError> {
+        ChainLock::take(self, key)
+    }
+
+    /// What the last call that failed failed of.
+    fn error(&self) -> TableError {
+        // SAFETY: the context is open.
+        match unsafe { ffi::tdb_error(self.context.as_ptr()) } {
+            ffi::TDB_ERR_EXISTS => TableError::Exists,
+            ffi::TDB_ERR_LOCK | ffi::TDB_ERR_NOLOCK | ffi::TDB_ERR_LOCK_TIMEOUT => TableError::Lock,
+            ffi::TDB_ERR_OOM => TableError::Full,
+            ffi::TDB_ERR_RDONLY => TableError::ReadOnly,
+            _ => TableError::Storage,
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        // SAFETY: the context is open.
+        unsafe { ffi::tdb_error(self.context.as_ptr()) == ffi::TDB_ERR_NOEXIST }
+    }
+
+    fn store(&self, key: &[u8], value: &[u8], flag: c_int) -> Result<(), TableError> {
+        if value.len() > RECORD_BYTES_MAX {
+            return Err(TableError::RecordTooLarge(value.len()));
+        }
+        // SAFETY: the context is open, and libtdb only reads key and value, which outlive the call.
+        match unsafe { ffi::tdb_store(self.context.as_ptr(), data(key), data(value), flag) } {
+            0 => Ok(()),
+            _ => Err(self.error()),
+        }
+    }
+
+    /// Gives `parse` the record where it lies in the mapping, with its chain locked.
+    fn parse<R>(
+        &self,
+        key: &[u8],
+        parse: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TableError> {
+        let mut call = ParseCall::Waiting(parse);
+        let private_data = (&raw mut call).cast::<c_void>();
+        let callback = callback_of(&call);
+        // SAFETY: the context is open, the key outlives the call, and `callback` is the one that
+        // expects exactly `call`, which nothing else touches until the call returns.
+        let result = unsafe {
+            ffi::tdb_parse_record(self.context.as_ptr(), data(key), callback, private_data)
+        };
+        match call {
+            ParseCall::Done(value) => Ok(Some(value)),
+            ParseCall::Panicked(panic) => resume_unwind(panic),
+            ParseCall::Running => unreachable!("the callback always leaves another state"),
+            ParseCall::Waiting(_) if result != 0 && !self.is_absent() => Err(self.error()),
+            ParseCall::Waiting(_) => Ok(None),
+        }
+    }
+
+    /// A copy of the record that libtdb made without looking at a lock.
+    fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TableError> {
+        // SAFETY: the context is open and the key outlives the call.
+        let value = unsafe { ffi::tdb_fetch(self.context.as_ptr(), data(key)) };
+        if value.dptr.is_null() {
+            return if self.is_absent() { Ok(None) } else { Err(self.error()) };
+        }
+        // SAFETY: libtdb says that these bytes are ours, allocated by `malloc`.
+        let copy = unsafe { bytes(value) }.to_vec();
+        // SAFETY: as above; `copy` does not borrow from them.
+        unsafe { libc::free(value.dptr.cast()) };
+        Ok(Some(copy))
+    }
+
+    /// Copies all records of one hash chain, under its lock.
+    ///
+    /// A reader without locks may meet a chain in the middle of a change and lose its way in it.
+    /// That is not damage; it tries again, some times.
+    fn collect_chain(&self, chain: c_uint, collected: &mut Collected) -> Result<(), TableError> {
+        let attempts = if self.access == Access::Observe { OBSERVE_ATTEMPTS } else { 1 };
+        for _ in 0..attempts {
+            collected.clear();
+            let private_data = std::ptr::from_mut(collected).cast::<c_void>();
+            // SAFETY: the context is open, `chain` is below the hash size, and `collect` expects
+            // exactly this `Collected`, which nothing else touches until the call returns.
+            let result = unsafe {
+                ffi::tdb_traverse_chain(
+                    self.context.as_ptr(),
+                    chain,
+                    collect::collect,
+                    private_data,
+                )
+            };
+            if result >= 0 {
+                return Ok(());
+            }
+        }
+        Err(self.error())
+    }
+}
+
+impl Table for Tdb {
+    fn with_record<R>(
+        &self,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
+    ) -> Result<R, TableError> {
+        if self.access == Access::Observe {
+            return Err(TableError::ReadOnly);
+        }
+        let _lock = self.lock(key)?;
+        let mut decide = Some(decide);
+        let found = self.parse(key, |value| decide.take().map(|decide| decide(Some(value))))?;
+        let (change, result) = match (found.flatten(), decide) {
+            (Some(decided), _) => decided,
+            (None, Some(decide)) => decide(None),
+            (None, None) => unreachable!("taking it yields an answer"),
+        };
+        match change {
+            Change::Delete => _ = self.delete(key)?,
+            Change::Keep => {}
+            Change::Store(value) => self.store(key, &value, ffi::TDB_REPLACE)?,
+        }
+        Ok(result)
+    }
+
+    fn get<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TableError> {
+        match self.access {
+            Access::Observe => Ok(self.fetch(key)?.map(|value| parse(&value))),
+            Access::Update => self.parse(key, parse),
+        }
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TableError> {
+        self.store(key, value, ffi::TDB_INSERT)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, TableError> {
+        // SAFETY: the context is open and the key outlives the call.
+        match unsafe { ffi::tdb_delete(self.context.as_ptr(), data(key)) } {
+            0 => Ok(true),
+            _ if self.is_absent() => Ok(false),
+            _ => Err(self.error()),
+        }
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {
+        // Taken out, so that `visit` may start a traverse of its own.
+        let mut collected = self.collected.take();
+        // SAFETY: the context is open.
+        let chains = unsafe { ffi::tdb_hash_size(self.context.as_ptr()) };
+        let mut damaged = 0;
+        for chain in 0..c_uint::try_from(chains).unwrap_or(0) {
+            match self.collect_chain(chain, &mut collected) {
+                Ok(()) => {}
+                Err(TableError::Lock) => return Err(TableError::Lock),
+                Err(_) => damaged += 1,
+            }
+            collected.records().for_each(|(key, value)| visit(key, value));
+        }
+        collected.clear();
+        self.collected.replace(collected);
+        Ok(damaged)
+    }
+}
+
+impl Drop for Tdb {
+    fn drop(&mut self) {
+        let mut open_files = OPEN_FILES.lock().expect("nothing panics while it is held");
+        // SAFETY: the context is open, no lock of it is held (a `ChainLock` borrows the table),
+        // and it is not used again.
+        unsafe { ffi::tdb_close(self.context.as_ptr()) };
+        open_files.retain(|file| *file != self.file);
+    }
+}
+
+/// How far a call of [`Tdb::parse`] has come.
+enum ParseCall<F, R> {
+    Done(R),
+    Panicked(Box<dyn Any + Send>),
+    Running,
+    Waiting(F),
+}
+
+/// The callback that expects a `ParseCall` like `_call`.
+fn callback_of<F: FnOnce(&[u8]) -> R, R>(_call: &ParseCall<F, R>) -> ffi::Parse {
+    parse_callback::<F, R>
+}
+
+/// Runs the parser; a panic waits on this side of the C frames until they are left.
+unsafe extern "C" fn parse_callback<F: FnOnce(&[u8]) -> R, R>(
+    _key: TdbData,
+    value: TdbData,
+    private_data: *mut c_void,
+) -> c_int {
+    // SAFETY: `Tdb::parse` passes a `ParseCall` of these types and leaves it alone meanwhile.
+    let call = unsafe { &mut *private_data.cast::<ParseCall<F, R>>() };
+    let ParseCall::Waiting(parse) = std::mem::replace(call, ParseCall::Running) else {
+        return -1;
+    };
+    // SAFETY: libtdb passes bytes that stay as they are until we return: their chain is locked.
+    let value = unsafe { bytes(value) };
+    *call = match catch_unwind(AssertUnwindSafe(|| parse(value))) {
+        Ok(result) => ParseCall::Done(result),
+        Err(panic) => ParseCall::Panicked(panic),
+    };
+    0
+}
+
+/// `bytes` as libtdb wants it. It does not write through the pointer in any call used here.
+fn data(bytes: &[u8]) -> TdbData {
+    TdbData { dptr: bytes.as_ptr().cast_mut(), dsize: bytes.len() }
+}
+
+/// The bytes of `data`.
+///
+/// # Safety
+/// They must be there, and stay unchanged for as long as the result is used.
+unsafe fn bytes<'a>(data: TdbData) -> &'a [u8] {
+    if data.dptr.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data.dptr, data.dsize) }
+}
+
+/// Flags of a process that changes the table.
+fn update_flags() -> c_int {
+    // The dead records that TDB_VOLATILE keeps in their chain spare most inserts and deletes the
+    // list of free space, which has one lock for the whole file.
+    let flags =
+        ffi::TDB_CLEAR_IF_FIRST | ffi::TDB_INCOMPATIBLE_HASH | ffi::TDB_NOSYNC | ffi::TDB_VOLATILE;
+    // SAFETY: `OPEN_FILES` is held, so the first call, which probes in a child process and
+    // remembers the result, is alone.
+    match unsafe { ffi::tdb_runtime_check_for_robust_mutexes() } {
+        true => flags | ffi::TDB_MUTEX_LOCKING,
+        false => flags,
+    }
+}
+
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn descriptor_identity(table: &Tdb) -> io::Result<FileIdentity> {
+    // SAFETY: an all-zero `stat` is a valid one.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the context is open, so its descriptor is too; `stat` is ours to write.
+    match unsafe { libc::fstat(ffi::tdb_fd(table.context.as_ptr()), &raw mut stat) } {
+        0 => Ok((stat.st_dev, stat.st_ino)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How often a reader without locks reads a chain that does not make sense.
+const OBSERVE_ATTEMPTS: usize = 16;
+
+#[cfg(test)]
+mod tests;

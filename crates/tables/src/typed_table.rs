@@ -1,0 +1,134 @@
+//! A table of one kind of record.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+
+use dtyp::ServerId;
+
+use crate::codec::{self, RecordError};
+use crate::record::{Key, Record};
+use crate::table::{Change, Table, TableError};
+
+/// Records of one table that one process may own.
+///
+/// Bounds the file: it grows with the records that live at once, at some 300 bytes each, and does
+/// not shrink. At the limit a new record is refused with [`TableError::Full`].
+pub const RECORDS_PER_PROCESS_MAX: u64 = 262_144;
+
+/// All records of a table that could be read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listing<R> {
+    /// The records, in no order.
+    pub records: Vec<R>,
+    /// Records, or hash chains, that could not be read and were passed over.
+    pub damaged: u64,
+}
+
+/// A table of records `R` in `T`.
+#[derive(Debug)]
+pub(crate) struct TypedTable<T, R> {
+    table: T,
+    owned: Cell<u64>,
+    /// Where records are encoded; its memory is used again.
+    scratch: RefCell<Vec<u8>>,
+    records: PhantomData<fn() -> R>,
+}
+
+impl<T: Table, R: Record> TypedTable<T, R> {
+    pub(crate) fn new(table: T) -> Self {
+        Self { table, owned: Cell::new(0), scratch: RefCell::default(), records: PhantomData }
+    }
+
+    /// Adds a record whose key is new: one store, no look-up.
+    pub(crate) fn insert(&self, record: &R) -> Result<(), TableError> {
+        if self.owned.get() >= RECORDS_PER_PROCESS_MAX {
+            return Err(TableError::Full);
+        }
+        let mut scratch = self.scratch.borrow_mut();
+        record.encode(&mut scratch)?;
+        self.table.insert(record.key().as_ref(), &scratch)?;
+        self.owned.set(self.owned.get() + 1);
+        Ok(())
+    }
+
+    /// Adds a record or puts it in the place of the one with its key.
+    pub(crate) fn put(&self, record: &R) -> Result<(), TableError> {
+        let mut value = Vec::new();
+        record.encode(&mut value)?;
+        let full = self.owned.get() >= RECORDS_PER_PROCESS_MAX;
+        let owner = record.owner();
+        let added = self.table.with_record(record.key().as_ref(), |found| {
+            let ours = found.and_then(codec::owner) == Some(owner);
+            match !ours && full {
+                true => (Change::Keep, Err(TableError::Full)),
+                false => (Change::Store(value), Ok(!ours)),
+            }
+        })??;
+        self.owned.set(self.owned.get() + u64::from(added));
+        Ok(())
+    }
+
+    /// Removes a record of this process; whether it was there.
+    pub(crate) fn remove(&self, key: Key) -> Result<bool, TableError> {
+        let removed = self.table.delete(key.as_ref())?;
+        self.owned.set(self.owned.get().saturating_sub(u64::from(removed)));
+        Ok(removed)
+    }
+
+    /// Removes the record if `owner` has it; whether that was so.
+    pub(crate) fn remove_if_owned(&self, key: &[u8], owner: ServerId) -> Result<bool, TableError> {
+        self.table.with_record(key, |found| match found.and_then(codec::owner) == Some(owner) {
+            true => (Change::Delete, true),
+            false => (Change::Keep, false),
+        })
+    }
+
+    /// As [`TypedTable::remove_if_owned`], for a record of this process.
+    pub(crate) fn remove_owned(&self, key: Key, owner: ServerId) -> Result<bool, TableError> {
+        let removed = self.remove_if_owned(key.as_ref(), owner)?;
+        self.owned.set(self.owned.get().saturating_sub(u64::from(removed)));
+        Ok(removed)
+    }
+
+    pub(crate) fn find(&self, key: Key) -> Result<Option<R>, TableError> {
+        let found = self.table.get(key.as_ref(), |value| decode::<R>(key.as_ref(), value))?;
+        Ok(found.transpose()?)
+    }
+
+    pub(crate) fn list(&self) -> Result<Listing<R>, TableError> {
+        let mut records = Vec::new();
+        let mut damaged = 0;
+        let chains = self.table.for_each(|key, value| match decode(key, value) {
+            Ok(record) => records.push(record),
+            Err(_) => damaged += 1,
+        })?;
+        Ok(Listing { records, damaged: damaged + chains })
+    }
+
+    /// Removes every record that `owner` has, damaged ones too; how many.
+    ///
+    /// One pass over the table, a chain at a time; the records of others are only looked at.
+    pub(crate) fn remove_all_of(&self, owner: ServerId) -> Result<u64, TableError> {
+        let mut removed = 0;
+        let mut result = Ok(());
+        self.table.for_each(|key, value| {
+            if codec::owner(value) != Some(owner) {
+                return;
+            }
+            // Looked at again under the lock: another process may have taken the record over.
+            match self.remove_if_owned(key, owner) {
+                Ok(gone) => removed += u64::from(gone),
+                Err(error) => result = Err(error),
+            }
+        })?;
+        result.map(|()| removed)
+    }
+}
+
+fn decode<R: Record>(key: &[u8], value: &[u8]) -> Result<R, RecordError> {
+    let record = R::decode(value)?;
+    match record.key().as_ref() == key {
+        true => Ok(record),
+        false => Err(RecordError::KeyMismatch),
+    }
+}
