@@ -1,3 +1,46 @@
 //! smb.conf: parameters as data, shares, substitutions.
+//!
+//! The language is Samba's: what `testparm -s` prints for a file is what this crate makes of it
+//! (`tests/oracle.rs`). Where we knowingly differ, the place says so:
+//!
+//! - a value that cannot be read is a warning and the default, except for the few parameters where
+//!   the default is the weaker choice ([`Parameter::refuses_bad_values`]); Samba refuses the file;
+//! - a relative `include` is looked for beside the file that names it, not in the working
+//!   directory, which for a server means nothing;
+//! - a section that is opened a second time keeps its parametric options;
+//! - `%%` stands for one percent sign.
+//!
+//! Nothing here acts on a parameter. The server reads typed fields of [`Global`] and [`Share`].
 
 #![forbid(unsafe_code)]
+
+pub mod choice;
+pub mod hosts_access;
+pub mod interface;
+pub mod limits;
+pub mod substitutions;
+pub mod user_list;
+
+mod accepted;
+mod config;
+mod global;
+mod kind;
+mod lines;
+mod list;
+mod load;
+mod parameter;
+mod render;
+mod section;
+mod share;
+mod source;
+mod warning;
+
+pub use config::{Config, Directories, EmbeddedDefault};
+pub use global::Global;
+pub use kind::{BadValue, Canonical, Kind};
+pub use parameter::{Parameter, Scope, Synonym, find, nearest, parameters};
+pub use render::render_effective;
+pub use share::Share;
+pub use substitutions::Substitutions;
+pub use user_list::{GroupKind, UserList};
+pub use warning::{LoadError, Warning, WarningKind};

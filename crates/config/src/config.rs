@@ -1,0 +1,224 @@
+//! A configuration, ready to be served.
+
+use std::path::{Path, PathBuf};
+
+use crate::choice::Protocol;
+use crate::global::Global;
+use crate::load::{self, Loaded, Named};
+use crate::parameter::find;
+use crate::section::Section;
+use crate::share::Share;
+use crate::source::{Disk, Nothing};
+use crate::substitutions::Substitutions;
+use crate::user_list::UserList;
+use crate::warning::{LoadError, Warning, WarningKind, quoted};
+
+/// What an `smb.conf` says.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// Parameters of the server.
+    pub global: Global,
+    /// Parameters of shares as `[global]` left them: what holds where no share is concerned, such
+    /// as `hosts allow` of a connection or `smb encrypt` of a session.
+    pub defaults: Share,
+    /// Shares to serve, in the order of the file. Those with `available` off are among them.
+    pub shares: Vec<Share>,
+    /// `[IPC$]`: who may use the pipes. As `defaults` when the file does not speak of it.
+    pub ipc: Share,
+    /// `[homes]`, if there: a pattern of shares, not a share.
+    pub homes: Option<Share>,
+}
+
+/// Folders of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directories {
+    /// Databases that outlive the server.
+    pub state: PathBuf,
+    /// Files that live as long as the server runs.
+    pub lock: PathBuf,
+    /// Secrets.
+    pub private: PathBuf,
+    /// The file with the process id.
+    pub pid: PathBuf,
+    /// Files that may be lost.
+    pub cache: PathBuf,
+}
+
+/// What a server without a file needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbeddedDefault {
+    /// Folder to serve, as `share`.
+    pub share_path: PathBuf,
+    /// The only user who may connect; every known user when none.
+    pub user: Option<String>,
+    /// TCP port.
+    pub port: u16,
+    /// Folder below which the server keeps its own files.
+    pub base_dir: PathBuf,
+}
+
+impl Config {
+    /// Reads a file and what it includes, with the server's own substitutions only: a per-client
+    /// `include = smb.conf.%m` finds a file with an empty client name or none.
+    ///
+    /// # Errors
+    /// What cannot be served safely; see [`LoadError`].
+    pub fn load(path: &Path) -> Result<(Self, Vec<Warning>), LoadError> {
+        Self::load_for(path, &Substitutions::of_this_process())
+    }
+
+    /// As [`Config::load`], with the substitutions of one client.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_for(
+        path: &Path,
+        substitutions: &Substitutions,
+    ) -> Result<(Self, Vec<Warning>), LoadError> {
+        Self::build(load::load(path, &Disk, substitutions)?)
+    }
+
+    /// Reads `text` as the contents of a file called `name`. Includes are not followed.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse(text: &str, name: &str) -> Result<(Self, Vec<Warning>), LoadError> {
+        Self::build(load::parse(text, name, &Nothing, &Substitutions::default())?)
+    }
+
+    /// The configuration of a server without a file: one share, no guests.
+    #[must_use]
+    pub fn embedded(default: &EmbeddedDefault) -> Self {
+        let mut global = Section::default();
+        let folder = |name: &str| escaped(&default.base_dir.join(name));
+        set(&mut global, "state directory", &folder("state"));
+        set(&mut global, "private dir", &folder("private"));
+        set(&mut global, "cache directory", &folder("cache"));
+        set(&mut global, "lock directory", &folder("run"));
+        set(&mut global, "pid directory", &folder("run"));
+        set(&mut global, "smb ports", &default.port.to_string());
+        let mut share = Section::default();
+        set(&mut share, "path", &escaped(&default.share_path));
+        set(&mut share, "read only", "No");
+        let users = default.user.as_ref().map(|user| UserList::of_user(user));
+        if let Some(users) = &users {
+            set(&mut share, "valid users", &crate::list::joined(&users.words(), " "));
+        }
+        let mut share = Share::new("share".to_owned(), share);
+        // Not by way of the text, where `@` and quotes would have a meaning.
+        share.valid_users = users.unwrap_or_default();
+        let defaults = Share::new("global".to_owned(), Section::default());
+        Self {
+            global: Global::new("global".to_owned(), global),
+            ipc: Share { name: "IPC$".to_owned(), ..defaults.clone() },
+            defaults,
+            shares: vec![share],
+            homes: None,
+        }
+    }
+
+    /// The share of that name; case does not matter.
+    #[must_use]
+    pub fn share(&self, name: &str) -> Option<&Share> {
+        let name = name.to_lowercase();
+        self.shares.iter().find(|share| share.name.to_lowercase() == name)
+    }
+
+    /// Folders of the server, substitutions done.
+    #[must_use]
+    pub fn directories(&self) -> Directories {
+        let substitutions = Substitutions::of_this_process();
+        let path = |text: &str| PathBuf::from(substitutions.expand_path(text));
+        Directories {
+            state: path(&self.global.state_directory),
+            lock: path(&self.global.lock_directory),
+            private: path(&self.global.private_directory),
+            pid: path(&self.global.pid_directory),
+            cache: path(&self.global.cache_directory),
+        }
+    }
+
+    fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
+        let Loaded { global, defaults, sections, mut warnings } = loaded;
+        let global = Global::new("global".to_owned(), global);
+        let (min, max) = global.dialects();
+        if min > max {
+            let word = |protocol: Protocol| protocol.word().to_owned();
+            return Err(LoadError::NoDialect {
+                min: word(global.server_min_protocol),
+                max: word(global.server_max_protocol),
+            });
+        }
+        let defaults = Share::new("global".to_owned(), defaults);
+        let mut config = Self {
+            global,
+            ipc: Share { name: "IPC$".to_owned(), ..defaults.clone() },
+            defaults,
+            shares: Vec::new(),
+            homes: None,
+        };
+        for named in sections.into_iter().filter(|named| !named.dropped) {
+            config.place(named, &mut warnings);
+        }
+        Ok((config, warnings))
+    }
+
+    fn place(&mut self, named: Named, warnings: &mut Vec<Warning>) {
+        let Named { name, mut section, place, incomplete, dropped: _ } = named;
+        let mut warn = |message: String| {
+            let file = place.file.clone();
+            let kind = WarningKind::NotServed;
+            warnings.push(Warning { file, line: place.line, kind, message });
+        };
+        let printable = section.text("printable").and_then(crate::kind::boolean) == Some("Yes");
+        let mut hidden = incomplete;
+        match name.to_lowercase().as_str() {
+            "homes" => {
+                warn("[homes] is read, but home folders are not served".to_owned());
+                self.homes = Some(Share::new(name, section));
+                return;
+            }
+            "ipc$" => {
+                self.ipc = Share::new(name, section);
+                return;
+            }
+            "printers" => {
+                warn("[printers] is ignored, printers are not served".to_owned());
+                return;
+            }
+            _ if printable => {
+                warn(format!("[{}] is a printer and is not served", quoted(&name)));
+                return;
+            }
+            _ if name.contains(UNADDRESSABLE) => {
+                warn(format!("[{}]: no client can ask for a share of that name", quoted(&name)));
+                hidden = true;
+            }
+            _ if section.text("path").is_none_or(str::is_empty) => {
+                warn(format!("[{}] has no path and is not available", quoted(&name)));
+                hidden = true;
+            }
+            _ => {}
+        }
+        if hidden {
+            set(&mut section, "available", "No");
+        }
+        self.shares.push(Share::new(name, section));
+    }
+}
+
+fn set(section: &mut Section, name: &str, text: &str) {
+    section.set(find(name).expect("a name of the table").0, text);
+}
+
+/// A path as a value that [`Substitutions::expand_path`] turns into the path again.
+fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%%")
+}
+
+/// What parts a share from the rest of a UNC path, or cannot stand in one.
+const UNADDRESSABLE: [char; 3] = ['\\', '/', '\0'];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::fs;
+
+use super::*;
+use crate::render_effective;
+
+fn embedded() -> EmbeddedDefault {
+    EmbeddedDefault {
+        share_path: "/srv/50%U \"x\"".into(),
+        user: Some("bob %u".to_owned()),
+        port: 4450,
+        base_dir: "/tmp/choro".into(),
+    }
+}
+
+#[test]
+fn a_server_without_a_file_has_one_share_without_guests() {
+    let config = Config::embedded(&embedded());
+    assert_eq!(config.global.smb_ports, [4450]);
+    assert_eq!(config.shares.len(), 1);
+    let share = config.share("SHARE").expect("the only share");
+    assert!(!share.guest_ok && !share.read_only && share.available);
+    assert_eq!(config.directories().private, Path::new("/tmp/choro/private"));
+}
+
+/// A folder is what the command line says, whatever percent signs its name has.
+#[test]
+fn the_folder_and_user_of_the_command_line_are_not_patterns() {
+    let config = Config::embedded(&embedded());
+    let client = Substitutions {
+        requested_user: "eve".to_owned(),
+        user: "eve".to_owned(),
+        ..Substitutions::default()
+    };
+    assert_eq!(client.expand_path(&config.shares[0].path), "/srv/50%U \"x\"");
+    let users = config.shares[0].valid_users.expanded(&client);
+    assert!(users.contains("bob %u", |_, _| false));
+    assert!(!users.contains("eve", |_, _| false));
+}
+
+/// The only user is a user, and no user is not everyone.
+#[test]
+fn the_user_of_the_command_line_is_neither_a_group_nor_a_list() {
+    for name in ["@wheel", "", "\"", "a b", "a,b"] {
+        let default = EmbeddedDefault { user: Some(name.to_owned()), ..embedded() };
+        let share = &Config::embedded(&default).shares[0];
+        let users = share.valid_users.expanded(&Substitutions::default());
+        assert!(!users.is_empty() && !users.contains("eve", |_, _| true), "{name:?}");
+        assert_eq!(users.contains(name, |_, _| false), !name.is_empty(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_file_and_its_includes_are_read_from_disk() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let main = folder.path().join("smb.conf");
+    fs::write(&main, "[global]\ninclude = sub/shares.conf\n").expect("written");
+    fs::create_dir(folder.path().join("sub")).expect("made");
+    let shares = folder.path().join("sub/shares.conf");
+    fs::write(&shares, "[a]\npath = /a\ninclude = last.conf\n").expect("written");
+    fs::write(folder.path().join("sub/last.conf"), "guest ok = maybe\n").expect("written");
+    let (config, warnings) = Config::load(&main).expect("served");
+    assert_eq!(config.shares[0].path, "/a");
+    assert_eq!((warnings.len(), warnings[0].line), (1, 1));
+    assert!(warnings[0].file.ends_with("sub/last.conf"));
+
+    fs::write(&shares, "include = ../smb.conf\n").expect("written");
+    assert!(matches!(Config::load(&main), Err(LoadError::IncludeLoop { .. })));
+    fs::write(&shares, "include = .\n").expect("written");
+    assert!(matches!(Config::load(&main), Err(LoadError::Unreadable { .. })));
+    assert!(matches!(Config::load(&folder.path().join("none")), Err(LoadError::Unreadable { .. })));
+}
+
+#[test]
+fn text_from_elsewhere_reads_no_files() {
+    let (_, warnings) = Config::parse("include = /etc/hostname\n", "t").expect("served");
+    assert_eq!(warnings[0].kind, WarningKind::MissingInclude);
+}
+
+#[test]
+fn a_file_at_the_limit_is_read_and_one_above_is_refused() {
+    let max = usize::try_from(crate::limits::FILE_BYTES_MAX).expect("fits");
+    let mut text = "#\n".repeat(max / 2);
+    Config::parse(&text, "t").expect("a file of that size is read");
+    text.push('#');
+    assert!(matches!(Config::parse(&text, "t"), Err(LoadError::Limit { .. })));
+}
+
+#[test]
+fn defaults_are_those_of_the_compiled_server() {
+    let (config, warnings) = Config::parse("", "t").expect("served");
+    assert!(warnings.is_empty() && config.shares.is_empty());
+    let directories = config.directories();
+    assert_eq!(directories.state, Path::new("/var/lib/choro"));
+    assert_eq!(directories.lock, Path::new("/run/choro"));
+    assert_eq!(config.global.dialects(), (0x0202, 0x0311));
+    assert_eq!(config.global.smb_ports, [445]);
+    assert!(config.ipc.available && !config.ipc.guest_ok);
+    assert_eq!(render_effective(&config, false), "# Global parameters\n[global]\n");
+}
+
+#[test]
+fn ipc_has_parameters_and_is_no_share() {
+    let text = "[global]\nhosts deny = ALL\n[ipc$]\nhosts allow = 10.\n";
+    let (config, warnings) = Config::parse(text, "t").expect("served");
+    assert!(warnings.is_empty() && config.shares.is_empty());
+    assert_eq!(
+        (&config.ipc.hosts_allow[..], &config.ipc.hosts_deny[..]),
+        (&["10.".to_owned()][..], &["ALL".to_owned()][..])
+    );
+    assert!(render_effective(&config, false).contains("[ipc$]\n\thosts allow = 10.\n"));
+}
+
+#[test]
+fn admission_follows_the_four_lists() {
+    let (config, _) = Config::parse(
+        "[a]\npath=/a\nvalid users = alice bob @staff\ninvalid users = eve\n\
+         read list = alice\nwrite list = bob eve\nread only = no\n\
+         [b]\npath=/b\ninvalid users = root\nwrite list = bob\n",
+        "t",
+    )
+    .expect("served");
+    let in_staff = |_: crate::GroupKind, group: &str| group == "staff";
+    let nobody = |_: crate::GroupKind, _: &str| false;
+    let (a, b) = (&config.shares[0], &config.shares[1]);
+    assert!(a.admits("Alice", nobody) && a.admits("carl", in_staff));
+    assert!(!a.admits("carl", nobody) && !a.admits("eve", in_staff));
+    assert!(b.admits("anyone", nobody) && !b.admits("ROOT", nobody));
+    assert!(a.is_read_only_for("alice", nobody) && !a.is_read_only_for("carl", nobody));
+    assert!(b.is_read_only_for("alice", nobody) && !b.is_read_only_for("bob", nobody));
+}
+
+#[test]
+fn rendering_shows_what_differs_and_verbose_shows_all() {
+    let text = "[global]\nserver signing = mandatory\nread only = no\n\
+                [a]\nwriteable = no\npath = /a\nfruit:model = Mac\n[b]\npath=/b\ncopy=a\n";
+    let (config, _) = Config::parse(text, "t").expect("served");
+    assert_eq!(
+        render_effective(&config, false),
+        "# Global parameters\n[global]\n\tserver signing = required\n\tread only = No\n\
+         \n\n[a]\n\tpath = /a\n\tread only = Yes\n\tfruit:model = Mac\n\
+         \n\n[b]\n\tpath = /b\n\tread only = Yes\n\tfruit:model = Mac\n"
+    );
+    let verbose = render_effective(&config, true);
+    assert!(verbose.contains("\tsmb2 max credits = 8192\n"));
+    assert!(verbose.contains("\tcreate mask = 0744\n"));
+    assert!(!verbose.contains("realm"), "parameters without effect have no default to show");
+}

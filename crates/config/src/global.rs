@@ -1,0 +1,170 @@
+//! Parameters of the whole server.
+
+use std::net::IpAddr;
+
+use crate::choice::{
+    EncryptionAlgorithm, MapToGuest, MessagingType, Protocol, Signing, SigningAlgorithm, Tri,
+};
+use crate::interface::InterfaceSpec;
+use crate::kind::Kind;
+use crate::parameter::parameter_table;
+
+parameter_table! {
+    /// What `[global]` says about the whole server. What it says about shares is in each share.
+    Global in Global {
+        /// Threads that do blocking file operations.
+        aio_max_threads: u32 = "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100";
+        /// Listen on the addresses of `interfaces` only, and refuse clients that come in elsewhere.
+        bind_interfaces_only: bool = "bind interfaces only", Kind::Bool, "No";
+        /// Folder for files that may be lost without harm.
+        cache_directory: String = "cache directory", Kind::Path, "/var/cache/choro";
+        /// Tell clients about changes in folders they watch.
+        change_notify: bool = "change notify", Kind::Bool, "Yes";
+        /// Minutes after which a connection without open files is closed; 0 for never.
+        deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080";
+        /// Account whose rights a guest has.
+        guest_account: String = "guest account", Kind::Text, "nobody";
+        /// Look up the names of clients, which lists of hosts may then contain.
+        hostname_lookups: bool = "hostname lookups", Kind::Bool, "No";
+        /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks,
+        /// each with `;if_index=,speed=,capability=` behind it or not.
+        interfaces: Vec<String> = "interfaces", Kind::List, "";
+        /// Seconds between probes of idle connections; 0 for none.
+        keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300";
+        /// Notice changes that other programs make in watched folders.
+        kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
+        /// Folder for files that live as long as the server runs.
+        lock_directory: String = "lock directory" / "lock dir", Kind::Path, "/run/choro";
+        /// File the log goes to; standard error when empty.
+        log_file: String = "log file", Kind::Path, "";
+        /// Detail of the log, 0 to 10, and of single subjects as `subject:level`.
+        log_level: String = "log level" / "debuglevel", Kind::Text, "1";
+        /// Which failed logons become guest.
+        map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
+        /// Size in KiB at which the log file is renamed and started anew; 0 for never.
+        max_log_size: u32 = "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000";
+        /// Files one client process may have open.
+        max_open_files: u32 = "max open files", Kind::Integer { min: 1, max: 16_777_216 }, "16424";
+        /// Worker processes; 0 for no limit.
+        max_smbd_processes: u32 =
+            "max smbd processes", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// How the processes of the server talk.
+        messaging_type: MessagingType =
+            "messaging type", Kind::Choice(MessagingType::WORDS), "dgram";
+        /// Size from which a WRITE may go to the file without passing through memory; 0 for never.
+        min_receivefile_size: u64 =
+            "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0";
+        /// Further names of this server.
+        netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "";
+        /// Name of this server; the name of the host when empty.
+        netbios_name: String = "netbios name", Kind::Upper, "";
+        /// Milliseconds to wait before a break is sent to a client that just opened the file.
+        oplock_break_wait_time: u32 =
+            "oplock break wait time", Kind::Integer { min: 0, max: 60_000 }, "0";
+        /// Folder of the file that holds the server's process id.
+        pid_directory: String = "pid directory", Kind::Path, "/run/choro";
+        /// Folder of secrets; only root may enter it.
+        private_directory: String =
+            "private dir" / "private directory", Kind::Path, "/var/lib/choro/private";
+        /// What connections without a user may do: 0 list shares and users, 1 no users, 2 nothing.
+        restrict_anonymous: u32 = "restrict anonymous", Kind::Integer { min: 0, max: 2 }, "0";
+        /// Highest dialect.
+        server_max_protocol: Protocol = "server max protocol" / "max protocol" / "protocol",
+            Kind::Choice(Protocol::WORDS), "SMB3";
+        /// Lowest dialect.
+        server_min_protocol: Protocol =
+            "server min protocol" / "min protocol", Kind::Choice(Protocol::WORDS), "SMB2_02";
+        /// Let a session use several connections.
+        server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes";
+        /// Whether messages are signed.
+        server_signing: Signing = "server signing", Kind::Choice(Signing::WORDS), "default";
+        /// Ciphers to negotiate, best first.
+        server_smb3_encryption_algorithms: Vec<EncryptionAlgorithm> =
+            "server smb3 encryption algorithms", Kind::Choices(EncryptionAlgorithm::WORDS),
+            "AES-128-GCM, AES-128-CCM, AES-256-GCM, AES-256-CCM";
+        /// Signatures to negotiate, best first.
+        server_smb3_signing_algorithms: Vec<SigningAlgorithm> =
+            "server smb3 signing algorithms", Kind::Choices(SigningAlgorithm::WORDS),
+            "AES-128-GMAC, AES-128-CMAC, HMAC-SHA256";
+        /// What the server says about itself in lists of servers.
+        server_string: String = "server string", Kind::Text, "Choro %v";
+        /// Do not recognize the repetition of lock requests after a channel was lost.
+        smb2_disable_lock_sequence_checking: bool =
+            "smb2 disable lock sequence checking", Kind::Bool, "No";
+        /// Do not send a break again on another channel when the first one does not take it.
+        smb2_disable_oplock_break_retry: bool =
+            "smb2 disable oplock break retry", Kind::Bool, "No";
+        /// Grant leases.
+        smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes";
+        /// Credits one connection may hold.
+        smb2_max_credits: u32 = "smb2 max credits", Kind::Integer { min: 1, max: 65_535 }, "8192";
+        /// Bytes of one READ.
+        smb2_max_read: u32 = "smb2 max read", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Bytes of one query, answer or control code.
+        smb2_max_trans: u32 = "smb2 max trans", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Bytes of one WRITE.
+        smb2_max_write: u32 = "smb2 max write", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Grant leases on folders.
+        smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto";
+        /// Offer the POSIX extensions of SMB 3.1.1.
+        smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No";
+        /// TCP ports to listen on.
+        smb_ports: Vec<u16> = "smb ports", Kind::Ports, "445";
+        /// Options of the sockets, such as `TCP_NODELAY`.
+        socket_options: Vec<String> = "socket options", Kind::List, "TCP_NODELAY";
+        /// Folder of databases that outlive the server.
+        state_directory: String = "state directory", Kind::Path, "/var/lib/choro";
+        /// File that maps names clients give to users of this system.
+        username_map: String = "username map", Kind::Path, "";
+        /// Workgroup the server belongs to.
+        workgroup: String = "workgroup", Kind::Upper, "WORKGROUP";
+    }
+}
+
+impl Global {
+    /// Lowest and highest dialect to negotiate, as codes of [MS-SMB2] 2.2.3. Loading made sure that
+    /// the first is not above the second.
+    #[must_use]
+    pub fn dialects(&self) -> (u16, u16) {
+        let min = self.server_min_protocol.dialect().unwrap_or(DIALECT_MIN);
+        let max = self.server_max_protocol.dialect().unwrap_or(DIALECT_MAX);
+        (min, max)
+    }
+
+    /// True when `server_signing` refuses clients that do not sign.
+    #[must_use]
+    pub fn signing_required(&self) -> bool {
+        self.server_signing == Signing::Required
+    }
+
+    /// Detail of the log for everything without a level of its own.
+    #[must_use]
+    pub fn log_detail(&self) -> u32 {
+        let first = self.log_level.split_whitespace().next().unwrap_or("");
+        first.strip_prefix("all:").unwrap_or(first).parse().map_or(1, |level: u32| level.min(10))
+    }
+
+    /// `interfaces`, taken apart.
+    #[must_use]
+    pub fn interface_specs(&self) -> Vec<InterfaceSpec> {
+        self.interfaces.iter().map(|text| InterfaceSpec::parse(text)).collect()
+    }
+
+    /// Value of a parametric option `module:option`.
+    #[must_use]
+    pub fn option(&self, module: &str, option: &str) -> Option<&str> {
+        self.section.option(module, option)
+    }
+
+    /// Addresses that `interfaces` names outright, without asking the system.
+    #[must_use]
+    pub fn interface_addresses(&self) -> Vec<IpAddr> {
+        self.interface_specs().iter().filter_map(InterfaceSpec::address).collect()
+    }
+}
+
+/// SMB 2.0.2.
+const DIALECT_MIN: u16 = 0x0202;
+
+/// SMB 3.1.1.
+const DIALECT_MAX: u16 = 0x0311;

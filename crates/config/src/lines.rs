@@ -1,0 +1,97 @@
+//! From text to statements.
+//!
+//! A line whose first character is `;` or `#` is a comment; there are no comments behind a value.
+//! A backslash at the end of a line, white space after it or not, joins the next line, also when
+//! that one looks like a comment. Comments themselves do not continue.
+
+use crate::limits::LINE_BYTES_MAX;
+
+/// One statement and the line on which it starts, from 1.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) number: u32,
+    pub(crate) statement: Statement,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Statement {
+    /// `name = value`, runs of white space shortened to their first character.
+    Assignment { name: String, value: String },
+    /// No `=`, or nothing before it.
+    Junk(String),
+    /// `[name]`; what follows the bracket is ignored.
+    Section(String),
+    /// `[`, and no name or no `]`.
+    BadSection { missing: &'static str },
+    /// Longer than [`LINE_BYTES_MAX`].
+    TooLong,
+}
+
+/// The statements of `text` in order.
+pub(crate) fn statements(text: &str) -> impl Iterator<Item = Line> {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text).split('\n').zip(1..).peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let (first, number) = rest.next()?;
+            let mut whole = first.trim_matches(is_space).to_owned();
+            if whole.is_empty() || whole.starts_with([';', '#']) {
+                continue;
+            }
+            while whole.ends_with('\\') && rest.peek().is_some() {
+                whole.pop();
+                if let Some((next, _)) = rest.next() {
+                    whole.push_str(next.trim_end_matches(is_space));
+                }
+                if whole.len() > LINE_BYTES_MAX {
+                    return Some(Line { number, statement: Statement::TooLong });
+                }
+            }
+            if whole.is_empty() {
+                continue;
+            }
+            return Some(Line { number, statement: statement(&whole) });
+        }
+    })
+}
+
+fn statement(line: &str) -> Statement {
+    let line = line.trim_matches(is_space);
+    if line.len() > LINE_BYTES_MAX {
+        return Statement::TooLong;
+    }
+    if let Some(header) = line.strip_prefix('[') {
+        return match header.split_once(']') {
+            None => Statement::BadSection { missing: "closing bracket" },
+            Some((name, _)) if name.trim_matches(is_space).is_empty() => {
+                Statement::BadSection { missing: "name" }
+            }
+            Some((name, _)) => Statement::Section(squeezed(name)),
+        };
+    }
+    match line.split_once('=') {
+        Some((name, value)) if !name.trim_matches(is_space).is_empty() => {
+            Statement::Assignment { name: squeezed(name), value: squeezed(value) }
+        }
+        _ => Statement::Junk(line.to_owned()),
+    }
+}
+
+/// Outer white space removed, inner runs of it shortened to their first character.
+fn squeezed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut after_space = false;
+    for character in text.trim_matches(is_space).chars() {
+        if !(after_space && is_space(character)) {
+            out.push(character);
+        }
+        after_space = is_space(character);
+    }
+    out
+}
+
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
+}
+
+#[cfg(test)]
+mod tests;

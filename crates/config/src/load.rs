@@ -1,0 +1,435 @@
+//! From files to sections.
+//!
+//! Files are read once, from top to bottom, and order matters: a share starts from what `[global]`
+//! said about shares above it, and `copy` takes what the other section says at that point.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::kind::boolean;
+use crate::limits::{
+    FILE_BYTES_MAX, INCLUDE_DEPTH_MAX, INCLUSIONS_MAX, INHERITED_BYTES_MAX, LINE_BYTES_MAX,
+    OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
+};
+use crate::lines::{Line, Statement, statements};
+use crate::parameter::{Parameter, Scope, find, nearest};
+use crate::section::{Section, option_key};
+use crate::source::Source;
+use crate::substitutions::Substitutions;
+use crate::warning::{LoadError, Warning, WarningKind, quoted};
+
+/// What the files say.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// `[global]`'s parameters of the server, and its parametric options.
+    pub(crate) global: Section,
+    /// `[global]`'s parameters of shares.
+    pub(crate) defaults: Section,
+    /// All other sections in the order in which they were first opened.
+    pub(crate) sections: Vec<Named>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// A section other than `[global]`.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) section: Section,
+    pub(crate) place: Place,
+    /// `copy` found nothing, so what is missing here is unknown.
+    pub(crate) incomplete: bool,
+    /// `-valid = no`: as if it were not written.
+    pub(crate) dropped: bool,
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: String,
+    pub(crate) line: u32,
+}
+
+/// Reads `name` from `source`, and what it includes.
+pub(crate) fn load(
+    path: &Path,
+    source: &dyn Source,
+    substitutions: &Substitutions,
+) -> Result<Loaded, LoadError> {
+    let mut loader = Loader::new(source, substitutions);
+    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+    let identity = source.identity(path).map_err(unreadable)?;
+    let bytes = source.read(path).map_err(unreadable)?;
+    loader.reading.push(identity);
+    loader.file(&path.display().to_string(), path.parent(), &bytes)?;
+    Ok(loader.finish())
+}
+
+/// Reads `text` as the contents of a file called `name`.
+pub(crate) fn parse(
+    text: &str,
+    name: &str,
+    source: &dyn Source,
+    substitutions: &Substitutions,
+) -> Result<Loaded, LoadError> {
+    let mut loader = Loader::new(source, substitutions);
+    loader.file(name, None, text.as_bytes())?;
+    Ok(loader.finish())
+}
+
+struct Loader<'a> {
+    source: &'a dyn Source,
+    substitutions: &'a Substitutions,
+    loaded: Loaded,
+    by_name: HashMap<String, usize>,
+    /// Section that assignments go to; none for `[global]`, also before the first header.
+    current: Option<usize>,
+    /// Files from the main one to the one being read.
+    reading: Vec<PathBuf>,
+    inclusions: usize,
+    total_bytes: u64,
+    inherited_bytes: usize,
+    warnings_dropped: usize,
+}
+
+impl<'a> Loader<'a> {
+    fn new(source: &'a dyn Source, substitutions: &'a Substitutions) -> Self {
+        Self {
+            source,
+            substitutions,
+            loaded: Loaded::default(),
+            by_name: HashMap::new(),
+            current: None,
+            reading: Vec::new(),
+            inclusions: 0,
+            total_bytes: 0,
+            inherited_bytes: 0,
+            warnings_dropped: 0,
+        }
+    }
+
+    fn finish(mut self) -> Loaded {
+        if self.warnings_dropped > 0 {
+            self.loaded.warnings.push(Warning {
+                file: String::new(),
+                line: 0,
+                kind: WarningKind::TooMany,
+                message: format!("{} more warnings are not shown", self.warnings_dropped),
+            });
+        }
+        self.loaded
+    }
+
+    fn file(&mut self, name: &str, folder: Option<&Path>, bytes: &[u8]) -> Result<(), LoadError> {
+        let place = |line| Place { file: name.to_owned(), line };
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        check(size, FILE_BYTES_MAX, "bytes in one file", &place(0))?;
+        self.total_bytes = self.total_bytes.saturating_add(size);
+        check(self.total_bytes, TOTAL_BYTES_MAX, "bytes in all files", &place(0))?;
+        let text = String::from_utf8_lossy(bytes);
+        if matches!(text, std::borrow::Cow::Owned(_)) {
+            self.warn_not_utf8(bytes, &place);
+        }
+        for Line { number, statement } in statements(&text) {
+            self.statement(statement, folder, &place(number))?;
+        }
+        Ok(())
+    }
+
+    fn warn_not_utf8(&mut self, bytes: &[u8], place: &dyn Fn(u32) -> Place) {
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+            if str::from_utf8(line).is_err() {
+                let text = "bytes that are not UTF-8 are read as U+FFFD";
+                self.warn(&place(number), WarningKind::NotUtf8, text.to_owned());
+            }
+        }
+    }
+
+    fn statement(
+        &mut self,
+        statement: Statement,
+        folder: Option<&Path>,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        match statement {
+            Statement::Assignment { name, value } => self.assign(&name, &value, folder, place),
+            Statement::BadSection { missing } => {
+                Err(LoadError::BadSection { file: place.file.clone(), line: place.line, missing })
+            }
+            Statement::Junk(text) => {
+                let text = format!("not understood and ignored: {}", quoted(&text));
+                self.warn(place, WarningKind::Syntax, text);
+                Ok(())
+            }
+            Statement::Section(name) => self.open(name, place),
+            Statement::TooLong => Err(limit(LINE_BYTES_MAX as u64, "bytes in one line", place)),
+        }
+    }
+
+    fn open(&mut self, name: String, place: &Place) -> Result<(), LoadError> {
+        let key = name.to_lowercase();
+        if key == "global" || key == "globals" {
+            self.current = None;
+            return Ok(());
+        }
+        if let Some(index) = self.by_name.get(&key) {
+            self.current = Some(*index);
+            return Ok(());
+        }
+        let count = self.loaded.sections.len();
+        if count >= SECTIONS_MAX {
+            return Err(limit(SECTIONS_MAX as u64, "sections", place));
+        }
+        let section = Section::below(&self.loaded.defaults);
+        self.inherit(&section, place)?;
+        self.loaded.sections.push(Named {
+            name,
+            section,
+            place: place.clone(),
+            incomplete: false,
+            dropped: false,
+        });
+        self.by_name.insert(key, count);
+        self.current = Some(count);
+        Ok(())
+    }
+
+    fn assign(
+        &mut self,
+        name: &str,
+        value: &str,
+        folder: Option<&Path>,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        if let Some((module, option)) = name.split_once(':') {
+            return self.assign_option(&option_key(module, option), value, place);
+        }
+        let Some((parameter, inverse)) = find(name) else {
+            let hint = nearest(name).map(|near| format!(", did you mean `{near}`?"));
+            let text = format!("unknown parameter `{}`{}", quoted(name), hint.unwrap_or_default());
+            self.warn(place, WarningKind::UnknownParameter, text);
+            return Ok(());
+        };
+        if parameter.scope == Scope::Global && self.current.is_some() {
+            let text = format!("`{}` belongs into [global] and is ignored here", parameter.name);
+            self.warn(place, WarningKind::WrongScope, text);
+            return Ok(());
+        }
+        match parameter.name {
+            "include" => self.include(value, folder, place)?,
+            "copy" => self.copy(value, place)?,
+            "-valid" => self.drop_section(value),
+            _ if !parameter.effect => {
+                let text = format!("`{}` is accepted and has no effect", parameter.name);
+                self.warn(place, WarningKind::NoEffect, text);
+            }
+            _ => return self.assign_effective(parameter, inverse, value, place),
+        }
+        self.target(parameter.scope).set(parameter, value);
+        Ok(())
+    }
+
+    fn assign_effective(
+        &mut self,
+        parameter: &'static Parameter,
+        inverse: bool,
+        value: &str,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        let text = match parameter.kind.canonical(value, parameter.default) {
+            Ok(read) => {
+                if let Some(remark) = read.remark {
+                    let text = format!("`{} = {}`: {remark}", parameter.name, quoted(value));
+                    self.warn(place, WarningKind::BadValue, text);
+                }
+                if inverse { opposite(&read.text) } else { read.text }
+            }
+            Err(bad) if parameter.refuses_bad_values() => {
+                return Err(LoadError::BadProtection {
+                    file: place.file.clone(),
+                    line: place.line,
+                    parameter: parameter.name,
+                    value: quoted(value),
+                    reason: bad.to_string(),
+                });
+            }
+            Err(bad) => {
+                let text = format!(
+                    "`{} = {}`: {bad}; the default `{}` is used",
+                    parameter.name,
+                    quoted(value),
+                    parameter.default
+                );
+                self.warn(place, WarningKind::BadValue, text);
+                parameter.default.to_owned()
+            }
+        };
+        self.remark(parameter, &text, place);
+        self.target(parameter.scope).set(parameter, &text);
+        Ok(())
+    }
+
+    fn assign_option(&mut self, key: &str, value: &str, place: &Place) -> Result<(), LoadError> {
+        let section = self.target(Scope::Global);
+        if section.options().len() >= OPTIONS_MAX && !section.has_option(key) {
+            return Err(limit(OPTIONS_MAX as u64, "parametric options in one section", place));
+        }
+        section.set_option(key.to_owned(), value);
+        Ok(())
+    }
+
+    /// Where a parameter of this scope goes. A share takes either; parametric options count as
+    /// global.
+    fn target(&mut self, scope: Scope) -> &mut Section {
+        match (self.current, scope) {
+            (Some(index), _) => &mut self.loaded.sections[index].section,
+            (None, Scope::Global) => &mut self.loaded.global,
+            (None, Scope::Share) => &mut self.loaded.defaults,
+        }
+    }
+
+    fn include(
+        &mut self,
+        value: &str,
+        folder: Option<&Path>,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        if value.eq_ignore_ascii_case("registry") {
+            let text = "there is no registry, `include = registry` is ignored";
+            self.warn(place, WarningKind::MissingInclude, text.to_owned());
+            return Ok(());
+        }
+        let named = value.trim_matches('"');
+        let name = self.substitutions.expand_path(named);
+        let path = folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
+        let identity = match self.source.identity(&path) {
+            Ok(identity) => identity,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let text = format!("include file {} is not there", quoted(&name));
+                self.warn(place, WarningKind::MissingInclude, text);
+                return Ok(());
+            }
+            Err(error) => return Err(LoadError::Unreadable { path, error }),
+        };
+        if self.reading.contains(&identity) {
+            let file = place.file.clone();
+            return Err(LoadError::IncludeLoop { file, line: place.line, path });
+        }
+        if self.reading.len() >= INCLUDE_DEPTH_MAX {
+            return Err(limit(INCLUDE_DEPTH_MAX as u64, "files that include one another", place));
+        }
+        self.inclusions += 1;
+        if self.inclusions > INCLUSIONS_MAX {
+            return Err(limit(INCLUSIONS_MAX as u64, "inclusions", place));
+        }
+        let bytes = match self.source.read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(LoadError::Unreadable { path, error }),
+        };
+        self.reading.push(identity);
+        self.file(&path.display().to_string(), path.parent(), &bytes)?;
+        self.reading.pop();
+        Ok(())
+    }
+
+    fn copy(&mut self, value: &str, place: &Place) -> Result<(), LoadError> {
+        let Some(target) = self.current else {
+            let text = "`copy` has no meaning in [global] and is ignored";
+            self.warn(place, WarningKind::WrongScope, text.to_owned());
+            return Ok(());
+        };
+        let source = self.by_name.get(&value.trim_matches('"').to_lowercase()).copied();
+        match source {
+            Some(index) if index != target => {
+                let source = &self.loaded.sections[index];
+                // What the source misses is missing here as well.
+                let incomplete = source.incomplete;
+                let section = source.section.clone();
+                self.inherit(&section, place)?;
+                let target = &mut self.loaded.sections[target];
+                target.section.copy(&section);
+                target.incomplete |= incomplete;
+            }
+            Some(_) => {
+                let text = "a section that copies itself stays as it is";
+                self.warn(place, WarningKind::Contradiction, text.to_owned());
+            }
+            None => {
+                let text = format!(
+                    "there is no section `{}` above to copy; this one is not available",
+                    quoted(value)
+                );
+                self.warn(place, WarningKind::NotServed, text);
+                self.loaded.sections[target].incomplete = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_section(&mut self, value: &str) {
+        if let (Some(index), Some(valid)) = (self.current, boolean(value)) {
+            self.loaded.sections[index].dropped = valid == "No";
+        }
+    }
+
+    fn inherit(&mut self, section: &Section, place: &Place) -> Result<(), LoadError> {
+        self.inherited_bytes = self.inherited_bytes.saturating_add(section.value_bytes());
+        if self.inherited_bytes > INHERITED_BYTES_MAX {
+            let what = "bytes of values taken over by sections";
+            return Err(limit(INHERITED_BYTES_MAX as u64, what, place));
+        }
+        Ok(())
+    }
+
+    /// Remarks on values that are understood but not done as Samba would.
+    fn remark(&mut self, parameter: &Parameter, text: &str, place: &Place) {
+        match parameter.name {
+            "vfs objects" => {
+                for module in crate::list::words(text) {
+                    if !BUILT_IN.iter().any(|name| name.eq_ignore_ascii_case(&module)) {
+                        let text = format!("vfs module `{}` is not built in", quoted(&module));
+                        self.warn(place, WarningKind::NotBuiltIn, text);
+                    }
+                }
+            }
+            "hosts allow" | "hosts deny" => {
+                for word in crate::hosts_access::malformed(&crate::list::words(text)) {
+                    let text = format!("`{}` matches no client", quoted(word));
+                    self.warn(place, WarningKind::BadValue, text);
+                }
+            }
+            "server min protocol" | "server max protocol" if text == "NT1" => {
+                let text = format!("`{}`: dialects before SMB 2 are not spoken", parameter.name);
+                self.warn(place, WarningKind::BadValue, text);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn warn(&mut self, place: &Place, kind: WarningKind, message: String) {
+        if self.loaded.warnings.len() < WARNINGS_MAX {
+            let file = place.file.clone();
+            self.loaded.warnings.push(Warning { file, line: place.line, kind, message });
+        } else {
+            self.warnings_dropped += 1;
+        }
+    }
+}
+
+fn opposite(canonical: &str) -> String {
+    if canonical == "Yes" { "No" } else { "Yes" }.to_owned()
+}
+
+fn check(value: u64, max: u64, what: &'static str, place: &Place) -> Result<(), LoadError> {
+    if value > max { Err(limit(max, what, place)) } else { Ok(()) }
+}
+
+fn limit(limit: u64, what: &'static str, place: &Place) -> LoadError {
+    LoadError::Limit { file: place.file.clone(), line: place.line, limit, what }
+}
+
+/// Modules of Samba whose work this server always does.
+const BUILT_IN: &[&str] = &["acl_xattr", "io_uring", "streams_xattr"];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! The table of parameters.
+//!
+//! A parameter is one entry of `parameter_table!` in `global.rs` or `share.rs`: field, type, name,
+//! synonyms, kind, default and documentation stand together, and nothing else has to be touched to
+//! add one. Parameters that Samba knows and that mean nothing here are names in `accepted.rs`.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::accepted;
+use crate::global;
+use crate::kind::Kind;
+use crate::share;
+
+/// One parameter.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// The name that is written back.
+    pub name: &'static str,
+    /// Other names.
+    pub synonyms: &'static [Synonym],
+    /// Where it may stand.
+    pub scope: Scope,
+    /// What its value may be.
+    pub kind: Kind,
+    /// The value when nobody sets it, in canonical form.
+    pub default: &'static str,
+    /// False: accepted so that files of Samba load, and ignored.
+    pub effect: bool,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// Where a parameter may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// In `[global]` only.
+    Global,
+    /// In a share, or in `[global]` as the default of the shares below it.
+    Share,
+}
+
+/// Another name of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synonym {
+    /// Means the opposite.
+    Inverse(&'static str),
+    /// Means the same.
+    Same(&'static str),
+}
+
+impl Parameter {
+    /// True where the default can be weaker than what the operator meant, so that a value which
+    /// cannot be read refuses the configuration instead of falling back.
+    #[must_use]
+    pub fn refuses_bad_values(&self) -> bool {
+        REFUSED_WHEN_BAD.contains(&self.name)
+    }
+}
+
+/// All parameters, those without effect included.
+#[must_use]
+pub fn parameters() -> &'static [Parameter] {
+    static PARAMETERS: OnceLock<Vec<Parameter>> = OnceLock::new();
+    PARAMETERS.get_or_init(|| {
+        global::PARAMETERS.iter().chain(share::PARAMETERS).copied().chain(accepted::all()).collect()
+    })
+}
+
+/// The parameter called `name`, and whether that name means its opposite. Case and white space in
+/// names do not matter.
+#[must_use]
+pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
+    by_name().get(&folded(name)).copied()
+}
+
+/// The known name nearest to a misspelled one, if one is near enough to be worth saying.
+#[must_use]
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let name = folded(name);
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let far = (name.chars().count() / 4).max(1) + 1;
+    names()
+        .map(|(known, _, _)| (distance(&name, &folded(known)), known))
+        .filter(|(distance, _)| *distance <= far)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Name without case and white space.
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+}
+
+fn by_name() -> &'static HashMap<String, (&'static Parameter, bool)> {
+    static BY_NAME: OnceLock<HashMap<String, (&'static Parameter, bool)>> = OnceLock::new();
+    BY_NAME.get_or_init(|| {
+        names().map(|(name, parameter, inverse)| (folded(name), (parameter, inverse))).collect()
+    })
+}
+
+fn names() -> impl Iterator<Item = (&'static str, &'static Parameter, bool)> {
+    parameters().iter().flat_map(|parameter| {
+        let synonyms = parameter.synonyms.iter().map(move |synonym| match synonym {
+            Synonym::Inverse(name) => (*name, parameter, true),
+            Synonym::Same(name) => (*name, parameter, false),
+        });
+        std::iter::once((parameter.name, parameter, false)).chain(synonyms)
+    })
+}
+
+/// Insertions, removals and replacements that turn one name into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Makes the table and the struct of one scope from one list.
+macro_rules! parameter_table {
+    ($(#[$meta:meta])* $type:ident in $scope:ident {
+        $( $(#[doc = $doc:literal])+
+           $field:ident: $value:ty = $name:literal $(/ $same:literal)* $(/ not $inverse:literal)*,
+           $kind:expr, $default:literal; )+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone)]
+        #[non_exhaustive]
+        pub struct $type {
+            /// Name of the section as it was written first; `global` for [`crate::Global`].
+            pub name: String,
+            $( $(#[doc = $doc])+ pub $field: $value, )+
+            pub(crate) section: crate::section::Section,
+        }
+
+        impl $type {
+            pub(crate) fn new(name: String, section: crate::section::Section) -> Self {
+                Self { name, $( $field: section.typed($name), )+ section }
+            }
+        }
+
+        pub(crate) const PARAMETERS: &[crate::parameter::Parameter] = &[ $(
+            crate::parameter::Parameter {
+                name: $name,
+                synonyms: &[ $(crate::parameter::Synonym::Same($same),)*
+                             $(crate::parameter::Synonym::Inverse($inverse),)* ],
+                scope: crate::parameter::Scope::$scope,
+                kind: $kind, default: $default, effect: true, doc: concat!($($doc),+),
+            }, )+ ];
+    };
+}
+pub(crate) use parameter_table;
+
+/// Protection that a misspelled value must not take away.
+const REFUSED_WHEN_BAD: &[&str] = &[
+    "available",
+    "bind interfaces only",
+    "follow symlinks",
+    "restrict anonymous",
+    "server min protocol",
+    "server signing",
+    "server smb encrypt",
+    "server smb3 encryption algorithms",
+    "server smb3 signing algorithms",
+];
+
+/// Longest name worth comparing with all others.
+const NAME_BYTES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_in_its_canonical_form() {
+        for parameter in parameters().iter().filter(|parameter| parameter.effect) {
+            let read = parameter.kind.canonical(parameter.default, parameter.default);
+            let read = read.unwrap_or_else(|bad| panic!("{}: {bad}", parameter.name));
+            assert_eq!(read.text, parameter.default, "{}", parameter.name);
+            assert_eq!(read.remark, None, "{}", parameter.name);
+        }
+    }
+
+    #[test]
+    fn every_name_means_one_parameter() {
+        assert_eq!(by_name().len(), names().count());
+        for (name, parameter, inverse) in names() {
+            let (found, found_inverse) = find(name).expect("a name of the table is found");
+            assert_eq!((found.name, found_inverse), (parameter.name, inverse), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_booleans_have_an_opposite() {
+        for (name, parameter, inverse) in names() {
+            assert!(!inverse || parameter.kind == Kind::Bool || !parameter.effect, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_with_effect_says_what_it_does() {
+        for parameter in parameters().iter().filter(|parameter| parameter.effect) {
+            assert!(parameter.doc.trim().ends_with('.'), "{}", parameter.name);
+        }
+        for name in REFUSED_WHEN_BAD {
+            assert_eq!(find(name).map(|(found, _)| found.name), Some(*name));
+        }
+    }
+
+    #[test]
+    fn names_ignore_case_and_white_space() {
+        for name in ["READ only", "readonly", "read\t only"] {
+            assert_eq!(
+                find(name).map(|(p, inverse)| (p.name, inverse)),
+                Some(("read only", false))
+            );
+        }
+        assert_eq!(
+            find("writeable").map(|(p, inverse)| (p.name, inverse)),
+            Some(("read only", true))
+        );
+        assert!(find("read-only").is_none());
+    }
+
+    #[test]
+    fn a_misspelled_name_finds_its_neighbour() {
+        assert_eq!(nearest("vaild users"), Some("valid users"));
+        assert_eq!(nearest("read-only"), Some("read only"));
+        assert_eq!(nearest("brwseable"), Some("browseable"));
+        assert_eq!(nearest("quantum entanglement mode"), None);
+        assert_eq!(nearest(&"x".repeat(10_000)), None);
+    }
+}

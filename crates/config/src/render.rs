@@ -1,0 +1,72 @@
+//! A configuration as text again, in the style of `testparm -s`.
+
+use std::fmt::Write as _;
+
+use crate::config::Config;
+use crate::parameter::{Parameter, Scope, parameters};
+use crate::section::Section;
+use crate::share::Share;
+
+/// What holds, as a file that means the same: canonical names and values, sections in the order of
+/// the file, includes and copies already done.
+///
+/// Brief, it has what differs from the default; `verbose`, it has everything that has an effect.
+#[must_use]
+pub fn render_effective(config: &Config, verbose: bool) -> String {
+    let mut out = "# Global parameters\n[global]\n".to_owned();
+    let none = Section::default();
+    write_scope(&mut out, Scope::Global, &config.global.section, &none, verbose);
+    write_options(&mut out, &config.global.section);
+    write_scope(&mut out, Scope::Share, &config.defaults.section, &none, verbose);
+    let ipc = Some(&config.ipc).filter(|ipc| differs(ipc, &config.defaults));
+    for share in config.homes.iter().chain(ipc).chain(&config.shares) {
+        let _ = write!(out, "\n\n[{}]\n", one_line(&share.name));
+        write_scope(&mut out, Scope::Share, &share.section, &config.defaults.section, verbose);
+        write_options(&mut out, &share.section);
+    }
+    out
+}
+
+/// Writes the parameters of one scope, by name; brief, those that differ from `base`.
+fn write_scope(out: &mut String, scope: Scope, section: &Section, base: &Section, verbose: bool) {
+    let mut shown: Vec<(&str, &str)> = parameters()
+        .iter()
+        .filter(|parameter| parameter.scope == scope && !DONE.contains(&parameter.name))
+        .filter_map(|parameter| {
+            let text = effective(section, parameter);
+            let everything = verbose && parameter.effect;
+            let show = everything || text != effective(base, parameter);
+            show.then_some((parameter.name, text))
+        })
+        .collect();
+    shown.sort_unstable();
+    for (name, text) in shown {
+        let _ = writeln!(out, "\t{name} = {}", one_line(text));
+    }
+}
+
+fn write_options(out: &mut String, section: &Section) {
+    for (key, text) in section.options() {
+        let _ = writeln!(out, "\t{} = {}", one_line(key), one_line(text));
+    }
+}
+
+fn effective<'a>(section: &'a Section, parameter: &Parameter) -> &'a str {
+    section.text(parameter.name).unwrap_or(parameter.default)
+}
+
+fn differs(share: &Share, defaults: &Share) -> bool {
+    share.section.options().len() > 0
+        || parameters().iter().any(|parameter| {
+            effective(&share.section, parameter) != effective(&defaults.section, parameter)
+        })
+}
+
+/// Only a path given on the command line can contain a line break; it must not look like a
+/// setting.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect()
+}
+
+/// Statements whose work is done once the file is read.
+const DONE: &[&str] = &["-valid", "copy", "include"];

@@ -1,0 +1,88 @@
+//! The settings of one section as they were written, and as they came to it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::kind::Typed;
+use crate::parameter::{Parameter, find};
+
+/// Settings by canonical name, and parametric options by `module:option` in small letters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Section {
+    settings: BTreeMap<&'static str, Setting>,
+    options: BTreeMap<String, Arc<str>>,
+}
+
+/// A value in canonical form.
+#[derive(Debug, Clone)]
+struct Setting {
+    text: Arc<str>,
+    /// Written in this section, not taken over: `copy` leaves it alone.
+    own: bool,
+}
+
+impl Section {
+    /// A new section below a `[global]` whose share parameters are `defaults`: what is set there
+    /// later no longer reaches it.
+    pub(crate) fn below(defaults: &Self) -> Self {
+        let settings = defaults.settings.iter().map(|(name, setting)| {
+            (*name, Setting { text: Arc::clone(&setting.text), own: false })
+        });
+        Self { settings: settings.collect(), options: BTreeMap::new() }
+    }
+
+    pub(crate) fn set(&mut self, parameter: &'static Parameter, text: &str) {
+        self.settings.insert(parameter.name, Setting { text: text.into(), own: true });
+    }
+
+    pub(crate) fn set_option(&mut self, key: String, text: &str) {
+        self.options.insert(key, text.into());
+    }
+
+    /// Takes over everything from `source` but what was written here already.
+    pub(crate) fn copy(&mut self, source: &Self) {
+        self.settings.retain(|_, setting| setting.own);
+        for (name, setting) in &source.settings {
+            if *name != "copy" {
+                self.settings.entry(name).or_insert_with(|| setting.clone());
+            }
+        }
+        for (key, text) in &source.options {
+            self.options.entry(key.clone()).or_insert_with(|| Arc::clone(text));
+        }
+    }
+
+    /// The value in canonical form, if it was set here or above.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(|setting| &*setting.text)
+    }
+
+    /// The value, or the parameter's default.
+    pub(crate) fn typed<T: Typed>(&self, name: &'static str) -> T {
+        let default = || find(name).expect("fields are made from the table").0.default;
+        T::typed(self.text(name).unwrap_or_else(default))
+    }
+
+    pub(crate) fn option(&self, module: &str, option: &str) -> Option<&str> {
+        self.options.get(&option_key(module, option)).map(|text| &**text)
+    }
+
+    pub(crate) fn options(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.options.iter().map(|(key, text)| (key.as_str(), &**text))
+    }
+
+    pub(crate) fn has_option(&self, key: &str) -> bool {
+        self.options.contains_key(key)
+    }
+
+    /// Bytes of all values, for the limit on what sections take over.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let settings: usize = self.settings.values().map(|setting| setting.text.len()).sum();
+        settings + self.options.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>()
+    }
+}
+
+/// `module:option` without outer white space, in small letters.
+pub(crate) fn option_key(module: &str, option: &str) -> String {
+    format!("{}:{}", module.trim().to_lowercase(), option.trim().to_lowercase())
+}

@@ -1,0 +1,201 @@
+//! Parameters of one share.
+
+use crate::choice::{
+    CscPolicy, DefaultCase, Encryption, InheritOwner, MangledNames, MapReadonly, Tri,
+};
+use crate::kind::Kind;
+use crate::parameter::parameter_table;
+use crate::user_list::{GroupKind, UserList};
+
+parameter_table! {
+    /// What a share's section says, on top of what `[global]` said above it.
+    Share in Share {
+        /// Show a share only to those who may connect to it.
+        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No";
+        /// Users who act as root in this share.
+        admin_users: UserList = "admin users", Kind::List, "";
+        /// Hide the share from everyone but administrators, who may still connect.
+        administrative_share: bool = "administrative share", Kind::Bool, "No";
+        /// Off: nobody can connect.
+        available: bool = "available", Kind::Bool, "Yes";
+        /// Show the share in lists of shares.
+        browseable: bool = "browseable" / "browsable", Kind::Bool, "Yes";
+        /// Tell names apart by case.
+        case_sensitive: Tri = "case sensitive" / "casesignames", Kind::Choice(Tri::WORDS), "Auto";
+        /// What the share is for, in lists of shares.
+        comment: String = "comment", Kind::Text, "";
+        /// Permission bits a new file may have.
+        create_mask: u32 = "create mask" / "create mode", Kind::Mode, "0744";
+        /// Client-side caching.
+        csc_policy: CscPolicy = "csc policy", Kind::Choice(CscPolicy::WORDS), "manual";
+        /// Case of new names when `preserve case` is off.
+        default_case: DefaultCase = "default case", Kind::Choice(DefaultCase::WORDS), "lower";
+        /// Let read-only files be deleted.
+        delete_readonly: bool = "delete readonly", Kind::Bool, "No";
+        /// Delete a folder together with the vetoed files in it.
+        delete_veto_files: bool = "delete veto files", Kind::Bool, "No";
+        /// Permission bits a new folder may have.
+        directory_mask: u32 = "directory mask" / "directory mode", Kind::Mode, "0755";
+        /// Let everyone who may write a file change its permissions.
+        dos_filemode: bool = "dos filemode", Kind::Bool, "No";
+        /// Round times to two seconds.
+        dos_filetime_resolution: bool = "dos filetime resolution", Kind::Bool, "No";
+        /// Let everyone who may write a file change its times.
+        dos_filetimes: bool = "dos filetimes", Kind::Bool, "Yes";
+        /// Let opens outlive their connection. Samba grants them only where no local program can
+        /// interfere, that is with `kernel oplocks`, `kernel share modes` and `posix locking` off.
+        durable_handles: bool = "durable handles", Kind::Bool, "Yes";
+        /// Keep extended attributes.
+        ea_support: bool = "ea support", Kind::Bool, "Yes";
+        /// Follow symbolic links that stay inside the share.
+        follow_symlinks: bool = "follow symlinks", Kind::Bool, "Yes";
+        /// Permission bits a new file has in any case.
+        force_create_mode: u32 = "force create mode", Kind::Mode, "0000";
+        /// Permission bits a new folder has in any case.
+        force_directory_mode: u32 = "force directory mode", Kind::Mode, "0000";
+        /// Primary group of everyone in this share; with `+`, of its members only.
+        force_group: String = "force group" / "group", Kind::Text, "";
+        /// User as whom everyone acts in this share.
+        force_user: String = "force user", Kind::Text, "";
+        /// Name of the file system to tell clients.
+        fstype: String = "fstype", Kind::Text, "NTFS";
+        /// Let guests in.
+        guest_ok: bool = "guest ok" / "public", Kind::Bool, "No";
+        /// Everyone is a guest; needs `guest ok`.
+        guest_only: bool = "guest only" / "only guest", Kind::Bool, "No";
+        /// Names that begin with a dot are hidden.
+        hide_dot_files: bool = "hide dot files", Kind::Bool, "Yes";
+        /// Names that are hidden, patterns between slashes.
+        hide_files: String = "hide files", Kind::Text, "";
+        /// Leave sockets, devices and pipes out of listings.
+        hide_special_files: bool = "hide special files", Kind::Bool, "No";
+        /// Leave files the user cannot read out of listings.
+        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
+        /// Leave files the user cannot write out of listings.
+        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
+        /// Clients that may connect, see [`crate::hosts_access`].
+        hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
+        /// Clients that may not connect, see [`crate::hosts_access`].
+        hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
+        /// Let default entries of a POSIX ACL pass to new files.
+        inherit_acls: bool = "inherit acls", Kind::Bool, "No";
+        /// Owner of a new file.
+        inherit_owner: InheritOwner =
+            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no";
+        /// New files and folders take their permission bits from the folder.
+        inherit_permissions: bool = "inherit permissions", Kind::Bool, "No";
+        /// Users who may not connect, whatever else is said.
+        invalid_users: UserList = "invalid users", Kind::List, "";
+        /// Break oplocks when local programs open the file.
+        kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No";
+        /// Keep local programs from files that a client opened for itself.
+        kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No";
+        /// Grant shared oplocks.
+        level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes";
+        /// Honor byte-range locks.
+        locking: bool = "locking", Kind::Bool, "Yes";
+        /// Which names get a short name of 8.3 form.
+        mangled_names: MangledNames =
+            "mangled names", Kind::Choice(MangledNames::WORDS), "illegal";
+        /// Character in short names.
+        mangling_char: String = "mangling char", Kind::Character, "~";
+        /// Keep the archive attribute in the owner's execute permission.
+        map_archive: bool = "map archive", Kind::Bool, "Yes";
+        /// Keep the hidden attribute in the others' execute permission.
+        map_hidden: bool = "map hidden", Kind::Bool, "No";
+        /// Where the read-only attribute comes from when it is not stored.
+        map_readonly: MapReadonly = "map readonly", Kind::Choice(MapReadonly::WORDS), "no";
+        /// Keep the system attribute in the group's execute permission.
+        map_system: bool = "map system", Kind::Bool, "No";
+        /// Tree connects to this share at a time; 0 for no limit.
+        max_connections: u32 = "max connections", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// Keep Windows ACLs.
+        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes";
+        /// Grant oplocks.
+        oplocks: bool = "oplocks", Kind::Bool, "Yes";
+        /// Folder that is served.
+        path: String = "path" / "directory", Kind::Path, "";
+        /// Let local programs see the byte-range locks of clients.
+        posix_locking: bool = "posix locking", Kind::Bool, "Yes";
+        /// New names keep the case the client gave them.
+        preserve_case: bool = "preserve case", Kind::Bool, "Yes";
+        /// Users who may not write even where `read only` is off.
+        read_list: UserList = "read list", Kind::List, "";
+        /// Nobody may write, except `write list`.
+        read_only: bool =
+            "read only" / not "writeable" / not "writable" / not "write ok", Kind::Bool, "Yes";
+        /// Whether messages are encrypted; in `[global]`, for whole sessions.
+        smb_encrypt: Encryption =
+            "server smb encrypt" / "smb encrypt", Kind::Choice(Encryption::WORDS), "default";
+        /// New names of 8.3 form keep their case.
+        short_preserve_case: bool = "short preserve case", Kind::Bool, "Yes";
+        /// Bytes of one extended attribute.
+        smbd_max_xattr_size: u32 =
+            "smbd max xattr size", Kind::Integer { min: 1, max: 16_777_216 }, "65536";
+        /// Keep DOS attributes and the birth time in an extended attribute.
+        store_dos_attributes: bool = "store dos attributes", Kind::Bool, "Yes";
+        /// Give a file its space when its size is set.
+        strict_allocate: bool = "strict allocate", Kind::Bool, "No";
+        /// Check byte-range locks on every READ and WRITE; automatic: where no oplock makes it
+        /// needless.
+        strict_locking: Tri = "strict locking", Kind::Choice(Tri::WORDS), "Auto";
+        /// Refuse to rename a folder in which files are open, by whatever process.
+        strict_rename: bool = "strict rename", Kind::Bool, "No";
+        /// FLUSH waits until the data is on the disk.
+        strict_sync: bool = "strict sync", Kind::Bool, "Yes";
+        /// Every WRITE waits until the data is on the disk; needs `strict sync`.
+        sync_always: bool = "sync always", Kind::Bool, "No";
+        /// Send file data from the page cache without a copy where possible.
+        use_sendfile: bool = "use sendfile", Kind::Bool, "No";
+        /// Users who may connect; everyone when empty.
+        valid_users: UserList = "valid users", Kind::List, "";
+        /// Names that do not exist for clients, patterns between slashes.
+        veto_files: String = "veto files", Kind::Text, "";
+        /// Names for which no oplock is granted, patterns between slashes.
+        veto_oplock_files: String = "veto oplock files", Kind::Text, "";
+        /// Modules; those that are part of this server are always there.
+        vfs_objects: Vec<String> = "vfs objects" / "vfs object", Kind::List, "";
+        /// Label of the volume; the name of the share when empty.
+        volume: String = "volume", Kind::Text, "";
+        /// Follow symbolic links that leave the share.
+        wide_links: bool = "wide links", Kind::Bool, "No";
+        /// Users who may write even where `read only` is on.
+        write_list: UserList = "write list", Kind::List, "";
+    }
+}
+
+impl Share {
+    /// May this user connect? `invalid users` outweighs `valid users`.
+    ///
+    /// `is_member` tells whether the user belongs to a group. Lists that contain substitutions are
+    /// to be expanded first, see [`UserList::expanded`].
+    pub fn admits(&self, user: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> bool {
+        !self.invalid_users.contains(user, &is_member)
+            && (self.valid_users.is_empty() || self.valid_users.contains(user, &is_member))
+    }
+
+    /// Is the share read-only for this user? `write list` outweighs `read list`, and that
+    /// outweighs `read only`.
+    pub fn is_read_only_for(
+        &self,
+        user: &str,
+        is_member: impl Fn(GroupKind, &str) -> bool,
+    ) -> bool {
+        if self.write_list.contains(user, &is_member) {
+            return false;
+        }
+        self.read_only || self.read_list.contains(user, &is_member)
+    }
+
+    /// Value of a parametric option `module:option` of this section.
+    #[must_use]
+    pub fn option(&self, module: &str, option: &str) -> Option<&str> {
+        self.section.option(module, option)
+    }
+
+    /// True when `vfs objects` names the module.
+    #[must_use]
+    pub fn has_module(&self, module: &str) -> bool {
+        self.vfs_objects.iter().any(|name| name.eq_ignore_ascii_case(module))
+    }
+}

@@ -1,0 +1,162 @@
+//! Lists of users and groups.
+
+use crate::substitutions::Substitutions;
+
+/// The users a parameter names.
+///
+/// A word is a user, or with a prefix a group: `+group` of the system, `&group` a netgroup,
+/// `@group` either, netgroup first; `+&` and `&+` say the order. Names are compared without case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserList {
+    entries: Vec<Entry>,
+}
+
+/// Where to look a group up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GroupKind {
+    /// Among the netgroups.
+    Netgroup,
+    /// Among the groups of the system.
+    Unix,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// Where to look, in order; empty for a user.
+    kinds: &'static [GroupKind],
+    prefix: &'static str,
+    name: String,
+}
+
+impl UserList {
+    /// The list made of these words.
+    #[must_use]
+    pub fn new(words: Vec<String>) -> Self {
+        Self { entries: words.iter().map(|word| entry(word)).collect() }
+    }
+
+    /// The list of one user, whatever characters the name has.
+    #[must_use]
+    pub fn of_user(name: &str) -> Self {
+        Self { entries: vec![Entry { kinds: &[], prefix: "", name: name.replace('%', "%%") }] }
+    }
+
+    /// True when no word is there, which for `valid users` means everyone.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The words, as they were written.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        self.entries.iter().map(|entry| format!("{}{}", entry.prefix, entry.name)).collect()
+    }
+
+    /// Is the user named, or a member of a group that is? `is_member` looks the group up.
+    pub fn contains(&self, user: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> bool {
+        let user = user.to_lowercase();
+        // A substitution may leave nothing of a name. That names nobody, but it does not make the
+        // list empty either: an empty `valid users` would admit everyone.
+        let named = self.entries.iter().filter(|entry| !entry.name.is_empty());
+        named.into_iter().any(|entry| match entry.kinds {
+            [] => entry.name.to_lowercase() == user,
+            kinds => kinds.iter().any(|kind| is_member(*kind, &entry.name)),
+        })
+    }
+
+    /// The list with its substitutions done. Whether a word means a user or a group was decided by
+    /// the operator's text: a client that calls itself `@wheel` is not a group. A word of which
+    /// nothing is left stays, and names nobody.
+    #[must_use]
+    pub fn expanded(&self, substitutions: &Substitutions) -> Self {
+        let entries = self.entries.iter();
+        let expanded = |entry: &Entry| Entry {
+            kinds: entry.kinds,
+            prefix: entry.prefix,
+            name: substitutions.expand(&entry.name),
+        };
+        Self { entries: entries.map(expanded).collect() }
+    }
+}
+
+fn entry(word: &str) -> Entry {
+    let (prefix, kinds) =
+        PREFIXES.iter().find(|(prefix, _)| word.starts_with(prefix)).copied().unwrap_or(("", &[]));
+    Entry { kinds, prefix, name: word[prefix.len()..].to_owned() }
+}
+
+/// Longer ones first.
+const PREFIXES: &[(&str, &[GroupKind])] = &[
+    ("+&", &[GroupKind::Unix, GroupKind::Netgroup]),
+    ("&+", &[GroupKind::Netgroup, GroupKind::Unix]),
+    ("@", &[GroupKind::Netgroup, GroupKind::Unix]),
+    ("+", &[GroupKind::Unix]),
+    ("&", &[GroupKind::Netgroup]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everyone is in the system's group `staff` and in the netgroup `hosts`.
+    fn member(kind: GroupKind, group: &str) -> bool {
+        matches!((kind, group), (GroupKind::Unix, "staff") | (GroupKind::Netgroup, "hosts"))
+    }
+
+    fn list(words: &[&str]) -> UserList {
+        UserList::new(words.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[track_caller]
+    fn check(words: &[&str], want: bool) {
+        assert_eq!(list(words).contains("Bob", member), want, "{words:?}");
+    }
+
+    #[test]
+    fn users_are_compared_without_case() {
+        check(&["alice", "bOB"], true);
+        check(&["alice"], false);
+        check(&[], false);
+    }
+
+    #[test]
+    fn prefixes_say_where_a_group_is_looked_up() {
+        check(&["+staff"], true);
+        check(&["&staff"], false);
+        check(&["@staff"], true);
+        check(&["+hosts"], false);
+        check(&["&hosts"], true);
+        check(&["@hosts"], true);
+        check(&["+&hosts"], true);
+        check(&["&+staff"], true);
+        check(&["staff"], false);
+    }
+
+    #[test]
+    fn a_user_cannot_name_himself_into_a_group() {
+        let hostile = Substitutions { user: "@staff".to_owned(), ..Substitutions::default() };
+        let expanded = list(&["%U"])
+            .expanded(&Substitutions { requested_user: "+staff".to_owned(), ..hostile.clone() });
+        assert!(!expanded.contains("bob", member));
+        assert!(!list(&["%u"]).expanded(&hostile).contains("bob", member));
+        assert!(
+            list(&["+%u"])
+                .expanded(&Substitutions { user: "staff".to_owned(), ..Substitutions::default() })
+                .contains("bob", member)
+        );
+    }
+
+    #[test]
+    fn an_empty_substitution_names_nobody() {
+        let expanded = list(&["%U"]).expanded(&Substitutions::default());
+        assert!(!expanded.is_empty(), "an empty list would admit everyone");
+        assert!(!expanded.contains("", member));
+        assert!(!expanded.contains("bob", member));
+    }
+
+    #[test]
+    fn words_are_given_back_as_written() {
+        assert_eq!(list(&["a", "@b", "+&c d"]).words(), ["a", "@b", "+&c d"]);
+    }
+}
