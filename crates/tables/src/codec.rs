@@ -78,7 +78,9 @@ impl<'a> Writer<'a> {
     /// An id that may be absent; zero is an id like any other.
     pub(crate) fn optional_u16(&mut self, value: Option<u16>) {
         self.bool(value.is_some());
-        self.u16(value.unwrap_or(0));
+        if let Some(value) = value {
+            self.u16(value);
+        }
     }
 
     pub(crate) fn u32(&mut self, value: u32) {
@@ -143,9 +145,10 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn optional_u16(&mut self) -> Result<Option<u16>, RecordError> {
-        let present = self.bool()?;
-        let value = self.u16()?;
-        Ok(present.then_some(value))
+        match self.bool()? {
+            true => self.u16().map(Some),
+            false => Ok(None),
+        }
     }
 
     pub(crate) fn u32(&mut self) -> Result<u32, RecordError> {

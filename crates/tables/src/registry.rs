@@ -342,3 +342,6 @@ const HASH_SIZE: u16 = 1_009;
 
 /// Hash chains of the table of opens, of which a busy server has a hundred thousand. A prime.
 const OPENS_HASH_SIZE: u16 = 10_007;
+
+#[cfg(test)]
+mod tests;

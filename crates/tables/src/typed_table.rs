@@ -39,6 +39,11 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Self { table, owned: Cell::new(0), scratch: RefCell::default(), records: PhantomData }
     }
 
+    #[cfg(test)]
+    pub(crate) fn table(&self) -> &T {
+        &self.table
+    }
+
     /// Adds a record whose key is new: one store, no look-up.
     pub(crate) fn insert(&self, record: &R) -> Result<(), TableError> {
         if self.owned.get() >= RECORDS_PER_PROCESS_MAX {

@@ -1,0 +1,249 @@
+use dtyp::{AccessMask, FileTime, Guid, ServerId};
+use tempfile::TempDir;
+
+use super::{MemoryTables, Registry, RegistryError, Removed};
+use crate::record::{ClientRecord, OpenRecord, Record, SessionRecord, TreeConnectRecord};
+use crate::table::{Table, TableError};
+use crate::typed_table::RECORDS_PER_PROCESS_MAX;
+
+const SUPERVISOR: ServerId = ServerId { pid: 1, unique_id: 100 };
+const WORKER: ServerId = ServerId { pid: 2, unique_id: 200 };
+/// The worker's pid, given out again.
+const SUCCESSOR: ServerId = ServerId { pid: 2, unique_id: 300 };
+
+fn created() -> (TempDir, Registry) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let registry = Registry::create(dir.path()).expect("nothing runs there");
+    (dir, registry)
+}
+
+fn client(server_id: ServerId, guid: u8) -> ClientRecord {
+    ClientRecord {
+        server_id,
+        client_guid: Guid([guid; 16]),
+        client_address: "127.0.0.1:50000".to_owned(),
+        local_address: "127.0.0.1:445".to_owned(),
+        dialect: 0x0311,
+        connected_at: FileTime(1),
+        signing_algorithm: Some(2),
+        signing_required: true,
+        cipher: Some(2),
+    }
+}
+
+fn session(server_id: ServerId, session_id: u64) -> SessionRecord {
+    SessionRecord {
+        session_id,
+        server_id,
+        user: "user".to_owned(),
+        domain: "DOMAIN".to_owned(),
+        user_sid: "S-1-22-1-1000".to_owned(),
+        client_address: "127.0.0.1:50000".to_owned(),
+        dialect: 0x0311,
+        signing_algorithm: Some(2),
+        signing_required: true,
+        cipher: Some(2),
+        encrypted: false,
+        created_at: FileTime(1),
+    }
+}
+
+fn tree_connect(server_id: ServerId, session_id: u64, share: &str) -> TreeConnectRecord {
+    TreeConnectRecord {
+        session_id,
+        tree_id: 1,
+        share: share.to_owned(),
+        server_id,
+        encrypted: false,
+        connected_at: FileTime(1),
+        read_only: false,
+    }
+}
+
+fn open(server_id: ServerId, volatile: u64) -> OpenRecord {
+    OpenRecord {
+        server_id,
+        session_id: 1,
+        tree_id: 1,
+        persistent: volatile,
+        volatile,
+        path: format!("folder/file-{volatile}"),
+        share: "data".to_owned(),
+        granted_access: AccessMask::READ_DATA,
+        share_access: 7,
+        create_options: 0,
+        oplock_level: 0,
+        opened_at: FileTime(1),
+        device: 1,
+        inode: volatile,
+    }
+}
+
+/// What holds for a registry, whatever its tables are kept in.
+fn check_registry<T: Table>(registry: &Registry<T>) {
+    let me = registry.server_id();
+    registry.put_client(&client(me, 1)).expect("room");
+    registry.put_session(&session(me, 10)).expect("room");
+    registry.put_tree_connect(&tree_connect(me, 10, "data")).expect("room");
+    registry.put_open(&open(me, 7)).expect("room");
+    assert_eq!(registry.put_open(&open(me, 7)), Err(TableError::Exists));
+
+    let reauthenticated = SessionRecord { user: "other".to_owned(), ..session(me, 10) };
+    registry.put_session(&reauthenticated).expect("in its place");
+    assert_eq!(registry.find_session(10), Ok(Some(reauthenticated.clone())));
+    assert_eq!(registry.find_session(11), Ok(None));
+    let leased = OpenRecord { oplock_level: 0xff, ..open(me, 7) };
+    registry.update_open(&leased).expect("in its place");
+
+    assert_eq!(registry.list_clients().expect("readable").records, [client(me, 1)]);
+    assert_eq!(registry.list_sessions().expect("readable").records, [reauthenticated]);
+    let tree_connects = registry.list_tree_connects().expect("readable");
+    assert_eq!(tree_connects.records, [tree_connect(me, 10, "data")]);
+    assert_eq!(registry.list_opens().expect("readable").records, [leased]);
+    assert_eq!(registry.count_tree_connects("data"), Ok(1));
+    assert_eq!(registry.count_tree_connects("Data"), Ok(0));
+
+    for there in [true, false] {
+        assert_eq!(registry.remove_open(7), Ok(there));
+        assert_eq!(registry.remove_tree_connect(10, 1), Ok(there));
+        assert_eq!(registry.remove_session(10), Ok(there));
+        assert_eq!(registry.remove_client(Guid([1; 16])), Ok(there));
+    }
+    assert_eq!(registry.list_opens().expect("readable").records, []);
+}
+
+#[test]
+fn files_hold_a_registry() {
+    let (_dir, registry) = created();
+    check_registry(&registry);
+}
+
+#[test]
+fn memory_holds_a_registry() {
+    check_registry(&MemoryTables::default().registry(WORKER, SUPERVISOR));
+}
+
+#[test]
+fn records_are_seen_by_other_processes_and_removed_by_their_owner_alone() {
+    let tables = MemoryTables::default();
+    let (worker, other) = (tables.registry(WORKER, SUPERVISOR), tables.registry(SUCCESSOR, WORKER));
+    worker.put_session(&session(WORKER, 10)).expect("room");
+    worker.put_tree_connect(&tree_connect(WORKER, 10, "data")).expect("room");
+    worker.put_open(&open(WORKER, 7)).expect("room");
+    assert_eq!(other.find_session(10), Ok(Some(session(WORKER, 10))));
+    assert_eq!(other.count_tree_connects("data"), Ok(1));
+    assert_eq!(other.remove_session(10), Ok(false));
+    assert_eq!(other.remove_tree_connect(10, 1), Ok(false));
+    assert_eq!(other.remove_open(7), Ok(false));
+    assert_eq!(worker.remove_session(10), Ok(true));
+}
+
+fn check_remove_all<T: Table>(registry: &Registry<T>) {
+    for volatile in 0..10_000 {
+        registry.put_open(&open(WORKER, volatile)).expect("room");
+    }
+    registry.put_client(&client(WORKER, 1)).expect("room");
+    registry.put_client(&client(SUCCESSOR, 1)).expect("room");
+    registry.put_session(&session(WORKER, 10)).expect("room");
+    registry.put_session(&session(SUCCESSOR, 11)).expect("room");
+    registry.put_tree_connect(&tree_connect(WORKER, 10, "data")).expect("room");
+    registry.put_tree_connect(&tree_connect(SUCCESSOR, 11, "data")).expect("room");
+    registry.put_open(&open(SUCCESSOR, 5)).expect("room");
+
+    let removed = registry.remove_all_of(WORKER).expect("readable");
+    let all = Removed { clients: 1, sessions: 1, tree_connects: 1, opens: 10_000 };
+    assert_eq!(removed, all);
+    assert_eq!(registry.remove_all_of(WORKER), Ok(Removed::default()));
+    assert_eq!(registry.list_clients().expect("readable").records, [client(SUCCESSOR, 1)]);
+    assert_eq!(registry.list_sessions().expect("readable").records, [session(SUCCESSOR, 11)]);
+    assert_eq!(registry.count_tree_connects("data"), Ok(1));
+    assert_eq!(registry.list_opens().expect("readable").records, [open(SUCCESSOR, 5)]);
+}
+
+/// Above all its successor with the same pid keeps its own.
+#[test]
+fn removing_all_of_the_dead_leaves_the_living_alone() {
+    check_remove_all(&created().1);
+    check_remove_all(&MemoryTables::default().registry(SUPERVISOR, SUPERVISOR));
+}
+
+#[test]
+fn a_damaged_record_is_counted_and_passed_over() {
+    let (_dir, registry) = created();
+    let me = registry.server_id();
+    registry.put_session(&session(me, 10)).expect("room");
+    let mut bytes = Vec::new();
+    session(WORKER, 11).encode(&mut bytes).expect("short");
+    let insert = |id, value: &[u8]| {
+        let key = SessionRecord::key_of(id);
+        registry.sessions.table().insert(key.as_ref(), value).expect("room");
+    };
+    insert(11, &bytes[..bytes.len() - 1]);
+    insert(12, &bytes);
+    insert(13, b"");
+
+    let listing = registry.list_sessions().expect("readable");
+    assert_eq!((listing.records, listing.damaged), (vec![session(me, 10)], 3));
+    for damaged in [11, 12, 13] {
+        let found = registry.find_session(damaged);
+        assert!(matches!(found, Err(TableError::Damaged(_))), "{found:?}");
+    }
+    // Their owner can still be told, but for the one of which nothing is left.
+    assert_eq!(registry.remove_all_of(WORKER).expect("readable").sessions, 2);
+    assert_eq!(registry.list_sessions().expect("readable").damaged, 1);
+}
+
+#[test]
+fn a_process_at_its_limit_gets_no_more_records_until_it_removes_one() {
+    let registry = MemoryTables::default().registry(WORKER, SUPERVISOR);
+    for volatile in 0..RECORDS_PER_PROCESS_MAX {
+        registry.put_open(&open(WORKER, volatile)).expect("below the limit");
+    }
+    let one_more = open(WORKER, RECORDS_PER_PROCESS_MAX);
+    assert_eq!(registry.put_open(&one_more), Err(TableError::Full));
+    assert_eq!(registry.update_open(&one_more), Err(TableError::Full));
+    registry.update_open(&open(WORKER, 0)).expect("not one more");
+    assert_eq!(registry.remove_open(0), Ok(true));
+    assert_eq!(registry.remove_open(0), Ok(false));
+    registry.put_open(&one_more).expect("below the limit again");
+    assert_eq!(registry.put_open(&open(WORKER, 0)), Err(TableError::Full));
+}
+
+#[test]
+fn without_a_server_there_is_nothing_to_observe_or_join() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let check = || {
+        let observed = Registry::observe(dir.path());
+        assert!(matches!(observed, Err(RegistryError::NotRunning)), "{observed:?}");
+        let joined = Registry::join(dir.path());
+        assert!(matches!(joined, Err(RegistryError::NotRunning)), "{joined:?}");
+    };
+    check();
+    assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0, "nothing is made");
+    drop(Registry::create(dir.path()).expect("nothing runs there"));
+    check();
+}
+
+#[test]
+fn a_second_server_is_refused_and_told_who_runs() {
+    let (dir, registry) = created();
+    registry.put_session(&session(WORKER, 10)).expect("room");
+    match Registry::create(dir.path()) {
+        Err(RegistryError::AlreadyRunning { supervisor }) => {
+            assert_eq!(supervisor, registry.server_id());
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(registry.find_session(10), Ok(Some(session(WORKER, 10))));
+}
+
+#[test]
+fn a_new_server_starts_with_empty_tables() {
+    let (dir, registry) = created();
+    registry.put_session(&session(WORKER, 10)).expect("room");
+    registry.put_open(&open(WORKER, 1)).expect("room");
+    drop(registry);
+    let registry = Registry::create(dir.path()).expect("nothing runs there");
+    assert_eq!(registry.list_sessions().expect("readable").records, []);
+    assert_eq!(registry.list_opens().expect("readable").records, []);
+}
