@@ -341,7 +341,9 @@ fn running_supervisor(lock_dir: &Path) -> Result<ServerId, RegistryError> {
 const HASH_SIZE: u16 = 1_009;
 
 /// Hash chains of the table of opens, of which a busy server has a hundred thousand. A prime.
-const OPENS_HASH_SIZE: u16 = 10_007;
+///
+/// Every chain is visited when a worker has died, so more of them is not always better.
+const OPENS_HASH_SIZE: u16 = 20_011;
 
 #[cfg(test)]
 mod tests;
