@@ -1,0 +1,230 @@
+//! The client's side of an authentication, for tests and the load generator.
+
+use std::fmt;
+
+use dtyp::FileTime;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::error::AuthError;
+use crate::nt_hash::NtHash;
+use crate::ntlm::initiator::NtlmInitiator;
+use crate::ntlm::security::{Security, Sender};
+use crate::session_key::SessionKey;
+use crate::spnego::{self, MechType, NegState, NegTokenInit, NegTokenResp};
+
+/// Who the client is.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    pub(crate) user: String,
+    pub(crate) domain: String,
+    pub(crate) workstation: String,
+    pub(crate) hash: Option<NtHash>,
+}
+
+/// What is random, and not used again for another authentication.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct Randomness {
+    /// Goes into the response.
+    pub client_challenge: [u8; 8],
+    /// Becomes the session key.
+    pub session_key: [u8; 16],
+}
+
+/// How tokens are wrapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Framing {
+    /// Not at all, as the Linux kernel does it.
+    Raw,
+    /// SPNEGO that offers NTLM.
+    Spnego,
+    /// SPNEGO that would rather have Kerberos, as Windows does it.
+    SpnegoAfterKerberos,
+}
+
+/// What to send, and from when on there is a key.
+#[derive(Debug)]
+pub struct Reply {
+    /// The token.
+    pub token: Vec<u8>,
+    /// With the token that authenticates the client.
+    pub session_key: Option<SessionKey>,
+}
+
+/// The client's side of one authentication: [`Self::start`], [`Self::step`] until there is a
+/// session key, [`Self::finish`].
+#[derive(Debug)]
+pub struct Initiator {
+    state: State,
+    framing: Framing,
+    mech_list: Vec<u8>,
+    ntlm: NtlmInitiator,
+}
+
+#[derive(Debug)]
+enum State {
+    Start,
+    /// The server is to select NTLM.
+    Selection,
+    /// The CHALLENGE_MESSAGE is to come.
+    Challenge,
+    /// The server is to agree.
+    Final(Security),
+    Finished,
+}
+
+impl Credentials {
+    /// A user with a password.
+    #[must_use]
+    pub fn password(user: &str, domain: &str, password: &str) -> Self {
+        Self::hash(user, domain, NtHash::of_password(password))
+    }
+
+    /// A user with the hash of a password.
+    #[must_use]
+    pub fn hash(user: &str, domain: &str, hash: NtHash) -> Self {
+        Self { user: user.into(), domain: domain.into(), workstation: "".into(), hash: Some(hash) }
+    }
+
+    /// Nobody in particular.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self { user: "".into(), domain: "".into(), workstation: "".into(), hash: None }
+    }
+
+    /// What the client calls itself.
+    #[must_use]
+    pub fn from_workstation(mut self, workstation: &str) -> Self {
+        self.workstation = workstation.into();
+        self
+    }
+}
+
+impl Initiator {
+    /// A machine for one authentication. `now` matters with servers that do not tell the time.
+    #[must_use]
+    pub fn new(
+        credentials: Credentials,
+        randomness: Randomness,
+        now: FileTime,
+        framing: Framing,
+    ) -> Self {
+        let mech_list = spnego::mech_list(match framing {
+            Framing::SpnegoAfterKerberos => {
+                &[MechType::MicrosoftKerberos, MechType::Kerberos, MechType::Ntlm]
+            }
+            Framing::Raw | Framing::Spnego => &[MechType::Ntlm],
+        });
+        let ntlm = NtlmInitiator::new(credentials, randomness, now);
+        Self { state: State::Start, framing, mech_list, ntlm }
+    }
+
+    /// The first token.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::OutOfSequence`] when it was made before.
+    pub fn start(&mut self) -> Result<Vec<u8>, AuthError> {
+        if !matches!(self.state, State::Start) {
+            return Err(AuthError::OutOfSequence);
+        }
+        self.state = State::Challenge;
+        let mech_token = match self.framing {
+            Framing::Raw => return Ok(self.ntlm.negotiate().to_vec()),
+            Framing::Spnego => Some(self.ntlm.negotiate()),
+            Framing::SpnegoAfterKerberos => {
+                self.state = State::Selection;
+                // A token for Kerberos would stand here; a server without it does not look.
+                Some(&b"AP-REQ"[..])
+            }
+        };
+        Ok(NegTokenInit { mech_list: &self.mech_list, mech_token }.encode())
+    }
+
+    /// Takes the server's token and answers it.
+    ///
+    /// # Errors
+    ///
+    /// Why the exchange cannot go on.
+    pub fn step(&mut self, token: &[u8]) -> Result<Reply, AuthError> {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Selection => {
+                let resp = parse(token)?;
+                if resp.supported_mech != Some(MechType::Ntlm.oid()) {
+                    return Err(AuthError::NoCommonMechanism);
+                }
+                self.state = State::Challenge;
+                let response_token = Some(self.ntlm.negotiate());
+                let resp = NegTokenResp { response_token, ..NegTokenResp::default() };
+                Ok(Reply { token: resp.encode(), session_key: None })
+            }
+            State::Challenge => self.challenge(token),
+            State::Start | State::Final(_) | State::Finished => Err(AuthError::OutOfSequence),
+        }
+    }
+
+    /// Takes the server's last token.
+    ///
+    /// # Errors
+    ///
+    /// Why the server is not believed.
+    pub fn finish(&mut self, token: &[u8]) -> Result<(), AuthError> {
+        let State::Final(security) = std::mem::replace(&mut self.state, State::Finished) else {
+            return Err(AuthError::OutOfSequence);
+        };
+        if self.framing == Framing::Raw {
+            return if token.is_empty() { Ok(()) } else { Err(AuthError::OutOfSequence) };
+        }
+        let resp = parse(token)?;
+        if resp.neg_state != Some(NegState::AcceptCompleted) {
+            return Err(AuthError::OutOfSequence);
+        }
+        match resp.mech_list_mic {
+            Some(mic) if security.verify_mic(Sender::Server, &self.mech_list, mic) => Ok(()),
+            Some(_) => Err(AuthError::BadMechListMic),
+            None if self.framing == Framing::SpnegoAfterKerberos
+                && security.signs()
+                && self.ntlm.credentials.hash.is_some() =>
+            {
+                Err(AuthError::MechListMicMissing)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn challenge(&mut self, token: &[u8]) -> Result<Reply, AuthError> {
+        let message = match self.framing {
+            Framing::Raw => token,
+            Framing::Spnego | Framing::SpnegoAfterKerberos => parse(token)?
+                .response_token
+                .ok_or(AuthError::Malformed("a NegTokenResp without responseToken"))?,
+        };
+        let (authenticate, security) = self.ntlm.challenge(message)?;
+        let token = if self.framing == Framing::Raw {
+            authenticate
+        } else {
+            let protects = security.signs() && self.ntlm.credentials.hash.is_some();
+            let mic = protects.then(|| security.mic(Sender::Client, &self.mech_list));
+            let resp = NegTokenResp {
+                neg_state: Some(NegState::AcceptIncomplete),
+                supported_mech: None,
+                response_token: Some(&authenticate),
+                mech_list_mic: mic.as_ref().map(|mic| &mic[..]),
+            };
+            resp.encode()
+        };
+        let session_key = Some(security.key.clone());
+        self.state = State::Final(security);
+        Ok(Reply { token, session_key })
+    }
+}
+
+fn parse(token: &[u8]) -> Result<NegTokenResp<'_>, AuthError> {
+    let resp = NegTokenResp::parse(token)?;
+    if resp.neg_state == Some(NegState::Reject) { Err(AuthError::Refused) } else { Ok(resp) }
+}
+
+impl fmt::Debug for Randomness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Randomness(..)")
+    }
+}

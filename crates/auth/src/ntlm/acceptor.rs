@@ -1,0 +1,247 @@
+//! The server's side of NTLM: [MS-NLMP] 3.2.5.1.
+
+use dtyp::FileTime;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use zeroize::Zeroizing;
+
+use super::authenticate::Authenticate;
+use super::av_pair::{self, AvId};
+use super::layout::{Builder, Message, unicode};
+use super::response::{self, NtlmV2Response, hmac_md5, ntowf_v2, uppercase};
+use super::security::{Security, rc4};
+use super::{MIC, MessageType, VERSION, flags};
+use crate::acceptor::{AcceptorSettings, Identity, IdentityKind};
+use crate::error::AuthError;
+use crate::nt_hash::NtHash;
+use crate::session_key::SessionKey;
+
+/// The server's side of one NTLM authentication.
+#[derive(Debug)]
+pub(crate) struct NtlmAcceptor {
+    challenge: [u8; 8],
+    target_name: Vec<u8>,
+    target_info: Vec<u8>,
+    /// Flags of the CHALLENGE_MESSAGE.
+    flags: u32,
+    /// The first two messages as they went over the wire, which the MIC is over.
+    transcript: Vec<u8>,
+    /// The AUTHENTICATE_MESSAGE, while the caller looks for the account.
+    authenticate: Vec<u8>,
+}
+
+/// What an AUTHENTICATE_MESSAGE leads to.
+#[derive(Debug)]
+pub(crate) enum Authenticated {
+    /// The account's hash is needed.
+    Account(Identity),
+    /// Nobody in particular; nothing is needed.
+    Anonymous(Established),
+}
+
+/// The end of an NTLM authentication.
+#[derive(Debug)]
+pub(crate) struct Established {
+    pub(crate) identity: Identity,
+    pub(crate) security: Security,
+}
+
+impl NtlmAcceptor {
+    pub(crate) fn new(settings: &AcceptorSettings, challenge: [u8; 8], now: FileTime) -> Self {
+        let name = |text: &str| -> Vec<u8> {
+            unicode(&text.chars().take(NAME_CHARACTERS_MAX).collect::<String>())
+        };
+        let mut target_info = Vec::new();
+        for (id, text) in [
+            (AvId::NbDomainName, &settings.netbios_domain),
+            (AvId::NbComputerName, &settings.netbios_name),
+            (AvId::DnsDomainName, &settings.dns_domain),
+            (AvId::DnsComputerName, &settings.dns_name),
+        ] {
+            av_pair::push(&mut target_info, id, &name(text));
+        }
+        // With a timestamp the client leaves out the weaker LMv2 response and sends a MIC.
+        av_pair::push(&mut target_info, AvId::Timestamp, &now.0.to_le_bytes());
+        av_pair::push(&mut target_info, AvId::Eol, &[]);
+        Self {
+            challenge,
+            target_name: name(&settings.netbios_name),
+            target_info,
+            flags: 0,
+            transcript: Vec::new(),
+            authenticate: Vec::new(),
+        }
+    }
+
+    /// Answers a NEGOTIATE_MESSAGE with a CHALLENGE_MESSAGE: [MS-NLMP] 3.2.5.1.1.
+    pub(crate) fn negotiate(&mut self, message: &[u8]) -> Result<Vec<u8>, AuthError> {
+        let negotiate = Message::parse(message, MessageType::Negotiate, NEGOTIATE_HEADER_LEN)?;
+        let offered = negotiate.u32_at(NEGOTIATE_FLAGS);
+        if offered & flags::UNICODE == 0 {
+            return Err(AuthError::NotUnicode);
+        }
+        self.flags = offered & SUPPORTED | ALWAYS;
+        let mut builder = Builder::new(MessageType::Challenge, CHALLENGE_HEADER_LEN)
+            .set(CHALLENGE_FLAGS, &self.flags.to_le_bytes())
+            .set(CHALLENGE_SERVER_CHALLENGE, &self.challenge);
+        if self.flags & flags::VERSION != 0 {
+            builder = builder.set(CHALLENGE_VERSION, &VERSION);
+        }
+        let challenge = builder
+            .field(CHALLENGE_TARGET_NAME, &self.target_name)
+            .field(CHALLENGE_TARGET_INFO, &self.target_info)
+            .finish();
+        self.transcript = [message, &challenge].concat();
+        Ok(challenge)
+    }
+
+    /// Takes an AUTHENTICATE_MESSAGE: [MS-NLMP] 3.2.5.1.2, up to the point where the account is
+    /// needed.
+    pub(crate) fn authenticate(&mut self, message: &[u8]) -> Result<Authenticated, AuthError> {
+        let authenticate = Authenticate::parse(message)?;
+        if authenticate.is_anonymous() {
+            // There is no password, so the KeyExchangeKey is zero.
+            let security = self.security(&authenticate, &[0; 16])?;
+            let identity = identity(&authenticate, IdentityKind::Anonymous);
+            return Ok(Authenticated::Anonymous(Established { identity, security }));
+        }
+        if authenticate.nt_response.is_empty() {
+            return Err(AuthError::LmResponse);
+        }
+        NtlmV2Response::parse(authenticate.nt_response)?;
+        self.authenticate = message.to_vec();
+        Ok(Authenticated::Account(identity(&authenticate, IdentityKind::User)))
+    }
+
+    /// Verifies the response with the account's hash, or goes through the same motions without
+    /// one: an account that does not exist must cost as much time as a wrong password.
+    pub(crate) fn resume(&mut self, hash: Option<&NtHash>) -> Result<Established, AuthError> {
+        let message = std::mem::take(&mut self.authenticate);
+        let authenticate = Authenticate::parse(&message)?;
+        let response = NtlmV2Response::parse(authenticate.nt_response)?;
+        let nobody = NtHash::new([0; 16]);
+        let key = self.verify_proof(&authenticate, &response, hash.unwrap_or(&nobody));
+        if hash.is_none() {
+            return Err(AuthError::NoSuchUser);
+        }
+        let security = self.security(&authenticate, &*key.ok_or(AuthError::WrongPassword)?)?;
+        if response.has_mic {
+            self.verify_mic(&authenticate, &security)?;
+        }
+        Ok(Established { identity: identity(&authenticate, IdentityKind::User), security })
+    }
+
+    /// The SessionBaseKey, if the proof is right.
+    ///
+    /// The domain counts as it was sent, in upper case, and as if it were empty: [MS-NLMP]
+    /// 3.2.5.1.2 wants clients served that leave it out, and some send it in lower case and
+    /// compute with upper case. All three are always computed.
+    fn verify_proof(
+        &self,
+        authenticate: &Authenticate<'_>,
+        response: &NtlmV2Response<'_>,
+        hash: &NtHash,
+    ) -> Option<Zeroizing<[u8; 16]>> {
+        let mut session_base_key = Zeroizing::new([0; 16]);
+        let mut verified = Choice::from(0);
+        for domain in [authenticate.domain.as_str(), &uppercase(&authenticate.domain), ""] {
+            let key = ntowf_v2(hash, &authenticate.user, domain);
+            let nt_proof = response::nt_proof(&key, self.challenge, response.temp);
+            let candidate = response::session_base_key(&key, response.nt_proof);
+            let equal = nt_proof[..].ct_eq(&response.nt_proof[..]);
+            for (byte, candidate) in session_base_key.iter_mut().zip(candidate.iter()) {
+                byte.conditional_assign(candidate, equal);
+            }
+            verified |= equal;
+        }
+        bool::from(verified).then_some(session_base_key)
+    }
+
+    /// The flags both agreed on and the ExportedSessionKey.
+    fn security(
+        &self,
+        authenticate: &Authenticate<'_>,
+        key_exchange_key: &[u8; 16],
+    ) -> Result<Security, AuthError> {
+        let flags = authenticate.flags & self.flags;
+        let mut key = Zeroizing::new(*key_exchange_key);
+        if flags & flags::KEY_EXCH != 0 {
+            match <[u8; 16]>::try_from(authenticate.encrypted_session_key) {
+                Ok(encrypted) => {
+                    *key = encrypted;
+                    rc4(key_exchange_key, &mut key[..]);
+                }
+                // Without a need to sign or seal there is nothing to exchange a key for.
+                Err(_)
+                    if authenticate.encrypted_session_key.is_empty()
+                        && flags & (flags::SIGN | flags::SEAL) == 0 => {}
+                Err(_) => return Err(AuthError::Malformed("EncryptedRandomSessionKey")),
+            }
+        }
+        Ok(Security { flags, key: SessionKey::new(*key) })
+    }
+
+    /// The MIC is over all three messages, the last with zeros in the MIC's place.
+    fn verify_mic(
+        &self,
+        authenticate: &Authenticate<'_>,
+        security: &Security,
+    ) -> Result<(), AuthError> {
+        let mic = authenticate.mic()?;
+        let (before, after) = (&authenticate.bytes[..MIC.start], &authenticate.bytes[MIC.end..]);
+        let pieces = [&self.transcript[..], before, &[0; 16], after];
+        let computed = hmac_md5(security.key.as_bytes(), &pieces);
+        if bool::from(computed[..].ct_eq(mic)) { Ok(()) } else { Err(AuthError::BadMic) }
+    }
+}
+
+fn identity(authenticate: &Authenticate<'_>, kind: IdentityKind) -> Identity {
+    Identity {
+        user: authenticate.user.clone(),
+        domain: authenticate.domain.clone(),
+        workstation: authenticate.workstation.clone(),
+        kind,
+    }
+}
+
+/// What we do if the client asks.
+const SUPPORTED: u32 = flags::UNICODE
+    | flags::REQUEST_TARGET
+    | flags::SIGN
+    | flags::SEAL
+    | flags::ALWAYS_SIGN
+    | flags::EXTENDED_SESSIONSECURITY
+    | flags::VERSION
+    | flags::KEY_128
+    | flags::KEY_EXCH
+    | flags::KEY_56;
+/// What we do in any case: NTLMv2 cannot do without target information.
+const ALWAYS: u32 = flags::NTLM | flags::TARGET_TYPE_SERVER | flags::TARGET_INFO;
+
+/// Characters of a name of ours; no name service has longer ones.
+const NAME_CHARACTERS_MAX: usize = 255;
+
+// NEGOTIATE_MESSAGE: [MS-NLMP] 2.2.1.1. Old clients end it after the flags.
+pub(crate) const NEGOTIATE_HEADER_LEN: usize = 16;
+pub(crate) const NEGOTIATE_FLAGS: usize = 12;
+// CHALLENGE_MESSAGE: [MS-NLMP] 2.2.1.2.
+pub(crate) const CHALLENGE_HEADER_LEN: usize = 56;
+pub(crate) const CHALLENGE_TARGET_NAME: usize = 12;
+pub(crate) const CHALLENGE_FLAGS: usize = 20;
+pub(crate) const CHALLENGE_SERVER_CHALLENGE: usize = 24;
+pub(crate) const CHALLENGE_TARGET_INFO: usize = 40;
+pub(crate) const CHALLENGE_VERSION: usize = 48;
+
+#[cfg(test)]
+impl NtlmAcceptor {
+    /// Goes on from a negotiation that somebody else had.
+    pub(crate) fn after(challenge: [u8; 8], flags: u32, transcript: Vec<u8>) -> Self {
+        Self {
+            challenge,
+            target_name: Vec::new(),
+            target_info: Vec::new(),
+            flags,
+            transcript,
+            authenticate: Vec::new(),
+        }
+    }
+}
