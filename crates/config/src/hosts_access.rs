@@ -33,6 +33,19 @@ pub fn malformed<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
     words.filter(|word| is_network(word) || word.starts_with('@')).collect()
 }
 
+/// True when a word can only match by the client's name, so that looking it up is worth the time.
+#[must_use]
+pub fn needs_name<W: AsRef<str>>(words: &[W]) -> bool {
+    let by_address = |word: &str| {
+        ["ALL", "EXCEPT"].iter().any(|known| word.eq_ignore_ascii_case(known))
+            || word.contains('/')
+            || word.ends_with('.')
+            || word.starts_with('@')
+            || word.parse::<IpAddr>().is_ok()
+    };
+    words.iter().any(|word| !by_address(word.as_ref()))
+}
+
 struct Client<'a> {
     address: IpAddr,
     name: Option<&'a str>,

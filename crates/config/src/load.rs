@@ -4,13 +4,10 @@
 //! said about shares above it, and `copy` takes what the other section says at that point.
 
 use std::collections::HashMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::kind::boolean;
 use crate::limits::{
-    FILE_BYTES_MAX, INCLUDE_DEPTH_MAX, INCLUSIONS_MAX, INHERITED_BYTES_MAX, LINE_BYTES_MAX,
-    OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
+    FILE_BYTES_MAX, LINE_BYTES_MAX, OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
 };
 use crate::lines::{Line, Statement, statements};
 use crate::parameter::{Parameter, Scope, find, nearest};
@@ -18,6 +15,9 @@ use crate::section::{Section, option_key};
 use crate::source::Source;
 use crate::substitutions::Substitutions;
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
+
+mod include;
+mod inherit;
 
 /// What the files say.
 #[derive(Debug, Default)]
@@ -205,8 +205,12 @@ impl<'a> Loader<'a> {
             return self.assign_option(&option_key(module, option), value, place);
         }
         let Some((parameter, inverse)) = find(name) else {
-            let hint = nearest(name).map(|near| format!(", did you mean `{near}`?"));
-            let text = format!("unknown parameter `{}`{}", quoted(name), hint.unwrap_or_default());
+            // The comparison with every known name is the only dear thing here, so it is not done
+            // for warnings that nobody will see.
+            let shown = self.loaded.warnings.len() < WARNINGS_MAX;
+            let near = if shown { nearest(name) } else { None };
+            let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+            let text = format!("unknown parameter `{}`{hint}", quoted(name));
             self.warn(place, WarningKind::UnknownParameter, text);
             return Ok(());
         };
@@ -245,13 +249,7 @@ impl<'a> Loader<'a> {
                 if inverse { opposite(&read.text) } else { read.text }
             }
             Err(bad) if parameter.refuses_bad_values() => {
-                return Err(LoadError::BadProtection {
-                    file: place.file.clone(),
-                    line: place.line,
-                    parameter: parameter.name,
-                    value: quoted(value),
-                    reason: bad.to_string(),
-                });
+                return Err(bad_protection(parameter.name, value, bad.to_string(), place));
             }
             Err(bad) => {
                 let text = format!(
@@ -264,7 +262,7 @@ impl<'a> Loader<'a> {
                 parameter.default.to_owned()
             }
         };
-        self.remark(parameter, &text, place);
+        self.remark(parameter, &text, place)?;
         self.target(parameter.scope).set(parameter, &text);
         Ok(())
     }
@@ -288,101 +286,13 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn include(
+    /// Remarks on values that are understood but not done as Samba would.
+    fn remark(
         &mut self,
-        value: &str,
-        folder: Option<&Path>,
+        parameter: &Parameter,
+        text: &str,
         place: &Place,
     ) -> Result<(), LoadError> {
-        if value.eq_ignore_ascii_case("registry") {
-            let text = "there is no registry, `include = registry` is ignored";
-            self.warn(place, WarningKind::MissingInclude, text.to_owned());
-            return Ok(());
-        }
-        let named = value.trim_matches('"');
-        let name = self.substitutions.expand_path(named);
-        let path = folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
-        let identity = match self.source.identity(&path) {
-            Ok(identity) => identity,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let text = format!("include file {} is not there", quoted(&name));
-                self.warn(place, WarningKind::MissingInclude, text);
-                return Ok(());
-            }
-            Err(error) => return Err(LoadError::Unreadable { path, error }),
-        };
-        if self.reading.contains(&identity) {
-            let file = place.file.clone();
-            return Err(LoadError::IncludeLoop { file, line: place.line, path });
-        }
-        if self.reading.len() >= INCLUDE_DEPTH_MAX {
-            return Err(limit(INCLUDE_DEPTH_MAX as u64, "files that include one another", place));
-        }
-        self.inclusions += 1;
-        if self.inclusions > INCLUSIONS_MAX {
-            return Err(limit(INCLUSIONS_MAX as u64, "inclusions", place));
-        }
-        let bytes = match self.source.read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(LoadError::Unreadable { path, error }),
-        };
-        self.reading.push(identity);
-        self.file(&path.display().to_string(), path.parent(), &bytes)?;
-        self.reading.pop();
-        Ok(())
-    }
-
-    fn copy(&mut self, value: &str, place: &Place) -> Result<(), LoadError> {
-        let Some(target) = self.current else {
-            let text = "`copy` has no meaning in [global] and is ignored";
-            self.warn(place, WarningKind::WrongScope, text.to_owned());
-            return Ok(());
-        };
-        let source = self.by_name.get(&value.trim_matches('"').to_lowercase()).copied();
-        match source {
-            Some(index) if index != target => {
-                let source = &self.loaded.sections[index];
-                // What the source misses is missing here as well.
-                let incomplete = source.incomplete;
-                let section = source.section.clone();
-                self.inherit(&section, place)?;
-                let target = &mut self.loaded.sections[target];
-                target.section.copy(&section);
-                target.incomplete |= incomplete;
-            }
-            Some(_) => {
-                let text = "a section that copies itself stays as it is";
-                self.warn(place, WarningKind::Contradiction, text.to_owned());
-            }
-            None => {
-                let text = format!(
-                    "there is no section `{}` above to copy; this one is not available",
-                    quoted(value)
-                );
-                self.warn(place, WarningKind::NotServed, text);
-                self.loaded.sections[target].incomplete = true;
-            }
-        }
-        Ok(())
-    }
-
-    fn drop_section(&mut self, value: &str) {
-        if let (Some(index), Some(valid)) = (self.current, boolean(value)) {
-            self.loaded.sections[index].dropped = valid == "No";
-        }
-    }
-
-    fn inherit(&mut self, section: &Section, place: &Place) -> Result<(), LoadError> {
-        self.inherited_bytes = self.inherited_bytes.saturating_add(section.value_bytes());
-        if self.inherited_bytes > INHERITED_BYTES_MAX {
-            let what = "bytes of values taken over by sections";
-            return Err(limit(INHERITED_BYTES_MAX as u64, what, place));
-        }
-        Ok(())
-    }
-
-    /// Remarks on values that are understood but not done as Samba would.
-    fn remark(&mut self, parameter: &Parameter, text: &str, place: &Place) {
         match parameter.name {
             "vfs objects" => {
                 for module in crate::list::words(text) {
@@ -392,21 +302,39 @@ impl<'a> Loader<'a> {
                     }
                 }
             }
-            "hosts allow" | "hosts deny" => {
-                for word in crate::hosts_access::malformed(&crate::list::words(text)) {
-                    let text = format!("`{}` matches no client", quoted(word));
-                    self.warn(place, WarningKind::BadValue, text);
-                }
-            }
+            "hosts allow" | "hosts deny" => return self.remark_hosts(parameter, text, place),
             "server min protocol" | "server max protocol" if text == "NT1" => {
                 let text = format!("`{}`: dialects before SMB 2 are not spoken", parameter.name);
                 self.warn(place, WarningKind::BadValue, text);
             }
             _ => {}
         }
+        Ok(())
     }
 
-    pub(crate) fn warn(&mut self, place: &Place, kind: WarningKind, message: String) {
+    /// A word that matches nobody is a smaller circle in `hosts allow`, and a hole in `hosts deny`
+    /// or behind `EXCEPT`.
+    fn remark_hosts(
+        &mut self,
+        parameter: &Parameter,
+        text: &str,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        let words = crate::list::words(text);
+        let excludes = parameter.name == "hosts deny"
+            || words.iter().any(|word| word.eq_ignore_ascii_case("EXCEPT"));
+        for word in crate::hosts_access::malformed(&words) {
+            if excludes {
+                let reason = "no address, network or name that could be kept out".to_owned();
+                return Err(bad_protection(parameter.name, word, reason, place));
+            }
+            let text = format!("`{}` matches no client", quoted(word));
+            self.warn(place, WarningKind::BadValue, text);
+        }
+        Ok(())
+    }
+
+    fn warn(&mut self, place: &Place, kind: WarningKind, message: String) {
         if self.loaded.warnings.len() < WARNINGS_MAX {
             let file = place.file.clone();
             self.loaded.warnings.push(Warning { file, line: place.line, kind, message });
@@ -418,6 +346,16 @@ impl<'a> Loader<'a> {
 
 fn opposite(canonical: &str) -> String {
     if canonical == "Yes" { "No" } else { "Yes" }.to_owned()
+}
+
+fn bad_protection(
+    parameter: &'static str,
+    value: &str,
+    reason: String,
+    place: &Place,
+) -> LoadError {
+    let (file, value) = (place.file.clone(), quoted(value));
+    LoadError::BadProtection { file, line: place.line, parameter, value, reason }
 }
 
 fn check(value: u64, max: u64, what: &'static str, place: &Place) -> Result<(), LoadError> {

@@ -83,7 +83,9 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     }
     let far = (name.chars().count() / 4).max(1) + 1;
     names()
-        .map(|(known, _, _)| (distance(&name, &folded(known)), known))
+        .map(|(known, _, _)| (folded(known), known))
+        .filter(|(other, _)| other.len().abs_diff(name.len()) <= far)
+        .map(|(other, known)| (distance(&name, &other), known))
         .filter(|(distance, _)| *distance <= far)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)

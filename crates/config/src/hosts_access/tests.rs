@@ -104,3 +104,11 @@ fn malformed_words_match_nobody_and_are_named() {
     check("10.0.0.0/99", "", "10.0.0.1", false);
     check("10.0.0.0/33 /", "", "10.0.0.1", false);
 }
+
+#[test]
+fn only_names_and_local_need_a_look_up() {
+    assert!(!needs_name(&["ALL", "except", "10.", "10.0.0.0/8", "::1"]));
+    for word in ["pc1", ".example.org", "LOCAL"] {
+        assert!(needs_name(&["ALL", word]), "{word}");
+    }
+}

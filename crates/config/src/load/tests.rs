@@ -1,8 +1,10 @@
 use std::collections::HashMap;
+use std::io;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::{INCLUDE_DEPTH_MAX, INHERITED_BYTES_MAX};
 use crate::{Config, WarningKind};
 
 /// Files by path. Paths are compared as text, and `.` and `..` do not occur.
@@ -190,6 +192,19 @@ fn a_bad_value_of_a_protection_refuses_the_file() {
 }
 
 #[test]
+fn a_host_that_could_not_be_kept_out_refuses_the_file() {
+    for line in [
+        "hosts deny = 10.0.0.0/99",
+        "hosts deny = ALL EXCEPT x/24",
+        "hosts allow = ALL EXCEPT @pcs",
+    ] {
+        let refused = Config::parse(line, "t");
+        assert!(matches!(refused, Err(LoadError::BadProtection { line: 1, .. })), "{line}");
+    }
+    warns("hosts allow = 10.0.0.0/99", &[(1, WarningKind::BadValue)]);
+}
+
+#[test]
 fn a_header_that_cannot_be_read_refuses_the_file() {
     for text in ["[a\npath=/a\n", "[]\n", "[ ]\n"] {
         assert!(matches!(Config::parse(text, "t"), Err(LoadError::BadSection { line: 1, .. })));
@@ -323,6 +338,15 @@ fn a_message_cannot_move_the_cursor_or_fill_the_screen() {
     let (_, warnings) = Config::parse(&format!("{name} = 1\n"), "t").expect("served");
     assert!(!warnings[0].message.contains('\u{1b}'));
     assert!(warnings[0].message.len() < 200);
+}
+
+/// The largest file with nothing but nonsense in it: the guesses must not take forever.
+#[test]
+fn a_file_full_of_unknown_parameters_is_read_in_linear_time() {
+    let count = usize::try_from(FILE_BYTES_MAX).expect("fits") / "rd onl=\n".len();
+    let (_, warnings) = Config::parse(&"rd onl=\n".repeat(count), "t").expect("served");
+    assert_eq!(warnings.len(), WARNINGS_MAX + 1);
+    assert!(warnings[WARNINGS_MAX].message.starts_with(&(count - WARNINGS_MAX).to_string()));
 }
 
 /// Something that looks like a configuration, with real names and odd values.

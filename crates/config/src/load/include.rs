@@ -1,0 +1,56 @@
+//! `include`: another file in the place of the line.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Loader, Place, limit};
+use crate::limits::{INCLUDE_DEPTH_MAX, INCLUSIONS_MAX};
+use crate::warning::{LoadError, WarningKind, quoted};
+
+impl Loader<'_> {
+    /// Reads the file now, into the section that is open, and leaves open the one it ends with. A
+    /// relative name is relative to the file with the `include`.
+    pub(super) fn include(
+        &mut self,
+        value: &str,
+        folder: Option<&Path>,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        if value.eq_ignore_ascii_case("registry") {
+            let text = "there is no registry, `include = registry` is ignored";
+            self.warn(place, WarningKind::MissingInclude, text.to_owned());
+            return Ok(());
+        }
+        let named = value.trim_matches('"');
+        let name = self.substitutions.expand_path(named);
+        let path = folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
+        let identity = match self.source.identity(&path) {
+            Ok(identity) => identity,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let text = format!("include file {} is not there", quoted(&name));
+                self.warn(place, WarningKind::MissingInclude, text);
+                return Ok(());
+            }
+            Err(error) => return Err(LoadError::Unreadable { path, error }),
+        };
+        if self.reading.contains(&identity) {
+            let file = place.file.clone();
+            return Err(LoadError::IncludeLoop { file, line: place.line, path });
+        }
+        if self.reading.len() >= INCLUDE_DEPTH_MAX {
+            return Err(limit(INCLUDE_DEPTH_MAX as u64, "files that include one another", place));
+        }
+        self.inclusions += 1;
+        if self.inclusions > INCLUSIONS_MAX {
+            return Err(limit(INCLUSIONS_MAX as u64, "inclusions", place));
+        }
+        let bytes = match self.source.read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(LoadError::Unreadable { path, error }),
+        };
+        self.reading.push(identity);
+        self.file(&path.display().to_string(), path.parent(), &bytes)?;
+        self.reading.pop();
+        Ok(())
+    }
+}
