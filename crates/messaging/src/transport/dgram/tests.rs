@@ -1,1 +1,251 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::time::Instant;
 
+use dtyp::ServerId;
+use tempfile::TempDir;
+
+use super::datagram::{FRAGMENT_BYTES_MAX, Header};
+use super::reassembly::PARTIAL_TIMEOUT;
+use super::{Dgram, PEER_IDLE, is_of_server, remove_stale_sockets};
+use crate::counters::Counters;
+use crate::transport::{Frame, InitError, SendError, Transport};
+
+/// A transport of this process, which may send to itself.
+struct Bench {
+    dir: TempDir,
+    me: ServerId,
+    transport: Dgram,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let me = ServerId { pid: std::process::id(), unique_id: 77 };
+        let transport = Dgram::open(dir.path(), me).expect("open");
+        Self { dir, me, transport, now: Instant::now() }
+    }
+
+    fn socket_path(&self) -> PathBuf {
+        self.dir.path().join("msg").join(self.me.pid.to_string())
+    }
+
+    /// Sends a datagram that this transport did not make.
+    fn inject(&self, datagram: &[u8]) {
+        let socket = UnixDatagram::unbound().expect("a socket");
+        socket.send_to(datagram, self.socket_path()).expect("room");
+    }
+
+    fn header(&self) -> Header {
+        let (sender, receiver) = (self.me, self.me);
+        Header { descriptors: 0, total: 5, offset: 0, sender, receiver, message_id: 1 }
+    }
+
+    fn receive(&mut self) -> Option<Frame> {
+        self.transport.poll_receive(self.now)
+    }
+
+    /// What was injected yields nothing but these counts.
+    #[track_caller]
+    fn check_dropped(&mut self, want: Counters) {
+        let frame = self.receive();
+        assert!(frame.is_none(), "{frame:?}");
+        assert_eq!(self.transport.counters(), want);
+    }
+}
+
+fn datagram(header: Header, fragment: &[u8]) -> Vec<u8> {
+    [&header.encode()[..], fragment].concat()
+}
+
+#[test]
+fn an_injected_datagram_in_the_right_form_is_a_frame() {
+    let mut bench = Bench::new();
+    bench.inject(&datagram(bench.header(), b"hello"));
+    assert_eq!(bench.receive().expect("a frame").bytes, b"hello");
+}
+
+/// The kernel says which process sent it, whatever the datagram says.
+#[test]
+fn a_forged_sender_is_dropped() {
+    let mut bench = Bench::new();
+    let sender = ServerId { pid: 1, unique_id: 5 };
+    bench.inject(&datagram(Header { sender, ..bench.header() }, b"hello"));
+    bench.check_dropped(Counters { forged: 1, ..Counters::default() });
+}
+
+#[test]
+fn processes_of_root_and_of_our_own_user_alone_belong_to_the_server() {
+    assert!(is_of_server(0, 1000));
+    assert!(is_of_server(1000, 1000));
+    assert!(!is_of_server(1001, 1000));
+    assert!(!is_of_server(1000, 0));
+}
+
+/// With a thread of this process that has become another user; only root can.
+#[test]
+fn a_datagram_of_another_user_is_dropped() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const NOBODY: libc::uid_t = 65_534;
+    let mut bench = Bench::new();
+    let socket = UnixDatagram::unbound().expect("a socket");
+    socket.connect(bench.socket_path()).expect("there");
+    let hello = datagram(bench.header(), b"hello");
+    let send_as_nobody = move || {
+        // SAFETY: the bare system call changes this thread alone, which then only sends and ends.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+        assert_eq!(changed, 0);
+        socket.send(&hello).expect("connected before");
+    };
+    std::thread::spawn(send_as_nobody).join().expect("sent");
+    bench.check_dropped(Counters { forged: 1, ..Counters::default() });
+}
+
+#[test]
+fn a_datagram_for_a_process_that_had_this_pid_is_dropped() {
+    let mut bench = Bench::new();
+    let receiver = ServerId { unique_id: 78, ..bench.me };
+    bench.inject(&datagram(Header { receiver, ..bench.header() }, b"hello"));
+    bench.check_dropped(Counters { misaddressed: 1, ..Counters::default() });
+}
+
+#[test]
+fn datagrams_in_the_wrong_form_are_dropped() {
+    let mut bench = Bench::new();
+    let good = datagram(bench.header(), b"hello");
+    for len in [0, 1, super::HEADER_BYTES - 1, super::HEADER_BYTES] {
+        bench.inject(&good[..len]);
+    }
+    bench.check_dropped(Counters { malformed: 4, ..Counters::default() });
+
+    let mut bench = Bench::new();
+    bench.inject(&[&[9, 9], &good[2..]].concat());
+    bench.check_dropped(Counters { version_unknown: 1, ..Counters::default() });
+
+    // Longer than a fragment may be: the kernel cuts it.
+    let mut bench = Bench::new();
+    let total = u32::try_from(FRAGMENT_BYTES_MAX + 1).expect("small");
+    let long = datagram(Header { total, ..bench.header() }, &[0; FRAGMENT_BYTES_MAX + 1]);
+    bench.inject(&long);
+    bench.check_dropped(Counters { descriptors_lost: 1, ..Counters::default() });
+
+    // Says that a descriptor comes with it.
+    let mut bench = Bench::new();
+    bench.inject(&datagram(Header { descriptors: 1, ..bench.header() }, b"hello"));
+    bench.check_dropped(Counters { descriptors_lost: 1, ..Counters::default() });
+}
+
+#[test]
+fn a_fragment_that_never_completes_is_given_up() {
+    let mut bench = Bench::new();
+    bench.inject(&datagram(bench.header(), b"he"));
+    bench.check_dropped(Counters::default());
+    let deadline = bench.now + PARTIAL_TIMEOUT;
+    assert_eq!(bench.transport.next_timeout(), Some(deadline));
+    bench.now = deadline;
+    bench.check_dropped(Counters { incomplete: 1, ..Counters::default() });
+    assert_eq!(bench.transport.next_timeout(), None);
+}
+
+/// One poll ends, though a hundred times rubbish lies before the frame.
+#[test]
+fn rubbish_does_not_keep_frames_from_coming() {
+    let mut bench = Bench::new();
+    let good = datagram(bench.header(), b"hello");
+    let mut frames = 0;
+    for _ in 0..100 {
+        for _ in 0..5 {
+            bench.inject(b"rubbish");
+        }
+        bench.inject(&good);
+        frames += u32::from(bench.receive().is_some());
+    }
+    assert_eq!(frames, 100);
+    assert_eq!(bench.transport.counters().malformed, 500);
+}
+
+#[test]
+fn a_connection_that_is_not_used_is_closed() {
+    let mut bench = Bench::new();
+    bench.transport.send(bench.now, bench.me, b"hello", &[]).expect("room");
+    assert_eq!(bench.receive().expect("a frame").bytes, b"hello");
+    assert_eq!(bench.transport.next_timeout(), Some(bench.now + PEER_IDLE));
+    bench.transport.poll_send(bench.now + PEER_IDLE / 2);
+    assert_eq!(bench.transport.peers.len(), 1);
+    bench.transport.poll_send(bench.now + PEER_IDLE);
+    assert_eq!(bench.transport.peers.len(), 0);
+    assert_eq!(bench.transport.next_timeout(), None);
+}
+
+#[test]
+fn the_socket_goes_with_the_transport_and_a_stale_one_is_replaced() {
+    let bench = Bench::new();
+    let path = bench.socket_path();
+    assert!(path.exists());
+    let Bench { dir, me, transport, now } = bench;
+    drop(transport);
+    assert!(!path.exists());
+
+    drop(UnixDatagram::bind(&path).expect("the name is free"));
+    assert!(path.exists(), "stale");
+    let mut transport = Dgram::open(dir.path(), me).expect("replaced");
+    transport.send(now, me, b"hello", &[]).expect("room");
+    assert_eq!(transport.poll_receive(now).expect("a frame").bytes, b"hello");
+}
+
+#[test]
+fn stale_sockets_are_removed_and_nothing_else() {
+    let bench = Bench::new();
+    let msg = bench.dir.path().join("msg");
+    drop(UnixDatagram::bind(msg.join("999999")).expect("the name is free"));
+    drop(UnixDatagram::bind(msg.join("not-a-pid")).expect("the name is free"));
+    fs::write(msg.join("888888"), b"").expect("written");
+    assert_eq!(remove_stale_sockets(bench.dir.path()).expect("readable"), 1);
+    assert!(!msg.join("999999").exists());
+    assert!(msg.join("not-a-pid").exists() && msg.join("888888").exists());
+    assert!(bench.socket_path().exists());
+    assert_eq!(remove_stale_sockets(bench.dir.path()).expect("readable"), 0);
+}
+
+#[test]
+fn a_stale_socket_is_no_process() {
+    let mut bench = Bench::new();
+    drop(UnixDatagram::bind(bench.dir.path().join("msg/999999")).expect("the name is free"));
+    for pid in [999_999, 888_888] {
+        let gone = ServerId { pid, unique_id: 1 };
+        let sent = bench.transport.send(bench.now, gone, b"hello", &[]);
+        assert_eq!(sent, Err(SendError::NoSuchProcess));
+    }
+}
+
+#[test]
+fn a_folder_that_others_can_enter_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let msg = dir.path().join("msg");
+    fs::create_dir(&msg).expect("made");
+    fs::set_permissions(&msg, fs::Permissions::from_mode(0o755)).expect("ours");
+    let me = ServerId { pid: std::process::id(), unique_id: 77 };
+    match Dgram::open(dir.path(), me) {
+        Err(InitError::DirectoryNotOurs { mode, .. }) => assert_eq!(mode, 0o755),
+        other => panic!("{other:?}"),
+    }
+    fs::set_permissions(&msg, fs::Permissions::from_mode(0o700)).expect("ours");
+    Dgram::open(dir.path(), me).expect("ours alone");
+}
+
+#[test]
+fn a_long_path_is_no_obstacle() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let long = dir.path().join("x".repeat(200));
+    fs::create_dir(&long).expect("made");
+    let me = ServerId { pid: std::process::id(), unique_id: 77 };
+    let mut transport = Dgram::open(&long, me).expect("open");
+    let now = Instant::now();
+    transport.send(now, me, b"hello", &[]).expect("room");
+    assert_eq!(transport.poll_receive(now).expect("a frame").bytes, b"hello");
+}
