@@ -202,7 +202,7 @@ fn frames_of_a_pair_arrive_in_order_and_once() {
         let mut bench = Bench::new(kind);
         let peer = bench.echo();
         let numbered = |number: u32| {
-            let len = if number % 100 == 0 { 100_000 } else { 11 };
+            let len = if number.is_multiple_of(100) { 100_000 } else { 11 };
             [&number.to_le_bytes()[..], &frame(len, number.to_le_bytes()[0])].concat()
         };
         let (mut sent, mut received) = (0, 0);
@@ -434,7 +434,7 @@ fn many_peers_send_to_one_at_once() {
         const EACH: u32 = 500;
         for number in 0..EACH {
             for peer in &peers {
-                let large = if number % 50 == 0 { 70_000 } else { 4 };
+                let large = if number.is_multiple_of(50) { 70_000 } else { 4 };
                 let bytes = [&number.to_le_bytes()[..], &frame(large, 1)].concat();
                 while let Err(error) = bench.send(peer.id, &bytes) {
                     assert_eq!(error, SendError::Full);
