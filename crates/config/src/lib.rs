@@ -7,7 +7,10 @@
 //!   the default is the weaker choice ([`Parameter::refuses_bad_values`]); Samba refuses the file;
 //! - a relative `include` is looked for beside the file that names it, not in the working
 //!   directory, which for a server means nothing;
-//! - a section that is opened a second time keeps its parametric options;
+//! - a section that is opened a second time keeps its parametric options, and only at the end it is
+//!   asked whether it has a path;
+//! - white space around the name of a section is not part of it;
+//! - a `copy` of nothing makes the one share unavailable, where Samba refuses the file;
 //! - `%%` stands for one percent sign.
 //!
 //! Nothing here acts on a parameter. The server reads typed fields of [`Global`] and [`Share`].
