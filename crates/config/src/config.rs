@@ -195,7 +195,7 @@ impl Config {
                 warn(format!("[{}]: no client can ask for a share of that name", quoted(&name)));
                 hidden = true;
             }
-            _ if section.text("path").is_none_or(str::is_empty) => {
+            _ if section.typed::<String>("path").is_empty() => {
                 warn(format!("[{}] has no path and is not available", quoted(&name)));
                 hidden = true;
             }

@@ -145,3 +145,12 @@ fn rendering_shows_what_differs_and_verbose_shows_all() {
     assert!(verbose.contains("\tcreate mask = 0744\n"));
     assert!(!verbose.contains("realm"), "parameters without effect have no default to show");
 }
+
+#[test]
+fn a_share_without_a_path_is_not_available() {
+    for path in ["", "path =\n", "path = \"\"\n", "path = /a\npath =\n"] {
+        let (config, warnings) = Config::parse(&format!("[a]\n{path}"), "t").expect("served");
+        assert!(!config.shares[0].available, "{path:?}");
+        assert_eq!(warnings[0].kind, WarningKind::NotServed);
+    }
+}
