@@ -1,0 +1,78 @@
+//! The interfaces, and the pipes that they are reached through.
+//!
+//! An interface is one file with a static [`Interface`], and one line in the list below.
+
+mod srvsvc;
+mod wkssvc;
+
+use crate::Catalogue;
+use crate::ndr::{BadStub, Reader};
+use crate::pdu::{Fault, SyntaxId};
+
+/// What there is to call behind a pipe.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    /// The name of the pipe, in lower case.
+    pub(crate) name: &'static str,
+    pub(crate) syntax: SyntaxId,
+    /// By opnum, ascending.
+    pub(crate) operations: &'static [(u16, Operation)],
+}
+
+/// Reads the parameters, and returns the results as a stub.
+pub(crate) type Operation = fn(&mut Reader<'_>, &dyn Catalogue) -> Result<Vec<u8>, BadStub>;
+
+impl Interface {
+    pub(crate) fn call(
+        &self,
+        opnum: u16,
+        stub: &[u8],
+        catalogue: &dyn Catalogue,
+    ) -> Result<Vec<u8>, Fault> {
+        let operation = self.operations.iter().find(|(number, _)| *number == opnum);
+        let (_, operation) = operation.ok_or(Fault::OperationRange)?;
+        operation(&mut Reader::new(stub), catalogue).map_err(|BadStub| Fault::BadStub)
+    }
+}
+
+macro_rules! interfaces {
+    ($($(#[doc = $doc:literal])* $pipe:ident => $module:ident,)*) => {
+        /// The pipes that can be opened.
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum PipeName {
+            $($(#[doc = $doc])* $pipe,)*
+        }
+
+        impl PipeName {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$pipe,)*];
+
+            pub(crate) fn interface(self) -> &'static Interface {
+                match self {
+                    $(Self::$pipe => &$module::INTERFACE,)*
+                }
+            }
+        }
+    };
+}
+
+interfaces! {
+    /// The server service: [MS-SRVS].
+    Srvsvc => srvsvc,
+    /// The workstation service: [MS-WKST].
+    Wkssvc => wkssvc,
+}
+
+impl PipeName {
+    /// The pipe of that name, in any case, without a path: `srvsvc`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|pipe| pipe.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// The name, in lower case.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.interface().name
+    }
+}

@@ -1,0 +1,130 @@
+//! Shares: [MS-SRVS] 3.1.4.8 to 3.1.4.10.
+
+use crate::ndr::{BadStub, Field, Reader, Writer};
+use crate::win32::Win32Error;
+use crate::{Catalogue, ShareEntry};
+use std::borrow::Cow;
+
+/// STYPE_SPECIAL: [MS-SRVS] 2.2.2.4.
+const SPECIAL: u32 = 0x8000_0000;
+
+/// NetrShareEnum and NetrShareEnumSticky: [MS-SRVS] 3.1.4.8, 3.1.4.9.
+///
+/// The resume handle is the number of shares that were told already.
+pub(super) fn share_enum(
+    reader: &mut Reader<'_>,
+    catalogue: &dyn Catalogue,
+) -> Result<Vec<u8>, BadStub> {
+    let _server_name = reader.unique_string()?;
+    let level = reader.empty_container()?;
+    let preferred_maximum_length = reader.u32()?;
+    let resume_handle = reader.unique_u32()?;
+
+    let shares = catalogue.shares();
+    let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
+    let untold = shares.get(told..).unwrap_or(&[]);
+    let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
+    let mut writer = Writer::default();
+    let Some(mut entries) = entries.filter(|_| is_enum_level(level)) else {
+        // A union without an arm of that number: nothing can follow the number.
+        writer.u32(level);
+        writer.u32(level);
+        writer.u32(0);
+        writer.unique_u32(resume_handle);
+        return Ok(writer.finish(Win32Error::INVALID_LEVEL));
+    };
+    let total = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+    entries.truncate(fitting(&entries, preferred_maximum_length));
+    let read = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+    writer.container(level, &entries);
+    writer.u32(total);
+    writer.unique_u32(
+        resume_handle.map(|handle| if read < total { handle.saturating_add(read) } else { 0 }),
+    );
+    Ok(writer.finish(if read < total { Win32Error::MORE_DATA } else { Win32Error::SUCCESS }))
+}
+
+/// How many of `entries` come within the length that the client prefers; one at least, so that an
+/// enumeration with resume handles always ends.
+fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
+    let limit = usize::try_from(preferred_maximum_length).unwrap_or(usize::MAX);
+    let mut len = 0_usize;
+    let within = entries.iter().take_while(|entry| {
+        len += entry.iter().map(Field::len).sum::<usize>();
+        len <= limit
+    });
+    within.count().max(1).min(entries.len())
+}
+
+/// NetrShareGetInfo: [MS-SRVS] 3.1.4.10.
+pub(super) fn share_get_info(
+    reader: &mut Reader<'_>,
+    catalogue: &dyn Catalogue,
+) -> Result<Vec<u8>, BadStub> {
+    let _server_name = reader.unique_string()?;
+    let net_name = reader.string()?;
+    let level = reader.u32()?;
+
+    let share = catalogue.share(&net_name);
+    let (result, share) = match share {
+        Some(share) => (Win32Error::SUCCESS, share),
+        None => (Win32Error::NET_NAME_NOT_FOUND, ShareEntry::default()),
+    };
+    let mut writer = Writer::default();
+    match information(level, &share) {
+        Some(info) => {
+            writer.information(level, (result == Win32Error::SUCCESS).then_some(info));
+            Ok(writer.finish(result))
+        }
+        None => {
+            writer.u32(level);
+            Ok(writer.finish(Win32Error::INVALID_LEVEL))
+        }
+    }
+}
+
+/// Levels of an enumeration; [`information`] also has those of single shares.
+fn is_enum_level(level: u32) -> bool {
+    matches!(level, 0 | 1 | 2 | 501 | 502 | 503)
+}
+
+/// The members of SHARE_INFO_0 to SHARE_INFO_1006: [MS-SRVS] 2.2.4.22 to 2.2.4.30. `None` for a
+/// level that is none of them.
+fn information(level: u32, share: &ShareEntry) -> Option<Vec<Field<'_>>> {
+    let name = || Field::text(&share.name);
+    let kind = || Field::Value(share.kind | if share.hidden { SPECIAL } else { 0 });
+    let remark = || Field::text(&share.comment);
+    // Permissions are of share-level security, which nobody has; there is no password either.
+    let uses = || {
+        let (max, current) = (Field::Value(share.max_users), Field::Value(share.current_users));
+        [Field::Value(0), max, current, Field::Text(shown_path(&share.path)), Field::Null]
+    };
+    // No security descriptor: a length of zero and a null pointer.
+    let descriptor = [Field::Value(0), Field::Null];
+    Some(match level {
+        0 => vec![name()],
+        1 => vec![name(), kind(), remark()],
+        2 => [name(), kind(), remark()].into_iter().chain(uses()).collect(),
+        // shi501_flags: clients may cache documents by hand, the default.
+        501 => vec![name(), kind(), remark(), Field::Value(0)],
+        502 => [name(), kind(), remark()].into_iter().chain(uses()).chain(descriptor).collect(),
+        503 => {
+            let scope = Field::text("*");
+            let all = [name(), kind(), remark()].into_iter().chain(uses());
+            all.chain([scope]).chain(descriptor).collect()
+        }
+        1004 => vec![remark()],
+        1005 => vec![Field::Value(0)],
+        1006 => vec![Field::Value(share.max_users)],
+        _ => return None,
+    })
+}
+
+/// A path as clients expect one, with a drive and backslashes.
+fn shown_path(path: &str) -> Cow<'_, str> {
+    if path.starts_with('/') {
+        Cow::Owned(format!("C:{}", path.replace('/', "\\")))
+    } else {
+        Cow::Borrowed(path)
+    }
+}

@@ -1,0 +1,80 @@
+//! The workstation service: [MS-WKST].
+
+use super::Interface;
+use super::srvsvc::PLATFORM_NT;
+use crate::ndr::{BadStub, Field, Reader, Writer};
+use crate::pdu::SyntaxId;
+use crate::win32::Win32Error;
+use crate::{Catalogue, ServerEntry};
+use dtyp::Guid;
+
+pub(super) static INTERFACE: Interface = Interface {
+    name: "wkssvc",
+    syntax: SyntaxId {
+        uuid: Guid::from_fields(
+            0x6BFF_D098,
+            0xA112,
+            0x3610,
+            [0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A],
+        ),
+        major: 1,
+        minor: 0,
+    },
+    operations: &[(0, get_info), (2, user_enum)],
+};
+
+/// NetrWkstaGetInfo: [MS-WKST] 3.2.4.1.
+fn get_info(reader: &mut Reader<'_>, catalogue: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+    let _server_name = reader.unique_string()?;
+    let level = reader.u32()?;
+    let server = catalogue.server();
+    let mut writer = Writer::default();
+    match information(level, &server) {
+        Some(info) => {
+            writer.information(level, Some(info));
+            Ok(writer.finish(Win32Error::SUCCESS))
+        }
+        None => {
+            writer.u32(level);
+            Ok(writer.finish(Win32Error::INVALID_LEVEL))
+        }
+    }
+}
+
+/// The members of WKSTA_INFO_100, 101 and 102: [MS-WKST] 2.2.5.1 to 2.2.5.3.
+fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
+    let mut info = vec![
+        Field::Value(PLATFORM_NT),
+        Field::text(&server.name),
+        Field::text(&server.domain),
+        Field::Value(server.version_major),
+        Field::Value(server.version_minor),
+    ];
+    if level >= 101 {
+        // The LAN root, of a program that no longer is.
+        info.push(Field::text(""));
+    }
+    if level >= 102 {
+        // Logged on users: nobody sits at a server.
+        info.push(Field::Value(0));
+    }
+    (100..=102).contains(&level).then_some(info)
+}
+
+/// NetrWkstaUserEnum: [MS-WKST] 3.2.4.3. Nobody sits at a server.
+fn user_enum(reader: &mut Reader<'_>, _: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+    let _server_name = reader.unique_string()?;
+    let level = reader.empty_container()?;
+    let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);
+    let mut writer = Writer::default();
+    let known = matches!(level, 0 | 1);
+    if known {
+        writer.container(level, &[]);
+    } else {
+        writer.u32(level);
+        writer.u32(level);
+    }
+    writer.u32(0);
+    writer.unique_u32(resume_handle.map(|_| 0));
+    Ok(writer.finish(if known { Win32Error::SUCCESS } else { Win32Error::INVALID_LEVEL }))
+}

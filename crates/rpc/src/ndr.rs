@@ -1,0 +1,203 @@
+//! NDR, transfer syntax version 2: C706 chapter 14.
+//!
+//! Integers lie at multiples of their size from the beginning of the stub. A pointer within a
+//! structure is a referent id; what it points to follows after the outermost structure or array, in
+//! the order of the pointers. Only what the interfaces here use is written and read: 32-bit
+//! integers, strings of UTF-16, arrays of structures of those.
+
+use dtyp::utf16;
+use std::borrow::Cow;
+
+/// The stub data do not say what the operation's parameters should: RPC_X_BAD_STUB_DATA.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct BadStub;
+
+/// Reads parameters from a stub.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    stub: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(stub: &'a [u8]) -> Self {
+        Self { stub, at: 0 }
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, BadStub> {
+        self.at = self.at.next_multiple_of(4);
+        let bytes = self.stub.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BadStub)?;
+        self.at += 4;
+        Ok(u32::from_le_bytes(*bytes))
+    }
+
+    fn len(&mut self) -> Result<usize, BadStub> {
+        usize::try_from(self.u32()?).map_err(|_| BadStub)
+    }
+
+    /// A string that is there: `[string] wchar_t *` as a reference. Ends at its first NUL.
+    pub(crate) fn string(&mut self) -> Result<String, BadStub> {
+        let (max_count, offset, actual_count) = (self.len()?, self.len()?, self.len()?);
+        if offset != 0 || actual_count > max_count {
+            return Err(BadStub);
+        }
+        let rest = self.stub.get(self.at..).ok_or(BadStub)?;
+        let bytes = actual_count.checked_mul(2).and_then(|len| rest.get(..len)).ok_or(BadStub)?;
+        self.at += bytes.len();
+        let mut text = utf16::decode(bytes).map_err(|_| BadStub)?;
+        text.truncate(text.find('\0').unwrap_or(text.len()));
+        Ok(text)
+    }
+
+    /// A string that may be absent: `[string, unique] wchar_t *` as a parameter.
+    pub(crate) fn unique_string(&mut self) -> Result<Option<String>, BadStub> {
+        if self.u32()? == 0 { Ok(None) } else { self.string().map(Some) }
+    }
+
+    /// An integer that may be absent: `[unique] DWORD *` as a parameter.
+    pub(crate) fn unique_u32(&mut self) -> Result<Option<u32>, BadStub> {
+        if self.u32()? == 0 { Ok(None) } else { self.u32().map(Some) }
+    }
+
+    /// An enumeration structure on its way in: a level and a union of pointers to containers, which
+    /// a client sends empty. Returns the level.
+    pub(crate) fn empty_container(&mut self) -> Result<u32, BadStub> {
+        let (level, tag) = (self.u32()?, self.u32()?);
+        if level != tag {
+            return Err(BadStub);
+        }
+        if self.u32()? != 0 {
+            let (_entries_read, buffer) = (self.u32()?, self.u32()?);
+            // A filled container on its way in means nothing, and its form depends on the level.
+            if buffer != 0 {
+                return Err(BadStub);
+            }
+        }
+        Ok(level)
+    }
+}
+
+/// A member of an information structure.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Field<'a> {
+    /// A pointer that leads nowhere.
+    Null,
+    /// A pointer to a string.
+    Text(Cow<'a, str>),
+    /// An integer, not a pointer.
+    Value(u32),
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn text(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+
+    /// Bytes that the member takes, with what it points to; near enough for a limit on an answer.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Null | Self::Value(_) => 4,
+            Self::Text(text) => 4 + 12 + 2 + utf16::encoded_len(text),
+        }
+    }
+}
+
+/// Writes results into a stub.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    stub: Vec<u8>,
+    referents: u32,
+}
+
+impl Writer {
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.stub.resize(self.stub.len().next_multiple_of(4), 0);
+        self.stub.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn count(&mut self, count: usize) {
+        self.u32(u32::try_from(count).expect("counts of shares and letters are far below 2^32"));
+    }
+
+    /// A pointer that is not null. Ids only need to differ; these look as Windows makes them.
+    pub(crate) fn referent(&mut self) {
+        self.u32(0x0002_0000 + 4 * self.referents);
+        self.referents += 1;
+    }
+
+    pub(crate) fn null(&mut self) {
+        self.u32(0);
+    }
+
+    /// A string behind its pointer, with the NUL that ends it.
+    fn string(&mut self, text: &str) {
+        let count = utf16::units(text) + 1;
+        self.count(count);
+        self.u32(0);
+        self.count(count);
+        utf16::encode(text, &mut self.stub);
+        self.stub.extend_from_slice(&[0, 0]);
+    }
+
+    pub(crate) fn unique_u32(&mut self, value: Option<u32>) {
+        match value {
+            Some(value) => {
+                self.referent();
+                self.u32(value);
+            }
+            None => self.null(),
+        }
+    }
+
+    /// Structures one after the other, then what their pointers lead to.
+    pub(crate) fn structures(&mut self, structures: &[Vec<Field<'_>>]) {
+        for field in structures.iter().flatten() {
+            match field {
+                Field::Value(value) => self.u32(*value),
+                Field::Text(_) => self.referent(),
+                Field::Null => self.null(),
+            }
+        }
+        for field in structures.iter().flatten() {
+            if let Field::Text(text) = field {
+                self.string(text);
+            }
+        }
+    }
+
+    /// The union of information structures on its way out: the level, and a pointer to `info`.
+    pub(crate) fn information(&mut self, level: u32, info: Option<Vec<Field<'_>>>) {
+        self.u32(level);
+        match info {
+            Some(info) => {
+                self.referent();
+                self.structures(&[info]);
+            }
+            None => self.null(),
+        }
+    }
+
+    /// An enumeration structure on its way out: level, union, container, array.
+    pub(crate) fn container(&mut self, level: u32, entries: &[Vec<Field<'_>>]) {
+        self.u32(level);
+        self.u32(level);
+        self.referent();
+        self.count(entries.len());
+        if entries.is_empty() {
+            self.null();
+        } else {
+            self.referent();
+            self.count(entries.len());
+            self.structures(entries);
+        }
+    }
+
+    /// The stub, with the return value that ends every operation.
+    pub(crate) fn finish(mut self, result: crate::win32::Win32Error) -> Vec<u8> {
+        self.u32(result.0);
+        self.stub
+    }
+}
+
+#[cfg(test)]
+mod tests;

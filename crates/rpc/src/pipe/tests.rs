@@ -1,0 +1,580 @@
+use super::{FRAGMENT_MAX, Pipe, PipeError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use crate::ndr::Reader;
+use crate::{Catalogue, PipeName, ServerEntry, ShareEntry};
+use dtyp::{FileTime, NtStatus};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+struct Shares(Vec<ShareEntry>);
+
+impl Catalogue for Shares {
+    fn shares(&self) -> Vec<ShareEntry> {
+        self.0.clone()
+    }
+
+    fn server(&self) -> ServerEntry {
+        ServerEntry {
+            name: "CHORO".to_owned(),
+            domain: "WORKGROUP".to_owned(),
+            comment: "files".to_owned(),
+            version_major: 6,
+            version_minor: 1,
+            server_type: 0x0000_9003,
+        }
+    }
+
+    fn now(&self) -> FileTime {
+        FileTime::from_unix(1_795_205_596, 0)
+    }
+}
+
+fn share(name: &str) -> ShareEntry {
+    ShareEntry {
+        name: name.to_owned(),
+        comment: "c".to_owned(),
+        path: "/srv/data".to_owned(),
+        max_users: u32::MAX,
+        current_users: 2,
+        ..ShareEntry::default()
+    }
+}
+
+fn ipc() -> ShareEntry {
+    ShareEntry { kind: ShareEntry::IPC, hidden: true, ..share("IPC$") }
+}
+
+fn pipe(name: PipeName, shares: &[ShareEntry]) -> Pipe {
+    Pipe::new(name, Arc::new(Shares(shares.to_vec())))
+}
+
+fn fragment(packet_type: u8, flags: u8, call_id: u8, body: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(16 + body.len()).expect("a test's fragment").to_le_bytes();
+    let mut bytes = vec![5, 0, packet_type, flags, 0x10, 0, 0, 0, len[0], len[1], 0, 0];
+    bytes.extend([call_id, 0, 0, 0]);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+const SRVSVC: [u8; 20] = [
+    0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88,
+    3, 0, 0, 0,
+];
+const WKSSVC: [u8; 20] = [
+    0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A,
+    1, 0, 0, 0,
+];
+const NDR: [u8; 20] = [
+    0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60,
+    2, 0, 0, 0,
+];
+const NDR64: [u8; 20] = [
+    0x33, 0x05, 0x71, 0x71, 0xBA, 0xBE, 0x37, 0x49, 0x83, 0x19, 0xB5, 0xDB, 0xEF, 0x9C, 0xCC, 0x36,
+    1, 0, 0, 0,
+];
+/// Bind time feature negotiation, asking for both features.
+const FEATURES: [u8; 20] =
+    [0x2C, 0x1C, 0xB7, 0x6C, 0x12, 0x98, 0x40, 0x45, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+
+const WHOLE: u8 = 3;
+
+fn bind_body(max_frag: u16, contexts: &[(u8, [u8; 20], [u8; 20])]) -> Vec<u8> {
+    let mut body = [max_frag.to_le_bytes(), max_frag.to_le_bytes()].concat();
+    let count = u8::try_from(contexts.len()).expect("a test's contexts");
+    body.extend([0, 0, 0, 0, count, 0, 0, 0]);
+    for (id, interface, transfer) in contexts {
+        body.extend([*id, 0, 1, 0]);
+        body.extend(interface);
+        body.extend(transfer);
+    }
+    body
+}
+
+fn bind(max_frag: u16, contexts: &[(u8, [u8; 20], [u8; 20])]) -> Vec<u8> {
+    fragment(11, WHOLE, 1, &bind_body(max_frag, contexts))
+}
+
+fn request_body(context_id: u8, opnum: u8, stub: &[u8]) -> Vec<u8> {
+    let mut body = vec![0, 0, 0, 0, context_id, 0, opnum, 0];
+    body.extend_from_slice(stub);
+    body
+}
+
+fn request(context_id: u8, opnum: u8, stub: &[u8]) -> Vec<u8> {
+    fragment(0, WHOLE, 2, &request_body(context_id, opnum, stub))
+}
+
+fn values(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// NetrShareEnum without a server name: level, an empty container, length, resume handle.
+fn share_enum(level: u32, length: u32, resume: u32) -> Vec<u8> {
+    values(&[0, level, level, 0x0002_0000, 0, 0, length, 0x0002_0004, resume])
+}
+
+/// NetrShareGetInfo for a name of three letters.
+fn share_get_info(name: [u8; 3], level: u32) -> Vec<u8> {
+    let mut stub = values(&[0, 4, 0, 4]);
+    for letter in name {
+        stub.extend([letter, 0]);
+    }
+    stub.extend([0, 0]);
+    stub.extend(level.to_le_bytes());
+    stub
+}
+
+fn bound(name: PipeName, shares: &[ShareEntry]) -> Pipe {
+    let interface = match name {
+        PipeName::Srvsvc => SRVSVC,
+        PipeName::Wkssvc => WKSSVC,
+    };
+    let mut pipe = pipe(name, shares);
+    pipe.write(&bind(FRAGMENT_MAX, &[(0, interface, NDR)])).expect("a good bind");
+    assert_eq!(pipe.read(4096)[2], 12);
+    pipe
+}
+
+/// The stub of the response to one call, over all its fragments.
+#[track_caller]
+fn call(pipe: &mut Pipe, opnum: u8, stub: &[u8]) -> Vec<u8> {
+    pipe.write(&request(0, opnum, stub)).expect("a good request");
+    response(pipe).0
+}
+
+/// The stub of a response, and its fragments.
+#[track_caller]
+fn response(pipe: &mut Pipe) -> (Vec<u8>, usize) {
+    let (mut stub, mut count) = (Vec::new(), 0);
+    loop {
+        let fragment = pipe.read(usize::MAX);
+        assert_eq!(fragment[2], 2, "a response");
+        assert_eq!(usize::from(u16::from_le_bytes([fragment[8], fragment[9]])), fragment.len());
+        assert_eq!(fragment[3] & 1 == 1, count == 0, "the first is marked as such");
+        stub.extend_from_slice(&fragment[24..]);
+        count += 1;
+        if fragment[3] & 2 == 2 {
+            return (stub, count);
+        }
+    }
+}
+
+#[track_caller]
+fn fault(pipe: &mut Pipe) -> u32 {
+    let fragment = pipe.read(usize::MAX);
+    assert_eq!((fragment[2], fragment.len()), (3, 32), "a fault");
+    u32::from_le_bytes([fragment[24], fragment[25], fragment[26], fragment[27]])
+}
+
+/// The bytes that Samba's client library takes as a good answer.
+#[test]
+fn bind_is_acknowledged_with_sizes_group_address_and_result() {
+    let mut pipe = pipe(PipeName::Srvsvc, &[]);
+    pipe.write(&bind(5840, &[(0, SRVSVC, NDR)])).expect("a good bind");
+    let mut want = vec![5, 0, 12, 3, 0x10, 0, 0, 0, 68, 0, 0, 0, 1, 0, 0, 0];
+    want.extend([0xB8, 0x10, 0xB8, 0x10, 0xF0, 0x53, 0, 0]);
+    want.extend([13, 0]);
+    want.extend(b"\\PIPE\\srvsvc\0");
+    want.extend([0]);
+    want.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    want.extend(NDR);
+    assert_eq!(pipe.read(4096), want);
+    assert_eq!(pipe.pending_len(), 0);
+}
+
+/// What Windows proposes: the interface with NDR, with NDR64, and the features.
+#[test]
+fn contexts_are_judged_one_by_one() {
+    let mut pipe = pipe(PipeName::Srvsvc, &[]);
+    let mut newer = SRVSVC;
+    newer[16] = 4;
+    let proposed = [
+        (0, SRVSVC, NDR),
+        (1, SRVSVC, NDR64),
+        (2, SRVSVC, FEATURES),
+        (3, WKSSVC, NDR),
+        (4, newer, NDR),
+    ];
+    pipe.write(&bind(4280, &proposed)).expect("a good bind");
+    let ack = pipe.read(4096);
+    let results: Vec<_> =
+        ack[44..].chunks(24).map(|result| (result[0], result[2], &result[4..])).collect();
+    let none = &[0; 20][..];
+    assert_eq!(results, [(0, 0, &NDR[..]), (2, 2, none), (3, 2, none), (2, 1, none), (2, 1, none)]);
+    for (context, status) in [(1, 0x1C01_0003), (3, 0x1C01_0003), (9, 0x1C01_0003)] {
+        pipe.write(&request(context, 15, &share_enum(1, u32::MAX, 0))).expect("a request");
+        assert_eq!(fault(&mut pipe), status);
+    }
+}
+
+#[test]
+fn a_context_can_be_added_later() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    let alter = fragment(14, WHOLE, 7, &bind_body(4280, &[(5, SRVSVC, NDR)]));
+    pipe.write(&alter).expect("a good alter_context");
+    let answer = pipe.read(4096);
+    assert_eq!((answer[2], answer[12], answer.len()), (15, 7, 56));
+    assert_eq!(answer[24..32], [0, 0, 0, 0, 1, 0, 0, 0]);
+    pipe.write(&request(5, 15, &share_enum(1, u32::MAX, 0))).expect("a good request");
+    assert_eq!(pipe.read(4096)[2], 2);
+}
+
+#[test]
+fn contexts_of_a_pipe_are_bounded() {
+    let mut pipe = pipe(PipeName::Srvsvc, &[]);
+    let proposed: Vec<_> = (0..17).map(|id| (id, SRVSVC, NDR)).collect();
+    pipe.write(&bind(4280, &proposed)).expect("a good bind");
+    let ack = pipe.read(4096);
+    assert_eq!(ack[ack.len() - 48..][..4], [0, 0, 0, 0]);
+    assert_eq!(ack[ack.len() - 24..][..4], [2, 0, 3, 0]);
+}
+
+#[test]
+fn share_enum_has_the_bytes_of_the_document() {
+    let mut pipe = bound(PipeName::Srvsvc, &[share("d"), ipc()]);
+    let stub = call(&mut pipe, 15, &share_enum(1, u32::MAX, 0));
+    let mut want = values(&[1, 1, 0x0002_0000, 2, 0x0002_0004, 2]);
+    want.extend(values(&[0x0002_0008, 0, 0x0002_000C, 0x0002_0010, 0x8000_0003, 0x0002_0014]));
+    want.extend([2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, b'd', 0, 0, 0]);
+    want.extend([2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, b'c', 0, 0, 0]);
+    want.extend([5, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0]);
+    want.extend([b'I', 0, b'P', 0, b'C', 0, b'$', 0, 0, 0, 0, 0]);
+    want.extend([2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, b'c', 0, 0, 0]);
+    want.extend(values(&[2, 0x0002_0018, 0, 0]));
+    assert_eq!(stub, want);
+}
+
+/// The members of each level, by the offset at which the array's first string begins.
+#[test]
+fn share_enum_knows_every_level_of_the_document() {
+    for (level, members) in [(0, 1), (1, 3), (2, 8), (501, 4), (502, 10), (503, 11)] {
+        for opnum in [15, 36] {
+            let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+            let stub = call(&mut pipe, opnum, &share_enum(level, u32::MAX, 0));
+            let mut reader = Reader::new(&stub[24 + 4 * members..]);
+            assert_eq!(reader.string().as_deref(), Ok("d"), "level {level}");
+            assert_eq!(stub[stub.len() - 4..], [0; 4]);
+        }
+    }
+    let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+    let stub = call(&mut pipe, 15, &share_enum(1005, u32::MAX, 0));
+    assert_eq!(stub, values(&[1005, 1005, 0, 0x0002_0000, 0, 124]));
+}
+
+#[test]
+fn level_2_shows_the_path_as_a_drive() {
+    let mut pipe = bound(PipeName::Srvsvc, &[share("dat")]);
+    let stub = call(&mut pipe, 16, &share_get_info(*b"DAT", 2));
+    let mut reader = Reader::new(&stub);
+    let head: Vec<u32> = (0..10).map(|_| reader.u32().expect("a member")).collect();
+    let (any, path) = (u32::MAX, 0x0002_000C);
+    assert_eq!(head, [2, 0x0002_0000, 0x0002_0004, 0, 0x0002_0008, 0, any, 2, path, 0]);
+    assert_eq!(reader.string().as_deref(), Ok("dat"));
+    assert_eq!(reader.string().as_deref(), Ok("c"));
+    assert_eq!(reader.string().as_deref(), Ok("C:\\srv\\data"));
+    assert_eq!(reader.u32(), Ok(0));
+}
+
+#[test]
+fn a_share_that_is_not_there_is_not_found() {
+    let mut pipe = bound(PipeName::Srvsvc, &[share("dat")]);
+    assert_eq!(call(&mut pipe, 16, &share_get_info(*b"nix", 1)), values(&[1, 0, 2310]));
+    assert_eq!(call(&mut pipe, 16, &share_get_info(*b"dat", 77)), values(&[77, 124]));
+}
+
+/// An enumeration in steps tells every share once and then ends.
+#[test]
+fn share_enum_resumes_where_it_stopped() {
+    let shares: Vec<_> = (0..10).map(|number| share(&format!("share{number}"))).collect();
+    let mut pipe = bound(PipeName::Srvsvc, &shares);
+    let (mut told, mut resume, mut steps) = (0, 0, 0);
+    loop {
+        let stub = call(&mut pipe, 15, &share_enum(0, 80, resume));
+        let count = u32::from_le_bytes([stub[12], stub[13], stub[14], stub[15]]);
+        let tail = stub.len() - 16;
+        let mut reader = Reader::new(&stub[tail..]);
+        assert_eq!(reader.u32(), Ok(10 - told), "the total is what was left");
+        told += count;
+        resume = reader.unique_u32().expect("a resume handle").expect("not null");
+        steps += 1;
+        match reader.u32() {
+            Ok(0) => break,
+            result => assert_eq!((result, resume), (Ok(234), told)),
+        }
+    }
+    assert_eq!((told, resume, steps), (10, 0, 5));
+    let stub = call(&mut pipe, 15, &share_enum(0, 1, 9));
+    assert_eq!(stub[12], 1, "one at least, or a client would ask forever");
+    let stub = call(&mut pipe, 15, &share_enum(0, u32::MAX, 99));
+    assert_eq!(stub, values(&[0, 0, 0x0002_0000, 0, 0, 0, 0x0002_0004, 0, 0]));
+}
+
+#[test]
+fn the_server_tells_its_name_and_version() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    let stub = call(&mut pipe, 21, &values(&[0, 101]));
+    let mut reader = Reader::new(&stub);
+    let head: Vec<u32> = (0..8).map(|_| reader.u32().expect("a member")).collect();
+    assert_eq!(head, [101, 0x0002_0000, 500, 0x0002_0004, 6, 1, 0x9003, 0x0002_0008]);
+    assert_eq!(reader.string().as_deref(), Ok("CHORO"));
+    assert_eq!(reader.string().as_deref(), Ok("files"));
+    assert_eq!(reader.u32(), Ok(0));
+    assert_eq!(call(&mut pipe, 21, &values(&[0, 99])), values(&[99, 124]));
+    let stub = call(&mut pipe, 28, &values(&[0]));
+    assert_eq!(stub.len(), 4 * 14);
+    assert_eq!(stub[4..8], 1_795_205_596_u32.to_le_bytes());
+}
+
+#[test]
+fn the_workstation_tells_its_domain() {
+    let mut pipe = bound(PipeName::Wkssvc, &[]);
+    let stub = call(&mut pipe, 0, &values(&[0, 100]));
+    let mut reader = Reader::new(&stub);
+    let head: Vec<u32> = (0..7).map(|_| reader.u32().expect("a member")).collect();
+    assert_eq!(head, [100, 0x0002_0000, 500, 0x0002_0004, 0x0002_0008, 6, 1]);
+    assert_eq!(reader.string().as_deref(), Ok("CHORO"));
+    assert_eq!(reader.string().as_deref(), Ok("WORKGROUP"));
+    let stub = call(&mut pipe, 2, &values(&[0, 1, 1, 0x0002_0000, 0, 0, u32::MAX, 0]));
+    assert_eq!(stub, values(&[1, 1, 0x0002_0000, 0, 0, 0, 0, 0]));
+}
+
+#[test]
+fn enumerations_of_others_are_denied() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    let tail = [10, 10, 0x0002_0000, 0, 0, u32::MAX, 0];
+    for (opnum, names) in [(8, 2), (9, 3), (12, 3)] {
+        let stub = [values(&vec![0; names]), values(&tail)].concat();
+        let denied = values(&[10, 10, 0x0002_0000, 0, 0, 0, 0, 5]);
+        assert_eq!(call(&mut pipe, opnum, &stub), denied, "{opnum}");
+    }
+}
+
+#[test]
+fn calls_that_cannot_be_made_are_faults() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    pipe.write(&request(0, 200, &[])).expect("a request");
+    assert_eq!(fault(&mut pipe), 0x1C01_0002);
+    pipe.write(&request(0, 15, &[1, 0, 0])).expect("a request");
+    assert_eq!(fault(&mut pipe), 0x0000_06F7);
+    pipe.write(&fragment(12, WHOLE, 3, &[])).expect("a PDU, though not a client's");
+    assert_eq!(fault(&mut pipe), 0x1C01_000B);
+    assert_eq!(call(&mut pipe, 21, &values(&[0, 100])).len(), 44, "and the pipe goes on");
+}
+
+#[test]
+fn a_request_before_the_bind_or_a_second_bind_is_a_fault() {
+    let mut pipe = pipe(PipeName::Srvsvc, &[]);
+    pipe.write(&request(0, 21, &values(&[0, 100]))).expect("a request");
+    assert_eq!(fault(&mut pipe), 0x1C01_000B);
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    pipe.write(&bind(4280, &[(0, SRVSVC, NDR)])).expect("a bind");
+    assert_eq!(fault(&mut pipe), 0x1C01_000B);
+}
+
+#[test]
+fn a_bind_that_wants_authentication_is_refused_and_level_none_is_not() {
+    for (level, answer) in [(6, 13), (2, 13), (1, 12)] {
+        let mut pipe = pipe(PipeName::Srvsvc, &[]);
+        let mut bytes = bind(4280, &[(0, SRVSVC, NDR)]);
+        bytes.extend([10, level, 0, 0, 0, 0, 0, 0, b'N', b'T', b'L', b'M']);
+        let len = u8::try_from(bytes.len()).expect("small");
+        (bytes[8], bytes[10]) = (len, 4);
+        pipe.write(&bytes).expect("a PDU");
+        let reply = pipe.read(4096);
+        assert_eq!(reply[2], answer, "level {level}");
+        if answer == 13 {
+            assert_eq!(reply[16..], [8, 0, 1, 5, 0, 0, 0, 0]);
+        }
+    }
+}
+
+/// A client may cut its bytes anywhere, and may write several PDUs at once.
+#[test]
+fn bytes_may_be_cut_anywhere() {
+    let requests = [
+        bind(4280, &[(0, SRVSVC, NDR)]),
+        request(0, 21, &values(&[0, 100])),
+        request(0, 15, &share_enum(1, u32::MAX, 0)),
+    ]
+    .concat();
+    let answer = |pieces: &[&[u8]]| {
+        let mut pipe = pipe(PipeName::Srvsvc, &[share("d")]);
+        for piece in pieces {
+            pipe.write(piece).expect("good bytes");
+        }
+        let mut bytes = Vec::new();
+        while pipe.pending_len() > 0 {
+            bytes.extend(pipe.read(usize::MAX));
+        }
+        bytes
+    };
+    let whole = answer(&[&requests]);
+    assert!(whole.len() > 200);
+    for cut in 0..=requests.len() {
+        assert_eq!(answer(&[&requests[..cut], &requests[cut..]]), whole, "{cut}");
+    }
+    assert_eq!(answer(&requests.chunks(1).collect::<Vec<_>>()), whole);
+}
+
+#[test]
+fn a_request_in_fragments_is_answered_at_the_last() {
+    let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+    let stub = share_enum(1, u32::MAX, 0);
+    for (flags, part) in [(1, &stub[..8]), (0, &stub[8..20]), (2, &stub[20..])] {
+        assert_eq!(pipe.pending_len(), 0);
+        pipe.write(&fragment(0, flags, 2, &request_body(0, 15, part))).expect("a fragment");
+    }
+    assert_eq!(response(&mut pipe).0, call(&mut pipe, 15, &stub));
+}
+
+#[test]
+fn fragments_of_another_call_or_without_a_first_are_faults() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    let body = request_body(0, 21, &values(&[0]));
+    pipe.write(&fragment(0, 2, 2, &body)).expect("a fragment");
+    assert_eq!(fault(&mut pipe), 0x1C01_000B);
+    pipe.write(&fragment(0, 1, 2, &body)).expect("a fragment");
+    pipe.write(&fragment(0, 2, 3, &body)).expect("a fragment");
+    assert_eq!(fault(&mut pipe), 0x1C01_000B);
+    pipe.write(&fragment(0, 1, 2, &body)).expect("a fragment");
+    pipe.write(&fragment(0, 1, 2, &body)).expect("a fragment");
+    assert_eq!(fault(&mut pipe), 0x1C01_000B);
+}
+
+#[test]
+fn an_orphaned_request_is_forgotten_and_a_cancel_is_ignored() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    let body = request_body(0, 21, &values(&[0]));
+    pipe.write(&fragment(0, 1, 2, &body)).expect("a fragment");
+    pipe.write(&fragment(18, WHOLE, 2, &[])).expect("a cancel");
+    pipe.write(&fragment(19, WHOLE, 2, &[])).expect("an orphaned");
+    assert_eq!(pipe.pending_len(), 0);
+    assert_eq!(call(&mut pipe, 21, &values(&[0, 100])).len(), 44);
+}
+
+#[test]
+fn a_long_response_is_cut_into_fragments_that_the_client_can_take() {
+    let shares: Vec<_> = (0..200).map(|number| share(&format!("share{number}"))).collect();
+    for (max_frag, longest) in [(1432_u16, 1432), (4280, 4280), (65_535, 4280), (100, 1432)] {
+        let mut pipe = pipe(PipeName::Srvsvc, &shares);
+        pipe.write(&bind(max_frag, &[(0, SRVSVC, NDR)])).expect("a good bind");
+        assert_eq!(pipe.read(4096)[2], 12);
+        pipe.write(&request(0, 15, &share_enum(1, u32::MAX, 0))).expect("a request");
+        let (first, count) = pipe.next_message_len();
+        assert!(first <= longest && first > longest - 8, "{first} of {longest}");
+        let pending = pipe.pending_len();
+        let (stub, fragments) = response(&mut pipe);
+        assert_eq!((fragments, stub.len() + 24 * count), (count, pending));
+        assert_eq!(stub[stub.len() - 4..], [0; 4]);
+    }
+}
+
+/// A read does not reach into the next message, and says what it left.
+#[test]
+fn a_read_ends_with_its_fragment() {
+    let shares: Vec<_> = (0..200).map(|number| share(&format!("share{number}"))).collect();
+    let mut pipe = bound(PipeName::Srvsvc, &shares);
+    pipe.write(&request(0, 15, &share_enum(1, u32::MAX, 0))).expect("a request");
+    let (len, _) = pipe.next_message_len();
+    assert_eq!(pipe.message_left(), 0);
+    assert_eq!(pipe.read(1024).len(), 1024);
+    assert_eq!(pipe.message_left(), len - 1024);
+    assert_eq!(pipe.read(usize::MAX).len(), len - 1024);
+    assert_eq!(pipe.message_left(), 0);
+    assert!(pipe.pending_len() > 0, "the next fragment waits");
+    assert_eq!(pipe.read(0).len(), 0);
+}
+
+#[test]
+fn bytes_that_are_no_pdu_break_the_pipe() {
+    let with = |at: usize, value: u8| {
+        let mut bytes = bind(4280, &[(0, SRVSVC, NDR)]);
+        bytes[at] = value;
+        bytes
+    };
+    for (bytes, error) in [
+        (with(0, 4), PipeError::Version { version: 4 }),
+        (with(4, 0), PipeError::BigEndian),
+        (with(9, 0xFF), PipeError::FragmentLength { frag_length: 0xFF48 }),
+        (with(8, 15), PipeError::FragmentLength { frag_length: 15 }),
+        (fragment(0, 3, 1, &[0; 7]), PipeError::FragmentLength { frag_length: 23 }),
+    ] {
+        let mut pipe = pipe(PipeName::Srvsvc, &[]);
+        assert_eq!(pipe.write(&bytes), Err(error));
+        assert_eq!(error.status(), NtStatus::PIPE_DISCONNECTED);
+        assert_eq!(pipe.write(&[]), Err(PipeError::Broken));
+    }
+}
+
+#[test]
+fn a_request_is_bounded_in_all_its_fragments() {
+    let mut pipe = bound(PipeName::Srvsvc, &[]);
+    let part = [0; 4096];
+    for number in 0..REQUEST_BYTES_MAX / part.len() {
+        let flags = u8::from(number == 0);
+        pipe.write(&fragment(0, flags, 2, &request_body(0, 15, &part))).expect("within the limit");
+    }
+    let more = fragment(0, 2, 2, &request_body(0, 15, &[0]));
+    assert_eq!(pipe.write(&more), Err(PipeError::RequestTooLong));
+}
+
+#[test]
+fn a_client_that_never_reads_gets_no_further() {
+    let shares: Vec<_> = (0..200).map(|number| share(&format!("share{number}"))).collect();
+    let mut pipe = bound(PipeName::Srvsvc, &shares);
+    let ask = request(0, 15, &share_enum(2, u32::MAX, 0));
+    let mut writes = 0;
+    while pipe.write(&ask).is_ok() {
+        writes += 1;
+        assert!(writes < 100);
+    }
+    assert!(writes > 1 && pipe.pending_len() > RESPONSE_BYTES_MAX);
+    assert_eq!(pipe.write(&ask), Err(PipeError::ResponsesUnread));
+    assert_eq!(PipeError::ResponsesUnread.status(), NtStatus::PIPE_BUSY);
+    while pipe.pending_len() > 0 {
+        assert!(!pipe.read(usize::MAX).is_empty());
+    }
+    assert_eq!(pipe.write(&ask), Ok(()));
+    assert_eq!(pipe.write(&ask.repeat(100)), Err(PipeError::TooManyRequests));
+}
+
+#[test]
+fn pipes_are_found_by_name_in_any_case() {
+    assert_eq!(PipeName::from_name("SrvSvc"), Some(PipeName::Srvsvc));
+    assert_eq!(PipeName::from_name("wkssvc"), Some(PipeName::Wkssvc));
+    assert_eq!(PipeName::from_name("lsarpc"), None);
+    for name in PipeName::ALL {
+        assert_eq!(PipeName::from_name(name.as_str()), Some(*name));
+    }
+}
+
+proptest! {
+    #[test]
+    fn hostile_bytes_never_panic(
+        packet_type in 0_u8..20,
+        flags in any::<u8>(),
+        body in proptest::collection::vec(any::<u8>(), 0..100),
+        auth_length in 0_u8..40,
+    ) {
+        let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+        let mut bytes = fragment(packet_type, flags, 2, &body);
+        bytes[10] = auth_length;
+        let _ = pipe.write(&bytes);
+        let _ = pipe.write(&body);
+        let mut fresh = super::tests::pipe(PipeName::Wkssvc, &[]);
+        let _ = fresh.write(&bytes);
+        let _ = fresh.write(&body);
+        while pipe.pending_len() > 0 {
+            prop_assert!(!pipe.read(64).is_empty());
+        }
+    }
+
+    #[test]
+    fn hostile_stubs_are_answered(
+        opnum in 0_u8..40,
+        stub in proptest::collection::vec(0_u8..4, 0..100),
+    ) {
+        let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+        pipe.write(&request(0, opnum, &stub)).expect("a whole PDU");
+        prop_assert!(pipe.pending_len() > 0);
+    }
+}
