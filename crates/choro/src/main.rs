@@ -1,3 +1,84 @@
 //! Choro, an SMB3 file server.
+//!
+//! One executable: `choro serve` is the supervisor, which starts itself again as `choro worker` for
+//! each client; the other commands look after the configuration, the users and a running server.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod command;
+mod control;
+mod default_share;
+mod log;
+mod report;
+mod settings;
+mod supervisor;
+mod users;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use command::CommandLine;
+
+/// The command could not be done.
+const EXIT_FAILURE: u8 = 1;
+
+/// The command was not understood.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let command_line = match CommandLine::try_parse() {
+        Ok(command_line) => command_line,
+        Err(error) => return ExitCode::from(explain(&error)),
+    };
+    match command_line.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<clap::Error>() {
+            Some(error) => ExitCode::from(explain(error)),
+            None => {
+                // If standard error is closed as well, the exit code alone must do.
+                let _ = writeln!(io::stderr(), "choro: {}", describe(&error));
+                ExitCode::from(EXIT_FAILURE)
+            }
+        },
+    }
+}
+
+/// Prints what is wrong with a command line, or the help or version that was asked for.
+fn explain(error: &clap::Error) -> u8 {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match error.print() {
+            Ok(()) => 0,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Err(_) => EXIT_FAILURE,
+        };
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let _ = write!(io::stderr(), "choro: {text}");
+    EXIT_USAGE
+}
+
+/// An error and its causes, without those that the text before them contains already.
+fn describe(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

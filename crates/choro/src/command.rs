@@ -1,0 +1,67 @@
+//! The command line. One subcommand, one file.
+
+mod check;
+mod completions;
+mod man;
+mod serve;
+mod status;
+mod user;
+mod worker;
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Serve folders to Windows, macOS and Linux over SMB 2 and 3.
+///
+/// Reads the smb.conf that Samba reads. Without one, `choro serve` shares one folder with one user
+/// and says how to reach it.
+///
+/// Exit codes: 0 done, 1 failed, 2 not understood.
+#[derive(Debug, Parser)]
+#[command(name = "choro", version, max_term_width = 100, arg_required_else_help = false)]
+pub(crate) struct CommandLine {
+    /// Configuration file [default: /etc/choro/smb.conf, else the built-in default].
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Check(check::Check),
+    #[command(subcommand)]
+    User(user::User),
+    Status(status::Status),
+    Completions(completions::Completions),
+    Man(man::Man),
+    #[command(hide = true)]
+    Worker(worker::WorkerArguments),
+}
+
+impl CommandLine {
+    /// Does what was asked for.
+    ///
+    /// # Errors
+    /// It could not be done; the text is for the user.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let file = self.config.as_deref();
+        match self.command {
+            Command::Check(check) => check.run(file),
+            Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(),
+            Command::Serve(serve) => serve.run(file),
+            Command::Status(status) => status.run(file),
+            Command::User(user) => user.run(file),
+            Command::Worker(worker) => worker.run(file),
+        }
+    }
+}
+
+/// An error in the command line that clap cannot see: a global argument that a subcommand refuses.
+fn conflict(message: &str) -> anyhow::Error {
+    CommandLine::command().error(ErrorKind::ArgumentConflict, message).into()
+}

@@ -1,0 +1,85 @@
+//! `choro check`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::report;
+use crate::settings::{Settings, Source};
+
+/// Check a configuration and show what it means.
+///
+/// Prints the configuration in effect, as `testparm -s` does, and remarks about lines that are not
+/// understood, with the nearest known name.
+///
+/// Exits with 1 if the configuration cannot be served.
+#[derive(Args, Debug)]
+pub(super) struct Check {
+    /// Configuration file, as with --config.
+    file: Option<PathBuf>,
+    /// Show parameters that have their default value too, and remarks that ask for nothing.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Print the remarks and all settings as a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        if self.file.is_some() && config.is_some() {
+            return Err(super::conflict("FILE and --config are the same; give one of them"));
+        }
+        let settings = Settings::find(self.file.as_deref().or(config))?;
+        let text = config::render_effective(&settings.config, self.verbose);
+        if self.json {
+            return report::print_json(self.rows(&settings, &text));
+        }
+        let mut errors = io::stderr().lock();
+        writeln!(errors, "Configuration: {}", settings.source)?;
+        for warning in settings.warnings.iter().filter(|warning| self.is_shown(warning)) {
+            writeln!(errors, "choro: {warning}")?;
+        }
+        drop(errors);
+        report::print(&text)
+    }
+
+    fn is_shown(&self, warning: &config::Warning) -> bool {
+        self.verbose || !warning.kind.is_note()
+    }
+
+    fn rows(&self, settings: &Settings, effective: &str) -> Vec<report::Row> {
+        let source = match &settings.source {
+            Source::Default(_) => Value::Null,
+            Source::File(path) => path.display().to_string().into(),
+        };
+        let mut rows = vec![vec![("kind", "source".into()), ("file", source)]];
+        for warning in settings.warnings.iter().filter(|warning| self.is_shown(warning)) {
+            rows.push(vec![
+                ("kind", "warning".into()),
+                ("file", warning.file.clone().into()),
+                ("line", warning.line.into()),
+                ("subject", warning.kind.name().into()),
+                ("message", warning.message.clone().into()),
+            ]);
+        }
+        let mut section = "";
+        for line in effective.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                section = name;
+            } else if let Some((parameter, value)) = line.split_once('=')
+                && !line.starts_with('#')
+            {
+                rows.push(vec![
+                    ("kind", "parameter".into()),
+                    ("section", section.into()),
+                    ("parameter", parameter.trim().into()),
+                    ("value", value.trim().into()),
+                ]);
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,54 @@
+//! `choro man`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, CommandFactory};
+
+use super::CommandLine;
+use crate::report;
+
+/// Print the manual page, or write all of them into a directory.
+#[derive(Args, Debug)]
+pub(super) struct Man {
+    /// Directory to write choro.8, choro-serve.8 and the others to.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// The section of the manual: commands of the administrator.
+const SECTION: &str = "8";
+
+impl Man {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let mut command = CommandLine::command().disable_help_subcommand(true);
+        // Gives subcommands the arguments that are global.
+        command.build();
+        match &self.out {
+            None => report::print(&String::from_utf8(render(command)?)?),
+            Some(directory) => {
+                fs::create_dir_all(directory)
+                    .with_context(|| format!("cannot create {}", directory.display()))?;
+                write_all(command, "choro", directory)
+            }
+        }
+    }
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_all(command: clap::Command, name: &str, directory: &Path) -> anyhow::Result<()> {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let name = format!("{name}-{}", subcommand.get_name());
+        write_all(subcommand.clone(), &name, directory)?;
+    }
+    let path = directory.join(format!("{name}.{SECTION}"));
+    let page = render(command.display_name(name.to_owned()))?;
+    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn render(command: clap::Command) -> anyhow::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).section(SECTION).render(&mut page)?;
+    Ok(page)
+}

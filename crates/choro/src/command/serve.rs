@@ -1,0 +1,136 @@
+//! `choro serve`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::default_share::{self, DefaultShare, SHARE_NAME, USER_NAME};
+use crate::settings::{Settings, Source};
+use crate::{log, report, supervisor};
+
+/// Run the server.
+///
+/// Stays in the foreground and logs to standard error unless `log file` says otherwise. SIGTERM
+/// stops it, SIGHUP makes it read its configuration again.
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// Folder to share when there is no configuration file [default: /srv/choro for root,
+    /// ~/ChoroShare for anyone else].
+    #[arg(long, value_name = "DIR")]
+    share: Option<PathBuf>,
+}
+
+impl Serve {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        let mut settings = match &self.share {
+            Some(_) if config.is_some() => {
+                return Err(super::conflict("--share is for a server without --config"));
+            }
+            Some(folder) => {
+                Settings::load(Source::Default(DefaultShare::for_this_user(Some(folder))?))?
+            }
+            None => Settings::find(config)?,
+        };
+        if let Source::Default(default) = &settings.source {
+            let mut default = default.clone();
+            default.prepare_folder()?;
+            settings = Settings::load(Source::Default(default))?;
+        }
+        log::start(&settings)?;
+        tracing::info!("configuration: {}", settings.source);
+        for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
+            tracing::warn!("{warning}");
+        }
+        let started = supervisor::start(settings)?;
+        let addresses = started.addresses();
+        if addresses.is_empty() {
+            bail!("there is no address to listen on");
+        }
+        for address in &addresses {
+            tracing::info!("listening on {address}");
+        }
+        if let Source::Default(default) = &started.settings().source {
+            let password = default_share::ensure_user(&started.settings().users_path())
+                .context("cannot create the user of the default share")?;
+            report::print(&welcome(default, &addresses, password.as_deref().map(String::as_str)))?;
+        }
+        started.run()
+    }
+}
+
+/// What to paste where.
+fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&str>) -> String {
+    let port = default.port;
+    let host = host_of(addresses);
+    let (with_port, windows_port, url_port) = match port {
+        default_share::PORT => (String::new(), String::new(), String::new()),
+        _ => (format!(" -p {port}"), format!(" /TCPPORT:{port}"), format!(":{port}")),
+    };
+    let mount_port =
+        if port == default_share::PORT { String::new() } else { format!(",port={port}") };
+    let password = match password {
+        Some(password) => format!("{password}   (shown only now; only its hash is kept)"),
+        None => "as shown when the user was created".to_owned(),
+    };
+    let windows_note = if port == default_share::PORT {
+        ""
+    } else {
+        "             (another port than 445 needs Windows 11 24H2 or Server 2025)\n"
+    };
+    format!(
+        "\nChoro serves {folder} as \\\\{host}\\{SHARE_NAME}\n\
+         \n\
+         user         {USER_NAME}\n\
+         password     {password}\n\
+         another one  choro user passwd {USER_NAME}\n\
+         \n\
+         smbclient    smbclient //{host}/{SHARE_NAME} -U {USER_NAME}{with_port}\n\
+         Linux        sudo mount -t cifs //{host}/{SHARE_NAME} /mnt -o username={USER_NAME}{mount_port}\n\
+         Windows      net use * \\\\{host}\\{SHARE_NAME} /user:{USER_NAME}{windows_port}\n\
+         {windows_note}\
+         macOS        open smb://{USER_NAME}@{host}{url_port}/{SHARE_NAME}\n\
+         \n\
+         ^C stops the server.\n",
+        folder = default.path.display(),
+    )
+}
+
+/// An address that is of use to someone who reads it: the machine's own name where the server
+/// listens on all addresses.
+fn host_of(addresses: &[SocketAddr]) -> String {
+    let named = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    match addresses.iter().find(|address| !address.ip().is_unspecified()) {
+        Some(address) => named(address.ip()),
+        None => match config::Substitutions::of_this_process().hostname {
+            host if host.is_empty() => "localhost".to_owned(),
+            host => host,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DefaultShare, welcome};
+
+    #[test]
+    fn an_unusual_port_is_in_every_line_to_paste() {
+        let mut default =
+            DefaultShare::for_this_user(Some("/tmp/x".as_ref())).expect("a home is not needed");
+        default.port = 4450;
+        let text = welcome(&default, &["192.0.2.1:4450".parse().expect("an address")], Some("pw"));
+        for line in [
+            "smbclient //192.0.2.1/share -U choro -p 4450",
+            "mount -t cifs //192.0.2.1/share /mnt -o username=choro,port=4450",
+            "net use * \\\\192.0.2.1\\share /user:choro /TCPPORT:4450",
+            "smb://choro@192.0.2.1:4450/share",
+            "password     pw ",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! `choro status`.
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::Args;
+use dtyp::FileTime;
+use tables::{ClientRecord, OpenRecord, Registry, SessionRecord, TreeConnectRecord};
+
+use crate::report::{self, Row};
+use crate::settings::Settings;
+
+/// Show who is connected and what they have open.
+///
+/// Exits with 1 if the server is not running.
+#[derive(Args, Debug)]
+pub(super) struct Status {
+    /// Print a JSON array; each object says in `kind` what it is: client, session, tree_connect or
+    /// open.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the tables hold at one moment.
+struct Snapshot {
+    clients: Vec<ClientRecord>,
+    sessions: Vec<SessionRecord>,
+    tree_connects: Vec<TreeConnectRecord>,
+    opens: Vec<OpenRecord>,
+}
+
+impl Status {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        let settings = Settings::find(config)?;
+        let registry = Registry::observe(&settings.directories.lock)?;
+        let snapshot = Snapshot::take(&registry).context("cannot read the tables")?;
+        if self.json {
+            return report::print_json(snapshot.rows());
+        }
+        let supervisor = registry.supervisor().pid;
+        report::print(&format!("Choro is running (pid {supervisor}).\n\n{}", snapshot.tables()))
+    }
+}
+
+impl Snapshot {
+    fn take(registry: &Registry) -> Result<Self, tables::TableError> {
+        Ok(Self {
+            clients: registry.list_clients()?.records,
+            sessions: registry.list_sessions()?.records,
+            tree_connects: registry.list_tree_connects()?.records,
+            opens: registry.list_opens()?.records,
+        })
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let clients = self.clients.iter().map(client_row);
+        let sessions = self.sessions.iter().map(session_row);
+        let tree_connects =
+            self.tree_connects.iter().map(|tree_connect| self.tree_connect_row(tree_connect));
+        clients
+            .chain(sessions)
+            .chain(tree_connects)
+            .chain(self.opens.iter().map(open_row))
+            .collect()
+    }
+
+    fn tables(&self) -> String {
+        let sections = [
+            ("Clients", CLIENT_TITLES, self.clients.iter().map(client_cells).collect()),
+            ("Sessions", SESSION_TITLES, self.sessions.iter().map(session_cells).collect()),
+            (
+                "Tree connects",
+                TREE_CONNECT_TITLES,
+                self.tree_connects.iter().map(|tree| self.tree_connect_cells(tree)).collect(),
+            ),
+            ("Opens", OPEN_TITLES, self.opens.iter().map(open_cells).collect::<Vec<_>>()),
+        ];
+        let mut text = String::new();
+        for (name, titles, rows) in sections {
+            text.push_str(&format!("{name}: {}\n", rows.len()));
+            if !rows.is_empty() {
+                text.push_str(&report::table(titles, &rows));
+            }
+            text.push('\n');
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        text
+    }
+
+    /// The user and address of a session; empty if it ended while the tables were read.
+    fn user_of(&self, session_id: u64) -> (String, String) {
+        let session = self.sessions.iter().find(|session| session.session_id == session_id);
+        session.map_or_else(Default::default, |session| {
+            (session.user.clone(), session.client_address.clone())
+        })
+    }
+
+    fn tree_connect_cells(&self, tree_connect: &TreeConnectRecord) -> Vec<String> {
+        let (user, client_address) = self.user_of(tree_connect.session_id);
+        let access = if tree_connect.read_only { "read" } else { "write" };
+        vec![
+            tree_connect.server_id.pid.to_string(),
+            format!("{:016x}", tree_connect.session_id),
+            tree_connect.share.clone(),
+            user,
+            client_address,
+            access.to_owned(),
+            since(tree_connect.connected_at),
+        ]
+    }
+
+    fn tree_connect_row(&self, tree_connect: &TreeConnectRecord) -> Row {
+        let (user, client_address) = self.user_of(tree_connect.session_id);
+        vec![
+            ("kind", "tree_connect".into()),
+            ("pid", tree_connect.server_id.pid.into()),
+            ("session_id", format!("{:016x}", tree_connect.session_id).into()),
+            ("tree_id", tree_connect.tree_id.into()),
+            ("share", tree_connect.share.clone().into()),
+            ("user", user.into()),
+            ("client_address", client_address.into()),
+            ("read_only", tree_connect.read_only.into()),
+            ("encrypted", tree_connect.encrypted.into()),
+            ("connected_at_unix_s", unix_seconds(tree_connect.connected_at).into()),
+        ]
+    }
+}
+
+const CLIENT_TITLES: &[&str] = &["PID", "ADDRESS", "DIALECT", "SIGNING", "CIPHER", "SINCE"];
+const SESSION_TITLES: &[&str] =
+    &["PID", "SESSION", "USER", "ADDRESS", "DIALECT", "SIGNING", "CIPHER", "SINCE"];
+const TREE_CONNECT_TITLES: &[&str] =
+    &["PID", "SESSION", "SHARE", "USER", "ADDRESS", "ACCESS", "SINCE"];
+const OPEN_TITLES: &[&str] = &["PID", "SESSION", "SHARE", "PATH", "ACCESS", "SINCE"];
+
+fn client_cells(client: &ClientRecord) -> Vec<String> {
+    vec![
+        client.server_id.pid.to_string(),
+        client.client_address.clone(),
+        dialect(client.dialect),
+        signing_cell(client.signing_algorithm, client.signing_required),
+        cipher(client.cipher).unwrap_or("-").to_owned(),
+        since(client.connected_at),
+    ]
+}
+
+fn client_row(client: &ClientRecord) -> Row {
+    vec![
+        ("kind", "client".into()),
+        ("pid", client.server_id.pid.into()),
+        ("client_guid", client.client_guid.to_string().into()),
+        ("client_address", client.client_address.clone().into()),
+        ("local_address", client.local_address.clone().into()),
+        ("dialect", dialect(client.dialect).into()),
+        ("signing_algorithm", signing(client.signing_algorithm).into()),
+        ("signing_required", client.signing_required.into()),
+        ("cipher", cipher(client.cipher).into()),
+        ("connected_at_unix_s", unix_seconds(client.connected_at).into()),
+    ]
+}
+
+fn session_cells(session: &SessionRecord) -> Vec<String> {
+    let used = if session.encrypted { cipher(session.cipher) } else { None };
+    vec![
+        session.server_id.pid.to_string(),
+        format!("{:016x}", session.session_id),
+        session.user.clone(),
+        session.client_address.clone(),
+        dialect(session.dialect),
+        signing_cell(session.signing_algorithm, session.signing_required),
+        used.unwrap_or("-").to_owned(),
+        since(session.created_at),
+    ]
+}
+
+fn session_row(session: &SessionRecord) -> Row {
+    vec![
+        ("kind", "session".into()),
+        ("pid", session.server_id.pid.into()),
+        ("session_id", format!("{:016x}", session.session_id).into()),
+        ("user", session.user.clone().into()),
+        ("domain", session.domain.clone().into()),
+        ("user_sid", session.user_sid.clone().into()),
+        ("client_address", session.client_address.clone().into()),
+        ("dialect", dialect(session.dialect).into()),
+        ("signing_algorithm", signing(session.signing_algorithm).into()),
+        ("signing_required", session.signing_required.into()),
+        ("cipher", cipher(session.cipher).into()),
+        ("encrypted", session.encrypted.into()),
+        ("created_at_unix_s", unix_seconds(session.created_at).into()),
+    ]
+}
+
+fn open_cells(open: &OpenRecord) -> Vec<String> {
+    vec![
+        open.server_id.pid.to_string(),
+        format!("{:016x}", open.session_id),
+        open.share.clone(),
+        open.path.clone(),
+        format!("{:#010x}", open.granted_access.bits()),
+        since(open.opened_at),
+    ]
+}
+
+fn open_row(open: &OpenRecord) -> Row {
+    vec![
+        ("kind", "open".into()),
+        ("pid", open.server_id.pid.into()),
+        ("session_id", format!("{:016x}", open.session_id).into()),
+        ("tree_id", open.tree_id.into()),
+        ("persistent_file_id", format!("{:016x}", open.persistent).into()),
+        ("volatile_file_id", format!("{:016x}", open.volatile).into()),
+        ("share", open.share.clone().into()),
+        ("path", open.path.clone().into()),
+        ("granted_access", open.granted_access.bits().into()),
+        ("share_access", open.share_access.into()),
+        ("create_options", open.create_options.into()),
+        ("oplock_level", open.oplock_level.into()),
+        ("device", open.device.into()),
+        ("inode", open.inode.into()),
+        ("opened_at_unix_s", unix_seconds(open.opened_at).into()),
+    ]
+}
+
+/// [MS-SMB2] 2.2.4 DialectRevision, as people write it.
+fn dialect(revision: u16) -> String {
+    match revision {
+        0x0202 => "2.0.2".to_owned(),
+        0x0210 => "2.1".to_owned(),
+        0x0300 => "3.0".to_owned(),
+        0x0302 => "3.0.2".to_owned(),
+        0x0311 => "3.1.1".to_owned(),
+        other => format!("{other:#06x}"),
+    }
+}
+
+/// [MS-SMB2] 2.2.3.1.7 SigningAlgorithms.
+fn signing(algorithm: Option<u16>) -> Option<&'static str> {
+    Some(match algorithm? {
+        0 => "HMAC-SHA256",
+        1 => "AES-128-CMAC",
+        2 => "AES-128-GMAC",
+        _ => "unknown",
+    })
+}
+
+fn signing_cell(algorithm: Option<u16>, required: bool) -> String {
+    let algorithm = signing(algorithm).unwrap_or("-");
+    if required { format!("{algorithm} required") } else { algorithm.to_owned() }
+}
+
+/// [MS-SMB2] 2.2.3.1.2 Ciphers.
+fn cipher(cipher: Option<u16>) -> Option<&'static str> {
+    Some(match cipher? {
+        1 => "AES-128-CCM",
+        2 => "AES-128-GCM",
+        3 => "AES-256-CCM",
+        4 => "AES-256-GCM",
+        _ => "unknown",
+    })
+}
+
+fn unix_seconds(time: FileTime) -> i64 {
+    i64::try_from(time.0 / 10_000_000).map_or(0, |seconds| seconds - 11_644_473_600)
+}
+
+/// UTC, in the form of ISO 8601.
+fn since(time: FileTime) -> String {
+    let seconds = unix_seconds(time);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a number of days since 1970, in the Gregorian calendar. Years begin in
+/// March here, so that the leap day is the last of its year.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{civil, dialect, since};
+    use dtyp::FileTime;
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(19_782), (2024, 2, 29));
+        assert_eq!(civil(19_783), (2024, 3, 1));
+        assert_eq!(civil(-1), (1969, 12, 31));
+    }
+
+    #[test]
+    fn times_are_shown_in_utc() {
+        let time = FileTime((1_700_000_000 + 11_644_473_600) * 10_000_000);
+        assert_eq!(since(time), "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn an_unknown_dialect_is_shown_as_its_number() {
+        assert_eq!(dialect(0x0311), "3.1.1");
+        assert_eq!(dialect(0x02ff), "0x02ff");
+    }
+}

@@ -1,0 +1,223 @@
+//! `choro user`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use auth::NtHash;
+use clap::{Args, Subcommand};
+use zeroize::Zeroizing;
+
+use crate::report;
+use crate::settings::Settings;
+use crate::users::{self, ImportOutcome, UserDatabase, UserEntry};
+
+/// Bytes of a password. Windows allows 256 characters.
+const PASSWORD_BYTES_MAX: usize = 1_024;
+
+/// Manage the users who may log on.
+#[derive(Debug, Subcommand)]
+pub(super) enum User {
+    /// Add a user. Asks for the password twice.
+    Add {
+        /// Name of the user; must also be a user of this system unless shares use `force user`.
+        name: String,
+        /// Name to show.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        full_name: String,
+        /// The user cannot log on for now.
+        #[arg(long)]
+        disabled: bool,
+        #[command(flatten)]
+        password: PasswordSource,
+    },
+    /// Set a user's password. Asks for it twice.
+    Passwd {
+        /// Name of the user.
+        name: String,
+        #[command(flatten)]
+        password: PasswordSource,
+    },
+    /// Remove a user.
+    Remove {
+        /// Name of the user.
+        name: String,
+    },
+    /// List all users.
+    List {
+        /// Print a JSON array.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take over users from Samba: the output of `pdbedit -Lw`.
+    ///
+    /// Users who exist already get the imported password and state.
+    Import {
+        /// File to read; standard input if absent or `-`.
+        file: Option<PathBuf>,
+        /// Print a JSON array.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Where a password comes from. Never from the command line, which everyone can see.
+#[derive(Args, Debug)]
+pub(super) struct PasswordSource {
+    /// Read the password from the first line of standard input instead of asking.
+    #[arg(long)]
+    password_stdin: bool,
+}
+
+impl User {
+    pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<()> {
+        let path = Settings::find(config)?.users_path();
+        match self {
+            Self::Add { name, full_name, disabled, password } => {
+                users::check_name(&name)?;
+                // Before anyone types a password in vain.
+                if UserDatabase::open(&path)?.find(&name)?.is_some() {
+                    bail!("user '{name}' exists already");
+                }
+                let nt_hash = password.read(&name)?;
+                let full_name = users::fit_full_name(&full_name);
+                let user = UserEntry { name, nt_hash, enabled: !disabled, full_name };
+                Ok(UserDatabase::update(&path, |database| database.add(user))?)
+            }
+            Self::Passwd { name, password } => {
+                if UserDatabase::open(&path)?.find(&name)?.is_none() {
+                    bail!("there is no user '{name}'");
+                }
+                let nt_hash = password.read(&name)?;
+                Ok(UserDatabase::update(&path, |database| {
+                    database.get_mut(&name)?.nt_hash = nt_hash;
+                    Ok(())
+                })?)
+            }
+            Self::Remove { name } => {
+                Ok(UserDatabase::update(&path, |database| database.remove(&name))?)
+            }
+            Self::List { json } => list(&UserDatabase::open(&path)?, json),
+            Self::Import { file, json } => import(&path, file.as_deref(), json),
+        }
+    }
+}
+
+impl PasswordSource {
+    fn read(&self, user: &str) -> anyhow::Result<NtHash> {
+        let password =
+            if self.password_stdin { first_line(io::stdin().lock())? } else { ask(user)? };
+        if password.is_empty() {
+            bail!("the password is empty");
+        }
+        Ok(NtHash::of_password(&password))
+    }
+}
+
+fn ask(user: &str) -> anyhow::Result<Zeroizing<String>> {
+    if !io::stdin().is_terminal() {
+        bail!("there is no terminal to ask for a password; use --password-stdin");
+    }
+    let ask = |prompt: &str| -> anyhow::Result<Zeroizing<String>> {
+        Ok(Zeroizing::new(rpassword::prompt_password(prompt).context("cannot ask for a password")?))
+    };
+    let password = ask(&format!("New password of {user}: "))?;
+    if *ask("The same again: ")? != *password {
+        bail!("the passwords differ");
+    }
+    Ok(password)
+}
+
+/// A line without its end.
+fn first_line(source: impl Read) -> anyhow::Result<Zeroizing<String>> {
+    let limit = PASSWORD_BYTES_MAX + 2;
+    // All of the room from the start: growing would leave copies behind.
+    let mut line = Zeroizing::new(Vec::with_capacity(limit));
+    let mut source = source.take(u64::try_from(limit).expect("it is small"));
+    let mut byte = [0];
+    while source.read(&mut byte).context("cannot read the password")? == 1 && byte != *b"\n" {
+        line.push(byte[0]);
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    if line.len() > PASSWORD_BYTES_MAX {
+        bail!("the password is longer than {PASSWORD_BYTES_MAX} bytes");
+    }
+    let text = str::from_utf8(&line).context("the password is not UTF-8")?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+fn list(database: &UserDatabase, json: bool) -> anyhow::Result<()> {
+    if json {
+        return report::print_json(
+            database
+                .users()
+                .iter()
+                .map(|user| {
+                    vec![
+                        ("name", user.name.clone().into()),
+                        ("enabled", user.enabled.into()),
+                        ("full_name", user.full_name.clone().into()),
+                    ]
+                })
+                .collect(),
+        );
+    }
+    let rows: Vec<Vec<String>> = database
+        .users()
+        .iter()
+        .map(|user| {
+            let state = if user.enabled { "enabled" } else { "disabled" };
+            vec![user.name.clone(), state.to_owned(), user.full_name.clone()]
+        })
+        .collect();
+    report::print(&report::table(&["NAME", "STATE", "FULL NAME"], &rows))
+}
+
+fn import(path: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let source: Box<dyn BufRead> = match file {
+        Some(file) if file != Path::new("-") => Box::new(BufReader::new(
+            File::open(file).with_context(|| format!("cannot open {}", file.display()))?,
+        )),
+        _ => Box::new(io::stdin().lock()),
+    };
+    let lines = UserDatabase::update(path, |database| users::import(database, source))?;
+    let word = |outcome| match outcome {
+        ImportOutcome::Added => ("added", None),
+        ImportOutcome::Skipped(reason) => ("skipped", Some(reason)),
+        ImportOutcome::Updated => ("updated", None),
+    };
+    if json {
+        return report::print_json(
+            lines
+                .into_iter()
+                .map(|imported| {
+                    let (outcome, reason) = word(imported.outcome);
+                    vec![
+                        ("line", imported.line.into()),
+                        ("name", imported.name.into()),
+                        ("outcome", outcome.into()),
+                        ("reason", reason.into()),
+                    ]
+                })
+                .collect(),
+        );
+    }
+    let mut text = String::new();
+    for imported in &lines {
+        let (outcome, reason) = word(imported.outcome);
+        let name: String = imported.name.chars().filter(|c| !c.is_control()).take(64).collect();
+        let reason = reason.map(|reason| format!(" (line {}: {reason})", imported.line));
+        text.push_str(&format!("{outcome} {name}{}\n", reason.unwrap_or_default()));
+    }
+    let count = |wanted| lines.iter().filter(|line| word(line.outcome).0 == wanted).count();
+    text.push_str(&format!(
+        "{} added, {} updated, {} skipped\n",
+        count("added"),
+        count("updated"),
+        count("skipped")
+    ));
+    report::print(&text)
+}

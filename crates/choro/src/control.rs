@@ -1,0 +1,321 @@
+//! What the supervisor and a worker say to each other.
+//!
+//! One sequenced-packet socket pair per worker; the worker's end is its standard input, so that
+//! nothing has to be agreed on across exec. A message is 16 bytes, little-endian:
+//!
+//! ```text
+//! 0  u16  version (1)
+//! 2  u16  kind
+//! 4  u32  zero
+//! 8  u64  value: what the kind says, else zero
+//! ```
+//!
+//! and, for `Connection` alone, exactly one file descriptor. The peer's address is not sent: the
+//! socket knows it. Both ends come from the same executable (`/proc/self/exe`), so another version
+//! is a fault and ends the worker. The kernel's socket buffer is the queue and bounds it; neither end
+//! ever blocks on the other.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+/// Changes with every change of the form above.
+const VERSION: u16 = 1;
+const MESSAGE_BYTES: usize = 16;
+/// Descriptors there is room for. One more than is ever right, so that two are seen and refused.
+const DESCRIPTORS_MAX: usize = 2;
+
+const KIND_CONNECTION: u16 = 1;
+const KIND_RELOAD: u16 = 2;
+const KIND_SHUTDOWN: u16 = 3;
+const KIND_READY: u16 = 0x101;
+
+/// From the supervisor to a worker.
+#[derive(Debug)]
+pub(crate) enum ToWorker {
+    /// Serve this TCP connection.
+    Connection(OwnedFd),
+    /// Read the configuration again.
+    Reload {
+        /// Which configuration it is now; counted from 1.
+        generation: u64,
+    },
+    /// Finish what is being done and exit.
+    Shutdown,
+}
+
+/// From a worker to the supervisor.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ToSupervisor {
+    /// The worker has started, and owns what the tables hold under this id and its pid.
+    Ready {
+        /// [`dtyp::ServerId::unique_id`].
+        unique_id: u64,
+    },
+}
+
+/// What one attempt to receive gave.
+#[derive(Debug)]
+pub(crate) enum Received<M> {
+    /// The other process closed its end, or is dead.
+    Closed,
+    /// A message.
+    Message(M),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// Why a message could not be sent or understood.
+#[derive(Debug)]
+pub(crate) enum ControlError {
+    /// The other end reads too slowly; the message was not sent.
+    Full,
+    /// The socket failed, for one because the other end is gone.
+    Io(io::Error),
+    /// The message does not have the form that this version knows.
+    Malformed(&'static str),
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the other process does not read its messages"),
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Malformed(reason) => write!(f, "control message: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+impl From<Errno> for ControlError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::AGAIN | Errno::NOBUFS => Self::Full,
+            error => Self::Io(error.into()),
+        }
+    }
+}
+
+/// The supervisor's end.
+#[derive(Debug)]
+pub(crate) struct SupervisorEnd(OwnedFd);
+
+/// The worker's end.
+#[derive(Debug)]
+pub(crate) struct WorkerEnd(OwnedFd);
+
+/// A connected pair. The worker's end is meant to become a child's standard input.
+///
+/// # Errors
+/// No descriptors are left.
+pub(crate) fn pair() -> io::Result<(SupervisorEnd, WorkerEnd)> {
+    let (supervisor, worker) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    Ok((SupervisorEnd(supervisor), WorkerEnd(worker)))
+}
+
+impl SupervisorEnd {
+    /// Sends without blocking. A connection that could not be sent is still the caller's.
+    ///
+    /// # Errors
+    /// [`ControlError::Full`], [`ControlError::Io`].
+    pub(crate) fn send(&self, message: &ToWorker) -> Result<(), ControlError> {
+        match message {
+            ToWorker::Connection(socket) => send(&self.0, KIND_CONNECTION, 0, Some(socket.as_fd())),
+            ToWorker::Reload { generation } => send(&self.0, KIND_RELOAD, *generation, None),
+            ToWorker::Shutdown => send(&self.0, KIND_SHUTDOWN, 0, None),
+        }
+    }
+
+    /// Receives without blocking.
+    ///
+    /// # Errors
+    /// [`ControlError::Malformed`], [`ControlError::Io`].
+    pub(crate) fn receive(&self) -> Result<Received<ToSupervisor>, ControlError> {
+        decode(receive(&self.0)?, |kind, value, descriptor| match (kind, descriptor) {
+            (KIND_READY, None) => Ok(ToSupervisor::Ready { unique_id: value }),
+            (KIND_READY, Some(_)) => Err("a descriptor with READY"),
+            _ => Err("a kind that no worker sends"),
+        })
+    }
+}
+
+impl AsFd for SupervisorEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl WorkerEnd {
+    /// The end that this process was started with, on its standard input.
+    ///
+    /// # Errors
+    /// Standard input is not a socket: the process was not started by a supervisor.
+    pub(crate) fn inherited() -> io::Result<Self> {
+        let descriptor = io::stdin().as_fd().try_clone_to_owned()?;
+        if rustix::net::sockopt::socket_type(&descriptor)? != SocketType::SEQPACKET {
+            return Err(Errno::PROTOTYPE.into());
+        }
+        Ok(Self(descriptor))
+    }
+
+    /// What to make a child's standard input.
+    pub(crate) fn into_stdio(self) -> std::process::Stdio {
+        self.0.into()
+    }
+
+    /// Sends without blocking.
+    ///
+    /// # Errors
+    /// [`ControlError::Full`], [`ControlError::Io`].
+    pub(crate) fn send(&self, message: ToSupervisor) -> Result<(), ControlError> {
+        let ToSupervisor::Ready { unique_id } = message;
+        send(&self.0, KIND_READY, unique_id, None)
+    }
+
+    /// Receives without blocking.
+    ///
+    /// # Errors
+    /// [`ControlError::Malformed`], [`ControlError::Io`].
+    pub(crate) fn receive(&self) -> Result<Received<ToWorker>, ControlError> {
+        decode(receive(&self.0)?, |kind, value, descriptor| match (kind, descriptor) {
+            (KIND_CONNECTION, Some(socket)) => Ok(ToWorker::Connection(socket)),
+            (KIND_CONNECTION, None) => Err("a connection without its socket"),
+            (KIND_RELOAD, None) => Ok(ToWorker::Reload { generation: value }),
+            (KIND_SHUTDOWN, None) => Ok(ToWorker::Shutdown),
+            (KIND_RELOAD | KIND_SHUTDOWN, Some(_)) => Err("a descriptor that nobody asked for"),
+            _ => Err("a kind that no supervisor sends"),
+        })
+    }
+
+    /// Blocks until there is something to receive: how an idle worker waits.
+    ///
+    /// # Errors
+    /// As `poll`; an interruption by a signal is not one.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        loop {
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+impl AsFd for WorkerEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A received packet: its bytes and the descriptors that came with it.
+struct Packet {
+    bytes: [u8; MESSAGE_BYTES + 1],
+    bytes_len: usize,
+    descriptors: Vec<OwnedFd>,
+}
+
+fn send(
+    socket: &OwnedFd,
+    kind: u16,
+    value: u64,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> Result<(), ControlError> {
+    let mut bytes = [0; MESSAGE_BYTES];
+    bytes[..2].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[2..4].copy_from_slice(&kind.to_le_bytes());
+    bytes[8..].copy_from_slice(&value.to_le_bytes());
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+    if !descriptors.is_empty() {
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        assert!(fits, "the space is made for one descriptor");
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd) -> Result<Received<Packet>, ControlError> {
+    // One byte more than a message has, so that a longer one is noticed and not cut.
+    let mut bytes = [0; MESSAGE_BYTES + 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let message = loop {
+        match rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut ancillary,
+            flags,
+        ) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            Err(Errno::CONNRESET) => return Ok(Received::Closed),
+            Err(error) => return Err(ControlError::Io(error.into())),
+            Ok(message) => break message,
+        }
+    };
+    let mut descriptors = Vec::new();
+    for part in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            descriptors.extend(received);
+        }
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(ControlError::Malformed("more descriptors than there is room for"));
+    }
+    if message.bytes == 0 {
+        return Ok(Received::Closed);
+    }
+    Ok(Received::Message(Packet { bytes, bytes_len: message.bytes, descriptors }))
+}
+
+fn decode<M>(
+    received: Received<Packet>,
+    interpret: impl FnOnce(u16, u64, Option<OwnedFd>) -> Result<M, &'static str>,
+) -> Result<Received<M>, ControlError> {
+    let packet = match received {
+        Received::Closed => return Ok(Received::Closed),
+        Received::Nothing => return Ok(Received::Nothing),
+        Received::Message(packet) => packet,
+    };
+    if packet.bytes_len != MESSAGE_BYTES {
+        return Err(ControlError::Malformed("it does not have 16 bytes"));
+    }
+    let [v0, v1, k0, k1, z0, z1, z2, z3, ref value @ .., _] = packet.bytes;
+    if u16::from_le_bytes([v0, v1]) != VERSION {
+        return Err(ControlError::Malformed("its version is not ours"));
+    }
+    if [z0, z1, z2, z3] != [0; 4] {
+        return Err(ControlError::Malformed("reserved bytes are set"));
+    }
+    let mut descriptors = packet.descriptors.into_iter();
+    let descriptor = descriptors.next();
+    if descriptors.next().is_some() {
+        return Err(ControlError::Malformed("more than one descriptor"));
+    }
+    let kind = u16::from_le_bytes([k0, k1]);
+    interpret(kind, u64::from_le_bytes(*value), descriptor)
+        .map(Received::Message)
+        .map_err(ControlError::Malformed)
+}

@@ -1,0 +1,209 @@
+//! What is served without a configuration file: one folder, for one user.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use auth::NtHash;
+use zeroize::Zeroizing;
+
+use crate::users::{UserDatabase, UserEntry, UsersError};
+
+/// The user that is created. Root's server and anyone else's call it the same.
+pub(crate) const USER_NAME: &str = "choro";
+
+/// The share's name.
+pub(crate) const SHARE_NAME: &str = "share";
+
+/// The port that clients expect; only root may use it, as a rule.
+pub(crate) const PORT: u16 = 445;
+
+/// Ports to try, in this order, when [`PORT`] is not for us.
+pub(crate) const OTHER_PORTS: std::ops::Range<u16> = 4450..4460;
+
+/// Characters of a password that we make up, from an alphabet of 31: 79 bits.
+const PASSWORD_CHARS: usize = 16;
+
+/// Letters and digits that cannot be mistaken for each other when they are typed.
+const PASSWORD_ALPHABET: &[u8; 31] = b"abcdefghijkmnpqrstuvwxyz2345678";
+
+/// One folder, and where the server keeps its own files.
+#[derive(Clone, Debug)]
+pub(crate) struct DefaultShare {
+    /// The folder that is served.
+    pub(crate) path: PathBuf,
+    /// The port to listen on.
+    pub(crate) port: u16,
+    /// Below it are state, private, cache and run; `None` for the system's folders.
+    base: Option<PathBuf>,
+    /// Who owns the folder and therefore whatever clients put there.
+    owner: Option<String>,
+}
+
+impl DefaultShare {
+    /// The share of the user who runs the command: `path` if given, else `/srv/choro` for root and
+    /// `ChoroShare` in the home folder of anyone else.
+    ///
+    /// # Errors
+    /// There is no home folder.
+    pub(crate) fn for_this_user(path: Option<&Path>) -> anyhow::Result<Self> {
+        let is_root = rustix::process::geteuid().is_root();
+        let home = || {
+            env::var_os("HOME")
+                .map(PathBuf::from)
+                .filter(|home| home.is_absolute())
+                .context("HOME is not set, so there is no place for a default share; use --config")
+        };
+        let path = match path {
+            Some(path) => std::path::absolute(path)?,
+            None if is_root => "/srv/choro".into(),
+            None => home()?.join("ChoroShare"),
+        };
+        let state_home = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        let base = match state_home.filter(|path| path.is_absolute()) {
+            Some(state_home) => Some(state_home.join("choro")),
+            None if is_root => None,
+            None => Some(home()?.join(".local/state/choro")),
+        };
+        Ok(Self { path, port: PORT, base, owner: None })
+    }
+
+    /// Makes the folder if need be, and finds out whose it is.
+    ///
+    /// # Errors
+    /// It cannot be made, or is no folder.
+    pub(crate) fn prepare_folder(&mut self) -> anyhow::Result<()> {
+        let path = &self.path;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        let metadata =
+            fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+        // Not root: every file is ours in any case, and becoming someone else is impossible.
+        if rustix::process::geteuid().is_root() {
+            self.owner = Some(owner_name(metadata.uid())?);
+        }
+        Ok(())
+    }
+
+    /// The share as the text of an smb.conf.
+    pub(crate) fn text(&self) -> String {
+        let quote = |path: &Path| path.to_string_lossy().replace('%', "%%");
+        let mut text = format!("[global]\n\tsmb ports = {}\n", self.port);
+        if let Some(base) = &self.base {
+            for (parameter, name) in [
+                ("state directory", "state"),
+                ("private dir", "private"),
+                ("cache directory", "cache"),
+                ("lock directory", "run"),
+                ("pid directory", "run"),
+            ] {
+                text.push_str(&format!("\t{parameter} = {}\n", quote(&base.join(name))));
+            }
+        }
+        text.push_str(&format!("[{SHARE_NAME}]\n\tpath = {}\n", quote(&self.path)));
+        text.push_str(&format!("\tread only = No\n\tvalid users = {USER_NAME}\n"));
+        if let Some(owner) = &self.owner {
+            text.push_str(&format!("\tforce user = {owner}\n"));
+        }
+        text
+    }
+}
+
+/// Makes sure that [`USER_NAME`] exists. Returns its password if it was made just now: only its
+/// hash is stored, so this is the one time that it can be shown.
+///
+/// # Errors
+/// As [`UsersError`].
+pub(crate) fn ensure_user(users: &Path) -> Result<Option<Zeroizing<String>>, UsersError> {
+    if UserDatabase::open(users)?.find(USER_NAME)?.is_some() {
+        return Ok(None);
+    }
+    let password = random_password();
+    UserDatabase::update(users, |database| {
+        database.add(UserEntry {
+            name: USER_NAME.to_owned(),
+            nt_hash: NtHash::of_password(&password),
+            enabled: true,
+            full_name: String::new(),
+        })
+    })?;
+    Ok(Some(password))
+}
+
+fn random_password() -> Zeroizing<String> {
+    let mut password = Zeroizing::new(String::with_capacity(PASSWORD_CHARS));
+    let mut random = Zeroizing::new([0_u8; 64]);
+    while password.len() < PASSWORD_CHARS {
+        let count = rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty())
+            .expect("the kernel has a source of randomness on every system we run on");
+        // Of 256 values, 248 are eight full alphabets; the rest would favor the first letters.
+        let letters = random[..count].iter().filter(|&&byte| byte < 248);
+        for &byte in letters.take(PASSWORD_CHARS - password.len()) {
+            password.push(char::from(PASSWORD_ALPHABET[usize::from(byte) % 31]));
+        }
+    }
+    password
+}
+
+/// The name of a user id, as `/etc/passwd` has it.
+fn owner_name(uid: u32) -> anyhow::Result<String> {
+    let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
+    for line in passwd.lines() {
+        let mut fields = line.split(':');
+        if let (Some(name), Some(_), Some(id)) = (fields.next(), fields.next(), fields.next())
+            && id.parse() == Ok(uid)
+        {
+            return Ok(name.to_owned());
+        }
+    }
+    bail!("the folder to share belongs to the user id {uid}, which has no name in /etc/passwd")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use config::Config;
+
+    use super::{DefaultShare, PASSWORD_ALPHABET, ensure_user, random_password};
+
+    #[test]
+    fn the_text_is_a_configuration_without_warnings() {
+        let default = DefaultShare {
+            path: "/srv/100% ours".into(),
+            port: 4451,
+            base: Some("/home/x/.local/state/choro".into()),
+            owner: Some("x".to_owned()),
+        };
+        let (config, warnings) = Config::parse(&default.text(), "test").expect("it is well-formed");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!(config.global.smb_ports, [4451]);
+        assert_eq!(config.directories().lock, Path::new("/home/x/.local/state/choro/run"));
+        let share = config.share("share").expect("it is there");
+        assert_eq!(config::Substitutions::default().expand_path(&share.path), "/srv/100% ours");
+        assert_eq!(share.force_user, "x");
+        assert!(!share.read_only && !share.guest_ok);
+    }
+
+    #[test]
+    fn passwords_are_random_and_typeable() {
+        let (first, second) = (random_password(), random_password());
+        assert_eq!(first.len(), 16);
+        assert_ne!(first, second);
+        assert!(first.bytes().all(|byte| PASSWORD_ALPHABET.contains(&byte)));
+    }
+
+    #[test]
+    fn the_password_is_told_once() {
+        let directory = tempfile::tempdir().expect("there is space");
+        let users = directory.path().join("private/users");
+        let password = ensure_user(&users).expect("it can be made").expect("it is new");
+        assert_eq!(password.len(), 16);
+        assert!(ensure_user(&users).expect("it can be read").is_none());
+    }
+}

@@ -1,0 +1,80 @@
+//! Reports: a table for people, an array of flat objects for programs.
+
+use std::io::{self, BufWriter, Write};
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// One row: names and values, in the order in which they are shown.
+pub(crate) type Row = Vec<(&'static str, Value)>;
+
+/// Prints rows as a JSON array of flat objects.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn print_json(rows: Vec<Row>) -> anyhow::Result<()> {
+    let objects: Vec<Object> = rows.into_iter().map(Object).collect();
+    let mut out = BufWriter::new(io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, &objects).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A row as an object whose members keep their order.
+struct Object(Row);
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// Prints text as it is.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A table with a line of titles, columns as wide as what is in them. Control characters, which
+/// names of files may contain, do not reach the terminal.
+pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let printable = |text: &str| -> String {
+        text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    };
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|text| printable(text)).collect()).collect();
+    let widths: Vec<usize> = (0..titles.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).chain([titles[column].len()]).max().unwrap_or(0)
+        })
+        .collect();
+    let titles: Vec<String> = titles.iter().map(|&title| title.to_owned()).collect();
+    let mut text = String::new();
+    for row in std::iter::once(&titles).chain(&rows) {
+        let mut line = String::new();
+        for (cell, &width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_in_them() {
+        let rows = [vec!["a".to_owned(), "longer".to_owned()], vec!["bb\u{1b}".to_owned()]];
+        assert_eq!(table(&["X", "TITLE"], &rows), "X    TITLE\na    longer\nbb?\n");
+    }
+}

@@ -1,0 +1,93 @@
+//! Which configuration a command works with.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use config::{Config, Substitutions, Warning};
+
+pub(crate) use config::Directories;
+
+use crate::default_share::DefaultShare;
+use crate::users;
+
+/// The configuration file that is used when none is named.
+pub(crate) const CONFIG_FILE: &str = "/etc/choro/smb.conf";
+
+/// Where a configuration came from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// There is no file: one share.
+    Default(DefaultShare),
+    /// A file.
+    File(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default(_) => write!(f, "the built-in default (there is no {CONFIG_FILE})"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A configuration, where it came from and what is to be said about it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The configuration.
+    pub(crate) config: Config,
+    /// Its folders, substitutions done.
+    pub(crate) directories: Directories,
+    /// Where it came from.
+    pub(crate) source: Source,
+    /// Remarks on lines of it.
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Settings {
+    /// The configuration of `file`; without one, of [`CONFIG_FILE`]; without that, the built-in
+    /// default.
+    ///
+    /// # Errors
+    /// The file cannot be read or cannot be served safely.
+    pub(crate) fn find(file: Option<&Path>) -> anyhow::Result<Self> {
+        Self::load(match file {
+            Some(file) => Source::File(std::path::absolute(file)?),
+            None => match Path::new(CONFIG_FILE).try_exists() {
+                Ok(true) => Source::File(CONFIG_FILE.into()),
+                Ok(false) => Source::Default(DefaultShare::for_this_user(None)?),
+                // A file that may not be looked at is not a file that is absent.
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot look at {CONFIG_FILE}"));
+                }
+                Err(_) => Source::Default(DefaultShare::for_this_user(None)?),
+            },
+        })
+    }
+
+    /// The configuration of a source, as it is now.
+    ///
+    /// # Errors
+    /// As [`Settings::find`].
+    pub(crate) fn load(source: Source) -> anyhow::Result<Self> {
+        let (config, warnings) = match &source {
+            Source::Default(default) => Config::parse(&default.text(), "built-in default")?,
+            Source::File(path) => Config::load(path)?,
+        };
+        let directories = config.directories();
+        Ok(Self { config, directories, source, warnings })
+    }
+
+    /// The user database.
+    pub(crate) fn users_path(&self) -> PathBuf {
+        self.directories.private.join(users::FILE_NAME)
+    }
+
+    /// Where the log goes; `None` for standard error.
+    pub(crate) fn log_file(&self) -> Option<PathBuf> {
+        let path = Substitutions::of_this_process().expand_path(&self.config.global.log_file);
+        (!path.is_empty()).then(|| path.into())
+    }
+}

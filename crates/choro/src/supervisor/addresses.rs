@@ -1,0 +1,186 @@
+//! The addresses of this machine, asked of the kernel by rtnetlink: `RTM_GETADDR`, rtnetlink(7).
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
+const NLM_F_REQUEST_DUMP: u16 = 0x301;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+
+/// Bytes of a `nlmsghdr`.
+const MESSAGE_HEADER_BYTES: usize = 16;
+/// Bytes of an `ifaddrmsg`.
+const ADDRESS_HEADER_BYTES: usize = 8;
+/// Bytes of one answer; the kernel fills at most 32 KiB when it dumps.
+const ANSWER_BYTES_MAX: usize = 32 << 10;
+/// Answers to one request, so that a confused kernel cannot hold the supervisor.
+const ANSWERS_MAX: usize = 1_024;
+
+/// One address of one interface.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct InterfaceAddress {
+    /// The interface's name, as in `eth0`.
+    pub(super) interface: String,
+    /// The address.
+    pub(super) address: IpAddr,
+    /// Bits of the network's part.
+    pub(super) prefix_len: u8,
+}
+
+/// All addresses of all interfaces.
+///
+/// # Errors
+/// The kernel does not answer.
+pub(super) fn list() -> io::Result<Vec<InterfaceAddress>> {
+    let names = interface_names()?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::send(&socket, &request(), SendFlags::empty())?;
+    let mut found = Vec::new();
+    for _ in 0..ANSWERS_MAX {
+        let answer = receive(&socket)?;
+        let (addresses, done) = parse(&answer)?;
+        for (index, address, prefix_len) in addresses {
+            // An interface that came after the names were read is left to the next reload.
+            if let Some((_, name)) = names.iter().find(|(known, _)| *known == index) {
+                found.push(InterfaceAddress { interface: name.clone(), address, prefix_len });
+            }
+        }
+        if done {
+            return Ok(found);
+        }
+    }
+    Err(io::Error::other("the kernel's list of addresses does not end"))
+}
+
+fn request() -> Vec<u8> {
+    let len = u32::try_from(MESSAGE_HEADER_BYTES + ADDRESS_HEADER_BYTES).expect("it is 24");
+    let mut bytes = Vec::with_capacity(24);
+    bytes.extend(len.to_ne_bytes());
+    bytes.extend(RTM_GETADDR.to_ne_bytes());
+    bytes.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
+    bytes.resize(24, 0);
+    bytes
+}
+
+fn receive(socket: &OwnedFd) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; ANSWER_BYTES_MAX];
+    let (received, _) = rustix::net::recv(socket, &mut bytes[..], RecvFlags::empty())?;
+    bytes.truncate(received);
+    Ok(bytes)
+}
+
+type Found = Vec<(u32, IpAddr, u8)>;
+
+/// The addresses in one answer, and whether it was the last.
+fn parse(mut answer: &[u8]) -> io::Result<(Found, bool)> {
+    let malformed = || io::Error::other("the kernel's list of addresses is malformed");
+    let mut found = Vec::new();
+    while let Some(header) = answer.first_chunk::<MESSAGE_HEADER_BYTES>() {
+        let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
+        let kind = u16::from_ne_bytes([header[4], header[5]]);
+        let len = usize::try_from(len).map_err(|_| malformed())?;
+        let body = answer.get(MESSAGE_HEADER_BYTES..len).ok_or_else(malformed)?;
+        match kind {
+            NLMSG_DONE => return Ok((found, true)),
+            NLMSG_ERROR => return Err(io::Error::other("the kernel refuses to list addresses")),
+            RTM_NEWADDR => found.extend(parse_address(body)),
+            _ => {}
+        }
+        answer = answer.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok((found, false))
+}
+
+/// The address of one `RTM_NEWADDR`, if it is of a family we serve.
+fn parse_address(body: &[u8]) -> Option<(u32, IpAddr, u8)> {
+    let &[_family, prefix_len, _flags, _scope, i0, i1, i2, i3] =
+        body.first_chunk::<ADDRESS_HEADER_BYTES>()?;
+    let mut attributes = &body[ADDRESS_HEADER_BYTES..];
+    let mut address = None;
+    while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk::<4>() {
+        let len = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = attributes.get(4..len)?;
+        let parsed = <[u8; 4]>::try_from(value)
+            .map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes)))
+            .or_else(|_| <[u8; 16]>::try_from(value).map(|bytes| Ipv6Addr::from(bytes).into()));
+        match (u16::from_ne_bytes([k0, k1]), parsed) {
+            // On a point-to-point link IFA_ADDRESS is the other end; IFA_LOCAL is always ours.
+            (IFA_LOCAL, Ok(local)) => address = Some(local),
+            (IFA_ADDRESS, Ok(other)) => address = address.or(Some(other)),
+            _ => {}
+        }
+        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Some((u32::from_ne_bytes([i0, i1, i2, i3]), address?, prefix_len))
+}
+
+/// Index and name of every interface.
+fn interface_names() -> io::Result<Vec<(u32, String)>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir("/sys/class/net")? {
+        let entry = entry?;
+        let (Ok(name), Ok(index)) =
+            (entry.file_name().into_string(), fs::read_to_string(entry.path().join("ifindex")))
+        else {
+            continue; // It went away, or is not an interface (`bonding_masters`).
+        };
+        if let Ok(index) = index.trim().parse() {
+            names.push((index, name));
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::{list, parse, parse_address};
+
+    #[test]
+    fn loopback_is_found() {
+        let addresses = list().expect("the kernel answers");
+        let loopback = addresses
+            .iter()
+            .find(|address| address.address == IpAddr::V4(Ipv4Addr::LOCALHOST))
+            .expect("every machine has it");
+        assert_eq!((loopback.interface.as_str(), loopback.prefix_len), ("lo", 8));
+    }
+
+    #[test]
+    fn the_local_end_of_a_point_to_point_link_wins() {
+        let mut body = vec![2, 32, 0, 0];
+        body.extend(7_u32.to_ne_bytes());
+        for (kind, last) in [(1_u16, 9), (2, 1), (1, 9)] {
+            body.extend(8_u16.to_ne_bytes());
+            body.extend(kind.to_ne_bytes());
+            body.extend([10, 0, 0, last]);
+        }
+        assert_eq!(parse_address(&body), Some((7, IpAddr::from([10, 0, 0, 1]), 32)));
+    }
+
+    #[test]
+    fn no_prefix_of_an_answer_does_harm() {
+        let mut answer = 40_u32.to_ne_bytes().to_vec();
+        answer.extend(20_u16.to_ne_bytes());
+        answer.extend([0; 10]);
+        answer.extend([2, 8, 0, 0, 1, 0, 0, 0, 8, 0, 1, 0, 127, 0, 0, 1, 0, 0, 2, 0, 1, 2, 3, 4]);
+        for len in 0..=answer.len() {
+            let _ = parse(&answer[..len]);
+        }
+        parse(&3_u32.to_ne_bytes().repeat(4)).expect_err("a length shorter than its own header");
+    }
+}

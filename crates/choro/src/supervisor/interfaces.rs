@@ -1,0 +1,142 @@
+//! Which addresses to listen on: `interfaces`, `bind interfaces only` and `smb ports`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::{Context, bail};
+use config::Global;
+use config::interface::InterfaceSpec;
+
+use super::addresses::{self, InterfaceAddress};
+use super::listeners;
+
+/// The addresses and ports that the configuration asks for.
+///
+/// # Errors
+/// `bind interfaces only` is set and `interfaces` names nothing that is there.
+pub(super) fn wanted(global: &Global) -> anyhow::Result<Vec<SocketAddr>> {
+    if !global.bind_interfaces_only || global.interfaces.is_empty() {
+        return Ok(listeners::wanted(&[], &global.smb_ports));
+    }
+    let machine = addresses::list().context("cannot list the addresses of this machine")?;
+    let chosen = choose(&global.interface_specs(), &machine);
+    if chosen.is_empty() {
+        bail!("`interfaces` names no interface or address of this machine");
+    }
+    Ok(listeners::wanted(&chosen, &global.smb_ports))
+}
+
+/// The addresses of `machine` that a spec names, each once.
+fn choose(specs: &[InterfaceSpec], machine: &[InterfaceAddress]) -> Vec<IpAddr> {
+    let mut chosen = Vec::new();
+    for spec in specs {
+        for candidate in machine {
+            if names(spec, candidate)
+                && !is_link_local(candidate.address)
+                && !chosen.contains(&candidate.address)
+            {
+                chosen.push(candidate.address);
+            }
+        }
+    }
+    chosen
+}
+
+/// Whether a spec means this address: by the interface's name, as the address itself, or as the
+/// network that the address is in.
+fn names(spec: &InterfaceSpec, candidate: &InterfaceAddress) -> bool {
+    if spec.matches_name(&candidate.interface) {
+        return true;
+    }
+    let Some(address) = spec.address() else { return false };
+    if address == candidate.address {
+        return true;
+    }
+    match spec.what.split_once('/') {
+        Some((_, prefix)) => {
+            prefix_len(prefix).is_some_and(|len| in_network(candidate.address, address, len))
+        }
+        None => false,
+    }
+}
+
+/// Bits of `24` or of `255.255.255.0`.
+fn prefix_len(text: &str) -> Option<u32> {
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(mask)) => Some(u32::from(mask).leading_ones()),
+        Ok(IpAddr::V6(mask)) => Some(u128::from(mask).leading_ones()),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+fn in_network(address: IpAddr, network: IpAddr, prefix_len: u32) -> bool {
+    // Shifting by the full width, for a prefix of 0, leaves nothing to compare.
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) if prefix_len <= 32 => {
+            let differs = u32::from(address) ^ u32::from(network);
+            differs.checked_shr(32 - prefix_len).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) if prefix_len <= 128 => {
+            let differs = u128::from(address) ^ u128::from(network);
+            differs.checked_shr(128 - prefix_len).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+/// Such an address means nothing without its interface, and clients do not find it.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use config::interface::InterfaceSpec;
+
+    use super::choose;
+    use crate::supervisor::addresses::InterfaceAddress;
+
+    #[track_caller]
+    fn check(specs: &[&str], want: &[&str]) {
+        let machine: Vec<InterfaceAddress> = [
+            ("lo", "127.0.0.1", 8),
+            ("eth0", "192.168.1.5", 24),
+            ("eth0", "fe80::1", 64),
+            ("eth1", "10.1.2.3", 8),
+            ("eth1", "2001:db8::5", 64),
+        ]
+        .into_iter()
+        .map(|(interface, address, prefix_len)| InterfaceAddress {
+            interface: interface.to_owned(),
+            address: address.parse().expect("it is an address"),
+            prefix_len,
+        })
+        .collect();
+        let specs: Vec<InterfaceSpec> =
+            specs.iter().map(|text| InterfaceSpec::parse(text)).collect();
+        let want: Vec<IpAddr> =
+            want.iter().map(|text| text.parse().expect("it is an address")).collect();
+        assert_eq!(choose(&specs, &machine), want);
+    }
+
+    #[test]
+    fn interfaces_are_named_by_name_pattern_address_or_network() {
+        check(&["eth0"], &["192.168.1.5"]);
+        check(&["eth*"], &["192.168.1.5", "10.1.2.3", "2001:db8::5"]);
+        check(&["10.1.2.3"], &["10.1.2.3"]);
+        check(&["192.168.1.0/24"], &["192.168.1.5"]);
+        check(&["192.168.1.0/255.255.255.0"], &["192.168.1.5"]);
+        check(&["2001:db8::/32;speed=10"], &["2001:db8::5"]);
+        check(&["0.0.0.0/0"], &["127.0.0.1", "192.168.1.5", "10.1.2.3"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_chosen_and_nothing_is_chosen_twice() {
+        check(&["wlan0", "192.168.2.0/24", "1.2.3.4", "10.0.0.0/99"], &[]);
+        check(&["lo", "127.0.0.1", "127.0.0.0/8"], &["127.0.0.1"]);
+    }
+}

@@ -1,0 +1,210 @@
+//! The worker processes: starting them, keeping a few idle ones, knowing whose records are whose.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use dtyp::ServerId;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::control::{self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker};
+
+/// Workers that wait for a client, so that no client waits for an exec.
+///
+/// An idle worker costs about 2 MiB; a burst of more clients than this finds workers as fast as
+/// they start.
+pub(super) const IDLE_WORKERS: usize = 3;
+
+/// How a worker is started.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerCommand {
+    /// The configuration in effect, written by the supervisor.
+    pub(super) config: PathBuf,
+    /// Counted from 1.
+    pub(super) generation: u64,
+}
+
+/// What a worker is doing, as far as the supervisor knows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum WorkerState {
+    /// It waits for a client; not yet `ready` if it has not said that it started.
+    Idle {
+        /// It said so.
+        ready: bool,
+    },
+    /// It was handed a client.
+    Serving,
+    /// It was told to exit, or its control socket failed.
+    Stopping,
+}
+
+/// One worker process.
+#[derive(Debug)]
+pub(super) struct Worker {
+    /// Its name in the tables.
+    pub(super) server_id: ServerId,
+    /// What it does.
+    pub(super) state: WorkerState,
+    control: SupervisorEnd,
+}
+
+impl Worker {
+    /// What to poll.
+    pub(super) fn control(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+
+    /// The next message of the worker.
+    pub(super) fn receive(&self) -> Result<Received<ToSupervisor>, ControlError> {
+        self.control.receive()
+    }
+}
+
+/// All workers that were started and not yet reaped, by pid.
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    by_pid: BTreeMap<u32, Worker>,
+    /// Pids of idle workers, the longest waiting first: it has most likely finished starting.
+    idle: VecDeque<u32>,
+}
+
+impl Workers {
+    /// Starts a worker, which becomes idle. Returns its pid.
+    ///
+    /// # Errors
+    /// The kernel has no process or descriptor for us.
+    pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<u32> {
+        let (supervisor_end, worker_end) = control::pair()?;
+        let unique_id = tables::random_unique_id()?;
+        // The running executable, even if its file has been replaced since: both ends of the
+        // control socket must be of one version.
+        let child = Command::new("/proc/self/exe")
+            .arg0("choro")
+            .arg("worker")
+            .arg("--config")
+            .arg(&command.config)
+            .args(["--config-generation", &command.generation.to_string()])
+            .args(["--supervisor-pid", &std::process::id().to_string()])
+            .args(["--unique-id", &format!("{unique_id:016x}")])
+            .stdin(worker_end.into_stdio())
+            .stdout(Stdio::null())
+            // A ^C at the terminal is for the supervisor, which stops its workers in order.
+            .process_group(0)
+            .current_dir(Path::new("/"))
+            .spawn()?;
+        let pid = child.id();
+        let worker = Worker {
+            server_id: ServerId { pid, unique_id },
+            state: WorkerState::Idle { ready: false },
+            control: supervisor_end,
+        };
+        self.by_pid.insert(pid, worker);
+        self.idle.push_back(pid);
+        Ok(pid)
+    }
+
+    /// Hands a client to an idle worker and returns its pid; gives the socket back if no idle
+    /// worker can take it.
+    pub(super) fn hand_over(&mut self, client: OwnedFd) -> Result<u32, OwnedFd> {
+        let mut message = ToWorker::Connection(client);
+        while let Some(pid) = self.idle.pop_front() {
+            let worker = self.by_pid.get_mut(&pid).expect("idle workers are workers");
+            match worker.control.send(&message) {
+                Ok(()) => {
+                    worker.state = WorkerState::Serving;
+                    return Ok(pid);
+                }
+                Err(error) => {
+                    // It died just now; the next one gets the client.
+                    tracing::debug!("idle worker {pid} takes no client: {error}");
+                    worker.state = WorkerState::Stopping;
+                    kill(pid, Signal::TERM);
+                }
+            }
+        }
+        let ToWorker::Connection(client) = std::mem::replace(&mut message, ToWorker::Shutdown)
+        else {
+            unreachable!("it was made above")
+        };
+        Err(client)
+    }
+
+    /// Takes a worker that has ended off the books.
+    pub(super) fn remove(&mut self, pid: u32) -> Option<Worker> {
+        self.idle.retain(|&idle| idle != pid);
+        self.by_pid.remove(&pid)
+    }
+
+    pub(super) fn get_mut(&mut self, pid: u32) -> Option<&mut Worker> {
+        self.by_pid.get_mut(&pid)
+    }
+
+    /// Makes all idle workers exit: they were started with a configuration that is out of date.
+    pub(super) fn dismiss_idle(&mut self) {
+        for pid in std::mem::take(&mut self.idle) {
+            if let Some(worker) = self.by_pid.get_mut(&pid) {
+                worker.state = WorkerState::Stopping;
+                tell(pid, worker, &ToWorker::Shutdown);
+            }
+        }
+    }
+
+    /// Tells every worker that serves a client.
+    pub(super) fn tell_serving(&self, message: &ToWorker) {
+        for (&pid, worker) in &self.by_pid {
+            if worker.state == WorkerState::Serving {
+                tell(pid, worker, message);
+            }
+        }
+    }
+
+    /// Tells every worker to finish.
+    pub(super) fn shut_down(&mut self) {
+        self.idle.clear();
+        for (&pid, worker) in &mut self.by_pid {
+            worker.state = WorkerState::Stopping;
+            tell(pid, worker, &ToWorker::Shutdown);
+        }
+    }
+
+    /// Ends every worker at once.
+    pub(super) fn kill_all(&self) {
+        for &pid in self.by_pid.keys() {
+            kill(pid, Signal::KILL);
+        }
+    }
+
+    /// Workers that were not reaped yet.
+    pub(super) fn len(&self) -> usize {
+        self.by_pid.len()
+    }
+
+    /// Workers that wait for a client.
+    pub(super) fn idle_len(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Workers that have a client.
+    pub(super) fn serving_len(&self) -> usize {
+        self.by_pid.values().filter(|worker| worker.state == WorkerState::Serving).count()
+    }
+}
+
+/// Sends, and where a worker does not listen ends it: it could never be told anything again.
+fn tell(pid: u32, worker: &Worker, message: &ToWorker) {
+    if let Err(error) = worker.control.send(message) {
+        tracing::debug!("worker {pid} takes no message: {error}");
+        kill(pid, Signal::TERM);
+    }
+}
+
+/// Signals a worker. Only called for processes that were not reaped, so that the pid is theirs.
+pub(super) fn kill(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("pids fit by definition");
+    if let Err(error) = kill_process(pid, signal) {
+        tracing::debug!("cannot signal worker {pid:?}: {error}");
+    }
+}

@@ -1,0 +1,244 @@
+//! The user database: who may log on, and the NT hash that proves it.
+//!
+//! One text file, `users` in `private dir`, one user per line:
+//!
+//! ```text
+//! # choro users 1
+//! name:nt hash in hex:enabled or disabled:full name
+//! ```
+//!
+//! Lines that are empty or begin with `#` are kept apart from users and are not preserved by a
+//! change. Names are compared without regard to case and stored as they were given. The file holds
+//! password equivalents: a file that anyone but its owner can read is refused, not repaired,
+//! because its hashes must be taken for known. Readers never lock: a change is written beside the
+//! file and renamed over it, so that a reader sees the old file or the new one. Writers exclude each
+//! other by `flock` on `users.lock`, which is never renamed.
+
+mod import;
+mod line;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use auth::NtHash;
+
+pub(crate) use import::{ImportOutcome, import};
+pub(crate) use line::{check_name, fit_full_name};
+use storage::Fingerprint;
+
+/// Users that a database may hold.
+///
+/// The whole file is read at once; at 100 bytes a line this bounds it at a few MiB.
+pub(crate) const USERS_MAX: usize = 65_536;
+
+/// The file's name inside `private dir`.
+pub(crate) const FILE_NAME: &str = "users";
+
+/// One user.
+#[derive(Clone)]
+pub(crate) struct UserEntry {
+    /// The name as it was given.
+    pub(crate) name: String,
+    /// The NT hash of the password. Erased when dropped.
+    pub(crate) nt_hash: NtHash,
+    /// Whether the user may log on.
+    pub(crate) enabled: bool,
+    /// For display; may be empty.
+    pub(crate) full_name: String,
+}
+
+impl fmt::Debug for UserEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserEntry")
+            .field("name", &self.name)
+            .field("enabled", &self.enabled)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the database could not be read or changed.
+#[derive(Debug)]
+pub(crate) enum UsersError {
+    /// A user of this name exists already.
+    Exists(String),
+    /// The operating system refused.
+    Io {
+        /// What was being done, as in "read".
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+    /// A line of the file is not a user.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it. Never contains the line: it may hold a hash.
+        reason: &'static str,
+    },
+    /// No user of this name exists.
+    NoSuchUser(String),
+    /// Someone else can read or write the file.
+    NotPrivate {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file belongs to another user.
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// [`USERS_MAX`] is reached.
+    TooMany,
+    /// The name cannot be a user's.
+    UnfitName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl fmt::Display for UsersError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists(name) => write!(f, "user '{name}' exists already"),
+            Self::Io { doing, path, error } => {
+                write!(f, "cannot {doing} {}: {error}", path.display())
+            }
+            Self::Malformed { path, line, reason } => {
+                write!(f, "{}, line {line}: {reason}", path.display())
+            }
+            Self::NoSuchUser(name) => write!(f, "there is no user '{name}'"),
+            Self::NotPrivate { path, mode } => write!(
+                f,
+                "{} can be read or written by others (mode {mode:04o}), so its password hashes must \
+                 be taken for known; set new passwords, or if you are sure: chmod 600 {0}",
+                path.display()
+            ),
+            Self::NotOurs { path, owner } => write!(
+                f,
+                "{} belongs to the user with id {owner}, who could change it; give it to the user \
+                 that runs the server",
+                path.display()
+            ),
+            Self::TooMany => write!(f, "the user database holds at most {USERS_MAX} users"),
+            Self::UnfitName { name, reason } => {
+                write!(f, "'{name}' cannot be a user name: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UsersError {}
+
+/// The database as it was when it was last read.
+#[derive(Debug)]
+pub(crate) struct UserDatabase {
+    path: PathBuf,
+    read_from: Option<Fingerprint>,
+    users: Vec<UserEntry>,
+}
+
+impl UserDatabase {
+    /// Reads the database at `path`. A file that does not exist is a database without users.
+    ///
+    /// # Errors
+    /// As [`UsersError`]; in particular [`UsersError::NotPrivate`].
+    pub(crate) fn open(path: &Path) -> Result<Self, UsersError> {
+        let (users, read_from) = storage::read(path)?;
+        Ok(Self { path: path.to_owned(), read_from, users })
+    }
+
+    /// The user of this name, in the file as it is now.
+    ///
+    /// Costs one `stat` while the file does not change.
+    ///
+    /// # Errors
+    /// As [`UserDatabase::open`]: a database that became unreadable lets nobody in.
+    pub(crate) fn find(&mut self, name: &str) -> Result<Option<UserEntry>, UsersError> {
+        if storage::fingerprint(&self.path)? != self.read_from {
+            *self = Self::open(&self.path)?;
+        }
+        Ok(self.position(name).map(|index| self.users[index].clone()))
+    }
+
+    /// All users, by name.
+    pub(crate) fn users(&self) -> &[UserEntry] {
+        &self.users
+    }
+
+    /// Reads the file, lets `change` alter what was read, and writes the result, while no other
+    /// process can do the same.
+    ///
+    /// # Errors
+    /// What `change` returns, and whatever reading and writing can fail with; the file is then as
+    /// it was.
+    pub(crate) fn update<T>(
+        path: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, UsersError>,
+    ) -> Result<T, UsersError> {
+        let _lock = storage::lock(path)?;
+        let mut database = Self::open(path)?;
+        let result = change(&mut database)?;
+        if database.users.len() > USERS_MAX {
+            return Err(UsersError::TooMany);
+        }
+        database.users.sort_by_cached_key(|user| user.name.to_lowercase());
+        storage::write(path, &database.users)?;
+        Ok(result)
+    }
+
+    /// Adds a user.
+    ///
+    /// # Errors
+    /// [`UsersError::Exists`], [`UsersError::UnfitName`].
+    pub(crate) fn add(&mut self, user: UserEntry) -> Result<(), UsersError> {
+        check_name(&user.name)?;
+        if self.position(&user.name).is_some() {
+            return Err(UsersError::Exists(user.name));
+        }
+        self.users.push(user);
+        Ok(())
+    }
+
+    /// The user of this name, to be changed.
+    ///
+    /// # Errors
+    /// [`UsersError::NoSuchUser`].
+    pub(crate) fn get_mut(&mut self, name: &str) -> Result<&mut UserEntry, UsersError> {
+        match self.position(name) {
+            Some(index) => Ok(&mut self.users[index]),
+            None => Err(UsersError::NoSuchUser(name.to_owned())),
+        }
+    }
+
+    /// Removes a user.
+    ///
+    /// # Errors
+    /// [`UsersError::NoSuchUser`].
+    pub(crate) fn remove(&mut self, name: &str) -> Result<(), UsersError> {
+        match self.position(name) {
+            Some(index) => {
+                self.users.remove(index);
+                Ok(())
+            }
+            None => Err(UsersError::NoSuchUser(name.to_owned())),
+        }
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        let folded = name.to_lowercase();
+        self.users.iter().position(|user| user.name.to_lowercase() == folded)
+    }
+}

@@ -1,0 +1,79 @@
+//! One line of the user database.
+
+use auth::NtHash;
+use zeroize::Zeroizing;
+
+use super::{UserEntry, UsersError};
+
+/// Characters of a name. The longest that Windows' account manager keeps is 256.
+const NAME_CHARS_MAX: usize = 256;
+
+/// The characters that [MS-SAMR] 3.1.1.8.4 and Windows' tools refuse in account names, and the
+/// separator of this file's fields (which is among them).
+const NAME_FORBIDDEN: &[char] =
+    &['"', '/', '\\', '[', ']', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@'];
+
+/// Whether `name` can be a user's.
+///
+/// # Errors
+/// [`UsersError::UnfitName`].
+pub(crate) fn check_name(name: &str) -> Result<(), UsersError> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.chars().count() > NAME_CHARS_MAX {
+        "it is longer than 256 characters"
+    } else if name.chars().any(char::is_control) {
+        "it contains a control character"
+    } else if name.contains(NAME_FORBIDDEN) {
+        "it contains one of \" / \\ [ ] : ; | = , + * ? < > @"
+    } else if name.starts_with('#') {
+        "it begins with #"
+    } else if name.trim() != name {
+        "it begins or ends with a space"
+    } else {
+        return Ok(());
+    };
+    Err(UsersError::UnfitName { name: name.to_owned(), reason })
+}
+
+/// Makes a full name fit for one line.
+pub(crate) fn fit_full_name(full_name: &str) -> String {
+    full_name.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
+}
+
+/// Reads a line; `None` for a comment or an empty one.
+pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let mut fields = line.splitn(4, ':');
+    let (Some(name), Some(hash), Some(state), Some(full_name)) =
+        (fields.next(), fields.next(), fields.next(), fields.next())
+    else {
+        return Err("expected name:hash:state:full name");
+    };
+    if check_name(name).is_err() {
+        return Err("the name cannot be a user's");
+    }
+    let nt_hash = NtHash::from_hex(hash).ok_or("the hash is not 32 hexadecimal digits")?;
+    let enabled = match state {
+        "enabled" => true,
+        "disabled" => false,
+        _ => return Err("the state is neither 'enabled' nor 'disabled'"),
+    };
+    Ok(Some(UserEntry { name: name.to_owned(), nt_hash, enabled, full_name: full_name.to_owned() }))
+}
+
+/// Appends the line of a user, with its line feed.
+pub(crate) fn render(user: &UserEntry, text: &mut Zeroizing<String>) {
+    text.push_str(&user.name);
+    text.push(':');
+    for byte in user.nt_hash.as_bytes() {
+        for nibble in [byte >> 4, byte & 0xf] {
+            text.push(char::from_digit(u32::from(nibble), 16).expect("a nibble is one digit"));
+        }
+    }
+    text.push_str(if user.enabled { ":enabled:" } else { ":disabled:" });
+    text.push_str(&user.full_name);
+    text.push('\n');
+}

@@ -1,0 +1,151 @@
+//! The database's file: read whole, written beside and renamed.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use zeroize::Zeroizing;
+
+use super::{USERS_MAX, UserEntry, UsersError, line};
+
+/// Bytes of a file that is read at all: [`USERS_MAX`] lines of 512 bytes.
+const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;
+
+/// What tells one state of the file from another. Every change renames a new inode into place, so
+/// the inode alone nearly always differs; size and times catch an editor that writes in place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Fingerprint {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, i64),
+    mode: u32,
+}
+
+impl Fingerprint {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size_bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            mode: metadata.mode(),
+        }
+    }
+}
+
+/// The file as it is now, or `None` if there is none.
+pub(super) fn fingerprint(path: &Path) -> Result<Option<Fingerprint>, UsersError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(Fingerprint::of(&metadata))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io("look at", path, error)),
+    }
+}
+
+/// All users of the file, and which state of it they were read from.
+pub(super) fn read(path: &Path) -> Result<(Vec<UserEntry>, Option<Fingerprint>), UsersError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
+        Err(error) => return Err(io("open", path, error)),
+    };
+    let metadata = file.metadata().map_err(|error| io("look at", path, error))?;
+    check_private(path, &metadata)?;
+    let mut text = Zeroizing::new(String::with_capacity(
+        usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or(0) + 1,
+    ));
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| io("read", path, error))?;
+    let mut users = Vec::new();
+    for (index, text) in text.lines().enumerate() {
+        let malformed =
+            |reason| UsersError::Malformed { path: path.into(), line: index + 1, reason };
+        if let Some(user) = line::parse(text).map_err(malformed)? {
+            users.push(user);
+        }
+        if users.len() > USERS_MAX {
+            return Err(UsersError::TooMany);
+        }
+    }
+    Ok((users, Some(Fingerprint::of(&metadata))))
+}
+
+/// Replaces the file. Either all of the new content is there afterwards, durably, or the old file.
+pub(super) fn write(path: &Path, users: &[UserEntry]) -> Result<(), UsersError> {
+    // Sized beforehand, so that growing does not leave hashes behind in freed memory.
+    let bytes: usize = users.iter().map(|user| user.name.len() + user.full_name.len() + 64).sum();
+    let mut text = Zeroizing::new(String::with_capacity(bytes + 64));
+    text.push_str("# choro users 1\n");
+    for user in users {
+        line::render(user, &mut text);
+    }
+    let temporary = path.with_extension("new");
+    // Left over from a writer that died; we hold the lock, so it is nobody's.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(io("remove", &temporary, error));
+        }
+        _ => {}
+    }
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })
+        .map_err(|error| io("write", &temporary, error))?;
+    fs::rename(&temporary, path).map_err(|error| io("replace", path, error))?;
+    let directory = parent(path);
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| io("synchronize", directory, error))
+}
+
+/// Excludes other writers until dropped. Creates the directory if need be.
+pub(super) fn lock(path: &Path) -> Result<File, UsersError> {
+    let directory = parent(path);
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| io("create", directory, error))?;
+    let lock_path: PathBuf = path.with_extension("lock");
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&lock_path)
+        .map_err(|error| io("open", &lock_path, error))?;
+    flock(&file, FlockOperation::LockExclusive)
+        .map_err(|error| io("lock", &lock_path, error.into()))?;
+    Ok(file)
+}
+
+fn check_private(path: &Path, metadata: &fs::Metadata) -> Result<(), UsersError> {
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(UsersError::NotPrivate { path: path.into(), mode });
+    }
+    let ours = rustix::process::geteuid().as_raw();
+    if metadata.uid() != ours && metadata.uid() != 0 {
+        return Err(UsersError::NotOurs { path: path.into(), owner: metadata.uid() });
+    }
+    Ok(())
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn io(doing: &'static str, path: &Path, error: std::io::Error) -> UsersError {
+    UsersError::Io { doing, path: path.to_owned(), error }
+}

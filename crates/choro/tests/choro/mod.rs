@@ -1,0 +1,258 @@
+//! A place for one test's server: a folder with a configuration whose directories are all in it.
+
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long a test waits for something that takes milliseconds on an idle machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder of its own, removed at the end.
+#[derive(Debug)]
+pub struct Site {
+    root: TempDir,
+    port: u16,
+}
+
+/// What a command that has ended left behind.
+#[derive(Debug)]
+pub struct Outcome(Output);
+
+impl Site {
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().expect("there is space");
+        let site = Self { root, port: free_port() };
+        fs::create_dir(site.path("data")).expect("it is new");
+        let data = text(&site.path("data"));
+        site.write_config(&format!("[data]\npath = {data}\nread only = no\n"));
+        site
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Replaces the configuration; its directories and port stay.
+    pub fn write_config(&self, shares: &str) {
+        self.write_config_with("", shares);
+    }
+
+    /// As [`Site::write_config`], with more lines in `[global]`.
+    pub fn write_config_with(&self, global: &str, shares: &str) {
+        let directory = |name| text(&self.path(name));
+        let config = format!(
+            "[global]\n\
+             state directory = {}\nlock directory = {}\nprivate dir = {}\n\
+             pid directory = {}\ncache directory = {}\n\
+             smb ports = {}\ninterfaces = 127.0.0.1\nbind interfaces only = yes\n{global}{shares}",
+            directory("state"),
+            directory("lock"),
+            directory("private"),
+            directory("run"),
+            directory("cache"),
+            self.port,
+        );
+        fs::write(self.path("smb.conf"), config).expect("there is space");
+    }
+
+    /// Lines of the configuration: the number of its last one.
+    pub fn config_lines(&self) -> usize {
+        fs::read_to_string(self.path("smb.conf")).expect("it was written").lines().count()
+    }
+
+    /// `choro` with these arguments and this site's configuration.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_choro"));
+        command.arg("--config").arg(self.path("smb.conf")).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Outcome {
+        Outcome(self.command(arguments).output().expect("it starts"))
+    }
+
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Outcome {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        // A command that does not want its input closes the pipe; that is for the test to judge.
+        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
+        Outcome(child.wait_with_output().expect("it ends"))
+    }
+
+    /// Starts the server and waits until it listens.
+    pub fn serve(&self) -> Server {
+        let mut child = self
+            .command(&["serve"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let reader = thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                for line in stderr.lines().map_while(Result::ok) {
+                    let mut log = log.lock().expect("nobody panics with it");
+                    log.push_str(&line);
+                    log.push('\n');
+                }
+            }
+        });
+        let server = Server { child, log, reader: Some(reader), address: self.address() };
+        server.wait_for_log("listening on");
+        server
+    }
+}
+
+impl Outcome {
+    /// Standard output of a command that must have succeeded.
+    #[track_caller]
+    pub fn succeeds(self) -> String {
+        assert!(self.0.status.success(), "{:?}: {}", self.0.status, self.error());
+        String::from_utf8(self.0.stdout).expect("it is UTF-8")
+    }
+
+    /// Standard error of a command that must have failed with this code.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> String {
+        assert_eq!(self.0.status.code(), Some(code), "{}", self.error());
+        self.error()
+    }
+
+    pub fn error(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+}
+
+/// A running server. Killed if the test ends without stopping it.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+    address: SocketAddr,
+}
+
+impl Server {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        signal_process(self.pid(), signal);
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Waits until the log contains a text.
+    #[track_caller]
+    pub fn wait_for_log(&self, text: &str) {
+        wait_until(|| self.log().contains(text), || format!("no '{text}' in: {}", self.log()));
+    }
+
+    /// A client's connection, not yet negotiated.
+    pub fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).expect("the server listens")
+    }
+
+    /// Pids of the workers that live, in the order in which they were started.
+    pub fn workers(&self) -> Vec<u32> {
+        let mut workers = Vec::new();
+        for entry in fs::read_dir("/proc").expect("it is mounted").flatten() {
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+            // pid (name) state parent …; the name may contain anything but the last parenthesis.
+            let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
+            let mut fields = tail.split(' ');
+            let (state, parent) = (fields.next(), fields.next());
+            if parent == Some(&self.pid().to_string()) && state != Some("Z") {
+                let pid = head.split(' ').next().expect("it begins with the pid");
+                workers.push(pid.parse().expect("a pid is a number"));
+            }
+        }
+        workers.sort_unstable();
+        workers
+    }
+
+    /// Asks the server to stop and returns its exit code and how long it took.
+    pub fn stop(mut self) -> (Option<i32>, Duration) {
+        let start = Instant::now();
+        self.signal(Signal::TERM);
+        let mut code = None;
+        wait_until(
+            || match self.child.try_wait().expect("it is our child") {
+                Some(status) => {
+                    code = Some(status.code());
+                    true
+                }
+                None => false,
+            },
+            || "the server does not stop".to_owned(),
+        );
+        (code.expect("it was set"), start.elapsed())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+/// Waits for a condition; what another process does cannot be waited for in another way.
+#[track_caller]
+pub fn wait_until(mut condition: impl FnMut() -> bool, complaint: impl Fn() -> String) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{}", complaint());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn signal_process(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("it is a pid");
+    kill_process(pid, signal).expect("it lives");
+}
+
+pub fn is_alive(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, tail)| !tail.starts_with('Z')),
+        Err(_) => false,
+    }
+}
+
+/// A path as text; those of tests are plain.
+pub fn text(path: &Path) -> String {
+    path.to_str().expect("paths of tests are UTF-8").to_owned()
+}
+
+/// A port that nobody listens on at the moment.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
+    listener.local_addr().expect("it is bound").port()
+}

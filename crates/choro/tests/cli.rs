@@ -1,0 +1,225 @@
+//! The commands, run as a user runs them.
+
+mod choro;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use choro::{Site, text};
+
+#[test]
+fn a_user_is_added_listed_and_removed() {
+    let site = Site::new();
+    site.run_with_input(
+        &["user", "add", "Alice", "--full-name", "A. Liddell", "--password-stdin"],
+        "x y\n",
+    )
+    .succeeds();
+    let listed = site.run(&["user", "list", "--json"]).succeeds();
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("it is JSON");
+    assert_eq!(
+        listed,
+        serde_json::json!([{"name": "Alice", "enabled": true, "full_name": "A. Liddell"}])
+    );
+    site.run(&["user", "remove", "ALICE"]).succeeds();
+    assert_eq!(site.run(&["user", "list", "--json"]).succeeds().trim(), "[]");
+}
+
+/// The NT hash of "Password": [MS-NLMP] 4.2.2.1.2.
+#[test]
+fn the_stored_hash_is_the_published_one_and_the_password_is_nowhere() {
+    let site = Site::new();
+    site.run_with_input(&["user", "add", "bob", "--password-stdin"], "Password\r\n").succeeds();
+    let users = fs::read_to_string(site.path("private/users")).expect("it was written");
+    assert!(users.contains("bob:a4f49c406510bdcab6824ee7c30fd852:enabled:"), "{users}");
+    assert!(!users.contains("Password"));
+}
+
+#[test]
+fn the_database_is_for_its_owner_alone() {
+    let site = Site::new();
+    site.run_with_input(&["user", "add", "bob", "--password-stdin"], "secret\n").succeeds();
+    let mode =
+        |path| fs::metadata(site.path(path)).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!(mode("private"), 0o700);
+    assert_eq!(mode("private/users"), 0o600);
+    fs::set_permissions(site.path("private/users"), Permissions::from_mode(0o644)).expect("ours");
+    let error = site.run(&["user", "list"]).fails(1);
+    assert!(error.starts_with("choro: ") && error.contains("mode 0644"), "{error}");
+}
+
+#[test]
+fn passwd_changes_the_hash_of_an_existing_user_only() {
+    let site = Site::new();
+    site.run_with_input(&["user", "add", "bob", "--password-stdin"], "one\n").succeeds();
+    let before = fs::read(site.path("private/users")).expect("it exists");
+    site.run_with_input(&["user", "passwd", "BOB", "--password-stdin"], "two\n").succeeds();
+    assert_ne!(fs::read(site.path("private/users")).expect("it exists"), before);
+    let error = site.run_with_input(&["user", "passwd", "eve", "--password-stdin"], "x\n").fails(1);
+    assert_eq!(error, "choro: there is no user 'eve'\n");
+}
+
+#[test]
+fn what_cannot_be_done_says_why_and_exits_with_1() {
+    let site = Site::new();
+    site.run_with_input(&["user", "add", "bob", "--password-stdin"], "secret\n").succeeds();
+    let outcome = site.run_with_input(&["user", "add", "Bob", "--password-stdin"], "secret\n");
+    assert_eq!(outcome.fails(1), "choro: user 'Bob' exists already\n");
+    let outcome = site.run_with_input(&["user", "add", "carol", "--password-stdin"], "\n");
+    assert_eq!(outcome.fails(1), "choro: the password is empty\n");
+    let outcome = site.run(&["user", "add", "carol"]);
+    assert!(outcome.fails(1).contains("use --password-stdin"));
+    let outcome = site.run(&["user", "remove", "carol"]);
+    assert_eq!(outcome.fails(1), "choro: there is no user 'carol'\n");
+    let outcome = site.run_with_input(&["user", "add", "a/b", "--password-stdin"], "secret\n");
+    assert!(outcome.fails(1).contains("cannot be a user name"));
+}
+
+/// Everyone can read the arguments of every process.
+#[test]
+fn a_password_is_never_taken_as_an_argument() {
+    let site = Site::new();
+    site.run(&["user", "add", "bob", "secret"]).fails(2);
+    site.run(&["user", "add", "bob", "--password", "secret"]).fails(2);
+    site.run(&["user", "passwd", "bob", "--password-stdin=secret"]).fails(2);
+}
+
+#[test]
+fn what_is_not_understood_exits_with_2_and_names_the_program() {
+    let site = Site::new();
+    for arguments in [&["frobnicate"][..], &["user"], &["check", "--no-such-option"], &[]] {
+        let error = site.run(arguments).fails(2);
+        assert!(!error.contains("error:"), "{error}");
+    }
+    assert!(site.run(&["frobnicate"]).fails(2).starts_with("choro: unrecognized subcommand"));
+}
+
+#[test]
+fn samba_users_are_imported_with_their_state() {
+    let site = Site::new();
+    let hash = "A4F49C406510BDCAB6824EE7C30FD852";
+    let lines = format!(
+        "bob:1000:{x}:{hash}:[U          ]:LCT-65A1B2C3:\n\
+         eve:1001:{x}:{hash}:[DU         ]:LCT-65A1B2C3:\n\
+         pc$:1002:{x}:{hash}:[W          ]:LCT-65A1B2C3:\n",
+        x = "X".repeat(32)
+    );
+    let report = site.run_with_input(&["user", "import"], &lines).succeeds();
+    assert_eq!(
+        report,
+        "added bob\nadded eve\nskipped pc$ (line 3: a machine or trust account)\n\
+         2 added, 0 updated, 1 skipped\n"
+    );
+    fs::write(site.path("dump"), &lines).expect("there is space");
+    let dump = text(&site.path("dump"));
+    let report = site.run(&["user", "import", &dump, "--json"]).succeeds();
+    let report: serde_json::Value = serde_json::from_str(&report).expect("it is JSON");
+    assert_eq!(report[1]["outcome"], "updated");
+    assert_eq!(report[2]["reason"], "a machine or trust account");
+    let listed = site.run(&["user", "list"]).succeeds();
+    assert!(listed.contains("eve   disabled"), "{listed}");
+    let users = fs::read_to_string(site.path("private/users")).expect("it was written");
+    assert!(users.contains(&format!("bob:{}:enabled:", hash.to_lowercase())), "{users}");
+}
+
+#[test]
+fn check_shows_the_effective_configuration_and_the_nearest_name() {
+    let site = Site::new();
+    site.write_config("[data]\npath = /srv\nwriteable = yes\nbrowsable = no\nraed only = no\n");
+    let outcome = site.run(&["check"]);
+    let error = outcome.error();
+    let effective = outcome.succeeds();
+    assert!(effective.contains("[data]") && effective.contains("read only = No"), "{effective}");
+    let line = site.config_lines();
+    assert!(error.contains(&format!("smb.conf:{line}: unknown parameter `raed only`")), "{error}");
+    assert!(error.contains("did you mean `read only`?"), "{error}");
+}
+
+#[test]
+fn check_as_json_is_flat_and_has_the_remarks() {
+    let site = Site::new();
+    site.write_config("[data]\npath = /srv\nraed only = no\n");
+    let rows: Vec<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(&site.run(&["check", "--json"]).succeeds()).expect("it is JSON");
+    assert!(rows.iter().flat_map(|row| row.values()).all(|v| !v.is_object() && !v.is_array()));
+    assert!(rows.iter().any(|row| row["kind"] == "warning"
+        && row["subject"] == "unknown-parameter"
+        && row["line"] == site.config_lines()));
+    assert!(rows.iter().any(|row| row["kind"] == "parameter"
+        && row["section"] == "data"
+        && row["parameter"] == "path"
+        && row["value"] == "/srv"));
+}
+
+#[test]
+fn check_of_a_file_that_cannot_be_served_fails() {
+    let site = Site::new();
+    site.run(&["check", "/no/such/file"]).fails(2); // Both --config and FILE.
+    site.write_config("[data\npath = /srv\n");
+    let error = site.run(&["check"]).fails(1);
+    assert!(error.starts_with("choro: ") && error.contains("section header"), "{error}");
+}
+
+#[test]
+fn status_without_a_server_fails() {
+    let site = Site::new();
+    fs::create_dir(site.path("lock")).expect("it is new");
+    assert_eq!(site.run(&["status"]).fails(1), "choro: no server is running\n");
+    assert_eq!(site.run(&["status", "--json"]).fails(1), "choro: no server is running\n");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let site = Site::new();
+    let (read, write) = std::io::pipe().expect("descriptors are left");
+    drop(read);
+    let mut command = site.command(&["check", "--verbose"]);
+    let child = command.stdout(write).stderr(Stdio::piped()).spawn().expect("it starts");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("choro: "), "{output:?}");
+}
+
+#[test]
+fn completions_exist_for_three_shells() {
+    let site = Site::new();
+    for (shell, marker) in
+        [("bash", "_choro()"), ("zsh", "#compdef choro"), ("fish", "complete -c choro")]
+    {
+        assert!(site.run(&["completions", shell]).succeeds().contains(marker), "{shell}");
+    }
+    site.run(&["completions", "powershell"]).fails(2);
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_hidden_ones_have_none() {
+    let site = Site::new();
+    let directory = text(&site.path("man"));
+    site.run(&["man", "--out", &directory]).succeeds();
+    let mut pages: Vec<String> = fs::read_dir(site.path("man"))
+        .expect("it was made")
+        .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+        .collect();
+    pages.sort();
+    assert_eq!(
+        pages,
+        [
+            "choro-check.8",
+            "choro-completions.8",
+            "choro-man.8",
+            "choro-serve.8",
+            "choro-status.8",
+            "choro-user-add.8",
+            "choro-user-import.8",
+            "choro-user-list.8",
+            "choro-user-passwd.8",
+            "choro-user-remove.8",
+            "choro-user.8",
+            "choro.8",
+        ]
+    );
+    let page = fs::read_to_string(site.path("man/choro-user-add.8")).expect("it exists");
+    assert!(page.contains("password\\-stdin"), "{page}");
+    assert!(!fs::read_to_string(site.path("man/choro.8")).expect("it exists").contains("worker"));
+}

@@ -1,0 +1,331 @@
+//! The supervisor and its workers, as processes.
+
+mod choro;
+
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::Duration;
+
+use choro::{PATIENCE, Server, Site, is_alive, signal_process, text, wait_until};
+use rustix::process::Signal;
+
+/// The idle workers that a server keeps, once they are all there.
+fn idle_workers(server: &Server) -> Vec<u32> {
+    wait_until(|| server.workers().len() >= 3, || format!("{:?}", server.workers()));
+    server.workers()
+}
+
+/// Whether the server has closed the connection.
+fn is_closed(mut client: &TcpStream) -> bool {
+    client.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+    matches!(client.read(&mut [0; 16]), Ok(0) | Err(_))
+}
+
+#[test]
+fn directories_are_made_with_the_modes_they_need() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new();
+    let _server = site.serve();
+    let mode =
+        |name| fs::metadata(site.path(name)).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!(mode("private"), 0o700);
+    for name in ["state", "lock", "run", "cache"] {
+        assert_eq!(mode(name) & 0o022, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_second_server_on_the_same_directories_is_refused() {
+    let site = Site::new();
+    let server = site.serve();
+    let error = site.run(&["serve"]).fails(1);
+    assert!(
+        error.contains(&format!("a server is running already (pid {}", server.pid())),
+        "{error}"
+    );
+    // The first one has not noticed.
+    idle_workers(&server);
+    server.connect();
+}
+
+#[test]
+fn the_lock_directory_alone_cannot_be_shared_either() {
+    let site = Site::new();
+    let _server = site.serve();
+    let config = fs::read_to_string(site.path("smb.conf")).expect("it was written");
+    let other = config.replace(&text(&site.path("run")), &text(&site.path("run2")));
+    fs::write(site.path("smb.conf"), other).expect("it is ours");
+    let error = site.run(&["serve"]).fails(1);
+    assert!(error.contains("a server runs already"), "{error}");
+}
+
+#[test]
+fn two_servers_run_side_by_side() {
+    let (first, second) = (Site::new(), Site::new());
+    let (first, second) = (first.serve(), second.serve());
+    idle_workers(&first);
+    idle_workers(&second);
+}
+
+#[test]
+fn sigterm_ends_the_server_its_workers_and_its_pid_file() {
+    let site = Site::new();
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    let client = server.connect();
+    let pid = fs::read_to_string(site.path("run/choro.pid")).expect("it is written");
+    assert_eq!(pid.trim(), server.pid().to_string());
+    let (code, took) = server.stop();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(8), "workers had to be killed: {took:?}");
+    assert!(is_closed(&client));
+    assert!(workers.iter().all(|&worker| !is_alive(worker)));
+    assert!(!site.path("run/choro.pid").exists());
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_when_the_server_stops() {
+    let site = Site::new();
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    signal_process(workers[0], Signal::STOP);
+    let (code, took) = server.stop();
+    assert_eq!(code, Some(0));
+    assert!(took >= Duration::from_secs(10), "it was not waited for: {took:?}");
+    assert!(!is_alive(workers[0]));
+}
+
+#[test]
+fn workers_die_with_the_supervisor() {
+    let site = Site::new();
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    let _client = server.connect();
+    server.signal(Signal::KILL);
+    wait_until(
+        || workers.iter().all(|&worker| !is_alive(worker)),
+        || "workers outlive their supervisor".to_owned(),
+    );
+    // Nothing is left that would keep the next server from starting.
+    drop(server);
+    idle_workers(&site.serve());
+}
+
+#[test]
+fn each_client_gets_a_worker_of_its_own_and_the_pool_is_refilled() {
+    let site = Site::new();
+    let server = site.serve();
+    let idle = idle_workers(&server);
+    let clients: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
+    wait_until(|| server.workers().len() == 8, || format!("{:?}", server.workers()));
+    assert!(idle.iter().all(|&worker| is_alive(worker)));
+    drop(clients);
+    wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));
+}
+
+#[test]
+fn a_worker_killed_while_idle_is_replaced_and_the_supervisor_does_not_spin() {
+    let site = Site::new();
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    signal_process(workers[0], Signal::KILL);
+    server.wait_for_log(&format!("worker {} was killed by signal 9", workers[0]));
+    wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));
+    for _ in 0..4 {
+        let workers = idle_workers(&server);
+        for &worker in &workers {
+            signal_process(worker, Signal::KILL);
+        }
+        wait_until(|| server.workers().iter().all(|pid| !workers.contains(pid)), String::new);
+    }
+    server.connect();
+    idle_workers(&server);
+}
+
+#[test]
+fn a_worker_killed_with_a_client_harms_no_other_client() {
+    let site = Site::new();
+    let server = site.serve();
+    let before = idle_workers(&server);
+    let first = server.connect();
+    wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
+    let second = server.connect();
+    wait_until(|| server.workers().len() == 5, || format!("{:?}", server.workers()));
+    // The longest waiting worker got the first client.
+    signal_process(before[0], Signal::KILL);
+    server.wait_for_log(&format!("worker {} was killed by signal 9", before[0]));
+    assert!(is_closed(&first));
+    second.set_read_timeout(Some(Duration::from_millis(200))).expect("it is a socket");
+    let error = (&second).read(&mut [0]).expect_err("nothing is sent and nothing is closed");
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(site.run(&["status", "--json"]).succeeds().trim(), "[]");
+}
+
+#[test]
+fn a_broken_configuration_changes_nothing() {
+    let site = Site::new();
+    let server = site.serve();
+    idle_workers(&server);
+    let good = fs::read_to_string(site.path("smb.conf")).expect("it was written");
+    fs::write(site.path("smb.conf"), "[global\n").expect("it is ours");
+    server.signal(Signal::HUP);
+    server.wait_for_log("the old configuration stays in effect");
+    // Also workers that start now have it: more clients than there were idle workers.
+    let _clients: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
+    wait_until(|| server.workers().len() == 8, || server.log());
+    assert!(!server.log().contains("before it had a client"), "{}", server.log());
+    fs::write(site.path("smb.conf"), good).expect("it is ours");
+    server.signal(Signal::HUP);
+    server.wait_for_log("configuration 2 is in effect");
+}
+
+#[test]
+fn a_reload_replaces_idle_workers_and_keeps_clients() {
+    let site = Site::new();
+    let server = site.serve();
+    let idle = idle_workers(&server);
+    let client = server.connect();
+    wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
+    site.write_config("[other]\npath = /srv\n");
+    server.signal(Signal::HUP);
+    server.wait_for_log("configuration 2 is in effect");
+    wait_until(
+        || idle[1..].iter().all(|&worker| !is_alive(worker)) && server.workers().len() == 4,
+        || format!("{idle:?} {:?}", server.workers()),
+    );
+    assert!(is_alive(idle[0]), "it serves a client");
+    client.set_read_timeout(Some(Duration::from_millis(100))).expect("it is a socket");
+    assert!((&client).read(&mut [0]).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock));
+    let effective =
+        fs::read_to_string(site.path("lock/smb.conf.effective")).expect("it was written");
+    assert!(effective.contains("[other]") && !effective.contains("[data]"), "{effective}");
+}
+
+#[test]
+fn directories_cannot_be_changed_by_a_reload() {
+    let site = Site::new();
+    let server = site.serve();
+    let config = fs::read_to_string(site.path("smb.conf")).expect("it was written");
+    let other = config.replace(&text(&site.path("lock")), &text(&site.path("lock2")));
+    fs::write(site.path("smb.conf"), other).expect("it is ours");
+    server.signal(Signal::HUP);
+    server.wait_for_log("can only be changed by a restart");
+    assert!(!site.path("lock2").exists());
+}
+
+#[test]
+fn clients_beyond_max_smbd_processes_are_turned_away() {
+    let site = Site::new();
+    site.write_config_with("max smbd processes = 2\n", "");
+    let server = site.serve();
+    let kept = [server.connect(), server.connect()];
+    wait_until(|| server.workers().len() == 5, || format!("{:?}", server.workers()));
+    assert!(is_closed(&server.connect()));
+    server.wait_for_log("`max smbd processes`");
+    drop(kept);
+    wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));
+    let _client = server.connect();
+    wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
+}
+
+#[test]
+fn clients_that_hosts_deny_names_never_meet_a_worker() {
+    let site = Site::new();
+    site.write_config_with("hosts deny = ALL\n", "");
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    assert!(is_closed(&server.connect()));
+    server.wait_for_log("refused by `hosts allow` or `hosts deny`");
+    assert_eq!(server.workers(), workers);
+}
+
+#[test]
+fn a_port_in_use_is_named_and_nothing_is_left_behind() {
+    let site = Site::new();
+    let _other = std::net::TcpListener::bind(site.address()).expect("it is free");
+    let error = site.run(&["serve"]).fails(1);
+    assert!(error.contains(&format!("cannot listen on {}", site.address())), "{error}");
+    assert!(error.contains("is another SMB server running?"), "{error}");
+    assert!(!site.path("run/choro.pid").exists());
+}
+
+#[test]
+fn the_service_manager_is_told_when_the_server_is_ready_and_when_it_stops() {
+    let site = Site::new();
+    let socket = UnixDatagram::bind(site.path("notify")).expect("it is new");
+    socket.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+    let mut child = site
+        .command(&["serve"])
+        .env("NOTIFY_SOCKET", site.path("notify"))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut bytes = [0; 256];
+    let len = socket.recv(&mut bytes).expect("it is told");
+    assert!(bytes[..len].starts_with(b"READY=1\n"));
+    signal_process(child.id(), Signal::TERM);
+    let len = socket.recv(&mut bytes).expect("it is told");
+    assert!(bytes[..len].starts_with(b"STOPPING=1\n"));
+    assert!(child.wait().expect("it is our child").success());
+}
+
+/// Session keys and password hashes must not end in a core dump.
+#[test]
+fn workers_leave_no_core_dumps_and_cannot_be_traced_by_others() {
+    use std::os::unix::fs::MetadataExt;
+    let site = Site::new();
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    server.connect();
+    // The kernel gives the files of a process that must not be dumped to root.
+    let ours = rustix::process::geteuid().as_raw();
+    for worker in workers {
+        let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap_or_default();
+        if ours == 0 {
+            // Root owns everything here; the coredump filter does not tell either.
+            assert!(status.is_empty() || status.contains("State:"));
+        } else if let Ok(metadata) = fs::metadata(format!("/proc/{worker}/environ")) {
+            assert_eq!(metadata.uid(), 0);
+        }
+    }
+}
+
+#[test]
+fn without_a_configuration_file_one_folder_is_shared_and_the_password_is_shown_once() {
+    if fs::exists("/etc/choro/smb.conf").unwrap_or(true) {
+        return; // This machine has a server of its own.
+    }
+    let site = Site::new();
+    let start = || {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_choro"))
+            .args(["serve", "--share"])
+            .arg(site.path("folder"))
+            .env("XDG_STATE_HOME", site.path("state-home"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let mut reader = std::io::BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut text = String::new();
+        while !text.contains("stops the server") {
+            let read = std::io::BufRead::read_line(&mut reader, &mut text).expect("it is UTF-8");
+            assert_ne!(read, 0, "{text}");
+        }
+        signal_process(child.id(), Signal::TERM);
+        assert!(child.wait().expect("it is our child").success());
+        text
+    };
+    let first = start();
+    assert!(first.contains("shown only now"), "{first}");
+    for line in ["smbclient //", "mount -t cifs //", "net use * ", "open smb://"] {
+        assert!(first.contains(line), "{first}");
+    }
+    assert!(site.path("folder").is_dir());
+    let second = start();
+    assert!(!second.contains("shown only now"), "{second}");
+    let users = fs::read_to_string(site.path("state-home/choro/private/users")).expect("written");
+    assert!(users.contains("choro:"), "{users}");
+}
