@@ -132,8 +132,9 @@ mod tests {
 
     #[test]
     fn a_rest_shorter_than_a_header_is_an_error() {
-        let frame = frame(0x48 + 0x3F, &[(0, 0x48)]);
-        let elements: Vec<_> = Compound::new(&frame).collect();
+        let frame = frame(0x48 + 0x40, &[(0, 0x48), (0x48, 0)]);
+        let frame = &frame[..0x48 + 0x3F];
+        let elements: Vec<_> = Compound::new(frame).collect();
         assert_eq!(elements.len(), 2);
         assert_eq!(elements[0], Ok(&frame[..0x48]));
         assert_eq!(elements[1], Err(DecodeError::Short { need: 64, have: 63 }));

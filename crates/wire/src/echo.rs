@@ -8,3 +8,16 @@ empty_bodies! {
     /// The response: [MS-SMB2] 2.2.29.
     EchoResponse;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{EchoRequest, EchoResponse};
+    use crate::check::{message, round_trip};
+
+    #[test]
+    fn bodies_round_trip() {
+        round_trip!(EchoRequest, EchoRequest);
+        round_trip!(EchoResponse, EchoResponse);
+        assert_eq!(message(&EchoRequest)[64..], [4, 0, 0, 0]);
+    }
+}

@@ -150,6 +150,12 @@ impl Header {
 
     /// Appends the 64 bytes of the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_bytes());
+    }
+
+    /// The 64 bytes of the header, for a message whose room is there already.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; SIZE] {
         let mut flags = self.flags;
         flags.set(HeaderFlags::ASYNC_COMMAND, self.async_id.is_some());
         let sync_id = u64::from(self.tree_id) << 32;
@@ -167,7 +173,7 @@ impl Header {
             session_id: self.session_id.into(),
             signature: self.signature,
         };
-        out.extend_from_slice(layout.as_bytes());
+        zerocopy::transmute!(layout)
     }
 
     /// ChannelSequence of a 3.x request: [MS-SMB2] 2.2.1.2.

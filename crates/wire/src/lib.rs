@@ -23,9 +23,11 @@ pub mod frame;
 pub mod header;
 
 pub mod compound;
+pub mod transform;
 
 pub mod negotiate;
 pub mod negotiate_context;
+pub mod smb1_negotiate;
 
 pub mod logoff;
 pub mod session_setup;
@@ -41,6 +43,16 @@ pub mod write;
 
 pub mod cancel;
 pub mod echo;
+pub mod lock;
+
+pub mod change_notify;
+pub mod ioctl;
+pub mod query_directory;
+pub mod query_info;
+pub mod set_info;
+
+pub mod error_response;
+pub mod oplock_break;
 
 pub use codes::Codes;
 pub use dialect::{Dialect, Dialects};

@@ -8,3 +8,16 @@ empty_bodies! {
     /// The response: [MS-SMB2] 2.2.8.
     LogoffResponse;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LogoffRequest, LogoffResponse};
+    use crate::check::{message, round_trip};
+
+    #[test]
+    fn bodies_round_trip() {
+        round_trip!(LogoffRequest, LogoffRequest);
+        round_trip!(LogoffResponse, LogoffResponse);
+        assert_eq!(message(&LogoffRequest)[64..], [4, 0, 0, 0]);
+    }
+}

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::DecodeError;
@@ -158,3 +159,59 @@ macro_rules! empty_bodies {
     )*};
 }
 pub(crate) use empty_bodies;
+
+/// The fixed part of the responses that are one buffer.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct OutputBufferLayout {
+    structure_size: U16,
+    output_buffer_offset: U16,
+    output_buffer_length: U32,
+}
+
+impl OutputBufferLayout {
+    pub(crate) const STRUCTURE_SIZE: u16 = 9;
+
+    /// The fixed part for a buffer of `length` bytes that follows directly.
+    pub(crate) fn new(length: u32) -> Self {
+        Self {
+            structure_size: Self::STRUCTURE_SIZE.into(),
+            output_buffer_offset: offset_behind::<Self>().into(),
+            output_buffer_length: length.into(),
+        }
+    }
+
+    /// The buffer of `message`.
+    pub(crate) fn decode(message: &[u8]) -> Result<&[u8], DecodeError> {
+        let layout: &Self = body(message, Self::STRUCTURE_SIZE)?;
+        buffer(message, layout.output_buffer_offset.get(), layout.output_buffer_length.get())
+    }
+}
+
+/// Declares the responses that are one buffer: QUERY_DIRECTORY, CHANGE_NOTIFY, QUERY_INFO.
+macro_rules! output_buffer_body {
+    ($(#[$meta:meta])* $type:ident;) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        pub struct $type<'a> {
+            /// The answer; may be empty. It is encoded at message offset 0x48.
+            pub output_buffer: &'a [u8],
+        }
+
+        impl<'a> $crate::message::Decode<'a> for $type<'a> {
+            fn decode(message: &'a [u8]) -> Result<Self, $crate::error::DecodeError> {
+                let output_buffer = $crate::message::OutputBufferLayout::decode(message)?;
+                Ok(Self { output_buffer })
+            }
+        }
+
+        impl $crate::message::Encode for $type<'_> {
+            fn encode(&self, out: &mut Vec<u8>) {
+                let length = $crate::message::len32(self.output_buffer);
+                $crate::message::put(out, &$crate::message::OutputBufferLayout::new(length));
+                out.extend_from_slice(self.output_buffer);
+            }
+        }
+    };
+}
+pub(crate) use output_buffer_body;

@@ -1,0 +1,53 @@
+//! FSCTL_PIPE_WAIT: [MS-FSCC] 2.3.49. Waits until a pipe of this name can be opened.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::DecodeError;
+use crate::message;
+
+/// The input of the IOCTL.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PipeWait<'a> {
+    /// How long to wait, in hundreds of nanoseconds; the pipe's own timeout when nothing is said.
+    pub timeout: Option<u64>,
+    /// The name of the pipe in UTF-16LE, without `\pipe\`.
+    pub name: &'a [u8],
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Layout {
+    timeout: U64,
+    name_length: U32,
+    timeout_specified: u8,
+    padding: u8,
+}
+
+impl<'a> PipeWait<'a> {
+    /// Reads the input of the IOCTL.
+    ///
+    /// # Errors
+    ///
+    /// When the name does not fit.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let (layout, rest) = message::prefix::<Layout>(bytes)?;
+        let length = usize::try_from(layout.name_length.get()).unwrap_or(usize::MAX);
+        Ok(Self {
+            timeout: (layout.timeout_specified != 0).then(|| layout.timeout.get()),
+            name: message::slice(rest, 0, length)?,
+        })
+    }
+
+    /// Appends the input of the IOCTL.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let layout = Layout {
+            timeout: self.timeout.unwrap_or(0).into(),
+            name_length: message::len32(self.name).into(),
+            timeout_specified: self.timeout.is_some().into(),
+            padding: 0,
+        };
+        message::put(out, &layout);
+        out.extend_from_slice(self.name);
+    }
+}
