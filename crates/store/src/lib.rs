@@ -1,1 +1,273 @@
 //! POSIX files as the object store: names, opens, extended attributes, streams.
+//!
+//! [`Store::start`] does one [`ObjectOp`] for one user. What can be done without waiting for a disk is
+//! done at once; the rest comes back as an operation for the ring, and [`Store::finish`] reads
+//! its outcome. A store belongs to one thread, whose credentials it changes.
+//!
+//! Linux with `/proc` mounted; see `lookup` for how paths are kept inside a share, `credentials` for
+//! whose rights are used, `errno` for the statuses.
+
+mod access;
+mod create;
+mod credentials;
+mod data;
+mod directories;
+mod directory;
+mod dos_attributes;
+mod entries;
+pub mod errno;
+mod extended_attributes;
+mod lookup;
+mod metadata;
+mod names;
+mod open;
+mod opens;
+mod range;
+mod rename;
+mod security;
+mod settings;
+mod stream;
+mod system;
+mod times;
+mod unlink;
+mod volume;
+mod xattr;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use dtyp::NtStatus;
+use object::{ObjectOp, ObjectReply, ObjectResult, RootId, UserId};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+pub use settings::{Credentials, RootSettings, StoreSettings};
+
+use crate::credentials::Wardrobe;
+use crate::directories::{Directories, Inode};
+use crate::errno::{During, Operation};
+use crate::lookup::Root;
+use crate::names::Names;
+use crate::opens::Opens;
+use crate::range::Overwrite;
+
+/// The object store of one worker.
+#[derive(Debug)]
+pub struct Store {
+    settings: StoreSettings,
+    wardrobe: Wardrobe,
+    roots: Vec<Option<Rc<Root>>>,
+    opens: Opens,
+    directories: Directories,
+    names: Names,
+    names_left_out: u64,
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+#[must_use]
+pub enum Started {
+    /// It is finished.
+    Done(ObjectResult),
+    /// The ring is to do this; its outcome and the continuation belong to [`Store::finish`].
+    Submit(uring::Op, Continuation),
+}
+
+/// What the store has to know when the ring is done. Keeps the file open until then.
+#[derive(Debug)]
+#[must_use]
+pub struct Continuation {
+    pending: data::Pending,
+}
+
+impl Store {
+    /// A store without shares and users.
+    ///
+    /// Clears the umask of the process: modes of created files are decided by the settings of shares alone.
+    #[must_use]
+    pub fn new(settings: StoreSettings) -> Self {
+        rustix::process::umask(Mode::empty());
+        Self {
+            wardrobe: Wardrobe::new(settings.wear_users),
+            roots: Vec::new(),
+            opens: Opens::new(settings.opens_max),
+            directories: Directories::default(),
+            names: Names::default(),
+            names_left_out: 0,
+            settings,
+        }
+    }
+
+    /// Makes a user known. The same credentials always get the same id.
+    pub fn register_user(&mut self, credentials: Credentials) -> UserId {
+        self.wardrobe.register(credentials)
+    }
+
+    /// Gives the thread the server's own rights back, for work that is not a user's. Whether the
+    /// thread has them; without `wear_users` it always has.
+    pub fn wear_server(&mut self) -> bool {
+        self.wardrobe.wear_server() || !self.settings.wear_users
+    }
+
+    /// Opens the directory that a share is made of, with the rights of `user`.
+    ///
+    /// # Errors
+    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user may not enter it,
+    /// INSUFF_SERVER_RESOURCES above `roots_max`.
+    pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
+        let free = self.roots.iter().position(Option::is_none).unwrap_or(self.roots.len());
+        let id = u32::try_from(free).unwrap_or(u32::MAX);
+        if id >= self.settings.roots_max {
+            return Err(NtStatus::INSUFF_SERVER_RESOURCES);
+        }
+        self.wardrobe.wear(user)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&settings.path, flags, Mode::empty());
+        let fd = fd.during(Operation::Parent).map_err(|status| {
+            let missing = status == NtStatus::OBJECT_PATH_NOT_FOUND;
+            if missing { NtStatus::BAD_NETWORK_NAME } else { status }
+        })?;
+        match system::may_access(fd.as_fd(), libc::X_OK) {
+            // A kernel before 5.8: every request will tell.
+            Ok(()) | Err(Errno::NOSYS) => {}
+            Err(errno) => return Err(errno).during(Operation::Parent),
+        }
+        let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
+        let directory = self.directories.share(fd, Inode::of(&status));
+        let root = Some(Rc::new(Root { settings, directory }));
+        if free == self.roots.len() {
+            self.roots.push(root);
+        } else {
+            self.roots[free] = root;
+        }
+        Ok(RootId(id))
+    }
+
+    /// Forgets a share. Opens in it stay usable until they are closed.
+    pub fn close_root(&mut self, root: RootId) {
+        let index = usize::try_from(root.0).unwrap_or(usize::MAX);
+        if let Some(slot) = self.roots.get_mut(index) {
+            *slot = None;
+        }
+    }
+
+    /// Opens that exist.
+    #[must_use]
+    pub fn opens_count(&self) -> usize {
+        self.opens.count()
+    }
+
+    /// Names that listings left out because no client could send them back.
+    #[must_use]
+    pub fn names_left_out(&self) -> u64 {
+        self.names_left_out
+    }
+
+    /// Begins an operation with the rights of `user`.
+    pub fn start(&mut self, user: UserId, op: ObjectOp) -> Started {
+        if needs_rights(&op)
+            && let Err(status) = self.wardrobe.wear(user)
+        {
+            return Started::Done(Err(status));
+        }
+        let started = match op {
+            ObjectOp::Read { open, offset, length, buffer } => {
+                self.read(open, offset, length, buffer)
+            }
+            ObjectOp::Write { open, offset, data, write_through } => {
+                self.write(open, offset, &data, write_through)
+            }
+            ObjectOp::Flush { open } => self.flush(open),
+            other => Ok(Started::Done(self.run(other))),
+        };
+        started.unwrap_or_else(|status| Started::Done(Err(status)))
+    }
+
+    /// Reads what the ring made of an operation.
+    pub fn finish(
+        &mut self,
+        continuation: Continuation,
+        op: uring::Op,
+        result: io::Result<usize>,
+    ) -> Started {
+        data::finish(continuation.pending, op, result)
+    }
+
+    /// The operations that are finished at once.
+    fn run(&mut self, op: ObjectOp) -> ObjectResult {
+        use ObjectReply as Reply;
+        match op {
+            ObjectOp::AllocatedRanges { open, from, to, ranges_max } => {
+                self.allocated_ranges(open, from, to, ranges_max).map(Reply::Ranges)
+            }
+            ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
+            ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
+                .copy_range(source, target, (source_offset, target_offset), length)
+                .map(Reply::Written),
+            ObjectOp::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
+            ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
+            ObjectOp::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
+            ObjectOp::Lookup { root, path } => {
+                self.lookup(root, &path).map(|metadata| Reply::Metadata(Box::new(metadata)))
+            }
+            ObjectOp::Open(request) => {
+                self.open(&request).map(|opened| Reply::Opened(Box::new(opened)))
+            }
+            ObjectOp::Overwrite {
+                open,
+                supersede,
+                attributes,
+                extended_attributes,
+                allocation_size,
+            } => {
+                let extended_attributes = &extended_attributes;
+                let wanted =
+                    Overwrite { supersede, attributes, extended_attributes, allocation_size };
+                self.overwrite(open, &wanted).map(|metadata| Reply::Metadata(Box::new(metadata)))
+            }
+            ObjectOp::QueryMetadata { open } => {
+                self.query_metadata(open).map(|metadata| Reply::Metadata(Box::new(metadata)))
+            }
+            ObjectOp::QueryVolume { open } => {
+                self.query_volume(open).map(|volume| Reply::Volume(Box::new(volume)))
+            }
+            ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
+                self.read_directory(open, restart, detail, entries_max).map(Reply::Entries)
+            }
+            ObjectOp::ReadExtendedAttributes { open } => {
+                self.read_extended_attributes(open).map(Reply::ExtendedAttributes)
+            }
+            ObjectOp::ReadSecurity { open, information } => {
+                self.read_security(open, information).map(Reply::Security)
+            }
+            ObjectOp::Rename { open, target, replace } => {
+                self.rename(open, &target, replace).map(Reply::Renamed)
+            }
+            ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
+            ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
+            ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
+            ObjectOp::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
+            ObjectOp::WriteExtendedAttributes { open, attributes } => {
+                self.write_extended_attributes(open, &attributes).map(done)
+            }
+            ObjectOp::WriteSecurity { open, information, descriptor } => {
+                self.write_security(open, information, &descriptor).map(done)
+            }
+            ObjectOp::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
+            // Taken by `start`.
+            ObjectOp::Flush { .. } | ObjectOp::Read { .. } | ObjectOp::Write { .. } => {
+                Err(NtStatus::INTERNAL_ERROR)
+            }
+        }
+    }
+}
+
+fn done((): ()) -> ObjectReply {
+    ObjectReply::Done
+}
+
+/// Closing takes no rights: it must work also for a user that can no longer be worn.
+fn needs_rights(op: &ObjectOp) -> bool {
+    !matches!(op, ObjectOp::Close { unlink: false, .. })
+}

@@ -1,0 +1,173 @@
+//! Creating what does not exist: [MS-FSA] 2.1.5.1.1.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{KindWanted, OpenRequest};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::access;
+use crate::directories::Inode;
+use crate::dos_attributes::{self, DosAttributes};
+use crate::errno::{During, Operation};
+use crate::extended_attributes;
+use crate::lookup::{Parent, Place, Root};
+use crate::metadata::{assemble, is_directory};
+use crate::open::Admitted;
+use crate::range;
+use crate::security;
+use crate::system;
+use crate::times;
+use crate::xattr::Attributes;
+
+/// What became of creating.
+pub(crate) enum Created {
+    /// Somebody else was faster, or the name is a link that leads nowhere.
+    Exists,
+    New(Admitted),
+}
+
+impl Store {
+    pub(crate) fn create(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        place: &Place,
+    ) -> Result<Created, NtStatus> {
+        let Some(parent) = &place.parent else { return Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
+        verify(root, request)?;
+        let directory = request.kind == KindWanted::Directory;
+        let verified = self.names.verified(&parent.directory);
+        let made = if directory {
+            make_directory(root, parent, &place.name)
+        } else {
+            make_file(root, parent, &place.name)
+        };
+        let fd = match made {
+            Err(Errno::EXIST) => return Ok(Created::Exists),
+            result => result.during(Operation::Create)?,
+        };
+        self.names.changed(&parent.directory, verified, Some(&place.name));
+        let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
+        match self.furnish(root, request, parent, &place.name, fd, &status) {
+            Ok(admitted) => Ok(Created::New(admitted)),
+            Err(status_code) => {
+                self.discard(place, Inode::of(&status));
+                Err(status_code)
+            }
+        }
+    }
+
+    /// Gives a new object all that the request wants of it.
+    fn furnish(
+        &self,
+        root: &Root,
+        request: &OpenRequest,
+        parent: &Parent,
+        name: &str,
+        fd: OwnedFd,
+        status: &Statx,
+    ) -> Result<Admitted, NtStatus> {
+        let directory = is_directory(status);
+        let attributes = Attributes::new(fd.as_fd(), false);
+        extended_attributes::set_all(attributes, &request.extended_attributes)?;
+        let dos = store_attributes(root, request, attributes, status)?;
+        if request.allocation_size > 0 && !directory {
+            range::reserve(fd.as_fd(), request.allocation_size)?;
+        }
+        let user = self.wardrobe.effective();
+        let maximal = access::maximal(root, user, fd.as_fd(), status, Some(parent));
+        // Whoever creates an object may do with it what was asked for, whatever its mode becomes.
+        let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
+        let maximal_access = (maximal | required) & request.share_access_max;
+        let maximum = request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED);
+        let granted_access = if maximum { maximal_access } else { required };
+        let mut status = *status;
+        if let Some(descriptor) = &request.security {
+            security::apply(fd.as_fd(), &status, security::ALL, descriptor)?;
+            status = system::status_of(fd.as_fd()).during(Operation::Query)?;
+        } else if request.allocation_size > 0 {
+            status = system::status_of(fd.as_fd()).during(Operation::Query)?;
+        }
+        let metadata = assemble(root, name, &status, dos);
+        let named = Inode::of(&status);
+        Ok(Admitted { fd, path_only: false, granted_access, maximal_access, metadata, named })
+    }
+
+    /// Takes back what was created when the rest of the request failed.
+    pub(crate) fn discard(&mut self, place: &Place, inode: Inode) {
+        if let Some(parent) = &place.parent {
+            // What this leaves behind an administrator can see; there is nobody to tell.
+            let _ = self.unlink(&parent.directory, &place.name, inode);
+        }
+    }
+}
+
+/// What can be refused before anything is made.
+fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
+    let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
+    if required.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        return Err(NtStatus::PRIVILEGE_NOT_HELD);
+    }
+    if root.settings.read_only || !request.share_access_max.contains(required) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {
+        return Err(NtStatus::CANNOT_DELETE);
+    }
+    let directory = request.kind == KindWanted::Directory;
+    if directory && request.attributes.contains(FileAttributes::TEMPORARY) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if !request.extended_attributes.is_empty() && !root.settings.ea_support {
+        return Err(NtStatus::EAS_NOT_SUPPORTED);
+    }
+    Ok(())
+}
+
+fn make_file(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, Errno> {
+    let settings = &root.settings;
+    let mode = 0o666 & settings.create_mask | settings.force_create_mode;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
+    system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o7777, true)
+}
+
+fn make_directory(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, Errno> {
+    let settings = &root.settings;
+    let mode = 0o777 & settings.directory_mask | settings.force_directory_mode;
+    let fd = parent.directory.fd.as_fd();
+    rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o7777))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    system::open_beneath(fd, name, flags, 0, true).inspect_err(|_| {
+        // A mask without the owner's read bit: nobody could use the directory.
+        let _ = rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR);
+    })
+}
+
+/// Stores the attributes, unless their absence says the same: that spares a write for nearly every file.
+fn store_attributes(
+    root: &Root,
+    request: &OpenRequest,
+    attributes: Attributes<'_>,
+    status: &Statx,
+) -> Result<DosAttributes, NtStatus> {
+    let mut wanted = request.attributes & FileAttributes::SETTABLE;
+    if is_directory(status) {
+        wanted |= FileAttributes::DIRECTORY;
+    } else {
+        wanted |= FileAttributes::ARCHIVE;
+    }
+    let default = wanted == FileAttributes::DIRECTORY || wanted == dos_attributes::DEFAULT_FILE;
+    if default && times::has_birth_time(status) || !root.settings.store_dos_attributes {
+        return Ok(DosAttributes::default());
+    }
+    let creation_time = Some(times::Times::of(status).creation);
+    let dos = DosAttributes { attributes: Some(wanted), creation_time };
+    match attributes.set(dos_attributes::NAME, &dos.encode()) {
+        Ok(()) => Ok(dos),
+        Err(Errno::OPNOTSUPP) => Ok(DosAttributes::default()),
+        Err(errno) => Err(errno).during(Operation::SetMetadata),
+    }
+}

@@ -1,0 +1,195 @@
+//! Reading and writing.
+//!
+//! What the page cache has is read at once; what it has not goes to the ring, so that one slow disk
+//! does not hold up everything else. Writes go to the page cache.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use dtyp::{FileAttributes, NtStatus};
+use object::{LocalOpen, ObjectReply};
+use rustix::io::Errno;
+use uring::Op;
+
+use crate::errno::{During, Operation, status_from_errno};
+use crate::opens::Open;
+use crate::stream;
+use crate::system;
+use crate::{Continuation, Started, Store};
+
+/// Passes over the cache before what is missing is left to the ring: the first, and one that tells the
+/// end of the file from the end of what is cached.
+const CACHE_READS_MAX: u32 = 4;
+
+/// An operation that the ring works on. It holds the file open, whatever becomes of the open.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Read { file: Rc<OwnedFd> },
+    Sync { file: Rc<OwnedFd>, reply: ObjectReply },
+}
+
+impl Store {
+    pub(crate) fn read(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        length: u32,
+        buffer: BytesMut,
+    ) -> Result<Started, NtStatus> {
+        let opened = self.opens.get(open)?;
+        verify_data(opened)?;
+        if let Some(name) = &opened.stream {
+            let read = stream::read(opened, name, offset, length, buffer)?;
+            return Ok(Started::Done(Ok(ObjectReply::Read(read))));
+        }
+        read_file(opened, offset, length, buffer)
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        data: &Bytes,
+        write_through: bool,
+    ) -> Result<Started, NtStatus> {
+        let opened = self.opens.get(open)?;
+        verify_data(opened)?;
+        if opened.root.settings.read_only {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let sync = write_through || opened.write_through;
+        let written = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        let started = if let Some(name) = &opened.stream {
+            stream::write(opened, name, offset, data)?;
+            Started::Done(Ok(ObjectReply::Written(written)))
+        } else {
+            write_all(opened, offset, data)?;
+            let reply = ObjectReply::Written(written);
+            if sync { submit_sync(opened, true, reply) } else { Started::Done(Ok(reply)) }
+        };
+        if opened.archive_on_write {
+            // Once per open: it is for backups to see that the file changed. That the data are
+            // written matters more than the mark.
+            let _ = self.change_dos_attributes(open, |attributes, _| {
+                *attributes |= FileAttributes::ARCHIVE;
+            });
+            self.opens.get_mut(open)?.archive_on_write = false;
+        }
+        Ok(started)
+    }
+
+    pub(crate) fn flush(&mut self, open: LocalOpen) -> Result<Started, NtStatus> {
+        let opened = self.opens.get(open)?;
+        if opened.path_only {
+            // Streams and attributes: nothing of them is in the page cache that fsync would reach
+            // through this descriptor.
+            return Ok(Started::Done(Ok(ObjectReply::Done)));
+        }
+        Ok(submit_sync(opened, false, ObjectReply::Done))
+    }
+}
+
+fn verify_data(open: &Open) -> Result<(), NtStatus> {
+    let no_data = open.is_directory() && open.stream.is_none();
+    if no_data || open.path_only && open.stream.is_none() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    Ok(())
+}
+
+fn read_file(
+    open: &Open,
+    offset: u64,
+    length: u32,
+    mut buffer: BytesMut,
+) -> Result<Started, NtStatus> {
+    let wanted = usize::try_from(length).unwrap_or(usize::MAX);
+    let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
+    if end.is_none() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    // The contract gives the capacity; a caller that did not must not make us write beyond it.
+    buffer.reserve(wanted);
+    let mut have = 0;
+    for _ in 0..CACHE_READS_MAX {
+        if have == wanted {
+            break;
+        }
+        let position = offset + u64::try_from(have).unwrap_or(u64::MAX);
+        match system::read_cached(open.fd(), &mut buffer, position, wanted - have) {
+            Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
+            Ok(count) => have += count,
+            Err(Errno::INTR) => {}
+            // Not in the cache, or a file system that cannot tell.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => break,
+            Err(errno) => return Err(errno).during(Operation::Read),
+        }
+    }
+    if have == wanted {
+        return Ok(Started::Done(Ok(ObjectReply::Read(buffer))));
+    }
+    let op = Op::ReadAt {
+        file: open.fd.as_raw_fd(),
+        offset: offset + u64::try_from(have).unwrap_or(u64::MAX),
+        buffer,
+        length: wanted - have,
+    };
+    let pending = Pending::Read { file: open.fd.clone() };
+    Ok(Started::Submit(op, Continuation { pending }))
+}
+
+fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStatus> {
+    let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
+    let end = offset.checked_add(length).and_then(|end| i64::try_from(end).ok());
+    if end.is_none() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    while !data.is_empty() {
+        match rustix::io::pwrite(open.fd(), data, offset) {
+            Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
+            Ok(count) => {
+                offset += u64::try_from(count).unwrap_or(u64::MAX);
+                data = &data[count..];
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).during(Operation::Write),
+        }
+    }
+    Ok(())
+}
+
+fn submit_sync(open: &Open, data_only: bool, reply: ObjectReply) -> Started {
+    let op = Op::Sync { file: open.fd.as_raw_fd(), data_only };
+    Started::Submit(op, Continuation { pending: Pending::Sync { file: open.fd.clone(), reply } })
+}
+
+/// What the ring's answer means.
+pub(crate) fn finish(pending: Pending, op: Op, result: std::io::Result<usize>) -> Started {
+    let errno =
+        |error: std::io::Error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+    Started::Done(match (pending, op) {
+        (Pending::Read { file }, Op::ReadAt { buffer, .. }) => {
+            drop(file);
+            match result {
+                Ok(_) => Ok(ObjectReply::Read(buffer)),
+                Err(error) => Err(status_from_errno(Operation::Read, errno(error))),
+            }
+        }
+        (Pending::Sync { file, reply }, Op::Sync { .. }) => {
+            drop(file);
+            match result {
+                Ok(_) => Ok(reply),
+                // Some file systems have nothing to synchronize.
+                Err(error) if errno_is_harmless(&error) => Ok(reply),
+                Err(error) => Err(status_from_errno(Operation::Sync, errno(error))),
+            }
+        }
+        // The caller gave the answer to another question.
+        _ => Err(NtStatus::INTERNAL_ERROR),
+    })
+}
+
+fn errno_is_harmless(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EROFS))
+}

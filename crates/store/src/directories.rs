@@ -1,0 +1,58 @@
+//! Directories that opens hold on to.
+//!
+//! An open keeps the directory of its name, so that it can be renamed and removed also after the
+//! directories above were moved. Opens in one directory share one descriptor.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::rc::{Rc, Weak};
+
+use rustix::fs::Statx;
+
+/// Which inode.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Inode {
+    pub(crate) device: u64,
+    pub(crate) number: u64,
+}
+
+impl Inode {
+    pub(crate) fn of(status: &Statx) -> Self {
+        let device = u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor);
+        Self { device, number: status.stx_ino }
+    }
+}
+
+/// A directory, opened with O_PATH.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) fd: OwnedFd,
+    pub(crate) inode: Inode,
+}
+
+/// The directories that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    used: HashMap<Inode, Weak<Directory>>,
+    /// When to look for entries that nobody uses any more.
+    sweep_at: usize,
+}
+
+/// Entries before the first sweep.
+const SWEEP_FIRST: usize = 64;
+
+impl Directories {
+    /// The shared form of a directory that was opened as `fd`.
+    pub(crate) fn share(&mut self, fd: OwnedFd, inode: Inode) -> Rc<Directory> {
+        if let Some(directory) = self.used.get(&inode).and_then(Weak::upgrade) {
+            return directory;
+        }
+        if self.used.len() >= self.sweep_at {
+            self.used.retain(|_, directory| directory.strong_count() > 0);
+            self.sweep_at = (self.used.len() * 2).max(SWEEP_FIRST);
+        }
+        let directory = Rc::new(Directory { fd, inode });
+        self.used.insert(inode, Rc::downgrade(&directory));
+        directory
+    }
+}

@@ -1,0 +1,213 @@
+//! Listing a directory: [MS-FSA] 2.1.5.6.3.
+//!
+//! "." and ".." come first. The root of a share is its own "..": what is above is none of the client's
+//! business. Names that no client could send back are left out and counted: those that are not
+//! UTF-8, and those with characters that [MS-FSCC] 2.1.5.2 forbids.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use dtyp::NtStatus;
+use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectPath};
+use rustix::fs::{OFlags, Statx};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::dos_attributes::{self, DosAttributes};
+use crate::entries::Entries;
+use crate::errno::{During, Operation};
+use crate::extended_attributes;
+use crate::lookup::{Root, follow};
+use crate::metadata::{assemble, is_link, stored_attributes};
+use crate::opens::Open;
+use crate::system;
+use crate::xattr::Attributes;
+
+/// The position of an open in its directory.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// A descriptor of its own, because the position belongs to it.
+    fd: OwnedFd,
+    next: Next,
+    entries: Entries,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Next {
+    Dot,
+    DotDot,
+    Entry,
+}
+
+/// What an entry's metadata are read with.
+struct Reader<'a> {
+    open: &'a Open,
+    directory: BorrowedFd<'a>,
+    detail: EntryDetail,
+}
+
+impl Listing {
+    fn new(open: &Open) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = system::open_beneath(open.fd(), ".", flags, 0, false)?;
+        Ok(Self { fd, next: Next::Dot, entries: Entries::default() })
+    }
+}
+
+impl Store {
+    pub(crate) fn read_directory(
+        &mut self,
+        open: LocalOpen,
+        restart: bool,
+        detail: EntryDetail,
+        entries_max: u32,
+    ) -> Result<Vec<DirectoryEntry>, NtStatus> {
+        let opened = self.opens.get_mut(open)?;
+        if !opened.is_directory() {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let mut listing = match opened.listing.take() {
+            Some(listing) => listing,
+            None => Box::new(Listing::new(opened).during(Operation::List)?),
+        };
+        if restart {
+            listing.next = Next::Dot;
+            listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
+        }
+        let (entries, left_out) = list(opened, &mut listing, detail, entries_max)?;
+        opened.listing = Some(listing);
+        self.names_left_out = self.names_left_out.saturating_add(left_out);
+        Ok(entries)
+    }
+
+    /// A directory that may not be read counts as empty: removing it will tell.
+    pub(crate) fn is_empty(&self, open: LocalOpen) -> Result<bool, NtStatus> {
+        let open = self.opens.get(open)?;
+        if !open.is_directory() {
+            return Err(NtStatus::NOT_A_DIRECTORY);
+        }
+        let mut listing = match Listing::new(open) {
+            Err(Errno::ACCESS) => return Ok(true),
+            result => result.during(Operation::List)?,
+        };
+        let first = listing.entries.next(listing.fd.as_fd()).during(Operation::List)?;
+        Ok(first.is_none())
+    }
+}
+
+fn list(
+    open: &Open,
+    listing: &mut Listing,
+    detail: EntryDetail,
+    entries_max: u32,
+) -> Result<(Vec<DirectoryEntry>, u64), NtStatus> {
+    let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
+    let mut entries = Vec::with_capacity(entries_max.min(1_024));
+    let mut left_out = 0;
+    let Listing { fd, next, entries: names } = listing;
+    let reader = Reader { open, directory: fd.as_fd(), detail };
+    while entries.len() < entries_max {
+        let entry = match *next {
+            Next::Dot => {
+                *next = Next::DotDot;
+                reader.special(".", open.fd())
+            }
+            Next::DotDot => {
+                *next = Next::Entry;
+                let above = open.parent.as_ref().map_or(open.fd(), |parent| parent.fd.as_fd());
+                reader.special("..", above)
+            }
+            Next::Entry => {
+                let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
+                match name.to_str() {
+                    Ok(text) if can_be_shown(text) => reader.entry(name, text),
+                    _ => {
+                        left_out += 1;
+                        None
+                    }
+                }
+            }
+        };
+        entries.extend(entry);
+    }
+    Ok((entries, left_out))
+}
+
+/// Whether a client can name it: [MS-FSCC] 2.1.5.2.
+fn can_be_shown(name: &str) -> bool {
+    let illegal = |byte: u8| byte < b' ' || b"\"*/:<>?\\|".contains(&byte);
+    if name.bytes().any(illegal) {
+        return false;
+    }
+    // A name of at most 255 bytes has at most as many units.
+    name.len() <= ObjectPath::COMPONENT_UNITS_MAX
+        || name.encode_utf16().count() <= ObjectPath::COMPONENT_UNITS_MAX
+}
+
+impl Reader<'_> {
+    fn root(&self) -> &Root {
+        &self.open.root
+    }
+
+    /// "." and "..".
+    fn special(&self, name: &str, fd: BorrowedFd<'_>) -> Option<DirectoryEntry> {
+        let mut entry = DirectoryEntry { name: name.to_owned(), metadata: None };
+        if self.detail > EntryDetail::Name {
+            let status = system::status_of(fd).ok()?;
+            let stored = stored_attributes(self.root(), Attributes::new(fd, true));
+            entry.metadata = Some(assemble(self.root(), name, &status, stored));
+        }
+        Some(entry)
+    }
+
+    /// `None` if it vanished meanwhile.
+    fn entry(&self, name: &CStr, text: &str) -> Option<DirectoryEntry> {
+        let mut entry = DirectoryEntry { name: text.to_owned(), metadata: None };
+        if self.detail > EntryDetail::Name {
+            let status = system::status_at(self.directory, name).ok()?;
+            entry.metadata = Some(if is_link(&status) {
+                self.link(text, &status)
+            } else {
+                self.plain(name, text, &status)
+            });
+        }
+        Some(entry)
+    }
+
+    fn plain(&self, name: &CStr, text: &str, status: &Statx) -> Metadata {
+        let mut metadata = assemble(self.root(), text, status, self.stored_at(name));
+        if self.detail == EntryDetail::MetadataAndEaSize && self.root().settings.ea_support {
+            let mut path = format!("/proc/self/fd/{}/", self.directory.as_raw_fd()).into_bytes();
+            path.extend_from_slice(name.to_bytes());
+            metadata.ea_size = extended_attributes::size_at(&path);
+        }
+        metadata
+    }
+
+    fn stored_at(&self, name: &CStr) -> DosAttributes {
+        if !self.root().settings.store_dos_attributes {
+            return DosAttributes::default();
+        }
+        let mut value = [0; dos_attributes::SIZE_MAX];
+        let attribute = c"user.DOSATTRIB";
+        let length = system::attribute_at(self.directory, name, attribute, &mut value);
+        let value = length.ok().and_then(|length| value.get(..length));
+        value.and_then(DosAttributes::decode).unwrap_or_default()
+    }
+
+    /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be
+    /// followed shows as itself, so that it can be seen and removed.
+    fn link(&self, name: &str, status: &Statx) -> Metadata {
+        let path = match self.open.path.as_str() {
+            "" => name.to_owned(),
+            directory => format!("{directory}/{name}"),
+        };
+        match follow(self.root(), &path) {
+            Ok((fd, status)) => {
+                let stored = stored_attributes(self.root(), Attributes::new(fd.as_fd(), true));
+                assemble(self.root(), name, &status, stored)
+            }
+            Err(_) => assemble(self.root(), name, status, DosAttributes::default()),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Metadata: what the kernel and `user.DOSATTRIB` know of an object, in the form of [MS-FSCC].
+
+use std::os::fd::AsFd;
+
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{BasicChange, FileIdentity, LocalOpen, Metadata, ObjectKind};
+use rustix::fs::{AtFlags, CWD, Statx};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::dos_attributes::{self, DosAttributes};
+use crate::errno::{During, Operation};
+use crate::lookup::{Entry, Root};
+use crate::opens::Open;
+use crate::stream;
+use crate::system;
+use crate::times::{self, Times};
+use crate::xattr::Attributes;
+
+/// Bytes of an allocation unit as shown to clients. File systems with smaller blocks are rounded up.
+pub(crate) const CLUSTER_BYTES: u64 = 4_096;
+
+/// IO_REPARSE_TAG_SYMLINK: [MS-FSCC] 2.1.2.1.
+const REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
+
+/// Attributes that are believed when they are found stored.
+const STORED: FileAttributes = FileAttributes::SETTABLE.union(FileAttributes::SPARSE_FILE);
+
+pub(crate) fn kind_of(status: &Statx) -> ObjectKind {
+    match u32::from(status.stx_mode) & libc::S_IFMT {
+        libc::S_IFBLK => ObjectKind::BlockDevice,
+        libc::S_IFCHR => ObjectKind::CharacterDevice,
+        libc::S_IFDIR => ObjectKind::Directory,
+        libc::S_IFIFO => ObjectKind::Fifo,
+        libc::S_IFLNK => ObjectKind::SymbolicLink,
+        libc::S_IFSOCK => ObjectKind::Socket,
+        _ => ObjectKind::File,
+    }
+}
+
+pub(crate) fn is_directory(status: &Statx) -> bool {
+    kind_of(status) == ObjectKind::Directory
+}
+
+pub(crate) fn is_link(status: &Statx) -> bool {
+    kind_of(status) == ObjectKind::SymbolicLink
+}
+
+/// Puts together what the kernel and the extended attribute say.
+pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttributes) -> Metadata {
+    let kind = kind_of(status);
+    let attributes = attributes_of(root, name, kind, dos);
+    let times = Times::of(status);
+    let directory = kind == ObjectKind::Directory;
+    let end_of_file = if kind == ObjectKind::File { status.stx_size } else { 0 };
+    let sparse = attributes.contains(FileAttributes::SPARSE_FILE);
+    let reparse = attributes.contains(FileAttributes::REPARSE_POINT);
+    let inode = crate::directories::Inode::of(status);
+    Metadata {
+        identity: FileIdentity { device: inode.device, inode: inode.number, stream: 0 },
+        kind,
+        creation_time: dos.creation_time.unwrap_or(times.creation),
+        last_access_time: times.last_access,
+        last_write_time: times.last_write,
+        change_time: times.change,
+        end_of_file,
+        allocation_size: if kind == ObjectKind::File { allocation_size(status, sparse) } else { 0 },
+        attributes,
+        number_of_links: if directory { 1 } else { status.stx_nlink },
+        ea_size: 0,
+        reparse_tag: if reparse { REPARSE_TAG_SYMLINK } else { 0 },
+        mode: u32::from(status.stx_mode),
+        uid: status.stx_uid,
+        gid: status.stx_gid,
+    }
+}
+
+fn attributes_of(root: &Root, name: &str, kind: ObjectKind, dos: DosAttributes) -> FileAttributes {
+    let default = match kind {
+        ObjectKind::Directory => FileAttributes::empty(),
+        _ => dos_attributes::DEFAULT_FILE,
+    };
+    let mut attributes = dos.attributes.unwrap_or(default) & STORED;
+    attributes.set(FileAttributes::DIRECTORY, kind == ObjectKind::Directory);
+    attributes.set(FileAttributes::REPARSE_POINT, kind == ObjectKind::SymbolicLink);
+    if root.settings.hide_dot_files && name.starts_with('.') && name != "." && name != ".." {
+        attributes |= FileAttributes::HIDDEN;
+    }
+    attributes.shown()
+}
+
+/// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because clients
+/// expect that a file which is not sparse has at least the storage for its size.
+fn allocation_size(status: &Statx, sparse: bool) -> u64 {
+    let placed = round_up(status.stx_blocks.saturating_mul(512));
+    if sparse { placed } else { placed.max(round_up(status.stx_size)) }
+}
+
+/// To the next cluster.
+pub(crate) fn round_up(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(CLUSTER_BYTES).unwrap_or(bytes)
+}
+
+/// What is stored with the object. What cannot be read is as good as absent: the file may belong to
+/// another, the file system may have no extended attributes.
+pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
+    if !root.settings.store_dos_attributes {
+        return DosAttributes::default();
+    }
+    let mut value = [0; dos_attributes::SIZE_MAX];
+    let length = attributes.get_into(dos_attributes::NAME, &mut value);
+    let value = length.ok().and_then(|length| value.get(..length));
+    value.and_then(DosAttributes::decode).unwrap_or_default()
+}
+
+impl Store {
+    pub(crate) fn query_metadata(&self, open: LocalOpen) -> Result<Metadata, NtStatus> {
+        let open = self.opens.get(open)?;
+        let status = system::status_of(open.fd()).during(Operation::Query)?;
+        let stored = stored_attributes(&open.root, open.attributes());
+        let mut metadata = assemble(&open.root, &open.name, &status, stored);
+        if let Some(name) = &open.stream {
+            let size = stream::size(open.attributes(), name)?;
+            stream::describe(&mut metadata, name, size);
+        }
+        metadata.ea_size = self.ea_size(open);
+        Ok(metadata)
+    }
+
+    /// Metadata of an object that was located.
+    pub(crate) fn metadata_of(
+        &self,
+        root: &Root,
+        name: &str,
+        entry: &Entry,
+        stream: Option<&str>,
+    ) -> Result<Metadata, NtStatus> {
+        let attributes = Attributes::new(entry.fd.as_fd(), true);
+        let stored = stored_attributes(root, attributes);
+        let mut metadata = assemble(root, name, &entry.status, stored);
+        if let Some(stream) = stream {
+            let name = stream::find(attributes, stream)?;
+            let name = name.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+            stream::describe(&mut metadata, &name, stream::size(attributes, &name)?);
+        }
+        Ok(metadata)
+    }
+
+    /// [MS-FSA] 2.1.5.15.2.
+    pub(crate) fn set_basic(
+        &mut self,
+        open: LocalOpen,
+        basic: BasicChange,
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        if let Some(attributes) = basic.attributes {
+            let directory = opened.is_directory();
+            if attributes.contains(FileAttributes::DIRECTORY) && !directory
+                || attributes.contains(FileAttributes::TEMPORARY) && directory
+            {
+                return Err(NtStatus::INVALID_PARAMETER);
+            }
+        }
+        if opened.root.settings.read_only {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        if basic.attributes.is_some() || basic.creation_time.is_some() {
+            self.change_dos_attributes(open, |attributes, creation_time| {
+                if let Some(wanted) = basic.attributes {
+                    let kept = attributes.difference(FileAttributes::SETTABLE);
+                    *attributes = kept | (wanted & FileAttributes::SETTABLE);
+                }
+                *creation_time = basic.creation_time.unwrap_or(*creation_time);
+            })?;
+        }
+        if basic.last_access_time.is_some() || basic.last_write_time.is_some() {
+            self.set_times(open, basic)?;
+        }
+        Ok(())
+    }
+
+    fn set_times(&mut self, open: LocalOpen, basic: BasicChange) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        let times = times::timestamps(basic.last_access_time, basic.last_write_time);
+        let path = system::magic_path(opened.fd());
+        let set = || rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty());
+        match set() {
+            // POSIX lets owners only choose times; with NT it is who may write the attributes. The
+            // open was granted that because the kernel let the user write.
+            Err(Errno::PERM | Errno::ACCESS) if opened.may_set_attributes() => {
+                self.wardrobe.as_server(set).unwrap_or(Err(Errno::PERM))
+            }
+            result => result,
+        }
+        .during(Operation::SetMetadata)
+    }
+
+    /// Changes what is stored, beginning with what holds now. Where the file system has no extended
+    /// attributes the change is forgotten, as in Samba: the client could do nothing about it.
+    pub(crate) fn change_dos_attributes(
+        &mut self,
+        open: LocalOpen,
+        change: impl FnOnce(&mut FileAttributes, &mut dtyp::FileTime),
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        if !opened.root.settings.store_dos_attributes {
+            return Ok(());
+        }
+        let status = system::status_of(opened.fd()).during(Operation::Query)?;
+        let stored = stored_attributes(&opened.root, opened.attributes());
+        let default = assemble(&opened.root, "", &status, DosAttributes::default());
+        let mut attributes = stored.attributes.unwrap_or(default.attributes);
+        let mut creation_time = stored.creation_time.unwrap_or(default.creation_time);
+        change(&mut attributes, &mut creation_time);
+        // Samba stores DIRECTORY with directories, and never NORMAL.
+        attributes = attributes & STORED | (default.attributes & FileAttributes::DIRECTORY);
+        let value =
+            DosAttributes { attributes: Some(attributes), creation_time: Some(creation_time) };
+        let value = value.encode();
+        let set = || opened.attributes().set(dos_attributes::NAME, &value);
+        match set() {
+            Err(Errno::PERM | Errno::ACCESS) if opened.may_set_attributes() => {
+                self.wardrobe.as_server(set).unwrap_or(Err(Errno::PERM))
+            }
+            result => result,
+        }
+        .or_else(|errno| if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) })
+        .during(Operation::SetMetadata)?;
+        let archive = attributes.contains(FileAttributes::ARCHIVE);
+        self.opens.get_mut(open)?.archive_on_write = !archive;
+        Ok(())
+    }
+}
+
+impl Open {
+    pub(crate) fn attributes(&self) -> Attributes<'_> {
+        Attributes::new(self.fd(), self.path_only)
+    }
+
+    /// Whether the open was granted what the server may do for a user that POSIX does not let.
+    fn may_set_attributes(&self) -> bool {
+        self.granted_access.contains(AccessMask::WRITE_ATTRIBUTES)
+    }
+}

@@ -1,0 +1,301 @@
+//! Opening what exists: [MS-FSA] 2.1.5.1.2.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{Disposition, KindWanted, Metadata, ObjectKind, ObjectPath, OpenRequest, Opened};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::access::{self, DATA};
+use crate::create::Created;
+use crate::directories::Inode;
+use crate::errno::{During, Operation};
+use crate::lookup::{Entry, Place, Root};
+use crate::metadata::{assemble, kind_of, stored_attributes};
+use crate::opens::Open;
+use crate::stream::{self, StreamName};
+use crate::system;
+use crate::xattr::Attributes;
+
+/// How often a name may appear or vanish between looking and acting before we give up.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// What writes data.
+const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
+
+/// An object that passed all checks.
+pub(crate) struct Admitted {
+    pub(crate) fd: OwnedFd,
+    pub(crate) path_only: bool,
+    pub(crate) granted_access: AccessMask,
+    pub(crate) maximal_access: AccessMask,
+    pub(crate) metadata: Metadata,
+    pub(crate) named: Inode,
+}
+
+impl Store {
+    pub(crate) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
+        let root = self.root(request.root)?;
+        self.opens.verify_room()?;
+        if request.path.stream().is_some() {
+            if !root.settings.streams {
+                return Err(NtStatus::OBJECT_NAME_INVALID);
+            }
+            if request.kind == KindWanted::Directory {
+                return Err(NtStatus::NOT_A_DIRECTORY);
+            }
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let mut place = self.locate(&root, &request.path, request.open_reparse_point)?;
+            if let Some(entry) = place.entry.take() {
+                return self.open_existing(&root, request, place, entry);
+            }
+            if !request.disposition.creates() {
+                return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+            }
+            match self.create(&root, request, &place)? {
+                Created::Exists => {}
+                Created::New(admitted) => {
+                    return self.finish_open(&root, request, place, admitted, true);
+                }
+            }
+        }
+        // A link that leads nowhere: the name is taken, yet there is nothing to open.
+        Err(NtStatus::OBJECT_NAME_COLLISION)
+    }
+
+    fn open_existing(
+        &mut self,
+        root: &Rc<Root>,
+        request: &OpenRequest,
+        place: Place,
+        entry: Entry,
+    ) -> Result<Opened, NtStatus> {
+        verify_kind(request, &entry)?;
+        let user = self.wardrobe.effective();
+        let fd = entry.fd.as_fd();
+        let maximal = access::maximal(root, user, fd, &entry.status, place.parent.as_ref());
+        let mut maximal = maximal & request.share_access_max;
+        let kind = kind_of(&entry.status);
+        let has_data = matches!(kind, ObjectKind::File | ObjectKind::Directory);
+        if !has_data {
+            maximal.remove(DATA);
+        }
+        let stored = stored_attributes(root, Attributes::new(fd, true));
+        let metadata = assemble(root, &place.name, &entry.status, stored);
+        let granted_access = verify_access(root, request, &metadata, maximal)?;
+        let (fd, path_only, granted_access) = if request.path.stream().is_some() || !has_data {
+            (entry.fd, true, granted_access)
+        } else {
+            open_data(request, entry.fd, kind, granted_access)?
+        };
+        let admitted = Admitted {
+            fd,
+            path_only,
+            granted_access,
+            maximal_access: maximal,
+            metadata,
+            named: entry.named,
+        };
+        self.finish_open(root, request, place, admitted, false)
+    }
+
+    /// Finds or creates the stream, and puts the open into the table.
+    fn finish_open(
+        &mut self,
+        root: &Rc<Root>,
+        request: &OpenRequest,
+        place: Place,
+        admitted: Admitted,
+        created: bool,
+    ) -> Result<Opened, NtStatus> {
+        let Admitted { fd, path_only, granted_access, maximal_access, mut metadata, named } =
+            admitted;
+        let mut stream = None;
+        let mut stream_created = created;
+        if let Some(wanted) = request.path.stream() {
+            let attributes = Attributes::new(fd.as_fd(), path_only);
+            let (name, is_new) = match open_stream(request, attributes, wanted) {
+                Err(status) if created => {
+                    self.discard(&place, named);
+                    return Err(status);
+                }
+                result => result?,
+            };
+            let size = if is_new { 0 } else { stream::size(attributes, &name)? };
+            stream::describe(&mut metadata, &name, size);
+            stream_created = is_new;
+            stream = Some(name);
+        }
+        let path = ObjectPath::from_stored(
+            place.path(),
+            stream.as_ref().map(|stream| stream.name.clone()),
+        );
+        let archive = metadata.attributes.contains(FileAttributes::ARCHIVE);
+        let open = self.opens.insert(Open {
+            root: root.clone(),
+            root_id: request.root,
+            fd: Rc::new(fd),
+            path_only,
+            kind: metadata.kind,
+            inode: Inode { device: metadata.identity.device, number: metadata.identity.inode },
+            granted_access,
+            parent: place.parent.map(|parent| parent.directory),
+            name: place.name,
+            named,
+            path: path.clone(),
+            stream,
+            write_through: request.write_through,
+            archive_on_write: !archive && metadata.kind == ObjectKind::File,
+            listing: None,
+        });
+        let created = stream_created;
+        Ok(Opened { open, created, granted_access, maximal_access, path, metadata })
+    }
+}
+
+/// The checks of [MS-FSA] 2.1.5.1 that need no rights: an existing name is a collision for CREATE
+/// whatever kind it has.
+fn verify_kind(request: &OpenRequest, entry: &Entry) -> Result<(), NtStatus> {
+    let stream = request.path.stream().is_some();
+    if request.disposition == Disposition::Create && !stream {
+        return Err(NtStatus::OBJECT_NAME_COLLISION);
+    }
+    let kind = kind_of(&entry.status);
+    if kind == ObjectKind::SymbolicLink && !request.open_reparse_point {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if stream {
+        let may = matches!(kind, ObjectKind::File | ObjectKind::Directory);
+        return if may { Ok(()) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
+    }
+    match (request.kind, entry.is_directory()) {
+        (KindWanted::Directory, false) => Err(NtStatus::NOT_A_DIRECTORY),
+        (KindWanted::File, true) => Err(NtStatus::FILE_IS_A_DIRECTORY),
+        (_, true) if request.disposition.overwrites() => Err(NtStatus::INVALID_PARAMETER),
+        _ => Ok(()),
+    }
+}
+
+/// [MS-FSA] 2.1.5.1.2.1, and the attributes that forbid to overwrite in 2.1.5.1.2. Returns the granted
+/// rights.
+fn verify_access(
+    root: &Root,
+    request: &OpenRequest,
+    metadata: &Metadata,
+    maximal: AccessMask,
+) -> Result<AccessMask, NtStatus> {
+    let overwrites = request.disposition.overwrites() && request.path.stream().is_none();
+    let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
+    let writes = required.intersects(WRITES) || request.disposition.overwrites();
+    let read_only = metadata.attributes.contains(FileAttributes::READONLY);
+    if read_only && !metadata.is_directory() && writes {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if request.delete_on_close {
+        let protected = read_only && !root.settings.delete_readonly;
+        if protected || request.path.is_root() && request.path.stream().is_none() {
+            return Err(NtStatus::CANNOT_DELETE);
+        }
+    }
+    if required.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        return Err(NtStatus::PRIVILEGE_NOT_HELD);
+    }
+    let needed = if overwrites { required | AccessMask::WRITE_DATA } else { required };
+    if !maximal.contains(needed) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if overwrites {
+        let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
+        let mut kept = metadata.attributes & marks;
+        if root.settings.hide_dot_files && request.path.file_name().starts_with('.') {
+            // HIDDEN by its name, not by its attributes.
+            kept.remove(FileAttributes::HIDDEN);
+        }
+        if !request.attributes.contains(kept) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+    }
+    if !request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED) {
+        return Ok(required);
+    }
+    let mut granted = maximal | required;
+    if read_only && !metadata.is_directory() {
+        granted.remove(WRITES | AccessMask::DELETE_CHILD);
+    }
+    Ok(granted)
+}
+
+/// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken from
+/// the granted rights instead.
+fn open_data(
+    request: &OpenRequest,
+    fd: OwnedFd,
+    kind: ObjectKind,
+    granted: AccessMask,
+) -> Result<(OwnedFd, bool, AccessMask), NtStatus> {
+    if kind == ObjectKind::Directory {
+        // Everything but listing works with O_PATH, and a listing opens a descriptor of its own. Opened
+        // here all the same, so that listing cannot be refused later and FLUSH has what to flush.
+        if !granted.contains(AccessMask::READ_DATA) {
+            return Ok((fd, true, granted));
+        }
+        let opened = system::reopen(fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY);
+        return opened.during(Operation::Open).map(|fd| (fd, false, granted));
+    }
+    let must_write = request.desired_access.intersects(WRITES) || request.disposition.overwrites();
+    let must_read = request.desired_access.contains(AccessMask::READ_DATA);
+    let reads = granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE);
+    let writes = granted.intersects(WRITES) || must_write;
+    let attempts = [
+        (reads, writes, AccessMask::empty()),
+        (reads, must_write, WRITES),
+        (must_read, writes, AccessMask::READ_DATA | AccessMask::EXECUTE),
+    ];
+    let required = request.desired_access;
+    let mut refused = Errno::ACCESS;
+    for (index, (reads, writes, lost)) in attempts.into_iter().enumerate() {
+        if index > 0 && (required.intersects(lost & DATA & !AccessMask::EXECUTE)) {
+            continue;
+        }
+        let flags = match (reads, writes) {
+            (true, true) => OFlags::RDWR,
+            (true, false) => OFlags::RDONLY,
+            (false, true) => OFlags::WRONLY,
+            (false, false) => return Ok((fd, true, granted.difference(lost))),
+        };
+        match system::reopen(fd.as_fd(), flags) {
+            Ok(fd) => return Ok((fd, false, granted.difference(lost) | required & granted)),
+            Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)) => {
+                if index == 0 {
+                    refused = errno;
+                }
+            }
+            Err(errno) => return Err(errno).during(Operation::Open),
+        }
+    }
+    Err(refused).during(Operation::Open)
+}
+
+/// The stream, and whether it was created.
+fn open_stream(
+    request: &OpenRequest,
+    attributes: Attributes<'_>,
+    wanted: &str,
+) -> Result<(StreamName, bool), NtStatus> {
+    match stream::find(attributes, wanted)? {
+        Some(_) if request.disposition == Disposition::Create => {
+            Err(NtStatus::OBJECT_NAME_COLLISION)
+        }
+        Some(found) => Ok((found, false)),
+        None if request.disposition.creates() => {
+            let name = StreamName::new(wanted);
+            stream::save(attributes, &name, Vec::new())?;
+            Ok((name, true))
+        }
+        None => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+    }
+}

@@ -1,0 +1,96 @@
+//! What an administrator decides about the store and about each share.
+
+use std::path::PathBuf;
+
+/// Settings of a [`Store`](crate::Store).
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// Opens that may exist at once; beyond it opening answers TOO_MANY_OPENED_FILES.
+    pub opens_max: u32,
+    /// Shares that may be open at once; beyond it INSUFF_SERVER_RESOURCES.
+    pub roots_max: u32,
+    /// Wear the credentials of the user of each request. Needs root; without root every request
+    /// runs as the server's own user, and this must be `false`.
+    pub wear_users: bool,
+}
+
+impl Default for StoreSettings {
+    /// 16,384 opens are what Samba allows a process ("max open files").
+    fn default() -> Self {
+        Self {
+            opens_max: 16_384,
+            roots_max: 1_024,
+            wear_users: rustix::process::geteuid().is_root(),
+        }
+    }
+}
+
+/// Settings of one share. In quotes: the parameter of `smb.conf`.
+#[derive(Clone, Debug)]
+pub struct RootSettings {
+    /// The directory that is shared. Symbolic links in this path are the administrator's, and followed.
+    pub path: PathBuf,
+    /// Names that differ in case only are different files ("case sensitive").
+    pub case_sensitive: bool,
+    /// Mode bits that a created file may have ("create mask").
+    pub create_mask: u32,
+    /// Mode bits that a created directory may have ("directory mask").
+    pub directory_mask: u32,
+    /// Mode bits that a created file always has ("force create mode").
+    pub force_create_mode: u32,
+    /// Mode bits that a created directory always has ("force directory mode").
+    pub force_directory_mode: u32,
+    /// Nothing may be changed ("read only").
+    pub read_only: bool,
+    /// Keep DOS attributes and creation time in an extended attribute ("store dos attributes").
+    pub store_dos_attributes: bool,
+    /// Serve extended attributes ("ea support").
+    pub ea_support: bool,
+    /// Serve named streams (Samba's `vfs_streams_xattr`).
+    pub streams: bool,
+    /// Names that begin with a dot are HIDDEN ("hide dot files").
+    pub hide_dot_files: bool,
+    /// Files with READONLY may be deleted ("delete readonly").
+    pub delete_readonly: bool,
+    /// Follow symbolic links that stay beneath the share ("follow symlinks").
+    pub follow_symlinks: bool,
+    /// The label that clients see ("volume").
+    pub volume_label: String,
+    /// The file system's name that clients see ("fstype").
+    pub file_system_name: String,
+}
+
+impl RootSettings {
+    /// Samba's defaults for a writable share of `path`.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            case_sensitive: false,
+            create_mask: 0o744,
+            directory_mask: 0o755,
+            force_create_mode: 0,
+            force_directory_mode: 0,
+            read_only: false,
+            store_dos_attributes: true,
+            ea_support: true,
+            streams: true,
+            hide_dot_files: true,
+            delete_readonly: false,
+            follow_symlinks: true,
+            volume_label: String::new(),
+            file_system_name: "NTFS".to_owned(),
+        }
+    }
+}
+
+/// Whose rights the kernel checks.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Credentials {
+    /// The user.
+    pub uid: u32,
+    /// The primary group.
+    pub gid: u32,
+    /// The supplementary groups.
+    pub groups: Vec<u32>,
+}

@@ -1,0 +1,54 @@
+//! Closing, and removing names.
+
+use std::os::fd::AsFd;
+
+use dtyp::NtStatus;
+use object::LocalOpen;
+use rustix::fs::{AtFlags, StatxFlags};
+
+use crate::Store;
+use crate::directories::{Directory, Inode};
+use crate::errno::{During, Operation};
+use crate::metadata::is_directory;
+use crate::stream;
+
+impl Store {
+    /// [MS-FSA] 2.1.5.5. The open is gone whatever the outcome; operations in flight keep the
+    /// descriptor.
+    pub(crate) fn close(&mut self, open: LocalOpen, unlink: bool) -> Result<(), NtStatus> {
+        let closed = self.opens.remove(open)?;
+        if !unlink {
+            return Ok(());
+        }
+        if closed.root.settings.read_only {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        if let Some(name) = &closed.stream {
+            return stream::remove(closed.attributes(), name);
+        }
+        let parent = closed.parent.as_ref().ok_or(NtStatus::CANNOT_DELETE)?;
+        self.unlink(parent, &closed.name, closed.named)
+    }
+
+    /// Removes a name, if it still leads to `inode`: another process may have put something else
+    /// there since, and that is not what the client wanted to be rid of.
+    pub(crate) fn unlink(
+        &mut self,
+        directory: &Directory,
+        name: &str,
+        inode: Inode,
+    ) -> Result<(), NtStatus> {
+        let fd = directory.fd.as_fd();
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let status = rustix::fs::statx(fd, name, flags, StatxFlags::BASIC_STATS);
+        let status = status.during(Operation::Remove)?;
+        if Inode::of(&status) != inode {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        let remove = if is_directory(&status) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let verified = self.names.verified(directory);
+        rustix::fs::unlinkat(fd, name, remove).during(Operation::Remove)?;
+        self.names.changed(directory, verified, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+//! CREATE as [MS-FSA] 2.1.5.1 decides it.
+
+mod support;
+
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{BasicChange, Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply};
+use store::{Store, StoreSettings};
+use support::{DELETE, READ, Share, WRITE};
+
+#[test]
+fn a_missing_name_and_a_missing_directory_have_different_statuses() {
+    let mut share = Share::new();
+    share.local("file", "");
+    assert_eq!(share.status_of("none", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(share.status_of("none\\x", |_| {}), NtStatus::OBJECT_PATH_NOT_FOUND);
+    assert_eq!(share.status_of("file\\x", |_| {}), NtStatus::OBJECT_PATH_NOT_FOUND);
+    assert_eq!(share.status_of("file\\x\\y", |_| {}), NtStatus::OBJECT_PATH_NOT_FOUND);
+    let create = |request: &mut object::OpenRequest| request.disposition = Disposition::Create;
+    assert_eq!(share.status_of("none\\x", create), NtStatus::OBJECT_PATH_NOT_FOUND);
+}
+
+#[test]
+fn dispositions_decide_by_whether_the_file_exists() {
+    use Disposition::{Create, Open, OpenIf, Overwrite, OverwriteIf, Supersede};
+    let missing = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let collision = NtStatus::OBJECT_NAME_COLLISION;
+    let ok = NtStatus::SUCCESS;
+    let cases = [
+        (Supersede, ok, ok),
+        (Open, missing, ok),
+        (Create, ok, collision),
+        (OpenIf, ok, ok),
+        (Overwrite, missing, ok),
+        (OverwriteIf, ok, ok),
+    ];
+    for (disposition, if_missing, if_there) in cases {
+        let mut share = Share::new();
+        let open = |request: &mut object::OpenRequest| request.disposition = disposition;
+        assert_eq!(share.status_of("f", open), if_missing, "{disposition:?} of a missing file");
+        share.local("f", "content");
+        assert_eq!(share.status_of("f", open), if_there, "{disposition:?} of a file");
+        assert_eq!(share.content("f"), "content", "opening never truncates");
+    }
+}
+
+#[test]
+fn created_says_whether_the_file_was_made_by_this_request() {
+    let mut share = Share::new();
+    let first = share.try_open("f", |request| request.disposition = Disposition::OpenIf);
+    assert!(first.expect("created").created);
+    let second = share.try_open("f", |request| request.disposition = Disposition::OpenIf);
+    assert!(!second.expect("opened").created);
+}
+
+#[test]
+fn the_kind_that_the_client_insists_on_is_verified() {
+    let mut share = Share::new();
+    share.local("file", "");
+    share.local_directory("directory");
+    let kind = |kind: KindWanted, disposition: Disposition| {
+        move |request: &mut object::OpenRequest| {
+            request.kind = kind;
+            request.disposition = disposition;
+        }
+    };
+    let file = kind(KindWanted::File, Disposition::Open);
+    let directory = kind(KindWanted::Directory, Disposition::Open);
+    assert_eq!(share.status_of("directory", file), NtStatus::FILE_IS_A_DIRECTORY);
+    assert_eq!(share.status_of("file", directory), NtStatus::NOT_A_DIRECTORY);
+    let create = kind(KindWanted::Directory, Disposition::Create);
+    assert_eq!(share.status_of("file", create), NtStatus::OBJECT_NAME_COLLISION);
+    assert_eq!(share.status_of("directory", create), NtStatus::OBJECT_NAME_COLLISION);
+    assert_eq!(share.status_of("new", create), NtStatus::SUCCESS);
+    assert!(share.host("new").is_dir());
+}
+
+#[test]
+fn the_root_opens_as_a_directory_and_cannot_be_deleted() {
+    let mut share = Share::new();
+    let opened = share.try_open("", |_| {}).expect("the root");
+    assert_eq!(opened.metadata.kind, ObjectKind::Directory);
+    assert!(opened.path.is_root());
+    let delete = share.status_of("", |request| {
+        request.delete_on_close = true;
+        request.desired_access = DELETE;
+    });
+    assert_eq!(delete, NtStatus::CANNOT_DELETE);
+    assert_eq!(share.unlink(opened.open), Err(NtStatus::CANNOT_DELETE));
+}
+
+#[test]
+fn a_read_only_file_is_neither_written_nor_deleted() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    let attributes = Some(FileAttributes::READONLY);
+    share.set(open, BasicChange { attributes, ..BasicChange::default() });
+    share.close(open);
+    let want = |access: AccessMask| move |r: &mut object::OpenRequest| r.desired_access = access;
+    assert_eq!(share.status_of("f", want(AccessMask::WRITE_DATA)), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("f", want(AccessMask::APPEND_DATA)), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("f", want(READ | DELETE)), NtStatus::SUCCESS);
+    let delete = share.status_of("f", |request| {
+        request.desired_access = DELETE;
+        request.delete_on_close = true;
+    });
+    assert_eq!(delete, NtStatus::CANNOT_DELETE);
+    let overwrite = share.status_of("f", |request| request.disposition = Disposition::OverwriteIf);
+    assert_eq!(overwrite, NtStatus::ACCESS_DENIED);
+    let maximum = share.try_open("f", want(AccessMask::MAXIMUM_ALLOWED)).expect("readable");
+    assert!(maximum.granted_access.contains(READ));
+    assert!(!maximum.granted_access.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA));
+}
+
+#[test]
+fn a_hidden_file_is_overwritten_only_by_those_who_say_so() {
+    let mut share = Share::new();
+    let created = share.try_open("f", |request| {
+        request.disposition = Disposition::Create;
+        request.attributes = FileAttributes::HIDDEN;
+    });
+    share.close(created.expect("created").open);
+    let overwrite = |attributes| {
+        move |request: &mut object::OpenRequest| {
+            request.disposition = Disposition::Overwrite;
+            request.attributes = attributes;
+        }
+    };
+    let without = overwrite(FileAttributes::empty());
+    assert_eq!(share.status_of("f", without), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("f", overwrite(FileAttributes::HIDDEN)), NtStatus::SUCCESS);
+    // HIDDEN by a name is no mark that anybody set.
+    share.local(".dot", "");
+    assert_eq!(share.status_of(".dot", without), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_host_pipe_shows_its_attributes_and_never_blocks() {
+    let mut share = Share::new();
+    let path = share.host("pipe");
+    let kind = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).expect("a fifo");
+    let attributes = share.try_open("pipe", |r| r.desired_access = AccessMask::READ_ATTRIBUTES);
+    assert_eq!(attributes.expect("attributes").metadata.kind, ObjectKind::Fifo);
+    assert_eq!(share.status_of("pipe", |r| r.desired_access = READ), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("pipe", |r| r.desired_access = WRITE), NtStatus::ACCESS_DENIED);
+    let maximum = share.try_open("pipe", |r| r.desired_access = AccessMask::MAXIMUM_ALLOWED);
+    assert!(!maximum.expect("attributes").granted_access.contains(AccessMask::READ_DATA));
+}
+
+#[test]
+fn a_share_that_is_read_only_grants_nothing_that_changes() {
+    let mut share = Share::with(|settings| settings.read_only = true);
+    share.local("f", "x");
+    let maximum = share.try_open("f", |r| r.desired_access = AccessMask::MAXIMUM_ALLOWED);
+    let granted = maximum.expect("readable").granted_access;
+    assert!(granted.contains(READ));
+    assert!(!granted.intersects(AccessMask::WRITE_DATA | DELETE | AccessMask::WRITE_ATTRIBUTES));
+    assert_eq!(share.status_of("f", |r| r.desired_access = WRITE), NtStatus::ACCESS_DENIED);
+    let create = share.status_of("new", |r| r.disposition = Disposition::OpenIf);
+    assert_eq!(create, NtStatus::ACCESS_DENIED);
+    assert!(!share.host("new").exists());
+}
+
+#[test]
+fn rights_beyond_those_of_the_share_are_refused() {
+    let mut share = Share::new();
+    share.local("f", "x");
+    let status = share.status_of("f", |request| {
+        request.share_access_max = READ;
+        request.desired_access = READ | AccessMask::WRITE_DATA;
+    });
+    assert_eq!(status, NtStatus::ACCESS_DENIED);
+    let opened = share.try_open("f", |request| {
+        request.share_access_max = READ;
+        request.desired_access = AccessMask::MAXIMUM_ALLOWED;
+    });
+    let opened = opened.expect("readable");
+    assert_eq!(opened.granted_access, READ);
+    assert_eq!(opened.maximal_access, READ);
+    let create = share.status_of("new", |request| {
+        request.disposition = Disposition::Create;
+        request.share_access_max = READ;
+        request.desired_access = WRITE;
+    });
+    assert_eq!(create, NtStatus::ACCESS_DENIED);
+    assert!(!share.host("new").exists());
+}
+
+#[test]
+fn opens_have_a_limit_and_are_never_confused() {
+    let share = Share::new();
+    let limits = StoreSettings { opens_max: 2, roots_max: 1, ..StoreSettings::default() };
+    let mut store = Store::new(limits);
+    let user = store.register_user(support::me());
+    assert_eq!(store.register_user(support::me()), user);
+    let settings = store::RootSettings::new(share.host(""));
+    let root = store.open_root(settings.clone(), user).expect("the first");
+    let second = store.open_root(settings.clone(), user);
+    assert_eq!(second, Err(NtStatus::INSUFF_SERVER_RESOURCES));
+    let mut small = Share { store, root, user, folder: share.folder };
+    let first = small.create("a");
+    let second = small.create("b");
+    assert_eq!(small.status_of("a", |_| {}), NtStatus::TOO_MANY_OPENED_FILES);
+    let create = small.status_of("c", |request| request.disposition = Disposition::Create);
+    assert_eq!(create, NtStatus::TOO_MANY_OPENED_FILES);
+    assert!(!small.host("c").exists());
+    small.close(first);
+    let third = small.open("b");
+    assert_eq!(third.index, first.index);
+    assert_ne!(third.generation, first.generation);
+    let stale = small.run(ObjectOp::QueryMetadata { open: first });
+    assert!(matches!(stale, Err(NtStatus::FILE_CLOSED)));
+    assert_eq!(small.store.opens_count(), 2);
+    small.close(second);
+    small.store.close_root(root);
+    assert_eq!(small.metadata(third).end_of_file, 0);
+    assert_eq!(small.status_of("a", |_| {}), NtStatus::NETWORK_NAME_DELETED);
+    small.store.open_root(settings, user).expect("the slot is free again");
+}
+
+#[test]
+fn a_share_that_is_not_there_is_a_bad_network_name() {
+    let mut share = Share::new();
+    let user = share.user;
+    let missing = store::RootSettings::new(share.host("none"));
+    assert_eq!(share.store.open_root(missing, user), Err(NtStatus::BAD_NETWORK_NAME));
+    share.local("file", "");
+    let file = store::RootSettings::new(share.host("file"));
+    assert_eq!(share.store.open_root(file, user), Err(NtStatus::BAD_NETWORK_NAME));
+}
+
+#[test]
+fn lookup_answers_without_an_open() {
+    let mut share = Share::new();
+    share.local("f", "abc");
+    let path = ObjectPath::parse("F").expect("a path");
+    match share.run(ObjectOp::Lookup { root: share.root, path }) {
+        Ok(ObjectReply::Metadata(metadata)) => assert_eq!(metadata.end_of_file, 3),
+        other => panic!("{other:?}"),
+    }
+    let path = ObjectPath::parse("g").expect("a path");
+    let missing = share.run(ObjectOp::Lookup { root: share.root, path });
+    assert!(matches!(missing, Err(NtStatus::OBJECT_NAME_NOT_FOUND)));
+    assert_eq!(share.store.opens_count(), 0);
+}
+
+#[test]
+fn modes_come_from_the_masks_of_the_share() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut share = Share::with(|settings| {
+        settings.create_mask = 0o640;
+        settings.force_create_mode = 0o020;
+        settings.directory_mask = 0o700;
+        settings.force_directory_mode = 0o010;
+    });
+    share.create("f");
+    share.create_directory("d");
+    share.store.wear_server();
+    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!(mode(share.host("f")), 0o660);
+    assert_eq!(mode(share.host("d")), 0o710);
+}
+
+#[test]
+fn the_parts_of_a_create_that_fail_leave_nothing_behind() {
+    let mut share = Share::new();
+    let status = share.status_of("f", |request| {
+        request.disposition = Disposition::Create;
+        let value = vec![0; 60_000 * 2];
+        let name = "LARGE".to_owned();
+        request.extended_attributes.push(object::ExtendedAttribute { flags: 0, name, value });
+    });
+    assert_eq!(status, NtStatus::EA_TOO_LARGE);
+    assert!(!share.host("f").exists());
+    let status = share.status_of("f", |request| {
+        request.disposition = Disposition::Create;
+        request.security = Some(bytes::Bytes::from_static(b"no descriptor"));
+    });
+    assert_eq!(status, NtStatus::INVALID_SECURITY_DESCR);
+    assert!(!share.host("f").exists());
+}
+
+#[test]
+fn an_allocation_size_is_reserved() {
+    let mut share = Share::new();
+    let opened = share.try_open("f", |request| {
+        request.disposition = Disposition::Create;
+        request.desired_access = READ | WRITE;
+        request.allocation_size = 1 << 20;
+    });
+    let opened = opened.expect("created");
+    assert!(opened.metadata.allocation_size >= 1 << 20);
+    assert_eq!(opened.metadata.end_of_file, 0);
+}
