@@ -1,3 +1,51 @@
 //! [MS-SMB2] 3.3 without sockets, files, clocks or threads.
+//!
+//! [`Server`] is all the protocol state of one worker. What happens in the world goes in through
+//! `handle_*`; what is to be done in the world comes out through `poll_*`:
+//!
+//! 1. [`Server::poll_effect`]: ask a store, the user database or another process something, and
+//!    bring the answer back through [`Server::handle_reply`];
+//! 2. [`Server::poll_transmit`]: send a frame;
+//! 3. [`Server::poll_notice`]: tell the tables what changed;
+//! 4. [`Server::poll_close`]: end a connection;
+//! 5. [`Server::poll_timeout`]: call [`Server::handle_timeout`] then.
+//!
+//! Poll until each has nothing more, in this order, after every `handle_*`. Time and randomness are
+//! arguments, so a test runs hours in microseconds and the same twice.
 
 #![forbid(unsafe_code)]
+
+pub mod server;
+pub mod settings;
+
+pub mod effect;
+pub mod notice;
+
+mod dispatch;
+mod receive;
+pub mod reject;
+mod request;
+mod respond;
+pub mod response;
+pub mod scope;
+
+pub mod command;
+pub mod fsctl;
+
+pub mod connection;
+pub mod open;
+pub mod sequence_window;
+pub mod session;
+pub mod tree_connect;
+
+pub mod change;
+pub mod file_table;
+
+pub use connection::ConnectionId;
+pub use effect::{Account, Effect, Reply, Share, ShareRefusal};
+pub use notice::Notice;
+pub use reject::{Disconnect, Reject};
+pub use request::RequestId;
+pub use response::{Step, Transmit};
+pub use server::{Now, Server};
+pub use settings::ServerSettings;

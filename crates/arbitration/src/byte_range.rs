@@ -1,0 +1,201 @@
+//! Byte-range locks of one file: [MS-FSA] 2.1.4.10, 2.1.5.8, 2.1.5.9.
+
+/// Locks that a file may have. Beyond it a lock is refused: no client is known to hold more, and
+/// every READ and WRITE of a locked file walks the list.
+pub const LOCKS_MAX: usize = 8_192;
+
+/// A range of bytes. May end beyond 2^63, and a length of zero lies between two bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A lock that is held.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ByteRangeLock {
+    /// The open that holds it.
+    pub open: u64,
+    /// What it covers.
+    pub range: ByteRange,
+    /// Nobody else may read, either.
+    pub exclusive: bool,
+}
+
+/// A READ or WRITE that is about to happen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RangeAccess {
+    /// The open that it goes through.
+    pub open: u64,
+    /// What it touches.
+    pub range: ByteRange,
+    /// It writes.
+    pub writes: bool,
+}
+
+/// Why a lock was not taken or released.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LockError {
+    /// Another lock is in the way.
+    Conflict,
+    /// No lock of this open has exactly this range.
+    NotLocked,
+    /// The range ends beyond what 64 bits can say.
+    RangeTooLong,
+    /// There are [`LOCKS_MAX`] already.
+    TooMany,
+}
+
+/// The locks of one file.
+#[derive(Clone, Debug, Default)]
+pub struct LockList {
+    locks: Vec<ByteRangeLock>,
+}
+
+impl ByteRange {
+    /// Whether two ranges share a byte. An empty range overlaps one that has bytes on both sides
+    /// of it, and no other empty one.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        let (first, last) = if self.offset <= other.offset { (self, other) } else { (other, self) };
+        let distance = last.offset - first.offset;
+        match (first.length, last.length) {
+            (0, 0) => false,
+            // An empty range at the very start of another does not lie inside it.
+            (_, 0) => distance > 0 && distance < first.length,
+            (0, _) => false,
+            _ => distance < first.length,
+        }
+    }
+
+    /// Whether the last byte can be named by 64 bits.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        self.length == 0 || self.offset.checked_add(self.length - 1).is_some()
+    }
+}
+
+impl LockList {
+    /// Whether there is no lock.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// Whether a READ or WRITE meets a lock: [MS-FSA] 2.1.4.10. A shared lock stops everyone's
+    /// writes, its owner's included; an exclusive one everything but its owner's.
+    #[must_use]
+    pub fn blocks(&self, access: RangeAccess) -> bool {
+        self.locks
+            .iter()
+            .filter(|lock| lock.range.overlaps(access.range))
+            .any(|lock| if lock.exclusive { lock.open != access.open } else { access.writes })
+    }
+
+    /// Takes a lock.
+    ///
+    /// # Errors
+    /// If another is in the way, whoever holds it: an open's own locks exclude each other, too.
+    pub fn acquire(&mut self, lock: ByteRangeLock) -> Result<(), LockError> {
+        if !lock.range.is_valid() {
+            return Err(LockError::RangeTooLong);
+        }
+        let mut overlapping = self.locks.iter().filter(|it| it.range.overlaps(lock.range));
+        if overlapping.any(|it| it.exclusive || lock.exclusive) {
+            return Err(LockError::Conflict);
+        }
+        if self.locks.len() >= LOCKS_MAX {
+            return Err(LockError::TooMany);
+        }
+        self.locks.push(lock);
+        Ok(())
+    }
+
+    /// Releases the lock of `open` that has exactly this range; an exclusive one first.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn release(&mut self, open: u64, range: ByteRange) -> Result<(), LockError> {
+        let of_open = |lock: &ByteRangeLock| lock.open == open && lock.range == range;
+        let exclusive = self.locks.iter().position(|lock| of_open(lock) && lock.exclusive);
+        let found = exclusive.or_else(|| self.locks.iter().position(of_open));
+        self.locks.remove(found.ok_or(LockError::NotLocked)?);
+        Ok(())
+    }
+
+    /// Releases all locks of an open.
+    pub fn release_all(&mut self, open: u64) {
+        self.locks.retain(|lock| lock.open != open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess};
+
+    fn lock(open: u64, offset: u64, length: u64, exclusive: bool) -> ByteRangeLock {
+        ByteRangeLock { open, range: ByteRange { offset, length }, exclusive }
+    }
+
+    fn access(open: u64, offset: u64, length: u64, writes: bool) -> RangeAccess {
+        RangeAccess { open, range: ByteRange { offset, length }, writes }
+    }
+
+    #[test]
+    fn a_shared_lock_stops_its_owners_writes_but_nobodys_reads() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, false)).expect("nothing is locked");
+        assert!(list.blocks(access(1, 5, 1, true)));
+        assert!(!list.blocks(access(2, 5, 1, false)));
+        assert!(!list.blocks(access(1, 10, 1, true)));
+    }
+
+    #[test]
+    fn an_exclusive_lock_leaves_its_owner_alone() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, true)).expect("nothing is locked");
+        assert!(!list.blocks(access(1, 0, 10, true)));
+        assert!(list.blocks(access(2, 9, 1, false)));
+    }
+
+    #[test]
+    fn exclusive_locks_do_not_stack_on_one_open() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, true)).expect("nothing is locked");
+        assert_eq!(list.acquire(lock(1, 0, 10, true)), Err(LockError::Conflict));
+        assert_eq!(list.acquire(lock(1, 0, 10, false)), Err(LockError::Conflict));
+    }
+
+    #[test]
+    fn release_wants_the_exact_range() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, false)).expect("nothing is locked");
+        let part = ByteRange { offset: 0, length: 5 };
+        assert_eq!(list.release(1, part), Err(LockError::NotLocked));
+        assert_eq!(list.release(2, ByteRange { offset: 0, length: 10 }), Err(LockError::NotLocked));
+        assert_eq!(list.release(1, ByteRange { offset: 0, length: 10 }), Ok(()));
+        assert!(list.is_empty());
+    }
+
+    #[test]
+    fn a_range_may_reach_the_last_byte_and_no_further() {
+        let mut list = LockList::default();
+        assert_eq!(list.acquire(lock(1, u64::MAX, 1, true)), Ok(()));
+        assert_eq!(list.acquire(lock(1, u64::MAX, 2, true)), Err(LockError::RangeTooLong));
+    }
+
+    proptest! {
+        /// Against a set of bytes, for ranges that have some.
+        #[test]
+        fn overlap_means_a_shared_byte(a in 0_u64..20, n in 1_u64..9, b in 0_u64..20, m in 1_u64..9) {
+            let shared = (a..a + n).any(|byte| (b..b + m).contains(&byte));
+            let (one, other) = (ByteRange { offset: a, length: n }, ByteRange { offset: b, length: m });
+            prop_assert_eq!(one.overlaps(other), shared);
+            prop_assert_eq!(other.overlaps(one), shared);
+        }
+    }
+}

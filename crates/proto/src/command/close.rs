@@ -1,0 +1,90 @@
+//! SMB2 CLOSE: [MS-SMB2] 3.3.5.10.
+
+use object::{Metadata, ObjectOp, ObjectReply};
+use wire::close::{CloseFlags, CloseRequest, CloseResponse};
+
+use crate::command::Command;
+use crate::effect::{Effect, Reply};
+use crate::open::Target;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InTree;
+
+/// Ends an open.
+#[derive(Debug)]
+pub struct Close;
+
+/// How far CLOSE got.
+#[derive(Debug)]
+pub enum Pending {
+    /// The last attributes are being looked up.
+    Querying,
+    /// The store is closing.
+    Closing(CloseResponse),
+}
+
+impl Command for Close {
+    type Scope<'s> = InTree<'s>;
+    type Request<'a> = CloseRequest;
+    type Pending = Pending;
+
+    fn start(
+        mut scope: InTree<'_>,
+        _: &Incoming,
+        request: CloseRequest,
+    ) -> Result<Step<Pending>, Reject> {
+        let open = scope.open()?;
+        match &open.target {
+            Target::File(file) if request.flags.contains(CloseFlags::POSTQUERY_ATTRIB) => {
+                let op = ObjectOp::QueryMetadata { open: file.local_open };
+                Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Querying))
+            }
+            _ => close(scope, CloseResponse::default()),
+        }
+    }
+
+    fn resume(
+        scope: InTree<'_>,
+        _: &Incoming,
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        match pending {
+            Pending::Querying => {
+                // A file that cannot be asked any more is closed all the same.
+                let response = match reply.object() {
+                    Ok(ObjectReply::Metadata(metadata)) => respond(&metadata),
+                    _ => CloseResponse::default(),
+                };
+                close(scope, response)
+            }
+            Pending::Closing(response) => {
+                reply.object()?;
+                Ok(Step::Done(Response::new(&response)))
+            }
+        }
+    }
+}
+
+fn close(mut scope: InTree<'_>, response: CloseResponse) -> Result<Step<Pending>, Reject> {
+    let file_id = scope.open()?.file_id;
+    let open = scope.opens.remove(&file_id.volatile).expect("looked up above");
+    Ok(match scope.globals.retire(open) {
+        Some((user, op)) => Step::Wait(Effect::Object { user, op }, Pending::Closing(response)),
+        None => Step::Done(Response::new(&response)),
+    })
+}
+
+fn respond(metadata: &Metadata) -> CloseResponse {
+    CloseResponse {
+        flags: CloseFlags::POSTQUERY_ATTRIB,
+        creation_time: metadata.creation_time,
+        last_access_time: metadata.last_access_time,
+        last_write_time: metadata.last_write_time,
+        change_time: metadata.change_time,
+        allocation_size: metadata.allocation_size,
+        end_of_file: metadata.end_of_file,
+        file_attributes: metadata.attributes,
+    }
+}

@@ -1,0 +1,96 @@
+//! Create contexts: [MS-SMB2] 2.2.13.2 and 3.3.5.9.1 to 3.3.5.9.14.
+
+use bytes::Bytes;
+use dtyp::fscc::FullEaList;
+use dtyp::{AccessMask, NtStatus};
+use object::{ExtendedAttribute, Metadata};
+use wire::create::CreateRequest;
+use wire::create_context::{
+    AllocationSize, CreateContextData, CreateContextList, CreateContextName, CreateContexts,
+    ExtendedAttributes, QueryMaximalAccessRequest, QueryMaximalAccessResponse,
+    QueryOnDiskIdRequest, QueryOnDiskIdResponse, SecurityDescriptor, TimewarpToken,
+};
+
+use crate::reject::Reject;
+
+/// What the contexts of a request ask for. Unknown ones, and those of features that were not
+/// negotiated, are ignored, as the section says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Contexts {
+    pub(super) extended_attributes: Vec<ExtendedAttribute>,
+    pub(super) security: Option<Bytes>,
+    pub(super) allocation_size: u64,
+    maximal_access: Option<QueryMaximalAccessRequest>,
+    on_disk_id: bool,
+}
+
+impl Contexts {
+    /// Reads them.
+    pub(super) fn read(request: &CreateRequest<'_>) -> Result<Self, Reject> {
+        let contexts = request.create_contexts;
+        let extended_attributes = match find::<ExtendedAttributes<'_>>(contexts)? {
+            Some(found) => read_extended_attributes(found.entries)?,
+            None => Vec::new(),
+        };
+        let security = find::<SecurityDescriptor<'_>>(contexts)?
+            .map(|found| Bytes::copy_from_slice(found.descriptor));
+        if let Some(descriptor) = &security
+            && dtyp::security_descriptor::SecurityDescriptor::decode(descriptor).is_none()
+        {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
+        let reconnects = [
+            CreateContextName::DURABLE_HANDLE_RECONNECT,
+            CreateContextName::DURABLE_HANDLE_RECONNECT_V2,
+        ];
+        if reconnects.into_iter().any(|name| contexts.get(name).is_some()) {
+            // [MS-SMB2] 3.3.5.9.7: there is no such durable open, because none was granted.
+            return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+        }
+        if find::<TimewarpToken>(contexts)?.is_some_and(|found| found.timestamp.0 != 0) {
+            // A share without snapshots has no version of the file from then.
+            return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+        }
+        Ok(Self {
+            extended_attributes,
+            security,
+            allocation_size: find::<AllocationSize>(contexts)?.map_or(0, |it| it.allocation_size),
+            maximal_access: find(contexts)?,
+            on_disk_id: find::<QueryOnDiskIdRequest>(contexts)?.is_some(),
+        })
+    }
+
+    /// The contexts of the response.
+    pub(super) fn answer(&self, metadata: &Metadata, maximal: AccessMask) -> CreateContextList {
+        let mut list = CreateContextList::new();
+        if let Some(request) = &self.maximal_access {
+            // [MS-SMB2] 3.3.5.9.5: not said again to one who knows the file as it is.
+            let is_known =
+                request.timestamp.is_some_and(|at| at.0 != 0 && at == metadata.last_write_time);
+            let query_status = if is_known { NtStatus::NONE_MAPPED } else { NtStatus::SUCCESS };
+            let maximal_access = if is_known { AccessMask::empty() } else { maximal };
+            list.push(&QueryMaximalAccessResponse { query_status, maximal_access });
+        }
+        if self.on_disk_id {
+            list.push(&QueryOnDiskIdResponse {
+                disk_file_id: metadata.identity.inode,
+                volume_id: metadata.identity.device,
+            });
+        }
+        list
+    }
+}
+
+fn find<'a, T: CreateContextData<'a>>(contexts: CreateContexts<'a>) -> Result<Option<T>, Reject> {
+    contexts.find().map_err(Reject::Malformed)
+}
+
+fn read_extended_attributes(entries: &[u8]) -> Result<Vec<ExtendedAttribute>, Reject> {
+    FullEaList(entries)
+        .iter()
+        .map(|ea| {
+            let ea = ea.map_err(|error| Reject::Status(error.status()))?;
+            Ok(ExtendedAttribute { flags: ea.flags, name: ea.name, value: ea.value })
+        })
+        .collect()
+}

@@ -1,0 +1,45 @@
+//! Opening a named pipe of IPC$: [MS-SMB2] 3.3.5.9, for a ShareType of pipe.
+
+use std::sync::Arc;
+
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use wire::create::{CreateAction, CreateRequest, CreateResponse};
+
+use super::Pending;
+use crate::open::{Open, Target};
+use crate::reject::Reject;
+use crate::response::{Response, Step};
+use crate::scope::InTree;
+
+/// Opens the pipe that a request names.
+pub(super) fn open(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
+    let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
+    let name = dtyp::utf16::decode(request.name).map_err(|_| not_found)?;
+    let name = rpc::PipeName::from_name(&name).ok_or(not_found)?;
+    let catalogue: Arc<dyn rpc::Catalogue> = scope.globals.settings.catalogue.clone();
+    let file_id = scope.globals.allocate_file_id();
+    let granted_access = request.desired_access.map_generic();
+    let open = Open {
+        file_id,
+        session_id: scope.session.session_id,
+        tree_id: scope.tree.tree_id,
+        share: Arc::clone(&scope.tree.share),
+        user: scope.tree.share.user,
+        target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue))),
+        granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
+        maximal_access: AccessMask::FILE_ALL,
+    };
+    scope.opens.insert(file_id.volatile, open);
+    let response = CreateResponse {
+        create_action: CreateAction::OPENED,
+        file_attributes: FileAttributes::NORMAL,
+        // What Windows tells of every pipe.
+        allocation_size: 4_096,
+        file_id,
+        ..CreateResponse::default()
+    };
+    Ok(Step::Done(Response::new(&response).naming(file_id)))
+}

@@ -1,0 +1,1 @@
+//! CREATE, judged from outside.

@@ -1,0 +1,136 @@
+//! What can be judged of a CREATE before a file is touched: [MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1.
+
+use dtyp::name_expression::NameExpression;
+use dtyp::{AccessMask, NtStatus};
+use object::{Disposition, KindWanted, ObjectPath, PathError};
+use wire::create::{
+    CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
+};
+
+use super::kind_wanted;
+use crate::effect::Share;
+use crate::reject::Reject;
+
+/// A CREATE whose fields make sense.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) path: ObjectPath,
+    pub(super) disposition: Disposition,
+    pub(super) kind: KindWanted,
+    pub(super) desired_access: AccessMask,
+}
+
+/// Access bits without a meaning for files; Windows denies them.
+const ACCESS_RESERVED: u32 = 0x0CE0_FE00;
+
+/// Attribute bits that no file can have: [MS-FSCC] 2.6.
+const ATTRIBUTES_INVALID: u32 = 0xFFFF_8048;
+
+/// CreateOptions without a meaning.
+const OPTIONS_INVALID: u32 = 0xFF00_0000;
+
+/// CreateOptions that ask for something that is not offered: FILE_CREATE_TREE_CONNECTION,
+/// FILE_OPEN_BY_FILE_ID, FILE_RESERVE_OPFILTER.
+const OPTIONS_UNSUPPORTED: u32 = 0x0010_2080;
+
+/// The checks stand in the order of the section.
+pub(super) fn validate(request: &CreateRequest<'_>, share: &Share) -> Result<Wanted, Reject> {
+    if request.impersonation_level > ImpersonationLevel::DELEGATE {
+        return Err(Reject::Status(NtStatus::BAD_IMPERSONATION_LEVEL));
+    }
+    let desired_access = verify_access(request.desired_access)?;
+    verify_fields(request)?;
+    let disposition = disposition(request.create_disposition)?;
+    verify_options(request.create_options, disposition, desired_access)?;
+    let path = parse_name(request.name)?;
+    if is_vetoed(share, &path) {
+        return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+    }
+    let kind = kind_wanted(request.create_options);
+    if path.stream().is_some() && kind == KindWanted::Directory {
+        return Err(Reject::Status(NtStatus::NOT_A_DIRECTORY));
+    }
+    Ok(Wanted { path, disposition, kind, desired_access })
+}
+
+fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
+    if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
+        return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+    }
+    if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        return Err(Reject::Status(NtStatus::PRIVILEGE_NOT_HELD));
+    }
+    Ok(desired.map_generic())
+}
+
+fn verify_fields(request: &CreateRequest<'_>) -> Result<(), Reject> {
+    let known = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
+    let attributes_invalid = request.file_attributes.bits() & ATTRIBUTES_INVALID != 0;
+    if !known.contains(request.share_access) || attributes_invalid {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    Ok(())
+}
+
+fn disposition(disposition: CreateDisposition) -> Result<Disposition, Reject> {
+    match disposition {
+        CreateDisposition::SUPERSEDE => Ok(Disposition::Supersede),
+        CreateDisposition::OPEN => Ok(Disposition::Open),
+        CreateDisposition::CREATE => Ok(Disposition::Create),
+        CreateDisposition::OPEN_IF => Ok(Disposition::OpenIf),
+        CreateDisposition::OVERWRITE => Ok(Disposition::Overwrite),
+        CreateDisposition::OVERWRITE_IF => Ok(Disposition::OverwriteIf),
+        _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+    }
+}
+
+fn verify_options(
+    options: CreateOptions,
+    disposition: Disposition,
+    desired: AccessMask,
+) -> Result<(), Reject> {
+    let invalid = Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    if options.bits() & OPTIONS_INVALID != 0 {
+        return invalid;
+    }
+    if options.bits() & OPTIONS_UNSUPPORTED != 0 {
+        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+    }
+    let is_directory = options.contains(CreateOptions::DIRECTORY_FILE);
+    if is_directory && options.contains(CreateOptions::NON_DIRECTORY_FILE) {
+        return invalid;
+    }
+    if is_directory && disposition.overwrites() {
+        return invalid;
+    }
+    let may_delete = desired.intersects(AccessMask::DELETE | AccessMask::MAXIMUM_ALLOWED);
+    if options.contains(CreateOptions::DELETE_ON_CLOSE) && !may_delete {
+        return invalid;
+    }
+    Ok(())
+}
+
+/// The name as a path: [MS-SMB2] 2.2.13, [MS-FSCC] 2.1.5.
+pub(crate) fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
+    let name =
+        dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
+    if name.starts_with('\\') {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    ObjectPath::parse(&name).map_err(|error| {
+        Reject::Status(match error {
+            PathError::Escapes => NtStatus::OBJECT_PATH_SYNTAX_BAD,
+            PathError::BadComponent | PathError::BadStream | PathError::TooLong => {
+                NtStatus::OBJECT_NAME_INVALID
+            }
+        })
+    })
+}
+
+/// `veto files`: such names do not exist for clients.
+pub(crate) fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
+    share.veto_files.iter().any(|pattern| {
+        let expression = NameExpression::new(pattern);
+        path.components().any(|name| expression.matches(name))
+    })
+}

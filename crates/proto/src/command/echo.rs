@@ -1,0 +1,39 @@
+//! SMB2 ECHO: [MS-SMB2] 3.3.5.17.
+
+use std::convert::Infallible;
+
+use wire::echo::{EchoRequest, EchoResponse};
+
+use crate::command::Command;
+use crate::effect::Reply;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InConnection;
+
+/// Answers that the server is there.
+#[derive(Debug)]
+pub struct Echo;
+
+impl Command for Echo {
+    type Scope<'s> = InConnection<'s>;
+    type Request<'a> = EchoRequest;
+    type Pending = Infallible;
+
+    fn start(
+        _: InConnection<'_>,
+        _: &Incoming,
+        EchoRequest: EchoRequest,
+    ) -> Result<Step<Infallible>, Reject> {
+        Ok(Step::Done(Response::new(&EchoResponse)))
+    }
+
+    fn resume(
+        _: InConnection<'_>,
+        _: &Incoming,
+        pending: Infallible,
+        _: Reply,
+    ) -> Result<Step<Infallible>, Reject> {
+        match pending {}
+    }
+}

@@ -1,0 +1,55 @@
+//! SMB2 FLUSH: [MS-SMB2] 3.3.5.11.
+
+use dtyp::AccessMask;
+use object::ObjectOp;
+use wire::flush::{FlushRequest, FlushResponse};
+
+use crate::command::Command;
+use crate::effect::{Effect, Reply};
+use crate::open::Target;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InOpen;
+
+/// Puts a file on stable storage.
+#[derive(Debug)]
+pub struct Flush;
+
+/// The store is at it.
+#[derive(Debug)]
+pub struct Pending;
+
+impl Command for Flush {
+    type Scope<'s> = InOpen<'s>;
+    type Request<'a> = FlushRequest;
+    type Pending = Pending;
+
+    fn start(
+        InOpen { open, .. }: InOpen<'_>,
+        _: &Incoming,
+        _: FlushRequest,
+    ) -> Result<Step<Pending>, Reject> {
+        let Target::File(file) = &open.target else {
+            // What was written to a pipe was consumed when it was written.
+            return Ok(Step::Done(Response::new(&FlushResponse)));
+        };
+        // For a directory these are the rights to add a file or a directory.
+        let writing = AccessMask::WRITE_DATA | AccessMask::APPEND_DATA;
+        if !open.granted_access.intersects(writing) {
+            open.verify_access(AccessMask::WRITE_DATA)?;
+        }
+        let op = ObjectOp::Flush { open: file.local_open };
+        Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending))
+    }
+
+    fn resume(
+        _: InOpen<'_>,
+        _: &Incoming,
+        Pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        reply.object()?;
+        Ok(Step::Done(Response::new(&FlushResponse)))
+    }
+}

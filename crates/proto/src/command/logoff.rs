@@ -1,0 +1,42 @@
+//! SMB2 LOGOFF: [MS-SMB2] 3.3.5.6.
+
+use std::convert::Infallible;
+
+use wire::logoff::{LogoffRequest, LogoffResponse};
+
+use crate::command::Command;
+use crate::effect::Reply;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InSession;
+
+/// Ends a session.
+#[derive(Debug)]
+pub struct Logoff;
+
+impl Command for Logoff {
+    type Scope<'s> = InSession<'s>;
+    type Request<'a> = LogoffRequest;
+    type Pending = Infallible;
+
+    fn start(
+        InSession { session, opens, globals, .. }: InSession<'_>,
+        _: &Incoming,
+        LogoffRequest: LogoffRequest,
+    ) -> Result<Step<Infallible>, Reject> {
+        globals.end_session(session, opens);
+        // Its key still signs this response.
+        globals.outbox.ended_sessions.push(session.session_id);
+        Ok(Step::Done(Response::new(&LogoffResponse)))
+    }
+
+    fn resume(
+        _: InSession<'_>,
+        _: &Incoming,
+        pending: Infallible,
+        _: Reply,
+    ) -> Result<Step<Infallible>, Reject> {
+        match pending {}
+    }
+}

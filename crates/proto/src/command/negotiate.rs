@@ -1,0 +1,292 @@
+//! SMB2 NEGOTIATE: [MS-SMB2] 3.3.5.4, and the SMB1 message that may come before it: 3.3.5.3.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use crypto::{Cipher, SigningAlgorithm};
+use dtyp::NtStatus;
+use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
+use wire::negotiate_context::{
+    EncryptionCapabilities, HashAlgorithmId, NegotiateContextList, NegotiateContextType,
+    NegotiateContexts, PreauthIntegrityCapabilities, SigningCapabilities,
+};
+use wire::smb1_negotiate::{DIALECT_SMB_2_002, DIALECT_SMB_2_WILDCARD, Smb1Negotiate};
+use wire::{Codes, Command as CommandCode, Dialect, Header};
+
+use crate::command::Command;
+use crate::connection::{Connection, ConnectionId, Negotiated};
+use crate::effect::Reply;
+use crate::notice::Notice;
+use crate::reject::{Disconnect, Reject};
+use crate::request::{Carried, Chain, Incoming};
+use crate::response::{Response, Step};
+use crate::scope::InConnection;
+use crate::server::{Globals, Now, Server};
+use crate::settings::{Policy, ServerSettings};
+
+/// Agrees on a dialect and on algorithms.
+#[derive(Debug)]
+pub struct Negotiate;
+
+/// What the negotiate contexts of a 3.1.1 client lead to.
+#[derive(Debug, Default)]
+struct Chosen {
+    salt: [u8; 32],
+    /// The client offered ciphers, whether or not one was found.
+    offered_ciphers: bool,
+    cipher: Option<Cipher>,
+    /// The client offered signing algorithms.
+    offered_signing: bool,
+    signing: Option<SigningAlgorithm>,
+}
+
+/// Every dialect spoken, best first.
+const DIALECTS: [Dialect; 5] = [
+    Dialect::SMB_3_1_1,
+    Dialect::SMB_3_0_2,
+    Dialect::SMB_3_0,
+    Dialect::SMB_2_1,
+    Dialect::SMB_2_0_2,
+];
+
+/// Sizes before multi-credit requests: [MS-SMB2] 3.3.5.4.
+const MAX_SIZE_2_0_2: u32 = 65_536;
+
+impl Command for Negotiate {
+    type Scope<'s> = InConnection<'s>;
+    type Request<'a> = NegotiateRequest<'a>;
+    type Pending = Infallible;
+
+    fn start(
+        InConnection { connection, globals, .. }: InConnection<'_>,
+        incoming: &Incoming,
+        request: NegotiateRequest<'_>,
+    ) -> Result<Step<Infallible>, Reject> {
+        if request.dialects.is_empty() {
+            return Err(Reject::NoDialectOffered);
+        }
+        let dialect = choose_dialect(&globals.settings, |it| request.dialects.contains(it))
+            .ok_or(Reject::NoCommonDialect)?;
+        let chosen = if dialect == Dialect::SMB_3_1_1 {
+            connection.preauth.update(&incoming.message);
+            choose(globals, request.negotiate_contexts)?
+        } else {
+            Chosen::default()
+        };
+        let negotiated = decide(&globals.settings, dialect, &request, &chosen);
+        let response = respond(globals, &negotiated, &chosen, incoming.now);
+        agree(connection, globals, negotiated);
+        Ok(Step::Done(response))
+    }
+
+    fn resume(
+        _: InConnection<'_>,
+        _: &Incoming,
+        pending: Infallible,
+        _: Reply,
+    ) -> Result<Step<Infallible>, Reject> {
+        match pending {}
+    }
+}
+
+fn choose_dialect(
+    settings: &ServerSettings,
+    is_offered: impl Fn(Dialect) -> bool,
+) -> Option<Dialect> {
+    let allowed = settings.dialect_min..=settings.dialect_max;
+    DIALECTS.into_iter().find(|dialect| allowed.contains(dialect) && is_offered(*dialect))
+}
+
+/// The contexts, in the order of the section. Unknown ones are ignored.
+fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chosen, Reject> {
+    let mut chosen = Chosen { salt: globals.entropy.bytes(), ..Chosen::default() };
+    verify_unique(contexts)?;
+    let preauth: PreauthIntegrityCapabilities<'_> =
+        contexts.find().map_err(Reject::Malformed)?.ok_or(Reject::PreauthMissing)?;
+    if preauth.hash_algorithms.is_empty() {
+        return Err(Reject::PreauthMissing);
+    }
+    if !preauth.hash_algorithms.contains(HashAlgorithmId::SHA_512) {
+        return Err(Reject::PreauthWithoutCommonHash);
+    }
+    let settings = &globals.settings;
+    let offered: Option<EncryptionCapabilities<'_>> = contexts.find().map_err(Reject::Malformed)?;
+    if let Some(offered) = offered {
+        if offered.ciphers.is_empty() {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
+        chosen.offered_ciphers = true;
+        let mut ours = settings.ciphers.iter().copied();
+        chosen.cipher = ours.find(|cipher| offered.ciphers.contains(cipher.id().into()));
+        if settings.encryption == Policy::Off {
+            chosen.cipher = None;
+        }
+    }
+    let offered: Option<SigningCapabilities<'_>> = contexts.find().map_err(Reject::Malformed)?;
+    if let Some(offered) = offered {
+        if offered.signing_algorithms.is_empty() {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
+        chosen.offered_signing = true;
+        let mut ours = settings.signing_algorithms.iter().copied();
+        chosen.signing = ours.find(|it| offered.signing_algorithms.contains(it.id().into()));
+    }
+    Ok(chosen)
+}
+
+/// [MS-SMB2] 3.3.5.4: a context that may come once and comes twice fails the request.
+fn verify_unique(contexts: NegotiateContexts<'_>) -> Result<(), Reject> {
+    let once = [
+        NegotiateContextType::PREAUTH_INTEGRITY_CAPABILITIES,
+        NegotiateContextType::ENCRYPTION_CAPABILITIES,
+        NegotiateContextType::COMPRESSION_CAPABILITIES,
+        NegotiateContextType::RDMA_TRANSFORM_CAPABILITIES,
+        NegotiateContextType::SIGNING_CAPABILITIES,
+    ];
+    let is_repeated =
+        |kind| contexts.iter().filter(|context| context.context_type == kind).count() > 1;
+    if once.into_iter().any(is_repeated) {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    Ok(())
+}
+
+fn decide(
+    settings: &ServerSettings,
+    dialect: Dialect,
+    request: &NegotiateRequest<'_>,
+    chosen: &Chosen,
+) -> Negotiated {
+    let large = dialect >= Dialect::SMB_2_1;
+    let mut capabilities = Capabilities::empty();
+    capabilities.set(Capabilities::LARGE_MTU, large);
+    // 3.0 and 3.0.2 agree on a cipher by a capability, 3.1.1 by a context.
+    let is_3_0 = (Dialect::SMB_3_0..Dialect::SMB_3_1_1).contains(&dialect);
+    let ccm = settings.encryption != Policy::Off
+        && is_3_0
+        && request.capabilities.contains(Capabilities::ENCRYPTION);
+    capabilities.set(Capabilities::ENCRYPTION, ccm);
+    let cipher = if ccm { Some(Cipher::Aes128Ccm) } else { chosen.cipher };
+    let mut server_security_mode = SecurityMode::SIGNING_ENABLED;
+    server_security_mode.set(SecurityMode::SIGNING_REQUIRED, settings.signing == Policy::Required);
+    let bounded = |size: u32| if large { size } else { size.min(MAX_SIZE_2_0_2) };
+    Negotiated {
+        dialect,
+        client_guid: request.client_guid,
+        client_capabilities: request.capabilities,
+        client_security_mode: request.security_mode,
+        client_dialects: request.dialects.iter().collect(),
+        server_capabilities: capabilities,
+        server_security_mode,
+        cipher,
+        signing_algorithm: SigningAlgorithm::of_dialect(dialect.0, chosen.signing),
+        max_read_size: bounded(settings.max_read_size),
+        max_write_size: bounded(settings.max_write_size),
+        max_transact_size: bounded(settings.max_transact_size),
+        supports_multi_credit: large,
+    }
+}
+
+fn respond(globals: &Globals, negotiated: &Negotiated, chosen: &Chosen, now: Now) -> Response {
+    let contexts = if negotiated.dialect == Dialect::SMB_3_1_1 {
+        answer_contexts(chosen)
+    } else {
+        NegotiateContextList::new()
+    };
+    let hint = auth::Acceptor::negotiate_hint();
+    Response::new(&NegotiateResponse {
+        security_mode: negotiated.server_security_mode,
+        dialect_revision: negotiated.dialect,
+        server_guid: globals.settings.server_guid,
+        capabilities: negotiated.server_capabilities,
+        max_transact_size: negotiated.max_transact_size,
+        max_read_size: negotiated.max_read_size,
+        max_write_size: negotiated.max_write_size,
+        system_time: now.wall,
+        server_start_time: dtyp::FileTime::ZERO,
+        security_buffer: &hint,
+        negotiate_contexts: contexts.contexts(),
+    })
+}
+
+fn answer_contexts(chosen: &Chosen) -> NegotiateContextList {
+    let mut contexts = NegotiateContextList::new();
+    contexts.push(&PreauthIntegrityCapabilities {
+        hash_algorithms: Codes::new(&[HashAlgorithmId::SHA_512]),
+        salt: &chosen.salt,
+    });
+    if chosen.offered_ciphers {
+        // Zero says that there is no common cipher.
+        let cipher = chosen.cipher.map_or(0, Cipher::id);
+        contexts.push(&EncryptionCapabilities { ciphers: Codes::new(&[cipher.into()]) });
+    }
+    if let Some(signing) = chosen.signing {
+        let signing = [signing.id().into()];
+        contexts.push(&SigningCapabilities { signing_algorithms: Codes::new(&signing) });
+    }
+    contexts
+}
+
+fn agree(connection: &mut Connection, globals: &mut Globals, negotiated: Negotiated) {
+    globals.outbox.notices.push_back(Notice::ConnectionNegotiated {
+        client_guid: negotiated.client_guid,
+        client: connection.client,
+        server: connection.server,
+        dialect: negotiated.dialect,
+        signing_algorithm: negotiated.signing_algorithm.id(),
+        cipher: negotiated.cipher.map_or(0, Cipher::id),
+    });
+    connection.negotiated = Some(negotiated);
+}
+
+/// [MS-SMB2] 3.3.5.3: an SMB1 NEGOTIATE that offers an SMB2 dialect. With "SMB 2.???" the client
+/// is asked to negotiate again, by SMB2; with "SMB 2.002" alone that is what it gets.
+pub(crate) fn smb1(
+    server: &mut Server,
+    id: ConnectionId,
+    frame: &[u8],
+    now: Now,
+) -> Result<(), Disconnect> {
+    let request = Smb1Negotiate::decode(frame).map_err(Disconnect::Malformed)?;
+    let settings = std::sync::Arc::clone(&server.globals.settings);
+    let connection = server.connections.get_mut(&id).expect("looked up by the caller");
+    if connection.negotiated.is_some() || connection.awaits_smb2_negotiate {
+        return Err(Disconnect::NegotiatedTwice);
+    }
+    connection.command_sequence_window.consume(0, 1).map_err(Disconnect::Sequence)?;
+    let wildcard =
+        request.offers(DIALECT_SMB_2_WILDCARD) && settings.dialect_max >= Dialect::SMB_2_1;
+    let is_2_0_2 = |dialect| dialect == Dialect::SMB_2_0_2 && request.offers(DIALECT_SMB_2_002);
+    let dialect = if wildcard {
+        Dialect::SMB_2_WILDCARD
+    } else {
+        choose_dialect(&settings, is_2_0_2).ok_or(Disconnect::Smb1Only)?
+    };
+    let unsaid = NegotiateRequest { dialects: Codes::default(), ..NegotiateRequest::default() };
+    let negotiated = decide(&settings, dialect, &unsaid, &Chosen::default());
+    let response = respond(&server.globals, &negotiated, &Chosen::default(), now);
+    if wildcard {
+        connection.awaits_smb2_negotiate = true;
+    } else {
+        agree(connection, &mut server.globals, negotiated);
+    }
+    send(server, id, response, now);
+    Ok(())
+}
+
+fn send(server: &mut Server, connection: ConnectionId, response: Response, now: Now) {
+    let header = Header { command: CommandCode::NEGOTIATE, credits: 1, ..Header::default() };
+    let id = server.next_request_id();
+    let message = Bytes::new();
+    let incoming = Incoming { id, connection, header, message, sealed: false, now };
+    let mut chain = Chain {
+        connection,
+        sealed: None,
+        messages: std::collections::VecDeque::new(),
+        carried: Carried::default(),
+        is_first: true,
+        outgoing: crate::respond::Outgoing::default(),
+    };
+    server.respond(&mut chain, &incoming, None, response);
+    server.transmit(connection, None, chain.outgoing);
+}

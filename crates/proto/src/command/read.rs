@@ -1,0 +1,144 @@
+//! SMB2 READ: [MS-SMB2] 3.3.5.12.
+//!
+//! The store does the reading, straight into the buffer that will be sent; this module decides
+//! whether it may, and what a short read means.
+
+use arbitration::{ByteRange, RangeAccess};
+use bytes::BytesMut;
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectOp, ObjectReply};
+use wire::Encode;
+use wire::read::{Channel, ReadRequest, ReadResponseHead};
+
+use crate::command::Command;
+use crate::effect::{Effect, Reply};
+use crate::open::{Open, Target};
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{HEADROOM, Response, Step};
+use crate::scope::InOpen;
+
+/// Reads from a file or a pipe.
+#[derive(Debug)]
+pub struct Read;
+
+/// A READ whose data the store is fetching.
+#[derive(Debug)]
+pub struct Pending {
+    minimum_count: u32,
+}
+
+/// Bytes of the response before the data: [MS-SMB2] 2.2.20.
+const HEAD_LEN: usize = 16;
+
+impl Command for Read {
+    type Scope<'s> = InOpen<'s>;
+    type Request<'a> = ReadRequest<'a>;
+    type Pending = Pending;
+
+    fn start(
+        InOpen { connection, open, globals, .. }: InOpen<'_>,
+        incoming: &Incoming,
+        request: ReadRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        let negotiated = connection.negotiated();
+        let max = negotiated.max_read_size;
+        if request.length > max {
+            return Err(Reject::LengthAboveMax { length: request.length, max });
+        }
+        negotiated.verify_credit_charge(incoming.header.credit_charge, request.length)?;
+        verify_readable(open)?;
+        let buffer = response_buffer(request.length);
+        let file = match &mut open.target {
+            Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer),
+            Target::File(file) => file,
+        };
+        // RDMA is not offered, so its channels cannot be asked for.
+        if request.channel != Channel::NONE {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
+        let range = file_range(request.offset, request.length)?;
+        let access = RangeAccess { open: open.file_id.volatile, range, writes: false };
+        globals.files.verify_unlocked(file.identity, access)?;
+        let op = ObjectOp::Read {
+            open: file.local_open,
+            offset: request.offset,
+            length: request.length,
+            buffer,
+        };
+        // A READ of no bytes succeeds at the end of the file; any other must return one.
+        let minimum_count = match request.length {
+            0 => 0,
+            _ => request.minimum_count.max(1),
+        };
+        Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending { minimum_count }))
+    }
+
+    fn resume(
+        _: InOpen<'_>,
+        _: &Incoming,
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        let ObjectReply::Read(buffer) = reply.object()? else { panic!("READ gets data back") };
+        let read =
+            u32::try_from(buffer.len() - HEADROOM - HEAD_LEN).expect("at most max_read_size");
+        if read < pending.minimum_count {
+            return Err(Reject::MinimumCountNotReached { read, minimum: pending.minimum_count });
+        }
+        Ok(Step::Done(respond(NtStatus::SUCCESS, buffer)))
+    }
+}
+
+/// Whoever may execute a file may read it: [MS-SMB2] 3.3.5.12 allows both, as Windows does.
+fn verify_readable(open: &Open) -> Result<(), Reject> {
+    match &open.target {
+        Target::File(file) if file.is_directory => {
+            Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST))
+        }
+        _ if open.granted_access.contains(AccessMask::EXECUTE) => Ok(()),
+        _ => open.verify_access(AccessMask::READ_DATA),
+    }
+}
+
+/// [MS-FSA] 2.1.5.3: a range that a signed 64-bit offset cannot name is invalid.
+pub(super) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> {
+    let end = offset.checked_add(u64::from(length));
+    if end.is_none_or(|end| i64::try_from(end).is_err()) {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    Ok(ByteRange { offset, length: u64::from(length) })
+}
+
+/// A message longer than the read is read in parts, the first ones with BUFFER_OVERFLOW.
+fn read_pipe(
+    pipe: &mut rpc::Pipe,
+    request: &ReadRequest<'_>,
+    mut buffer: BytesMut,
+) -> Result<Step<Pending>, Reject> {
+    let data = pipe.read(usize::try_from(request.length).expect("32 bits fit memory"));
+    if data.is_empty() && request.length > 0 {
+        return Err(Reject::Status(NtStatus::PIPE_EMPTY));
+    }
+    buffer.extend_from_slice(&data);
+    let status =
+        if pipe.message_left() > 0 { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    Ok(Step::Done(respond(status, buffer)))
+}
+
+/// Room for everything before the data, and capacity for the data.
+fn response_buffer(length: u32) -> BytesMut {
+    let length = usize::try_from(length).expect("32 bits fit memory");
+    let mut buffer = BytesMut::with_capacity(HEADROOM + HEAD_LEN + length);
+    buffer.resize(HEADROOM + HEAD_LEN, 0);
+    buffer
+}
+
+fn respond(status: NtStatus, mut buffer: BytesMut) -> Response {
+    let length = buffer.len() - HEADROOM - HEAD_LEN;
+    let data_length = u32::try_from(length).expect("at most max_read_size");
+    let mut head = Vec::with_capacity(HEAD_LEN);
+    ReadResponseHead { data_length, ..ReadResponseHead::default() }.encode(&mut head);
+    buffer[HEADROOM..HEADROOM + HEAD_LEN].copy_from_slice(&head);
+    Response::from_buffer(status, buffer)
+}

@@ -1,0 +1,365 @@
+//! SMB2 SESSION_SETUP: [MS-SMB2] 3.3.5.5.
+
+use std::sync::Arc;
+
+use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
+use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
+use dtyp::NtStatus;
+use wire::Dialect;
+use wire::negotiate::SecurityMode;
+use wire::session_setup::{
+    SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
+};
+
+use crate::command::Command;
+use crate::connection::Connection;
+use crate::effect::{Account, Effect, Reply};
+use crate::notice::{Notice, SessionOpened};
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InConnection;
+use crate::server::Globals;
+use crate::session::{Sealing, Session, SessionState};
+use crate::settings::{MapToGuest, Policy, ServerSettings};
+
+/// Sessions that a client may have.
+const SESSIONS_MAX: usize = 1_024;
+
+/// Authenticates a user, in as many steps as the mechanism takes.
+#[derive(Debug)]
+pub struct SessionSetup;
+
+/// A SESSION_SETUP that waits.
+#[derive(Debug)]
+pub struct Pending {
+    session_id: u64,
+    previous_session_id: u64,
+    client_requires_signing: bool,
+    waits_for: Wanted,
+}
+
+/// What it waits for.
+#[derive(Debug)]
+enum Wanted {
+    /// The account that the client named, to check its proof.
+    Account,
+    /// The account of guests, for one who needs no proof.
+    Guest { token: Vec<u8>, is_anonymous: bool },
+    /// The end of the session that the client had before.
+    PreviousSession(Established),
+}
+
+/// An authentication that succeeded, before the session has its keys.
+#[derive(Debug)]
+struct Established {
+    token: Vec<u8>,
+    account: Arc<Account>,
+    is_anonymous: bool,
+    session_key: Option<auth::SessionKey>,
+}
+
+impl Command for SessionSetup {
+    type Scope<'s> = InConnection<'s>;
+    type Request<'a> = SessionSetupRequest<'a>;
+    type Pending = Pending;
+
+    fn start(
+        mut scope: InConnection<'_>,
+        incoming: &Incoming,
+        request: SessionSetupRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        let negotiated = scope.connection.negotiated();
+        if scope.globals.settings.encryption == Policy::Required && negotiated.cipher.is_none() {
+            return Err(Reject::NotEncrypted);
+        }
+        // Binding a session to a further connection is offered by a capability that is not set.
+        if request.flags.contains(SessionSetupFlags::BINDING) {
+            return Err(Reject::BindingNotOffered);
+        }
+        let session_id = match incoming.header.session_id {
+            0 => begin(&mut scope, incoming)?,
+            session_id => {
+                go_on(&mut scope, incoming, session_id)?;
+                session_id
+            }
+        };
+        let is_3_1_1 = scope.connection.negotiated().dialect == Dialect::SMB_3_1_1;
+        if let Some(hash) = scope.connection.preauth_sessions.get_mut(&session_id)
+            && is_3_1_1
+        {
+            hash.update(&incoming.message);
+        }
+        let pending = Pending {
+            session_id,
+            previous_session_id: request.previous_session_id,
+            client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
+            waits_for: Wanted::Account,
+        };
+        let session = scope.sessions.get_mut(&session_id).expect("begun or found above");
+        let acceptor = session.acceptor.as_mut().expect("set by `begin` or `go_on`");
+        let step = acceptor.step(request.security_buffer);
+        authenticate(scope, incoming, pending, step)
+    }
+
+    fn resume(
+        mut scope: InConnection<'_>,
+        incoming: &Incoming,
+        mut pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        // The session may have been ended by another connection meanwhile.
+        let session = scope.sessions.get_mut(&pending.session_id).ok_or(Reject::NoSuchSession)?;
+        let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Account);
+        match (wanted, reply) {
+            (Wanted::Account, Reply::Account(account)) => {
+                let account = account.filter(|account| account.nt_hash.is_some());
+                let nt_hash = account.as_ref().and_then(|account| account.nt_hash.clone());
+                let acceptor = session.acceptor.as_mut().expect("it asked for the account");
+                let step = acceptor.resume(nt_hash);
+                session.account = session.account.take().or(account.map(|it| Arc::new(*it)));
+                authenticate(scope, incoming, pending, step)
+            }
+            (Wanted::Guest { token, is_anonymous }, Reply::Account(account)) => {
+                let Some(account) = account else {
+                    return Err(fail(&mut scope, pending.session_id, Reject::LogonFailure));
+                };
+                let account = Arc::new(*account);
+                let session_key = None;
+                let done = Established { token, account, is_anonymous, session_key };
+                replace_previous(scope, incoming, pending, done)
+            }
+            (Wanted::PreviousSession(done), Reply::PreviousSessionClosed) => {
+                establish(scope, incoming, &pending, done)
+            }
+            (wanted, reply) => panic!("{reply:?} does not answer {wanted:?}"),
+        }
+    }
+}
+
+/// What NTLM tells of this server.
+fn acceptor_settings(settings: &ServerSettings) -> AcceptorSettings {
+    AcceptorSettings {
+        netbios_name: settings.netbios_name.clone(),
+        netbios_domain: settings.workgroup.clone(),
+        dns_name: settings.dns_name.clone(),
+        dns_domain: settings.dns_domain.clone(),
+    }
+}
+
+fn acceptor(globals: &mut Globals, incoming: &Incoming) -> Box<Acceptor> {
+    let settings = acceptor_settings(&globals.settings);
+    Box::new(Acceptor::new(&settings, globals.entropy.bytes(), incoming.now.wall))
+}
+
+/// [MS-SMB2] 3.3.5.5.1 Authenticating a New Session.
+fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Reject> {
+    if scope.sessions.len() >= SESSIONS_MAX {
+        return Err(Reject::TooManySessions);
+    }
+    // Random, so that ids of different workers never meet.
+    let session_id = loop {
+        let id = u64::from_le_bytes(scope.globals.entropy.bytes());
+        if id != 0 && id != u64::MAX && !scope.sessions.contains_key(&id) {
+            break id;
+        }
+    };
+    let acceptor = acceptor(scope.globals, incoming);
+    let session = Session::new(session_id, incoming.connection, acceptor);
+    scope.sessions.insert(session_id, session);
+    scope.connection.preauth_sessions.insert(session_id, scope.connection.preauth);
+    Ok(session_id)
+}
+
+/// A further step of an authentication, or [MS-SMB2] 3.3.5.5.2 Reauthenticating.
+fn go_on(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) -> Result<(), Reject> {
+    let session = scope.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
+    if session.channel(incoming.connection).is_none() || session.state == SessionState::Ended {
+        return Err(Reject::NoSuchSession);
+    }
+    if session.encrypt_data && !incoming.sealed && session.state != SessionState::InProgress {
+        return Err(Reject::NotEncrypted);
+    }
+    if session.acceptor.is_none() {
+        session.acceptor = Some(acceptor(scope.globals, incoming));
+    }
+    Ok(())
+}
+
+/// What the mechanism's step leads to: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
+fn authenticate(
+    mut scope: InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+    step: Result<auth::Step, AuthError>,
+) -> Result<Step<Pending>, Reject> {
+    let session_id = pending.session_id;
+    match step {
+        Ok(auth::Step::Continue(token)) => {
+            let flags = SessionFlags::empty();
+            let body = SessionSetupResponse { session_flags: flags, security_buffer: &token };
+            let status = NtStatus::MORE_PROCESSING_REQUIRED;
+            let mut response = Response::with_status(status, &body);
+            response.session_id = Some(session_id);
+            Ok(Step::Done(response))
+        }
+        Ok(auth::Step::Account { user, domain, .. }) => {
+            Ok(Step::Wait(Effect::FindAccount { user, domain }, pending))
+        }
+        Ok(auth::Step::Done(Outcome { token, identity, session_key })) => {
+            if identity.kind == IdentityKind::Anonymous {
+                pending.waits_for = Wanted::Guest { token, is_anonymous: true };
+                return Ok(Step::Wait(Effect::FindGuest, pending));
+            }
+            let session = scope.sessions.get_mut(&session_id).expect("looked up by the caller");
+            let account = Arc::clone(session.account());
+            if account.disabled {
+                return Err(fail(&mut scope, session_id, Reject::AccountDisabled));
+            }
+            let session_key = Some(session_key);
+            let done = Established { token, account, is_anonymous: false, session_key };
+            replace_previous(scope, incoming, pending, done)
+        }
+        Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
+            let session = scope.sessions.get(&session_id).expect("looked up by the caller");
+            let token = session.acceptor.as_ref().map(|it| it.guest_token()).unwrap_or_default();
+            pending.waits_for = Wanted::Guest { token, is_anonymous: false };
+            Ok(Step::Wait(Effect::FindGuest, pending))
+        }
+        Err(error) => Err(fail(&mut scope, session_id, Reject::Authentication(error))),
+    }
+}
+
+fn becomes_guest(map: MapToGuest, error: AuthError) -> bool {
+    match error {
+        AuthError::NoSuchUser => map != MapToGuest::Never,
+        AuthError::WrongPassword => map == MapToGuest::BadPassword,
+        _ => false,
+    }
+}
+
+/// A failed authentication ends the session, a later one like the first: whoever could not prove
+/// who they are keeps nothing.
+fn fail(scope: &mut InConnection<'_>, session_id: u64, reject: Reject) -> Reject {
+    scope.globals.outbox.ended_sessions.push(session_id);
+    scope.connection.preauth_sessions.remove(&session_id);
+    reject
+}
+
+/// [MS-SMB2] 3.3.5.5.3: a client that lost its connection names the session that it had, so that
+/// what it held there does not stand in its own way.
+fn replace_previous(
+    scope: InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+    done: Established,
+) -> Result<Step<Pending>, Reject> {
+    let previous = pending.previous_session_id;
+    if previous == 0 || previous == pending.session_id || done.session_key.is_none() {
+        return establish(scope, incoming, &pending, done);
+    }
+    if let Some(session) = scope.sessions.get(&previous) {
+        let same_user = session.account.as_ref().is_some_and(|it| it.sid == done.account.sid);
+        if same_user {
+            scope.globals.outbox.ended_sessions.push(previous);
+        }
+        return establish(scope, incoming, &pending, done);
+    }
+    let user = done.account.sid.clone();
+    pending.waits_for = Wanted::PreviousSession(done);
+    Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
+}
+
+/// The session becomes valid, or stays it with the keys that it has.
+fn establish(
+    scope: InConnection<'_>,
+    incoming: &Incoming,
+    pending: &Pending,
+    done: Established,
+) -> Result<Step<Pending>, Reject> {
+    let InConnection { connection, sessions, globals } = scope;
+    let session =
+        sessions.get_mut(&pending.session_id).expect("the session was there a moment ago");
+    let is_guest = done.account.is_guest || done.is_anonymous;
+    if is_guest && globals.settings.encryption == Policy::Required {
+        globals.outbox.ended_sessions.push(pending.session_id);
+        return Err(Reject::NotEncrypted);
+    }
+    session.acceptor = None;
+    let is_new = session.state == SessionState::InProgress;
+    session.state = SessionState::Valid;
+    session.account = Some(Arc::clone(&done.account));
+    session.is_anonymous = done.is_anonymous;
+    if is_new {
+        if let Some(session_key) = &done.session_key {
+            give_keys(session, connection, globals, incoming, session_key);
+            session.signing_required = requires_signing(connection, globals, pending);
+        }
+        let notice = describe(session, connection);
+        globals.outbox.notices.push_back(Notice::SessionOpened(Box::new(notice)));
+    }
+    connection.preauth_sessions.remove(&pending.session_id);
+    let mut flags = SessionFlags::empty();
+    flags.set(SessionFlags::IS_NULL, done.is_anonymous);
+    flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous);
+    flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt_data);
+    let body = SessionSetupResponse { session_flags: flags, security_buffer: &done.token };
+    let mut response = Response::new(&body);
+    response.session_id = Some(pending.session_id);
+    Ok(Step::Done(response))
+}
+
+fn requires_signing(connection: &Connection, globals: &Globals, pending: &Pending) -> bool {
+    let required = SecurityMode::SIGNING_REQUIRED;
+    globals.settings.signing == Policy::Required
+        || pending.client_requires_signing
+        || connection.negotiated().client_security_mode.contains(required)
+}
+
+/// [MS-SMB2] 3.3.5.5.3: keys for signing, and for the cipher that was negotiated.
+fn give_keys(
+    session: &mut Session,
+    connection: &Connection,
+    globals: &mut Globals,
+    incoming: &Incoming,
+    session_key: &auth::SessionKey,
+) {
+    let negotiated = connection.negotiated();
+    let preauth = connection.preauth_sessions.get(&session.session_id);
+    let keys = SessionKeys::derive(KeyMaterial {
+        dialect: negotiated.dialect.0,
+        session_key: session_key.as_bytes(),
+        full_session_key: session_key.as_bytes(),
+        preauth_hash: preauth.filter(|_| negotiated.dialect == Dialect::SMB_3_1_1),
+        cipher: negotiated.cipher,
+        signing_algorithm: Some(negotiated.signing_algorithm),
+    });
+    for channel in &mut session.channels {
+        if channel.connection == incoming.connection {
+            channel.signing_key = Some(keys.signing_key());
+        }
+    }
+    let sealing = (keys.encryption_key(Role::Server), keys.decryption_key(Role::Server));
+    if let (Some(seal), Some(open)) = sealing {
+        let nonces = NonceCounter::new(globals.entropy.bytes());
+        session.sealing = Some(Sealing { seal, open, nonces });
+        session.encrypt_data = globals.settings.encryption >= Policy::Desired;
+    }
+}
+
+fn describe(session: &Session, connection: &Connection) -> SessionOpened {
+    let negotiated = connection.negotiated();
+    let account = session.account();
+    SessionOpened {
+        session_id: session.session_id,
+        user: account.user.clone(),
+        domain: account.domain.clone(),
+        sid: account.sid.to_string(),
+        client: connection.client,
+        dialect: negotiated.dialect,
+        signing_algorithm: negotiated.signing_algorithm.id(),
+        signing_required: session.signing_required,
+        cipher: negotiated.cipher.map_or(0, crypto::Cipher::id),
+        encrypted: session.encrypt_data,
+    }
+}

@@ -1,0 +1,141 @@
+//! SMB2 TREE_CONNECT: [MS-SMB2] 3.3.5.7.
+
+use std::sync::Arc;
+
+use dtyp::AccessMask;
+use wire::Dialect;
+use wire::tree_connect::{
+    ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse,
+};
+
+use crate::command::{Abandoned, Command};
+use crate::effect::{ConnectShare, Effect, Reply, Share, ShareRefusal};
+use crate::notice::Notice;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InSession;
+use crate::settings::Policy;
+
+/// Connects a session to a share.
+#[derive(Debug)]
+pub struct TreeConnect;
+
+/// The share is being looked up.
+#[derive(Debug)]
+pub struct Pending;
+
+impl Command for TreeConnect {
+    type Scope<'s> = InSession<'s>;
+    type Request<'a> = TreeConnectRequest<'a>;
+    type Pending = Pending;
+
+    fn start(
+        InSession { connection, session, .. }: InSession<'_>,
+        incoming: &Incoming,
+        request: TreeConnectRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        let is_known = session.signing_key(incoming.connection).is_some();
+        let is_authentic = incoming.sealed || incoming.header.is_signed();
+        // A man in the middle could have downgraded what was negotiated: only a signature proves
+        // that both sides hashed the same messages.
+        if connection.negotiated().dialect == Dialect::SMB_3_1_1 && is_known && !is_authentic {
+            return Err(Reject::NotSigned);
+        }
+        let (server, name) = parse_path(request.path).ok_or(Reject::NoSuchShare)?;
+        let connect = ConnectShare {
+            name,
+            server,
+            account: Arc::clone(session.account()),
+            client: connection.client,
+            encrypted: incoming.sealed,
+            session_id: session.session_id,
+        };
+        Ok(Step::Wait(Effect::ConnectShare(Box::new(connect)), Pending))
+    }
+
+    fn resume(
+        InSession { connection, session, globals, .. }: InSession<'_>,
+        _: &Incoming,
+        Pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        let Reply::Share(result) = reply else { panic!("a share was asked for") };
+        let share = result.map_err(reject)?;
+        let cipher = connection.negotiated().cipher;
+        let can_encrypt = session.sealing.is_some();
+        let admitted = if share.encryption == Policy::Required && !can_encrypt {
+            Err(Reject::NotEncrypted)
+        } else {
+            session.allocate_tree_id()
+        };
+        let tree_id = match admitted {
+            Ok(tree_id) => tree_id,
+            Err(reject) => {
+                let release = share.root.map(|root| (None, Effect::DisconnectShare(root)));
+                globals.outbox.effects.extend(release);
+                return Err(reject);
+            }
+        };
+        let encrypt_data = cipher.is_some() && can_encrypt && share.encryption >= Policy::Desired;
+        let response = describe(&share, encrypt_data);
+        let tree = crate::tree_connect::TreeConnect {
+            tree_id,
+            maximal_access: share.access_max,
+            encrypt_data,
+            share: Arc::new(*share),
+        };
+        globals.outbox.notices.push_back(Notice::TreeConnected {
+            session_id: session.session_id,
+            tree_id,
+            share: tree.share.name.clone(),
+            encrypted: encrypt_data || session.encrypt_data,
+            read_only: !tree.maximal_access.contains(AccessMask::WRITE_DATA),
+        });
+        session.tree_connects.insert(tree_id, tree);
+        let mut response = Response::new(&response);
+        response.tree_id = Some(tree_id);
+        Ok(Step::Done(response))
+    }
+
+    fn abandon(Pending: Pending, reply: Option<Reply>) -> Abandoned {
+        let root = match reply {
+            Some(Reply::Share(Ok(share))) => share.root,
+            _ => None,
+        };
+        Abandoned { effect: root.map(Effect::DisconnectShare), reject: None }
+    }
+}
+
+/// `\\server\share` as UTF-16LE; the leading separators may be one.
+fn parse_path(path: &[u8]) -> Option<(String, String)> {
+    let path = dtyp::utf16::decode(path).ok()?;
+    let (server, share) = path.trim_start_matches('\\').split_once('\\')?;
+    if share.is_empty() || share.contains('\\') {
+        return None;
+    }
+    Some((server.to_owned(), share.to_owned()))
+}
+
+fn reject(refusal: ShareRefusal) -> Reject {
+    match refusal {
+        ShareRefusal::AccessDenied => Reject::ShareAccessDenied,
+        ShareRefusal::BadNetworkName => Reject::NoSuchShare,
+        ShareRefusal::TooManyConnections => Reject::TooManyConnections,
+    }
+}
+
+fn describe(share: &Share, encrypt_data: bool) -> TreeConnectResponse {
+    let mut flags = ShareFlags::from_bits_retain(share.caching);
+    if share.root.is_none() {
+        flags = ShareFlags::NO_CACHING;
+    }
+    flags.set(ShareFlags::ENCRYPT_DATA, encrypt_data);
+    flags.set(ShareFlags::ACCESS_BASED_DIRECTORY_ENUM, share.access_based_enumeration);
+    TreeConnectResponse {
+        share_type: if share.root.is_some() { ShareType::DISK } else { ShareType::PIPE },
+        share_flags: flags,
+        capabilities: ShareCapabilities::empty(),
+        maximal_access: share.access_max,
+    }
+}

@@ -1,0 +1,129 @@
+//! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
+
+use arbitration::RangeAccess;
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectOp, ObjectReply};
+use wire::Decode;
+use wire::create::CreateOptions;
+use wire::read::Channel;
+use wire::write::{WriteFlags, WriteRequest, WriteResponse};
+
+use super::read::file_range;
+use crate::command::Command;
+use crate::effect::{Effect, Reply};
+use crate::open::{Open, OpenFile, Target};
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::{Response, Step};
+use crate::scope::InOpen;
+
+/// Writes to a file or a pipe.
+#[derive(Debug)]
+pub struct Write;
+
+/// A WRITE that the store is carrying out.
+#[derive(Debug)]
+pub enum Pending {
+    /// The end of the file is being looked up, to append there.
+    FindEnd,
+    /// The data is being written.
+    Writing,
+}
+
+/// DataOffset beyond which Windows refuses a request: [MS-SMB2] 3.3.5.13.
+const DATA_OFFSET_MAX: u16 = 0x100;
+
+/// FILE_WRITE_TO_END_OF_FILE: [MS-FSA] 2.1.5.4.
+const TO_END_OF_FILE: u64 = u64::MAX;
+
+impl Command for Write {
+    type Scope<'s> = InOpen<'s>;
+    type Request<'a> = WriteRequest<'a>;
+    type Pending = Pending;
+
+    fn start(
+        InOpen { connection, tree, open, globals, .. }: InOpen<'_>,
+        incoming: &Incoming,
+        request: WriteRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        let negotiated = connection.negotiated();
+        let (length, max) = (length(&request), negotiated.max_write_size);
+        if request.channel != Channel::NONE || request.data_offset > DATA_OFFSET_MAX {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
+        if length > max {
+            return Err(Reject::LengthAboveMax { length, max });
+        }
+        negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
+        verify_writable(open)?;
+        let user = open.user;
+        let volatile = open.file_id.volatile;
+        let file = match &mut open.target {
+            Target::Pipe(pipe) => return write_pipe(pipe, &request),
+            Target::File(file) => file,
+        };
+        if request.offset == TO_END_OF_FILE {
+            let op = ObjectOp::QueryMetadata { open: file.local_open };
+            return Ok(Step::Wait(Effect::Object { user, op }, Pending::FindEnd));
+        }
+        let range = file_range(request.offset, length)?;
+        let access = RangeAccess { open: volatile, range, writes: true };
+        globals.files.verify_unlocked(file.identity, access)?;
+        let through = tree.share.sync_always || writes_through(file, request.flags);
+        let op = ObjectOp::Write {
+            open: file.local_open,
+            offset: request.offset,
+            data: incoming.message.slice(request.data_range),
+            write_through: through,
+        };
+        Ok(Step::Wait(Effect::Object { user, op }, Pending::Writing))
+    }
+
+    fn resume(
+        scope: InOpen<'_>,
+        incoming: &Incoming,
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        match (pending, reply.object()?) {
+            (Pending::FindEnd, ObjectReply::Metadata(metadata)) => {
+                let mut request =
+                    WriteRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
+                request.offset = metadata.end_of_file;
+                Self::start(scope, incoming, request)
+            }
+            (Pending::Writing, ObjectReply::Written(count)) => {
+                let count = u32::try_from(count).expect("at most max_write_size");
+                let response = WriteResponse { count, ..WriteResponse::default() };
+                Ok(Step::Done(Response::new(&response)))
+            }
+            (pending, reply) => panic!("{reply:?} does not answer {pending:?}"),
+        }
+    }
+}
+
+fn length(request: &WriteRequest<'_>) -> u32 {
+    u32::try_from(request.data().len()).expect("a frame is below 16 MiB")
+}
+
+fn verify_writable(open: &Open) -> Result<(), Reject> {
+    if open.file().is_ok_and(|file| file.is_directory) {
+        return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
+    }
+    if open.granted_access.contains(AccessMask::APPEND_DATA) {
+        return Ok(());
+    }
+    open.verify_access(AccessMask::WRITE_DATA)
+}
+
+/// [MS-SMB2] 3.3.5.13: the flag of the request, or what CREATE asked for.
+fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
+    flags.contains(WriteFlags::WRITE_THROUGH)
+        || file.create_options.contains(CreateOptions::WRITE_THROUGH)
+}
+
+fn write_pipe(pipe: &mut rpc::Pipe, request: &WriteRequest<'_>) -> Result<Step<Pending>, Reject> {
+    pipe.write(request.data()).map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))?;
+    let response = WriteResponse { count: length(request), ..WriteResponse::default() };
+    Ok(Step::Done(Response::new(&response)))
+}

@@ -1,0 +1,122 @@
+//! [MS-SMB2] 3.3.1.7 Per Transport Connection.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use crypto::{Cipher, PreauthHash, SigningAlgorithm};
+use dtyp::Guid;
+use wire::Dialect;
+use wire::negotiate::{Capabilities, SecurityMode};
+
+use crate::reject::Reject;
+use crate::sequence_window::CommandSequenceWindow;
+
+/// Names a connection between the worker and the engine.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ConnectionId(pub u32);
+
+/// `Connection`.
+#[derive(Debug)]
+pub struct Connection {
+    /// Where the client is.
+    pub client: SocketAddr,
+    /// Which address it came to.
+    pub server: SocketAddr,
+    /// What was negotiated; nothing before NEGOTIATE is done.
+    pub negotiated: Option<Negotiated>,
+    /// An SMB1 NEGOTIATE was answered with the wildcard dialect, and the SMB2 one is due.
+    pub awaits_smb2_negotiate: bool,
+    /// Message ids that the client may use.
+    pub command_sequence_window: CommandSequenceWindow,
+    /// `Connection.PreauthIntegrityHashValue`.
+    pub preauth: PreauthHash,
+    /// `Connection.PreauthSessionTable`: hashes of sessions that are being set up, by session id.
+    pub preauth_sessions: HashMap<u64, PreauthHash>,
+    /// Requests that were answered with an interim response and are not finished.
+    pub async_commands: u32,
+}
+
+/// What NEGOTIATE decided.
+#[derive(Clone, Debug)]
+pub struct Negotiated {
+    /// `Connection.Dialect`.
+    pub dialect: Dialect,
+    /// `Connection.ClientGuid`.
+    pub client_guid: Guid,
+    /// `Connection.ClientCapabilities`.
+    pub client_capabilities: Capabilities,
+    /// `Connection.ClientSecurityMode`.
+    pub client_security_mode: SecurityMode,
+    /// The dialects that the client offered, for VALIDATE_NEGOTIATE_INFO.
+    pub client_dialects: Vec<Dialect>,
+    /// `Connection.ServerCapabilities`.
+    pub server_capabilities: Capabilities,
+    /// `Connection.ServerSecurityMode`.
+    pub server_security_mode: SecurityMode,
+    /// `Connection.CipherId`.
+    pub cipher: Option<Cipher>,
+    /// `Connection.SigningAlgorithmId`.
+    pub signing_algorithm: SigningAlgorithm,
+    /// MaxReadSize in bytes.
+    pub max_read_size: u32,
+    /// MaxWriteSize in bytes.
+    pub max_write_size: u32,
+    /// MaxTransactSize in bytes.
+    pub max_transact_size: u32,
+    /// `Connection.SupportsMultiCredit`.
+    pub supports_multi_credit: bool,
+}
+
+impl Connection {
+    /// A connection on which nothing was said.
+    #[must_use]
+    pub fn new(client: SocketAddr, server: SocketAddr, credits_max: u32) -> Self {
+        Self {
+            client,
+            server,
+            negotiated: None,
+            awaits_smb2_negotiate: false,
+            command_sequence_window: CommandSequenceWindow::new(credits_max),
+            preauth: PreauthHash::default(),
+            preauth_sessions: HashMap::new(),
+            async_commands: 0,
+        }
+    }
+
+    /// What NEGOTIATE decided.
+    ///
+    /// # Panics
+    /// Before NEGOTIATE: `receive` lets nothing else through until then.
+    #[must_use]
+    pub fn negotiated(&self) -> &Negotiated {
+        self.negotiated.as_ref().expect("only NEGOTIATE is served before NEGOTIATE")
+    }
+}
+
+impl Negotiated {
+    /// Whether the dialect belongs to the 3.x family.
+    #[must_use]
+    pub fn is_smb3(&self) -> bool {
+        self.dialect >= Dialect::SMB_3_0
+    }
+
+    /// [MS-SMB2] 3.3.5.2.5 Verifying the Credit Charge and the Payload Size.
+    ///
+    /// # Errors
+    /// If the request pays for less than it sends or asks for.
+    pub fn verify_credit_charge(&self, charge: u16, payload_bytes: u32) -> Result<(), Reject> {
+        let got = charge.max(1);
+        let need = credit_charge(payload_bytes);
+        if self.supports_multi_credit && need > u32::from(got) {
+            return Err(Reject::CreditChargeTooSmall { need, got });
+        }
+        Ok(())
+    }
+}
+
+/// [MS-SMB2] 3.1.5.2 Calculating the CreditCharge.
+fn credit_charge(payload_bytes: u32) -> u32 {
+    /// Bytes that one credit pays for.
+    const CREDIT_BYTES: u32 = 65_536;
+    payload_bytes.div_ceil(CREDIT_BYTES).max(1)
+}

@@ -1,0 +1,136 @@
+//! The table of commands: adding one is a module in `command` and a line here.
+
+use wire::{Decode, FileId};
+
+use crate::command::change_notify::ChangeNotify;
+use crate::command::close::Close;
+use crate::command::create::Create;
+use crate::command::echo::Echo;
+use crate::command::flush::Flush;
+use crate::command::ioctl::Ioctl;
+use crate::command::lock::Lock;
+use crate::command::logoff::Logoff;
+use crate::command::negotiate::Negotiate;
+use crate::command::oplock_break::OplockBreak;
+use crate::command::query_directory::QueryDirectory;
+use crate::command::query_info::QueryInfo;
+use crate::command::read::Read;
+use crate::command::session_setup::SessionSetup;
+use crate::command::set_info::SetInfo;
+use crate::command::tree_connect::TreeConnect;
+use crate::command::tree_disconnect::TreeDisconnect;
+use crate::command::write::Write;
+use crate::command::{Abandoned, Command};
+use crate::effect::Reply;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::Step;
+use crate::scope::Scope;
+use crate::server::Server;
+
+/// What became of a request, and the open that it names.
+pub(crate) type Outcome = (Result<Step<Pending>, Reject>, Option<FileId>);
+
+macro_rules! commands {
+    ($($code:ident => $name:ident,)*) => {
+        /// What a command keeps while it waits.
+        #[derive(Debug)]
+        pub(crate) enum Pending {
+            $($name(<$name as Command>::Pending),)*
+        }
+
+        pub(crate) fn start(
+            server: &mut Server,
+            incoming: &Incoming,
+            related: Option<Option<FileId>>,
+        ) -> Outcome {
+            match incoming.header.command {
+                $(wire::Command::$code => {
+                    let (outcome, file_id) = start_one::<$name>(server, incoming, related);
+                    (outcome.map(|step| step.map(Pending::$name)), file_id)
+                })*
+                _ => (Err(Reject::UnknownCommand), None),
+            }
+        }
+
+        pub(crate) fn resume(
+            server: &mut Server,
+            incoming: &Incoming,
+            file_id: Option<FileId>,
+            pending: Pending,
+            reply: Reply,
+        ) -> Result<Step<Pending>, Reject> {
+            match pending {
+                $(Pending::$name(pending) => {
+                    resume_one::<$name>(server, incoming, file_id, pending, reply)
+                        .map(|step| step.map(Pending::$name))
+                })*
+            }
+        }
+
+        pub(crate) fn abandon(pending: Pending, reply: Option<Reply>) -> Abandoned {
+            match pending {
+                $(Pending::$name(pending) => $name::abandon(pending, reply),)*
+            }
+        }
+    };
+}
+
+// CANCEL has no response and no scope: `receive` serves it.
+commands! {
+    NEGOTIATE => Negotiate,
+    SESSION_SETUP => SessionSetup,
+    LOGOFF => Logoff,
+    TREE_CONNECT => TreeConnect,
+    TREE_DISCONNECT => TreeDisconnect,
+    CREATE => Create,
+    CLOSE => Close,
+    FLUSH => Flush,
+    READ => Read,
+    WRITE => Write,
+    LOCK => Lock,
+    IOCTL => Ioctl,
+    ECHO => Echo,
+    QUERY_DIRECTORY => QueryDirectory,
+    CHANGE_NOTIFY => ChangeNotify,
+    QUERY_INFO => QueryInfo,
+    SET_INFO => SetInfo,
+    OPLOCK_BREAK => OplockBreak,
+}
+
+/// `related` is set in a related request: the FileId that the request before handed down.
+fn start_one<C: Command>(
+    server: &mut Server,
+    incoming: &Incoming,
+    related: Option<Option<FileId>>,
+) -> (Result<Step<C::Pending>, Reject>, Option<FileId>) {
+    let request = match C::Request::decode(&incoming.message) {
+        Ok(request) => request,
+        Err(error) => return (Err(Reject::Malformed(error)), None),
+    };
+    let file_id = match (request.file_id(), related) {
+        (Some(_), Some(None)) => return (Err(Reject::NoRelatedFileId), None),
+        (Some(_), Some(handed_down)) => handed_down,
+        (named, _) => named,
+    };
+    let outcome = C::Scope::resolve(server, incoming, file_id)
+        .and_then(|scope| C::start(scope, incoming, request));
+    (outcome, file_id)
+}
+
+fn resume_one<C: Command>(
+    server: &mut Server,
+    incoming: &Incoming,
+    file_id: Option<FileId>,
+    pending: C::Pending,
+    reply: Reply,
+) -> Result<Step<C::Pending>, Reject> {
+    // What the request was about may be gone: its session logged off, its open closed.
+    if let Err(reject) = C::Scope::resolve(server, incoming, file_id).map(drop) {
+        let abandoned = C::abandon(pending, Some(reply));
+        server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+        return Err(abandoned.reject.unwrap_or(reject));
+    }
+    let scope = C::Scope::resolve(server, incoming, file_id)?;
+    C::resume(scope, incoming, pending, reply)
+}

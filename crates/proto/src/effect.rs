@@ -1,0 +1,156 @@
+//! What the engine asks of the world around it, and what it is told.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dtyp::{AccessMask, Sid};
+use object::{ObjectOp, ObjectReply, ObjectResult, RootId, UserId};
+
+use crate::reject::Reject;
+use crate::settings::Policy;
+
+/// A question to the world. Exactly one [`Reply`] comes back for each that carries a request.
+#[derive(Debug)]
+pub enum Effect {
+    /// Ends the sessions of the same user that the client says it had before: [MS-SMB2]
+    /// 3.3.5.5.3. Reply: `PreviousSessionClosed`.
+    ClosePreviousSession {
+        /// The session that was given up.
+        session_id: u64,
+        /// Whose it must be.
+        user: Sid,
+    },
+    /// Looks a share up for a user and opens its root. Reply: `Share`.
+    ConnectShare(Box<ConnectShare>),
+    /// A share's root is not used any more by this tree connect. No reply.
+    DisconnectShare(RootId),
+    /// Looks an account up. Reply: `Account`.
+    FindAccount {
+        /// The user's name as the client gave it.
+        user: String,
+        /// The domain as the client gave it.
+        domain: String,
+    },
+    /// The account to use for guests and anonymous users. Reply: `Account`.
+    FindGuest,
+    /// Something for the store. Reply: `Object`.
+    Object {
+        /// On whose behalf.
+        user: UserId,
+        /// What.
+        op: ObjectOp,
+    },
+}
+
+/// Who wants which share.
+#[derive(Debug)]
+pub struct ConnectShare {
+    /// The share's name: the part after the last `\` of the path.
+    pub name: String,
+    /// The server's name as the client typed it.
+    pub server: String,
+    /// The session's account.
+    pub account: Arc<Account>,
+    /// Where the client is.
+    pub client: SocketAddr,
+    /// Whether the session is encrypted already.
+    pub encrypted: bool,
+    /// The session it is for.
+    pub session_id: u64,
+}
+
+/// An account as the server knows it.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its name.
+    pub user: String,
+    /// Its domain.
+    pub domain: String,
+    /// The hash of its password. Nobody for guests.
+    pub nt_hash: Option<auth::NtHash>,
+    /// Whose rights the kernel checks.
+    pub unix: UserId,
+    /// Its SID.
+    pub sid: Sid,
+    /// The SIDs of its groups.
+    pub groups: Vec<Sid>,
+    /// May not log on.
+    pub disabled: bool,
+    /// Stands for anyone.
+    pub is_guest: bool,
+}
+
+/// A share that a tree connect leads to.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Its name as configured.
+    pub name: String,
+    /// Its comment.
+    pub comment: String,
+    /// Its root; the pipe share has none.
+    pub root: Option<RootId>,
+    /// Whose rights the kernel checks: the account's, or those of `force user`.
+    pub user: UserId,
+    /// Rights that the share grants this user at most.
+    pub access_max: AccessMask,
+    /// `smb encrypt` of the share.
+    pub encryption: Policy,
+    /// Names are compared with case.
+    pub case_sensitive: bool,
+    /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.
+    pub caching: u32,
+    /// Entries that are not listed to those who may not read them.
+    pub access_based_enumeration: bool,
+    /// Extended attributes are kept.
+    pub extended_attributes: bool,
+    /// Names that are hidden, as name expressions.
+    pub hide_files: Vec<String>,
+    /// Names that do not exist for clients, as name expressions.
+    pub veto_files: Vec<String>,
+    /// Every WRITE reaches stable storage before it is answered.
+    pub sync_always: bool,
+    /// FLUSH does nothing but wait for earlier writes.
+    pub strict_sync: bool,
+}
+
+/// Why a share was not connected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ShareRefusal {
+    /// The user or the client's address may not.
+    AccessDenied,
+    /// There is no such share, or its folder is missing.
+    BadNetworkName,
+    /// `max connections` are there already.
+    TooManyConnections,
+}
+
+/// An answer from the world, or a wake-up from inside.
+#[derive(Debug)]
+pub enum Reply {
+    /// To `FindAccount` and `FindGuest`.
+    Account(Option<Box<Account>>),
+    /// To `Object`.
+    Object(ObjectResult),
+    /// To `ClosePreviousSession`.
+    PreviousSessionClosed,
+    /// To `ConnectShare`.
+    Share(Result<Box<Share>, ShareRefusal>),
+    /// What a suspended request waited for may have happened.
+    Woken,
+}
+
+impl Reply {
+    /// The store's answer.
+    ///
+    /// # Errors
+    /// [`Reject::Object`] with the store's status.
+    ///
+    /// # Panics
+    /// If this is the answer to something else: the worker pairs replies with effects.
+    pub fn object(self) -> Result<ObjectReply, Reject> {
+        match self {
+            Self::Object(result) => result.map_err(Reject::Object),
+            other => panic!("the store was asked, and {other:?} came back"),
+        }
+    }
+}

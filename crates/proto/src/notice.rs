@@ -1,0 +1,116 @@
+//! What the tables of the server should know of this worker's state.
+
+use std::net::SocketAddr;
+
+use dtyp::Guid;
+use object::FileIdentity;
+use wire::Dialect;
+
+/// One change. Fields name what `choro status` shows.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// A connection negotiated a dialect.
+    ConnectionNegotiated {
+        /// The client.
+        client_guid: Guid,
+        /// Where it is.
+        client: SocketAddr,
+        /// Which address it came to.
+        server: SocketAddr,
+        /// What was negotiated.
+        dialect: Dialect,
+        /// `crypto::SigningAlgorithm` as its id of [MS-SMB2] 2.2.3.1.7.
+        signing_algorithm: u16,
+        /// Cipher as its id of [MS-SMB2] 2.2.3.1.2; 0 for none.
+        cipher: u16,
+    },
+    /// A connection has ended.
+    ConnectionClosed {
+        /// Where the client was.
+        client: SocketAddr,
+    },
+    /// A session was set up.
+    SessionOpened(Box<SessionOpened>),
+    /// A session has ended.
+    SessionClosed {
+        /// Which.
+        session_id: u64,
+    },
+    /// A share was connected.
+    TreeConnected {
+        /// The session.
+        session_id: u64,
+        /// The tree connect.
+        tree_id: u32,
+        /// The share.
+        share: String,
+        /// Whether it must be encrypted.
+        encrypted: bool,
+        /// Whether it may only be read.
+        read_only: bool,
+    },
+    /// A share was disconnected.
+    TreeDisconnected {
+        /// The session.
+        session_id: u64,
+        /// The tree connect.
+        tree_id: u32,
+    },
+    /// A file was opened.
+    Opened(Box<OpenedFile>),
+    /// A file was closed.
+    Closed {
+        /// The open's volatile id.
+        volatile: u64,
+    },
+}
+
+/// A session as the tables know it.
+#[derive(Clone, Debug)]
+pub struct SessionOpened {
+    /// Its id.
+    pub session_id: u64,
+    /// The user.
+    pub user: String,
+    /// The user's domain.
+    pub domain: String,
+    /// The user's SID.
+    pub sid: String,
+    /// Where the client is.
+    pub client: SocketAddr,
+    /// What was negotiated.
+    pub dialect: Dialect,
+    /// Signing algorithm id.
+    pub signing_algorithm: u16,
+    /// Signatures are insisted upon.
+    pub signing_required: bool,
+    /// Cipher id; 0 for none.
+    pub cipher: u16,
+    /// Everything is encrypted.
+    pub encrypted: bool,
+}
+
+/// An open as the tables know it.
+#[derive(Clone, Debug)]
+pub struct OpenedFile {
+    /// The session.
+    pub session_id: u64,
+    /// The tree connect.
+    pub tree_id: u32,
+    /// The open's ids.
+    pub file_id: wire::FileId,
+    /// The share.
+    pub share: String,
+    /// The path, with `\`.
+    pub path: String,
+    /// Rights granted.
+    pub granted_access: u32,
+    /// What others may do.
+    pub share_access: u32,
+    /// CreateOptions.
+    pub create_options: u32,
+    /// Oplock level granted.
+    pub oplock_level: u8,
+    /// Which file.
+    pub identity: FileIdentity,
+}

@@ -1,0 +1,106 @@
+//! [MS-SMB2] 3.3.1.10 Per Open.
+
+use std::sync::Arc;
+
+use dtyp::AccessMask;
+use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
+use wire::FileId;
+use wire::create::{CreateOptions, ShareAccess};
+
+use crate::effect::Share;
+use crate::reject::Reject;
+
+/// Opens that a client may have.
+pub const OPENS_MAX: usize = 65_536;
+
+/// `Open`.
+#[derive(Debug)]
+pub struct Open {
+    /// `Open.DurableFileId` and `Open.FileId`.
+    pub file_id: FileId,
+    /// `Open.Session`.
+    pub session_id: u64,
+    /// `Open.TreeConnect`.
+    pub tree_id: u32,
+    /// The share, which outlives its tree connect here.
+    pub share: Arc<Share>,
+    /// On whose behalf the store acts.
+    pub user: UserId,
+    /// What was opened.
+    pub target: Target,
+    /// `Open.GrantedAccess`.
+    pub granted_access: AccessMask,
+    /// All that the user may do, within the share's limits.
+    pub maximal_access: AccessMask,
+}
+
+/// What an open leads to.
+#[derive(Debug)]
+pub enum Target {
+    /// A file or directory.
+    File(Box<OpenFile>),
+    /// A named pipe.
+    Pipe(Box<rpc::Pipe>),
+}
+
+/// An open file or directory.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// `Open.LocalOpen`.
+    pub local_open: LocalOpen,
+    /// Which file.
+    pub identity: FileIdentity,
+    /// Its path as stored.
+    pub path: ObjectPath,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// What others may do.
+    pub share_access: ShareAccess,
+    /// `Open.CreateOptions`.
+    pub create_options: CreateOptions,
+    /// FILE_DELETE_ON_CLOSE was given: closing this open marks the file for deletion.
+    pub delete_on_close: bool,
+    /// CurrentByteOffset: [MS-FSCC] 2.4.35.
+    pub position: u64,
+    /// Mode flags that SET_INFO changed: [MS-FSCC] 2.4.26.
+    pub mode: u32,
+    /// The enumeration of a directory.
+    pub enumeration: Option<Box<crate::command::query_directory::Enumeration>>,
+    /// The changes that wait for a CHANGE_NOTIFY.
+    pub watch: Option<Box<crate::command::change_notify::Watch>>,
+}
+
+impl Open {
+    /// The open file.
+    ///
+    /// # Errors
+    /// If this is a pipe.
+    pub fn file(&self) -> Result<&OpenFile, Reject> {
+        match &self.target {
+            Target::File(file) => Ok(file),
+            Target::Pipe(_) => Err(Reject::NotOnPipes),
+        }
+    }
+
+    /// The open file, to change it.
+    ///
+    /// # Errors
+    /// If this is a pipe.
+    pub fn file_mut(&mut self) -> Result<&mut OpenFile, Reject> {
+        match &mut self.target {
+            Target::File(file) => Ok(file),
+            Target::Pipe(_) => Err(Reject::NotOnPipes),
+        }
+    }
+
+    /// Refuses what the open was not granted.
+    ///
+    /// # Errors
+    /// If a right is missing.
+    pub fn verify_access(&self, wanted: AccessMask) -> Result<(), Reject> {
+        if self.granted_access.contains(wanted) {
+            return Ok(());
+        }
+        Err(Reject::AccessNotGranted { wanted, granted: self.granted_access })
+    }
+}

@@ -1,0 +1,217 @@
+//! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
+
+use bytes::{Buf, BytesMut};
+use wire::compound::Compound;
+use wire::{Command, Header};
+
+use crate::command::{cancel, negotiate};
+use crate::connection::ConnectionId;
+use crate::dispatch::{self, Outcome};
+use crate::reject::{Disconnect, Reject};
+use crate::request::{Carried, Chain, Incoming};
+use crate::respond::Outgoing;
+use crate::response::TRANSFORM;
+use crate::server::{Now, Server};
+
+impl Server {
+    /// Splits a frame and serves its requests, as far as they can be served now.
+    pub(crate) fn receive(
+        &mut self,
+        connection: ConnectionId,
+        now: Now,
+        mut frame: BytesMut,
+    ) -> Result<(), Disconnect> {
+        if !self.connections.contains_key(&connection) {
+            return Ok(()); // It was closed while the frame was on its way here.
+        }
+        let sealed = match frame.first_chunk::<4>() {
+            Some(b"\xFDSMB") => Some(self.unseal(connection, &mut frame)?),
+            Some(b"\xFCSMB") => return Err(Disconnect::CompressionNotNegotiated),
+            Some(b"\xFFSMB") => return negotiate::smb1(self, connection, &frame, now),
+            _ => None,
+        };
+        let messages = split(frame)?;
+        for (header, _) in &messages {
+            self.admit(connection, header)?;
+        }
+        if let Some(session_id) = sealed {
+            verify_sealed_session(messages.iter().map(|(header, _)| header), session_id)?;
+        }
+        let chain = Chain {
+            connection,
+            sealed,
+            messages,
+            carried: Carried::default(),
+            is_first: true,
+            outgoing: Outgoing::default(),
+        };
+        self.run(chain, now);
+        Ok(())
+    }
+
+    /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message. Leaves the plaintext in `frame`.
+    fn unseal(
+        &mut self,
+        connection: ConnectionId,
+        frame: &mut BytesMut,
+    ) -> Result<u64, Disconnect> {
+        let unknown = Disconnect::SealedForAnotherSession;
+        let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
+        let session = self.sessions.get(&session_id).ok_or(unknown)?;
+        session.channel(connection).ok_or(unknown)?;
+        let sealing = session.sealing.as_ref().ok_or(unknown)?;
+        sealing.open.open(frame).map_err(Disconnect::Sealed)?;
+        frame.advance(TRANSFORM);
+        Ok(session_id)
+    }
+
+    /// What must hold for a header before anything is served: direction, NEGOTIATE first, and
+    /// [MS-SMB2] 3.3.5.2.3 Verifying the Sequence Number.
+    fn admit(&mut self, connection: ConnectionId, header: &Header) -> Result<(), Disconnect> {
+        let connection = self.connections.get_mut(&connection).expect("looked up by the caller");
+        if header.is_response() {
+            return Err(Disconnect::ResponseFromClient);
+        }
+        if connection.negotiated.is_none() && header.command != Command::NEGOTIATE {
+            return Err(Disconnect::NotNegotiated);
+        }
+        // [MS-SMB2] 3.3.5.4: what was agreed on is agreed on.
+        if connection.negotiated.is_some() && header.command == Command::NEGOTIATE {
+            return Err(Disconnect::NegotiatedTwice);
+        }
+        // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
+        if header.command == Command::CANCEL {
+            return Ok(());
+        }
+        let pays = connection.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit);
+        let charge = if pays { header.credit_charge } else { 1 };
+        connection
+            .command_sequence_window
+            .consume(header.message_id, charge)
+            .map_err(Disconnect::Sequence)
+    }
+
+    /// Serves the requests of a chain in order, until one has to wait or none is left.
+    pub(crate) fn run(&mut self, mut chain: Chain, now: Now) {
+        while let Some((header, message)) = chain.messages.pop_front() {
+            let id = self.next_request_id();
+            let mut incoming = Incoming {
+                id,
+                connection: chain.connection,
+                header,
+                message: bytes::Bytes::new(),
+                sealed: chain.sealed.is_some(),
+                now,
+            };
+            let outcome = self.begin(&mut chain, &mut incoming, message);
+            let Some((outcome, file_id)) = outcome else { continue };
+            match self.settle(chain, incoming, file_id, None, outcome) {
+                Some(rest) => chain = rest,
+                None => return,
+            }
+        }
+        let Chain { connection, sealed, outgoing, .. } = chain;
+        self.transmit(connection, sealed, outgoing);
+    }
+
+    /// Begins one request; nothing comes of a CANCEL.
+    fn begin(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        mut message: BytesMut,
+    ) -> Option<Outcome> {
+        let is_first = std::mem::take(&mut chain.is_first);
+        let is_related = incoming.header.is_related();
+        if is_related && !is_first {
+            incoming.header.session_id = chain.carried.session_id;
+            incoming.header.tree_id = chain.carried.tree_id;
+        }
+        if incoming.header.command == Command::CANCEL {
+            cancel::cancel(self, incoming);
+            return None;
+        }
+        if let Err(reject) = self.verify_signature(incoming, &mut message) {
+            return Some((Err(reject), None));
+        }
+        incoming.message = message.freeze();
+        let outcome = if is_related && is_first {
+            // [MS-SMB2] 3.3.5.2.7.2: nothing came before it that it could be related to.
+            (Err(Reject::FirstIsRelated), None)
+        } else if is_related {
+            self.start_related(chain, incoming)
+        } else {
+            dispatch::start(self, incoming, None)
+        };
+        chain.carried.file_id = outcome.1;
+        Some(outcome)
+    }
+
+    /// [MS-SMB2] 3.3.5.2.7.2 Handling Compounded Related Requests.
+    fn start_related(&mut self, chain: &Chain, incoming: &Incoming) -> Outcome {
+        let Carried { session_id, file_id, status, .. } = chain.carried;
+        if session_id == 0 {
+            return (Err(Reject::NoRelatedIds), None);
+        }
+        let (outcome, named) = dispatch::start(self, incoming, Some(file_id));
+        match outcome {
+            // The request before should have made an open, and failed: this one fails alike.
+            Err(Reject::NoRelatedFileId) if status.is_error() => {
+                (Err(Reject::Previous(status)), None)
+            }
+            outcome => (outcome, named),
+        }
+    }
+
+    /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature.
+    fn verify_signature(&self, incoming: &Incoming, message: &mut BytesMut) -> Result<(), Reject> {
+        let header = &incoming.header;
+        // What came encrypted was authenticated by that.
+        if incoming.sealed {
+            return Ok(());
+        }
+        let session = self.sessions.get(&header.session_id);
+        let key = session.and_then(|session| session.signing_key(incoming.connection));
+        match (header.is_signed(), key, session) {
+            (true, Some(key), _) => key.verify(message).map_err(|_| Reject::BadSignature),
+            (true, None, None) if header.session_id != 0 => Err(Reject::NoSuchSession),
+            (false, Some(_), Some(session)) if session.signing_required => {
+                match header.command {
+                    // A client that reauthenticates need not sign that.
+                    Command::NEGOTIATE | Command::SESSION_SETUP => Ok(()),
+                    _ => Err(Reject::NotSigned),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The messages of a frame, each with its header: [MS-SMB2] 3.3.5.2.7.
+fn split(
+    mut frame: BytesMut,
+) -> Result<std::collections::VecDeque<(Header, BytesMut)>, Disconnect> {
+    let ranges: Vec<_> =
+        Compound::new(&frame).ranges().collect::<Result<_, _>>().map_err(Disconnect::Malformed)?;
+    let mut messages = std::collections::VecDeque::with_capacity(ranges.len());
+    for range in ranges {
+        let message = frame.split_to(range.len());
+        let header = Header::decode(&message).map_err(Disconnect::Malformed)?;
+        messages.push_back((header, message));
+    }
+    Ok(messages)
+}
+
+/// [MS-SMB2] 3.3.5.2.1.1: what is inside must be for the session whose key sealed it.
+fn verify_sealed_session<'a>(
+    headers: impl Iterator<Item = &'a Header>,
+    session_id: u64,
+) -> Result<(), Disconnect> {
+    for (index, header) in headers.enumerate() {
+        let inherits = index > 0 && header.is_related();
+        if !inherits && header.session_id != session_id {
+            return Err(Disconnect::SealedForAnotherSession);
+        }
+    }
+    Ok(())
+}

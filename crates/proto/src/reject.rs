@@ -1,0 +1,190 @@
+//! Why a request is refused, and why a connection must go.
+
+use auth::AuthError;
+use crypto::OpenError;
+use dtyp::{AccessMask, NtStatus};
+use wire::DecodeError;
+
+use crate::sequence_window::SequenceError;
+
+/// Why a request was refused: one variant per broken rule.
+///
+/// Tests and traces see the variant; the client sees only [`Reject::status`]. Several rules share a
+/// status, which is why handlers do not return an [`NtStatus`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reject {
+    /// The open lacks a right.
+    AccessNotGranted {
+        /// What the request needs.
+        wanted: AccessMask,
+        /// What the open has.
+        granted: AccessMask,
+    },
+    /// The account may not log on.
+    AccountDisabled,
+    /// Only the last request of a compound may wait for something without an end.
+    AsyncInCompound,
+    /// The mechanism refused.
+    Authentication(AuthError),
+    /// The signature does not match.
+    BadSignature,
+    /// A session was to be bound to a further connection, which is not offered.
+    BindingNotOffered,
+    /// The request was cancelled, or what it waited for went away.
+    Cancelled,
+    /// The request pays for less than it sends or asks for: [MS-SMB2] 3.3.5.2.5.
+    CreditChargeTooSmall {
+        /// Credits needed.
+        need: u32,
+        /// Credits paid.
+        got: u16,
+    },
+    /// The file is to be deleted when its last open is closed.
+    DeletePending,
+    /// Another open's lock is in the way.
+    FileLockConflict,
+    /// The first request of a compound says that it is related to one before it.
+    FirstIsRelated,
+    /// More than the limit of its kind.
+    LengthAboveMax {
+        /// What was asked for, in bytes.
+        length: u32,
+        /// The limit, in bytes.
+        max: u32,
+    },
+    /// The logon failed.
+    LogonFailure,
+    /// The body is not what it says it is.
+    Malformed(DecodeError),
+    /// The read brought less than the client insists on.
+    MinimumCountNotReached {
+        /// Bytes read.
+        read: u32,
+        /// Bytes wanted.
+        minimum: u32,
+    },
+    /// No dialect is spoken by both sides.
+    NoCommonDialect,
+    /// NEGOTIATE offers no dialect at all.
+    NoDialectOffered,
+    /// A related request needs a FileId, and the one before it had none.
+    NoRelatedFileId,
+    /// A related request needs a session or tree connect, and the one before it had none.
+    NoRelatedIds,
+    /// There is no such open.
+    NoSuchOpen,
+    /// There is no such session on this connection.
+    NoSuchSession,
+    /// There is no such share.
+    NoSuchShare,
+    /// There is no such tree connect.
+    NoSuchTreeConnect,
+    /// The handle is a pipe's, and the request is for files.
+    NotOnPipes,
+    /// The encrypted session or share was addressed in the clear.
+    NotEncrypted,
+    /// The session or the server insists on signatures.
+    NotSigned,
+    /// The store refused.
+    Object(NtStatus),
+    /// A 3.1.1 client sent no hash to preauthenticate with.
+    PreauthMissing,
+    /// A 3.1.1 client has no hash in common with the server.
+    PreauthWithoutCommonHash,
+    /// An earlier request of the compound failed, and this one depends on it.
+    Previous(NtStatus),
+    /// The user or address may not use the share.
+    ShareAccessDenied,
+    /// The session must authenticate again.
+    SessionExpired,
+    /// Another open excludes this one.
+    SharingViolation,
+    /// A status that its rule names directly.
+    Status(NtStatus),
+    /// The connection has its limit of requests that wait.
+    TooManyAsyncCommands,
+    /// The share has its limit of connections.
+    TooManyConnections,
+    /// The client has its limit of opens.
+    TooManyOpens,
+    /// The client has its limit of sessions.
+    TooManySessions,
+    /// The session has its limit of tree connects.
+    TooManyTreeConnects,
+    /// No such command.
+    UnknownCommand,
+}
+
+impl Reject {
+    /// The status that the client is told: the one table from reason to wire.
+    pub fn status(self) -> NtStatus {
+        match self {
+            Self::AccessNotGranted { .. }
+            | Self::BadSignature
+            | Self::NotEncrypted
+            | Self::NotSigned
+            | Self::ShareAccessDenied => NtStatus::ACCESS_DENIED,
+            Self::AccountDisabled => NtStatus::ACCOUNT_DISABLED,
+            Self::AsyncInCompound => NtStatus::INTERNAL_ERROR,
+            Self::Authentication(error) => error.status(),
+            Self::BindingNotOffered | Self::TooManyConnections => NtStatus::REQUEST_NOT_ACCEPTED,
+            Self::Cancelled => NtStatus::CANCELLED,
+            Self::DeletePending => NtStatus::DELETE_PENDING,
+            Self::FileLockConflict => NtStatus::FILE_LOCK_CONFLICT,
+            Self::CreditChargeTooSmall { .. }
+            | Self::FirstIsRelated
+            | Self::LengthAboveMax { .. }
+            | Self::Malformed(_)
+            | Self::NoDialectOffered
+            | Self::NoRelatedIds
+            | Self::PreauthMissing
+            | Self::UnknownCommand => NtStatus::INVALID_PARAMETER,
+            Self::LogonFailure => NtStatus::LOGON_FAILURE,
+            Self::MinimumCountNotReached { .. } => NtStatus::END_OF_FILE,
+            Self::NoCommonDialect => NtStatus::NOT_SUPPORTED,
+            Self::NoRelatedFileId => NtStatus::INVALID_HANDLE,
+            Self::NoSuchOpen => NtStatus::FILE_CLOSED,
+            Self::NoSuchSession => NtStatus::USER_SESSION_DELETED,
+            Self::NoSuchShare => NtStatus::BAD_NETWORK_NAME,
+            Self::NoSuchTreeConnect => NtStatus::NETWORK_NAME_DELETED,
+            Self::NotOnPipes => NtStatus::INVALID_DEVICE_REQUEST,
+            Self::Object(status) | Self::Previous(status) | Self::Status(status) => status,
+            Self::PreauthWithoutCommonHash => NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP,
+            Self::SharingViolation => NtStatus::SHARING_VIOLATION,
+            Self::SessionExpired => NtStatus::NETWORK_SESSION_EXPIRED,
+            Self::TooManyAsyncCommands => NtStatus::INSUFFICIENT_RESOURCES,
+            Self::TooManyOpens => NtStatus::TOO_MANY_OPENED_FILES,
+            Self::TooManySessions | Self::TooManyTreeConnects => NtStatus::INSUFF_SERVER_RESOURCES,
+        }
+    }
+}
+
+/// Why a connection must go: the client broke a rule after which no later message of it can be
+/// trusted, or it is of no use any more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Disconnect {
+    /// A transform that is not encryption was sent without being negotiated.
+    CompressionNotNegotiated,
+    /// The administrator, or the server's end.
+    Administrator,
+    /// A header, or the chain of a compound, is not what it says it is.
+    Malformed(DecodeError),
+    /// NEGOTIATE came twice.
+    NegotiatedTwice,
+    /// Something else than NEGOTIATE came first.
+    NotNegotiated,
+    /// The server ran out of nonces for the session.
+    NoncesExhausted,
+    /// A message that only a server sends.
+    ResponseFromClient,
+    /// An encrypted message did not decrypt.
+    Sealed(OpenError),
+    /// The session of an encrypted message is unknown, or is not the one inside it.
+    SealedForAnotherSession,
+    /// A message id that is not the client's to use.
+    Sequence(SequenceError),
+    /// An SMB1 client that cannot do SMB2.
+    Smb1Only,
+    /// No session was set up in time.
+    TooSlow,
+}

@@ -1,0 +1,72 @@
+//! Requests between their arrival and their response.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use dtyp::NtStatus;
+use wire::{FileId, Header};
+
+use crate::connection::ConnectionId;
+use crate::dispatch::Pending;
+use crate::respond::Outgoing;
+use crate::server::Now;
+
+/// Names a request between the worker and the engine.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RequestId(pub u64);
+
+/// What a command knows of the request it serves, beside its body.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// The request's name.
+    pub id: RequestId,
+    /// Where it came from.
+    pub connection: ConnectionId,
+    /// Its header; in a related request, with the ids of the one before it.
+    pub header: Header,
+    /// The whole message, header included. WRITE cuts its data out of it without a copy.
+    pub message: Bytes,
+    /// Whether it came encrypted.
+    pub sealed: bool,
+    /// When it was started or resumed.
+    pub now: Now,
+}
+
+/// A frame's requests that are not served yet, and the responses to those that are.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) connection: ConnectionId,
+    /// The session whose key encrypted the frame, if it was.
+    pub(crate) sealed: Option<u64>,
+    /// What is left to do.
+    pub(crate) messages: VecDeque<(Header, BytesMut)>,
+    /// What the requests before handed down to related ones.
+    pub(crate) carried: Carried,
+    /// The frame had one request only, or the first of several was not served yet.
+    pub(crate) is_first: bool,
+    /// Responses laid out so far.
+    pub(crate) outgoing: Outgoing,
+}
+
+/// The ids of the previous request of a compound: [MS-SMB2] 3.3.5.2.7.2.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) session_id: u64,
+    pub(crate) tree_id: u32,
+    pub(crate) file_id: Option<FileId>,
+    pub(crate) status: NtStatus,
+}
+
+/// A request that waits for a reply or a wake-up, with the rest of its frame.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) incoming: Incoming,
+    pub(crate) pending: Pending,
+    pub(crate) chain: Chain,
+    /// The file that `pending` is about, as the request named it.
+    pub(crate) file_id: Option<FileId>,
+    /// Set once an interim response went out.
+    pub(crate) async_id: Option<u64>,
+    /// Waits for a wake-up rather than a reply.
+    pub(crate) is_suspended: bool,
+}

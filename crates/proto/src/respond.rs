@@ -1,0 +1,228 @@
+//! Laying responses out, and sending them: [MS-SMB2] 3.3.4.1.
+
+use bytes::{Buf, BytesMut};
+use dtyp::NtStatus;
+use wire::error_response::ErrorResponse;
+use wire::{Command, Dialect, Header, HeaderFlags, header};
+
+use crate::connection::{Connection, ConnectionId};
+use crate::reject::Disconnect;
+use crate::request::{Chain, Incoming};
+use crate::response::{HEADROOM, Response, TRANSFORM, TRANSPORT, Transmit};
+use crate::server::Server;
+use crate::session::Session;
+
+/// The responses to one frame, laid out behind one another.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// Room for the transport's length and the transform header, then the messages.
+    frame: BytesMut,
+    messages: Vec<Laid>,
+}
+
+/// A message inside the frame.
+#[derive(Debug)]
+struct Laid {
+    start: usize,
+    header: Header,
+    wants_signature: bool,
+}
+
+/// Where the first message lies.
+const FIRST: usize = TRANSPORT + TRANSFORM;
+
+impl Outgoing {
+    /// Puts a response behind those that are there: [MS-SMB2] 3.3.4.1.3.
+    fn push(&mut self, header: Header, body: BytesMut, wants_signature: bool) {
+        debug_assert!(body.len() >= HEADROOM);
+        let start = if self.messages.is_empty() {
+            self.frame = body;
+            FIRST
+        } else {
+            let start = FIRST + (self.frame.len() - FIRST).next_multiple_of(8);
+            self.frame.resize(start, 0);
+            self.frame.extend_from_slice(&body[FIRST..]);
+            start
+        };
+        self.frame[start..start + header::SIZE].copy_from_slice(&header.to_bytes());
+        if let Some(previous) = self.messages.last() {
+            let next_command = u32::try_from(start - previous.start).expect("a frame is small");
+            header::set_next_command(&mut self.frame[previous.start..], next_command);
+        }
+        self.messages.push(Laid { start, header, wants_signature });
+    }
+
+    /// Where each message ends: at the next one, padding included, or with the frame.
+    fn ends(&self) -> impl Iterator<Item = usize> {
+        self.messages.iter().skip(1).map(|laid| laid.start).chain([self.frame.len()])
+    }
+}
+
+impl Server {
+    /// Puts the response to a request into its chain's frame, with its credits.
+    pub(crate) fn respond(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        async_id: Option<u64>,
+        response: Response,
+    ) {
+        let Response { status, buffer, file_id, session_id, tree_id } = response;
+        let request = &incoming.header;
+        let session_id = session_id.unwrap_or(request.session_id);
+        let tree_id = tree_id.unwrap_or(request.tree_id);
+        chain.carried.session_id = session_id;
+        chain.carried.tree_id = tree_id;
+        chain.carried.status = status;
+        if file_id.is_some() {
+            chain.carried.file_id = file_id;
+        }
+        let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
+        // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
+        let credits = if async_id.is_some() { 0 } else { grant(connection, request.credits) };
+        if async_id.is_some() {
+            connection.async_commands -= 1;
+        }
+        let wants_signature =
+            wants_signature(self.sessions.get(&session_id), chain.connection, request, status);
+        let header = response_header(request, status, credits, session_id, tree_id, async_id);
+        chain.outgoing.push(header, buffer, wants_signature);
+    }
+
+    /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.
+    pub(crate) fn respond_interim(
+        &mut self,
+        connection_id: ConnectionId,
+        sealed: Option<u64>,
+        request: &Header,
+        async_id: u64,
+    ) {
+        let Some(connection) = self.connections.get_mut(&connection_id) else { return };
+        connection.async_commands += 1;
+        let credits = grant(connection, request.credits);
+        let status = NtStatus::PENDING;
+        let (session_id, tree_id) = (request.session_id, request.tree_id);
+        let header = response_header(request, status, credits, session_id, tree_id, Some(async_id));
+        let mut outgoing = Outgoing::default();
+        // Never signed: the nonce of AES-GMAC is the MessageId, which the final response has, too.
+        // Clients do not look ([MS-SMB2] 3.2.5.1.3).
+        outgoing.push(header, error_body(status).buffer, false);
+        self.transmit(connection_id, sealed, outgoing);
+    }
+
+    /// Signs, seals and queues a frame of responses, if it has any.
+    pub(crate) fn transmit(
+        &mut self,
+        connection_id: ConnectionId,
+        sealed: Option<u64>,
+        mut outgoing: Outgoing,
+    ) {
+        if outgoing.messages.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(&connection_id) else { return };
+        let ends: Vec<usize> = outgoing.ends().collect();
+        for (laid, end) in outgoing.messages.iter().zip(ends) {
+            let message = &mut outgoing.frame[laid.start..end];
+            update_preauth(connection, &laid.header, message);
+            if laid.wants_signature && sealed.is_none() {
+                let session = self.sessions.get(&laid.header.session_id);
+                if let Some(key) = session.and_then(|session| session.signing_key(connection_id)) {
+                    key.sign(message);
+                }
+            }
+        }
+        let mut frame = outgoing.frame;
+        match sealed {
+            None => frame.advance(TRANSFORM),
+            Some(session_id) => {
+                // The session may be gone when its last response is due; then nobody could read it.
+                let sealing = self.sessions.get_mut(&session_id).and_then(|s| s.sealing.as_mut());
+                let Some(sealing) = sealing else { return };
+                let Ok(nonce) = sealing.nonces.advance() else {
+                    self.disconnect(connection_id, Disconnect::NoncesExhausted);
+                    return;
+                };
+                sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
+            }
+        }
+        let length = u32::try_from(frame.len() - TRANSPORT).expect("a frame is below 16 MiB");
+        frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
+        self.globals.outbox.transmits.push_back(Transmit { connection: connection_id, frame });
+    }
+}
+
+/// The body of a response that carries no data: [MS-SMB2] 2.2.2.
+pub(crate) fn error_body(status: NtStatus) -> Response {
+    Response::with_status(status, &ErrorResponse::default())
+}
+
+fn grant(connection: &mut Connection, credit_request: u16) -> u16 {
+    let window = &mut connection.command_sequence_window;
+    let credits = qos::grant(qos::Demand { credit_request }, window.figures());
+    window.grant(credits);
+    credits
+}
+
+fn response_header(
+    request: &Header,
+    status: NtStatus,
+    credits: u16,
+    session_id: u64,
+    tree_id: u32,
+    async_id: Option<u64>,
+) -> Header {
+    // [MS-SMB2] 3.3.4.1.3: a response to a related request says so, too.
+    let kept = request.flags
+        & (HeaderFlags::RELATED_OPERATIONS
+            | HeaderFlags::REPLAY_OPERATION
+            | HeaderFlags::PRIORITY_MASK);
+    Header {
+        credit_charge: request.credit_charge,
+        status,
+        command: request.command,
+        credits,
+        flags: kept | HeaderFlags::SERVER_TO_REDIR,
+        next_command: 0,
+        message_id: request.message_id,
+        async_id,
+        tree_id,
+        session_id,
+        signature: [0; 16],
+    }
+}
+
+/// [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session insists; and
+/// the one that ends an authentication proves that the server has the key.
+fn wants_signature(
+    session: Option<&Session>,
+    connection: ConnectionId,
+    request: &Header,
+    status: NtStatus,
+) -> bool {
+    let Some(session) = session else { return false };
+    if session.signing_key(connection).is_none() {
+        return false;
+    }
+    let ends_authentication = request.command == Command::SESSION_SETUP && status.is_success();
+    request.is_signed() || session.signing_required || ends_authentication
+}
+
+/// [MS-SMB2] 3.3.5.4 and 3.3.5.5: what was negotiated is hashed into the keys. The response that
+/// ends an authentication is not, because it is signed with them already.
+fn update_preauth(connection: &mut Connection, header: &Header, message: &[u8]) {
+    let is_3_1_1 =
+        connection.negotiated.as_ref().is_some_and(|it| it.dialect == Dialect::SMB_3_1_1);
+    if !is_3_1_1 {
+        return;
+    }
+    match header.command {
+        Command::NEGOTIATE => connection.preauth.update(message),
+        Command::SESSION_SETUP if header.status == NtStatus::MORE_PROCESSING_REQUIRED => {
+            if let Some(hash) = connection.preauth_sessions.get_mut(&header.session_id) {
+                hash.update(message);
+            }
+        }
+        _ => {}
+    }
+}

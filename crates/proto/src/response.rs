@@ -1,0 +1,102 @@
+//! Responses on their way from a handler to the wire.
+
+use bytes::BytesMut;
+use dtyp::NtStatus;
+use wire::{Encode, FileId};
+
+use crate::connection::ConnectionId;
+use crate::effect::Effect;
+
+/// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
+/// the SMB2 header. So a response is laid out once, and signed and sealed where it lies.
+pub const HEADROOM: usize = TRANSPORT + TRANSFORM + wire::header::SIZE;
+
+/// Bytes of the direct TCP transport's length: [MS-SMB2] 2.1.
+pub(crate) const TRANSPORT: usize = 4;
+
+/// Bytes of the transform header: [MS-SMB2] 2.2.41.
+pub(crate) const TRANSFORM: usize = 52;
+
+/// How far a command got.
+#[derive(Debug)]
+pub enum Step<P> {
+    /// The response is complete.
+    Done(Response),
+    /// Ask the world, keep `P`, and come back through `resume` with the reply.
+    Wait(Effect, P),
+    /// Wait for something that happens in this server, for as long as it takes: an interim
+    /// response goes out ([MS-SMB2] 3.3.4.2), and `resume` is called with `Reply::Woken` whenever
+    /// it may have happened.
+    Suspend(P),
+}
+
+impl<P> Step<P> {
+    pub(crate) fn map<Q>(self, f: impl FnOnce(P) -> Q) -> Step<Q> {
+        match self {
+            Self::Done(response) => Step::Done(response),
+            Self::Wait(effect, pending) => Step::Wait(effect, f(pending)),
+            Self::Suspend(pending) => Step::Suspend(f(pending)),
+        }
+    }
+}
+
+/// A response body behind its headroom, and the status for its header.
+#[derive(Debug)]
+pub struct Response {
+    /// The status of the header: success, or one of the warnings that carry data.
+    pub status: NtStatus,
+    /// [`HEADROOM`] bytes, then the body.
+    pub buffer: BytesMut,
+    /// The open that was made or named, for the requests of the compound that follow.
+    pub file_id: Option<FileId>,
+    /// The session that was made, if one was.
+    pub session_id: Option<u64>,
+    /// The tree connect that was made, if one was.
+    pub tree_id: Option<u32>,
+}
+
+impl Response {
+    /// A response of STATUS_SUCCESS.
+    pub fn new(body: &impl Encode) -> Self {
+        Self::with_status(NtStatus::SUCCESS, body)
+    }
+
+    /// A response of a status that carries a body.
+    pub fn with_status(status: NtStatus, body: &impl Encode) -> Self {
+        let mut buffer = Vec::with_capacity(HEADROOM + 256);
+        buffer.resize(HEADROOM, 0);
+        body.encode(&mut buffer);
+        Self::from_buffer(status, buffer_from_vec(buffer))
+    }
+
+    /// A response whose body already lies behind its headroom.
+    ///
+    /// # Panics
+    /// If the buffer is shorter than its headroom.
+    #[must_use]
+    pub fn from_buffer(status: NtStatus, buffer: BytesMut) -> Self {
+        assert!(buffer.len() >= HEADROOM, "a response has its headroom");
+        Self { status, buffer, file_id: None, session_id: None, tree_id: None }
+    }
+
+    /// The same response, naming the open for the rest of a compound.
+    #[must_use]
+    pub fn naming(mut self, file_id: FileId) -> Self {
+        self.file_id = Some(file_id);
+        self
+    }
+}
+
+/// A `Vec` as `BytesMut` without copying it.
+fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
+    bytes::Bytes::from(buffer).try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
+}
+
+/// A frame to send, the transport's length included.
+#[derive(Debug)]
+pub struct Transmit {
+    /// Where to.
+    pub connection: ConnectionId,
+    /// What.
+    pub frame: BytesMut,
+}

@@ -1,0 +1,191 @@
+//! What a command may touch, resolved once before it runs.
+
+use std::collections::HashMap;
+
+use wire::{Command, FileId};
+
+use crate::connection::Connection;
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::server::{Globals, Server};
+use crate::session::{Session, SessionState};
+use crate::tree_connect::TreeConnect;
+
+/// A scope that can be resolved from a request's identifiers.
+pub trait Scope<'s>: Sized {
+    /// Looks the identifiers up, in the order of [MS-SMB2] 3.3.5.2.9 to 3.3.5.2.11.
+    ///
+    /// # Errors
+    /// If one of them names nothing.
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+    ) -> Result<Self, Reject>;
+}
+
+/// No session is needed: NEGOTIATE, ECHO, SESSION_SETUP.
+#[derive(Debug)]
+pub struct InConnection<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// All sessions of the client.
+    pub sessions: &'s mut HashMap<u64, Session>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+/// A session is needed: LOGOFF, TREE_CONNECT.
+#[derive(Debug)]
+pub struct InSession<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// The session.
+    pub session: &'s mut Session,
+    /// All opens of the client.
+    pub opens: &'s mut HashMap<u64, Open>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+/// A tree connect is needed: CREATE, TREE_DISCONNECT, and what touches several opens.
+#[derive(Debug)]
+pub struct InTree<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// The session.
+    pub session: &'s Session,
+    /// The tree connect.
+    pub tree: &'s TreeConnect,
+    /// All opens of the client, by volatile id.
+    pub opens: &'s mut HashMap<u64, Open>,
+    /// The open that the request names, if it names one; not looked up yet.
+    pub file_id: Option<FileId>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+/// An open is needed: READ, WRITE, LOCK and the other commands with a FileId.
+#[derive(Debug)]
+pub struct InOpen<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// The session.
+    pub session: &'s Session,
+    /// The tree connect.
+    pub tree: &'s TreeConnect,
+    /// The open.
+    pub open: &'s mut Open,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+impl<'s> Scope<'s> for InConnection<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        _: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let Server { connections, sessions, globals, .. } = server;
+        let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
+        Ok(Self { connection, sessions, globals })
+    }
+}
+
+impl<'s> Scope<'s> for InSession<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        _: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let Server { connections, sessions, opens, globals, .. } = server;
+        let session = sessions.get_mut(&incoming.header.session_id).ok_or(Reject::NoSuchSession)?;
+        verify_session(session, incoming)?;
+        let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
+        Ok(Self { connection, session, opens, globals })
+    }
+}
+
+impl<'s> Scope<'s> for InTree<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let InSession { connection, session, opens, globals } =
+            InSession::resolve(server, incoming, file_id)?;
+        let tree = verify_tree_connect(session, incoming)?;
+        Ok(Self { connection, session, tree, opens, file_id, globals })
+    }
+}
+
+impl<'s> InTree<'s> {
+    /// The open that the request names.
+    ///
+    /// # Errors
+    /// If there is none of this session and tree connect.
+    pub fn open(&mut self) -> Result<&mut Open, Reject> {
+        let session_id = self.session.session_id;
+        find_open(self.opens, self.file_id, session_id, self.tree.tree_id)
+    }
+}
+
+impl<'s> Scope<'s> for InOpen<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let InTree { connection, session, tree, opens, globals, .. } =
+            InTree::resolve(server, incoming, file_id)?;
+        let open = find_open(opens, file_id, session.session_id, tree.tree_id)?;
+        Ok(Self { connection, session, tree, open, globals })
+    }
+}
+
+/// [MS-SMB2] 3.3.5.2.9 Verifying the Session.
+fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> {
+    if session.channel(incoming.connection).is_none() {
+        return Err(Reject::NoSuchSession);
+    }
+    match session.state {
+        SessionState::InProgress | SessionState::Ended => return Err(Reject::NoSuchSession),
+        SessionState::Expired => match incoming.header.command {
+            Command::LOGOFF | Command::CLOSE | Command::LOCK => {}
+            _ => return Err(Reject::SessionExpired),
+        },
+        SessionState::Valid => {}
+    }
+    if session.encrypt_data && !incoming.sealed {
+        return Err(Reject::NotEncrypted);
+    }
+    Ok(())
+}
+
+/// [MS-SMB2] 3.3.5.2.11 Verifying the Tree Connect.
+fn verify_tree_connect<'t>(
+    session: &'t Session,
+    incoming: &Incoming,
+) -> Result<&'t TreeConnect, Reject> {
+    let tree =
+        session.tree_connects.get(&incoming.header.tree_id).ok_or(Reject::NoSuchTreeConnect)?;
+    if tree.encrypt_data && !incoming.sealed {
+        return Err(Reject::NotEncrypted);
+    }
+    Ok(tree)
+}
+
+fn find_open(
+    opens: &mut HashMap<u64, Open>,
+    file_id: Option<FileId>,
+    session_id: u64,
+    tree_id: u32,
+) -> Result<&mut Open, Reject> {
+    let file_id = file_id.ok_or(Reject::NoSuchOpen)?;
+    opens
+        .get_mut(&file_id.volatile)
+        .filter(|open| open.file_id == file_id)
+        .filter(|open| open.session_id == session_id && open.tree_id == tree_id)
+        .ok_or(Reject::NoSuchOpen)
+}

@@ -1,0 +1,460 @@
+//! The protocol state of one worker: [MS-SMB2] 3.3.1.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use dtyp::{FileTime, Sid};
+use object::{ObjectOp, UserId};
+use wire::{Command, FileId};
+
+use crate::change::Change;
+use crate::connection::{Connection, ConnectionId};
+use crate::dispatch;
+use crate::effect::{Effect, Reply};
+use crate::file_table::FileTable;
+use crate::notice::Notice;
+use crate::open::{Open, Target};
+use crate::reject::{Disconnect, Reject};
+use crate::request::{Chain, InFlight, Incoming, RequestId};
+use crate::respond::error_body;
+use crate::response::{Step, Transmit};
+use crate::session::{Session, SessionState};
+use crate::settings::ServerSettings;
+
+/// How long a connection may take until a session is set up: [MS-SMB2] 3.3.2.3 leaves it open.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// Requests of a connection that may wait for something without an end.
+///
+/// Each keeps its message and takes a place in a wait list; no known client has more than a few.
+const ASYNC_COMMANDS_MAX: u32 = 512;
+
+/// Bytes of a frame beyond its payload: headers, transform, a compound's further requests.
+const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
+
+/// Bytes of a frame before a session exists. A NEGOTIATE or SESSION_SETUP is far smaller.
+const FRAME_BEFORE_SESSION_MAX: u32 = 0x2_0000;
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Now {
+    /// Since some moment before the server began; never goes back.
+    pub monotonic: Duration,
+    /// The time of day.
+    pub wall: FileTime,
+}
+
+/// [MS-SMB2] 3.3.1: the state of the server as one worker sees it.
+#[derive(Debug)]
+pub struct Server {
+    /// `Server.ConnectionList`.
+    pub(crate) connections: HashMap<ConnectionId, Connection>,
+    /// `Server.GlobalSessionTable`, as far as this client's sessions go.
+    pub(crate) sessions: HashMap<u64, Session>,
+    /// `Server.GlobalOpenTable`, as far as this client's opens go; by volatile id.
+    pub(crate) opens: HashMap<u64, Open>,
+    pub(crate) in_flight: HashMap<RequestId, InFlight>,
+    pub(crate) globals: Globals,
+    deadlines: HashMap<ConnectionId, Duration>,
+    request_count: u64,
+    connection_count: u32,
+}
+
+/// What belongs to no connection, session or open.
+#[derive(Debug)]
+pub struct Globals {
+    /// What the administrator decided.
+    pub settings: Arc<ServerSettings>,
+    /// Sharing, locks and watches of the files that are open.
+    pub files: FileTable,
+    /// Where unguessable bytes come from.
+    pub entropy: Entropy,
+    /// What is to be done in the world.
+    pub outbox: Outbox,
+    /// Counts opens, for their ids.
+    pub open_count: u64,
+    /// Tells this worker's persistent ids from those of others.
+    pub file_id_base: u64,
+}
+
+/// What is to be done in the world, and in this server once a handler has returned.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Questions, with the request that waits for the answer, if one does.
+    pub effects: VecDeque<(Option<RequestId>, Effect)>,
+    /// Frames.
+    pub transmits: VecDeque<Transmit>,
+    /// Changes for the tables.
+    pub notices: VecDeque<Notice>,
+    /// Connections to end.
+    pub closes: VecDeque<(ConnectionId, Disconnect)>,
+    /// Suspended requests whose reason to wait may be gone.
+    pub wakes: VecDeque<RequestId>,
+    /// Opens that were closed: whoever is suspended on them is woken.
+    pub closed_opens: Vec<u64>,
+    /// Changes that watchers of this client may want to know of.
+    pub changes: Vec<Change>,
+    /// Sessions that end once the response to it is signed.
+    pub ended_sessions: Vec<u64>,
+}
+
+/// A source of unguessable bytes.
+pub struct Entropy(Box<dyn FnMut(&mut [u8]) + Send>);
+
+impl Entropy {
+    /// Wraps a source.
+    #[must_use]
+    pub fn new(fill: Box<dyn FnMut(&mut [u8]) + Send>) -> Self {
+        Self(fill)
+    }
+
+    /// The next bytes.
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        (self.0)(&mut bytes);
+        bytes
+    }
+}
+
+impl fmt::Debug for Entropy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Entropy")
+    }
+}
+
+impl Server {
+    /// A server without connections.
+    #[must_use]
+    pub fn new(settings: Arc<ServerSettings>, mut entropy: Entropy) -> Self {
+        let file_id_base = u64::from(u32::from_le_bytes(entropy.bytes())) << 32;
+        Self {
+            connections: HashMap::new(),
+            sessions: HashMap::new(),
+            opens: HashMap::new(),
+            in_flight: HashMap::new(),
+            globals: Globals {
+                settings,
+                files: FileTable::default(),
+                entropy,
+                outbox: Outbox::default(),
+                open_count: 0,
+                file_id_base,
+            },
+            deadlines: HashMap::new(),
+            request_count: 0,
+            connection_count: 0,
+        }
+    }
+
+    /// Replaces the settings. What was negotiated stays.
+    pub fn handle_settings(&mut self, settings: Arc<ServerSettings>) {
+        self.globals.settings = settings;
+    }
+
+    /// Takes a new connection: [MS-SMB2] 3.3.5.1.
+    pub fn handle_connect(
+        &mut self,
+        now: Now,
+        client: SocketAddr,
+        server: SocketAddr,
+    ) -> ConnectionId {
+        self.connection_count += 1;
+        let id = ConnectionId(self.connection_count);
+        let credits_max = self.globals.settings.credits_max;
+        self.connections.insert(id, Connection::new(client, server, credits_max));
+        self.deadlines.insert(id, now.monotonic + SETUP_TIMEOUT);
+        id
+    }
+
+    /// Takes a frame, without the transport's length.
+    pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
+        if let Err(disconnect) = self.receive(connection, now, frame) {
+            self.disconnect(connection, disconnect);
+        }
+        self.quiesce(now);
+    }
+
+    /// Takes the answer to an effect that named a request.
+    pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
+        self.go_on(now, id, reply);
+        self.quiesce(now);
+    }
+
+    /// Takes the end of a connection: [MS-SMB2] 3.3.7.1.
+    pub fn handle_disconnect(&mut self, now: Now, id: ConnectionId) {
+        self.forget_connection(id);
+        self.quiesce(now);
+    }
+
+    /// Ends a session whose user has set up another elsewhere: [MS-SMB2] 3.3.5.5.3. Somebody
+    /// else's session is left alone.
+    pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &Sid) {
+        let account = self.sessions.get(&session_id).and_then(|it| it.account.as_ref());
+        if account.is_some_and(|account| account.sid == *user) {
+            self.end_session(session_id);
+        }
+        self.quiesce(now);
+    }
+
+    /// Does what is due. See [`Server::poll_timeout`].
+    pub fn handle_timeout(&mut self, now: Now) {
+        let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
+        let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
+        for id in late {
+            self.deadlines.remove(&id);
+            self.disconnect(id, Disconnect::TooSlow);
+        }
+        self.quiesce(now);
+    }
+
+    /// The next question to the world, and the request that waits for its answer, if any.
+    pub fn poll_effect(&mut self) -> Option<(Option<RequestId>, Effect)> {
+        self.globals.outbox.effects.pop_front()
+    }
+
+    /// The next frame to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.globals.outbox.transmits.pop_front()
+    }
+
+    /// The next change that the tables should know.
+    pub fn poll_notice(&mut self) -> Option<Notice> {
+        self.globals.outbox.notices.pop_front()
+    }
+
+    /// The next connection to end. It is forgotten already.
+    pub fn poll_close(&mut self) -> Option<(ConnectionId, Disconnect)> {
+        self.globals.outbox.closes.pop_front()
+    }
+
+    /// When [`Server::handle_timeout`] is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        self.deadlines.values().min().copied()
+    }
+
+    /// Bytes that a frame of this connection may have, the transport's length not counted. A
+    /// longer one must not be buffered: the connection has to go.
+    #[must_use]
+    pub fn frame_len_max(&self, connection: ConnectionId) -> u32 {
+        let negotiated = self.connections.get(&connection).and_then(|it| it.negotiated.as_ref());
+        match negotiated {
+            Some(it) if !self.deadlines.contains_key(&connection) => {
+                it.max_write_size.max(it.max_transact_size) + FRAME_OVERHEAD_MAX
+            }
+            _ => FRAME_BEFORE_SESSION_MAX,
+        }
+    }
+
+    /// Whether nothing is left to serve.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.connections.is_empty() && self.in_flight.is_empty()
+    }
+
+    pub(crate) fn next_request_id(&mut self) -> RequestId {
+        self.request_count += 1;
+        RequestId(self.request_count)
+    }
+
+    /// Serves what handlers left behind, until nothing more comes of it.
+    fn quiesce(&mut self, now: Now) {
+        loop {
+            for volatile in std::mem::take(&mut self.globals.outbox.closed_opens) {
+                let suspended = self.in_flight.iter().filter(|(_, it)| it.is_suspended);
+                let on_open = suspended
+                    .filter(|(_, it)| it.file_id.is_some_and(|id| id.volatile == volatile))
+                    .map(|(id, _)| *id);
+                self.globals.outbox.wakes.extend(on_open);
+            }
+            for session_id in std::mem::take(&mut self.globals.outbox.ended_sessions) {
+                self.end_session(session_id);
+            }
+            let Some(id) = self.globals.outbox.wakes.pop_front() else {
+                if self.globals.outbox.closed_opens.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
+                self.go_on(now, id, Reply::Woken);
+            }
+        }
+    }
+
+    /// Goes on with a request that waited.
+    fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
+        let Some(waiting) = self.in_flight.remove(&id) else {
+            return; // It was cancelled, and only a wake-up can come for it.
+        };
+        let InFlight { mut incoming, pending, chain, file_id, async_id, .. } = waiting;
+        incoming.now = now;
+        let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
+        if let Some(chain) = self.settle(chain, incoming, file_id, async_id, outcome) {
+            self.run(chain, now);
+        }
+    }
+
+    /// The only place where an outcome becomes a response or a wait. Gives the chain back if the
+    /// next request in it may go on.
+    pub(crate) fn settle(
+        &mut self,
+        mut chain: Chain,
+        incoming: Incoming,
+        file_id: Option<FileId>,
+        mut async_id: Option<u64>,
+        outcome: Result<Step<dispatch::Pending>, Reject>,
+    ) -> Option<Chain> {
+        let (pending, is_suspended) = match outcome {
+            Ok(Step::Done(response)) => {
+                let command = incoming.header.command;
+                if command == Command::SESSION_SETUP && response.status.is_success() {
+                    // The connection has shown that it is good for something.
+                    self.deadlines.remove(&incoming.connection);
+                }
+                self.respond(&mut chain, &incoming, async_id, response);
+                return Some(chain);
+            }
+            Err(reject) => {
+                self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
+                return Some(chain);
+            }
+            Ok(Step::Wait(effect, pending)) => {
+                self.globals.outbox.effects.push_back((Some(incoming.id), effect));
+                (pending, false)
+            }
+            Ok(Step::Suspend(pending)) if async_id.is_some() => (pending, true),
+            Ok(Step::Suspend(pending)) => match self.go_async(&mut chain, &incoming) {
+                Ok(id) => {
+                    async_id = Some(id);
+                    (pending, true)
+                }
+                Err(reject) => {
+                    let abandoned = dispatch::abandon(pending, None);
+                    let effect = abandoned.effect.map(|effect| (None, effect));
+                    self.globals.outbox.effects.extend(effect);
+                    self.respond(&mut chain, &incoming, None, error_body(reject.status()));
+                    return Some(chain);
+                }
+            },
+        };
+        let id = incoming.id;
+        let waiting = InFlight { incoming, pending, chain, file_id, async_id, is_suspended };
+        self.in_flight.insert(id, waiting);
+        None
+    }
+
+    /// Sends what the chain has so far, and the interim response behind it.
+    fn go_async(&mut self, chain: &mut Chain, incoming: &Incoming) -> Result<u64, Reject> {
+        if !chain.messages.is_empty() {
+            return Err(Reject::AsyncInCompound);
+        }
+        let waiting = self.connections.get(&chain.connection).map_or(0, |it| it.async_commands);
+        if waiting >= ASYNC_COMMANDS_MAX {
+            return Err(Reject::TooManyAsyncCommands);
+        }
+        let async_id = incoming.id.0;
+        self.transmit(chain.connection, chain.sealed, std::mem::take(&mut chain.outgoing));
+        self.respond_interim(chain.connection, chain.sealed, &incoming.header, async_id);
+        Ok(async_id)
+    }
+
+    pub(crate) fn disconnect(&mut self, id: ConnectionId, reason: Disconnect) {
+        if self.connections.contains_key(&id) {
+            self.globals.outbox.closes.push_back((id, reason));
+            self.forget_connection(id);
+        }
+    }
+
+    fn forget_connection(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        self.deadlines.remove(&id);
+        if connection.negotiated.is_some() {
+            let notice = Notice::ConnectionClosed { client: connection.client };
+            self.globals.outbox.notices.push_back(notice);
+        }
+        let mut orphans = Vec::new();
+        for session in self.sessions.values_mut() {
+            session.channels.retain(|channel| channel.connection != id);
+            if session.channels.is_empty() {
+                orphans.push(session.session_id);
+            }
+        }
+        for session_id in orphans {
+            self.end_session(session_id);
+        }
+    }
+
+    /// Ends a session with all that belongs to it: [MS-SMB2] 3.3.7.1.
+    fn end_session(&mut self, session_id: u64) {
+        let Some(mut session) = self.sessions.remove(&session_id) else { return };
+        self.globals.end_session(&mut session, &mut self.opens);
+        for channel in &session.channels {
+            if let Some(connection) = self.connections.get_mut(&channel.connection) {
+                connection.preauth_sessions.remove(&session_id);
+            }
+        }
+    }
+}
+
+impl Globals {
+    /// An id for a new open. Never given twice: a client that keeps an old one must not meet
+    /// another file with it.
+    pub(crate) fn allocate_file_id(&mut self) -> FileId {
+        self.open_count += 1;
+        FileId { persistent: self.file_id_base | self.open_count, volatile: self.open_count }
+    }
+
+    /// Closes all that a session has, and tells the tables.
+    pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut HashMap<u64, Open>) {
+        let tree_ids: Vec<u32> = session.tree_connects.keys().copied().collect();
+        for tree_id in tree_ids {
+            self.end_tree_connect(session, tree_id, opens);
+        }
+        if session.state != SessionState::InProgress && session.state != SessionState::Ended {
+            let session_id = session.session_id;
+            self.outbox.notices.push_back(Notice::SessionClosed { session_id });
+        }
+        session.state = SessionState::Ended;
+    }
+
+    /// Closes all that a tree connect has, and tells the tables.
+    pub(crate) fn end_tree_connect(
+        &mut self,
+        session: &mut Session,
+        tree_id: u32,
+        opens: &mut HashMap<u64, Open>,
+    ) {
+        let Some(tree) = session.tree_connects.remove(&tree_id) else { return };
+        let session_id = session.session_id;
+        let gone = |open: &Open| open.session_id == session_id && open.tree_id == tree_id;
+        let volatiles: Vec<u64> =
+            opens.iter().filter(|(_, open)| gone(open)).map(|(volatile, _)| *volatile).collect();
+        for volatile in volatiles {
+            let open = opens.remove(&volatile).expect("listed above");
+            if let Some((user, op)) = self.retire(open) {
+                self.outbox.effects.push_back((None, Effect::Object { user, op }));
+            }
+        }
+        if let Some(root) = tree.share.root {
+            self.outbox.effects.push_back((None, Effect::DisconnectShare(root)));
+        }
+        self.outbox.notices.push_back(Notice::TreeDisconnected { session_id, tree_id });
+    }
+
+    /// Takes an open out of all tables of this server, and says what the store has to do.
+    pub(crate) fn retire(&mut self, open: Open) -> Option<(UserId, ObjectOp)> {
+        let volatile = open.file_id.volatile;
+        self.outbox.closed_opens.push(volatile);
+        self.outbox.notices.push_back(Notice::Closed { volatile });
+        let Target::File(file) = open.target else { return None };
+        let unlink = self.files.close(file.identity, volatile, file.delete_on_close);
+        self.outbox.wakes.extend(unlink.wakes);
+        let op = ObjectOp::Close { open: file.local_open, unlink: unlink.unlink };
+        Some((open.user, op))
+    }
+}

@@ -1,0 +1,134 @@
+//! [MS-SMB2] 3.3.1.8 Per Session, and 3.3.1.13 Per Channel.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crypto::{NonceCounter, SigningKey, TransformKey};
+
+use crate::connection::ConnectionId;
+use crate::effect::Account;
+use crate::reject::Reject;
+use crate::tree_connect::TreeConnect;
+
+/// Tree connects that a session may have.
+pub const TREE_CONNECTS_MAX: usize = 4_096;
+
+/// `Session.State`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SessionState {
+    /// The first authentication is not finished.
+    InProgress,
+    /// In use.
+    Valid,
+    /// Must authenticate again before anything else.
+    Expired,
+    /// Logged off; kept only until the response to that is signed.
+    Ended,
+}
+
+/// `Session`.
+#[derive(Debug)]
+pub struct Session {
+    /// `Session.SessionId`.
+    pub session_id: u64,
+    /// `Session.State`.
+    pub state: SessionState,
+    /// The authentication that is going on: the first, or a later one.
+    pub acceptor: Option<Box<auth::Acceptor>>,
+    /// Who it is; nobody before the first authentication is done.
+    pub account: Option<Arc<Account>>,
+    /// `Session.IsAnonymous`.
+    pub is_anonymous: bool,
+    /// `Session.SigningRequired`.
+    pub signing_required: bool,
+    /// `Session.EncryptData`.
+    pub encrypt_data: bool,
+    /// Keys for the cipher, if one was negotiated.
+    pub sealing: Option<Sealing>,
+    /// `Session.ChannelList`.
+    pub channels: Vec<Channel>,
+    /// `Session.TreeConnectTable`.
+    pub tree_connects: HashMap<u32, TreeConnect>,
+    /// The next tree id to try.
+    pub next_tree_id: u32,
+}
+
+/// A session's binding to a connection.
+#[derive(Debug)]
+pub struct Channel {
+    /// `Channel.Connection`.
+    pub connection: ConnectionId,
+    /// `Channel.SigningKey`; none for guests and anonymous users.
+    pub signing_key: Option<SigningKey>,
+}
+
+/// The keys of an encrypted session, in both directions.
+#[derive(Debug)]
+pub struct Sealing {
+    /// `Session.EncryptionKey`: from the server to the client.
+    pub seal: TransformKey,
+    /// `Session.DecryptionKey`: from the client to the server.
+    pub open: TransformKey,
+    /// Nonces for `seal`.
+    pub nonces: NonceCounter,
+}
+
+impl Session {
+    /// A session whose authentication begins on `connection`.
+    #[must_use]
+    pub fn new(session_id: u64, connection: ConnectionId, acceptor: Box<auth::Acceptor>) -> Self {
+        Self {
+            session_id,
+            state: SessionState::InProgress,
+            acceptor: Some(acceptor),
+            account: None,
+            is_anonymous: false,
+            signing_required: false,
+            encrypt_data: false,
+            sealing: None,
+            channels: vec![Channel { connection, signing_key: None }],
+            tree_connects: HashMap::new(),
+            next_tree_id: 1,
+        }
+    }
+
+    /// The session's channel on a connection.
+    #[must_use]
+    pub fn channel(&self, connection: ConnectionId) -> Option<&Channel> {
+        self.channels.iter().find(|channel| channel.connection == connection)
+    }
+
+    /// The key that signs what travels on a connection.
+    #[must_use]
+    pub fn signing_key(&self, connection: ConnectionId) -> Option<&SigningKey> {
+        self.channel(connection)?.signing_key.as_ref()
+    }
+
+    /// The account.
+    ///
+    /// # Panics
+    /// Before the first authentication: `scope` lets nobody here until then.
+    #[must_use]
+    pub fn account(&self) -> &Arc<Account> {
+        self.account.as_ref().expect("a valid session has an account")
+    }
+
+    /// A tree id that is not in use.
+    ///
+    /// # Errors
+    /// If the session has [`TREE_CONNECTS_MAX`] already.
+    pub fn allocate_tree_id(&mut self) -> Result<u32, Reject> {
+        if self.tree_connects.len() >= TREE_CONNECTS_MAX {
+            return Err(Reject::TooManyTreeConnects);
+        }
+        while self.next_tree_id == 0
+            || self.next_tree_id == u32::MAX
+            || self.tree_connects.contains_key(&self.next_tree_id)
+        {
+            self.next_tree_id = self.next_tree_id.wrapping_add(1);
+        }
+        let tree_id = self.next_tree_id;
+        self.next_tree_id = self.next_tree_id.wrapping_add(1);
+        Ok(tree_id)
+    }
+}

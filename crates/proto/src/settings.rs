@@ -1,0 +1,78 @@
+//! What the administrator decided, as far as the protocol needs it.
+
+use std::sync::Arc;
+
+use dtyp::Guid;
+
+/// Whether something is offered, asked for or insisted upon.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Policy {
+    /// Not even if the client asks.
+    Off,
+    /// If the client wants it.
+    #[default]
+    Enabled,
+    /// Whenever the client can.
+    Desired,
+    /// Or the client is refused.
+    Required,
+}
+
+/// What `map to guest` does with a logon that failed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MapToGuest {
+    /// It fails.
+    #[default]
+    Never,
+    /// A user that does not exist becomes the guest.
+    BadUser,
+    /// A wrong password makes the guest, too.
+    BadPassword,
+}
+
+/// The settings of a server. They may be replaced while it runs; a connection keeps what it
+/// negotiated.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// `ServerGuid`.
+    pub server_guid: Guid,
+    /// NetBIOS name, as NTLM and srvsvc tell it.
+    pub netbios_name: String,
+    /// Workgroup or domain.
+    pub workgroup: String,
+    /// DNS name of the host.
+    pub dns_name: String,
+    /// DNS domain of the host.
+    pub dns_domain: String,
+    /// The lowest dialect offered.
+    pub dialect_min: wire::Dialect,
+    /// The highest dialect offered.
+    pub dialect_max: wire::Dialect,
+    /// `server signing`.
+    pub signing: Policy,
+    /// `server smb encrypt`, for the whole server.
+    pub encryption: Policy,
+    /// Ciphers offered, best first: [MS-SMB2] 2.2.3.1.2.
+    pub ciphers: Vec<crypto::Cipher>,
+    /// Signing algorithms offered, best first: [MS-SMB2] 2.2.3.1.7.
+    pub signing_algorithms: Vec<crypto::SigningAlgorithm>,
+    /// `map to guest`.
+    pub map_to_guest: MapToGuest,
+    /// MaxReadSize in bytes.
+    pub max_read_size: u32,
+    /// MaxWriteSize in bytes.
+    pub max_write_size: u32,
+    /// MaxTransactSize in bytes.
+    pub max_transact_size: u32,
+    /// Credits that a connection may hold.
+    pub credits_max: u32,
+    /// When the server started: ServerStartTime is not told (zero), but srvsvc's clock needs one.
+    pub started: dtyp::FileTime,
+    /// What srvsvc and wkssvc tell.
+    pub catalogue: Arc<dyn CatalogueDebug>,
+}
+
+/// A catalogue that can be printed.
+pub trait CatalogueDebug: rpc::Catalogue + std::fmt::Debug {}
+
+impl<T: rpc::Catalogue + std::fmt::Debug> CatalogueDebug for T {}

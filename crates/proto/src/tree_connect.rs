@@ -1,0 +1,28 @@
+//! [MS-SMB2] 3.3.1.9 Per Tree Connect.
+
+use std::sync::Arc;
+
+use dtyp::AccessMask;
+
+use crate::effect::Share;
+
+/// `TreeConnect`.
+#[derive(Clone, Debug)]
+pub struct TreeConnect {
+    /// `TreeConnect.TreeId`.
+    pub tree_id: u32,
+    /// `TreeConnect.Share`.
+    pub share: Arc<Share>,
+    /// `TreeConnect.MaximalAccess`.
+    pub maximal_access: AccessMask,
+    /// Requests must come encrypted.
+    pub encrypt_data: bool,
+}
+
+impl TreeConnect {
+    /// Whether this is IPC$.
+    #[must_use]
+    pub fn is_pipe(&self) -> bool {
+        self.share.root.is_none()
+    }
+}

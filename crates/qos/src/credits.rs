@@ -1,0 +1,73 @@
+//! Granting credits: [MS-SMB2] 3.3.1.2 and 3.3.4.1.2.
+
+/// What the client asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Demand {
+    /// `CreditRequest` of the request being answered.
+    pub credit_request: u16,
+}
+
+/// Where the client's window stands when the response is made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Window {
+    /// Message ids that the client holds and has not used.
+    pub unused: u32,
+    /// Message ids between the lowest unused one and the end of the window, used ones included.
+    pub span: u32,
+    /// What `span` may reach.
+    pub max: u32,
+}
+
+/// Credits to put into a response.
+///
+/// Promises: `span + grant <= max`, and a client never ends with no credit at all, because one
+/// without credits can never ask for more.
+#[must_use]
+pub fn grant(demand: Demand, window: Window) -> u16 {
+    assert!(window.max > 0, "a window of nothing would strand every client");
+    assert!(window.unused <= window.span, "unused ids lie inside the window");
+    let room = window.max.saturating_sub(window.span);
+    // Asking for none is asking to keep what one has; the request's own credit is lost all the
+    // same, so the last one is given back.
+    let wanted = u32::from(demand.credit_request).max(u32::from(window.unused == 0));
+    let granted = u16::try_from(wanted.min(room)).unwrap_or(u16::MAX);
+    assert!(window.unused + u32::from(granted) > 0, "the client is stranded");
+    granted
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Demand, Window, grant};
+
+    #[track_caller]
+    fn check(credit_request: u16, unused: u32, span: u32, want: u16) {
+        let window = Window { unused, span, max: 512 };
+        assert_eq!(grant(Demand { credit_request }, window), want);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_granted_while_there_is_room() {
+        check(33, 10, 10, 33);
+        check(u16::MAX, 0, 0, 512);
+        check(10, 505, 505, 7);
+    }
+
+    #[test]
+    fn a_client_with_nothing_left_gets_one() {
+        check(0, 0, 0, 1);
+        check(0, 1, 1, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn promises_hold(credit_request: u16, unused in 0_u32..600, holes in 0_u32..600, max in 1_u32..9000) {
+            let span = if unused == 0 { 0 } else { unused + holes };
+            let window = Window { unused, span, max };
+            let granted = u32::from(grant(Demand { credit_request }, window));
+            prop_assert!(span + granted <= max.max(span));
+            prop_assert!(unused + granted > 0);
+        }
+    }
+}
