@@ -62,11 +62,11 @@ bitflags::bitflags! {
         const ENABLE_HASH_V2 = 0x0000_4000;
         /// Requests must be encrypted.
         const ENCRYPT_DATA = 0x0000_8000;
-        /// The client may have its identity remoted.
+        /// The client may send a remoted identity with TREE_CONNECT.
         const IDENTITY_REMOTING = 0x0004_0000;
         /// Messages may be compressed.
         const COMPRESS_DATA = 0x0010_0000;
-        /// The client may use unbuffered I/O as it is sent.
+        /// SMB2_SHAREFLAG_ISOLATED_TRANSPORT: the share wants connections of its own.
         const ISOLATED_TRANSPORT = 0x0020_0000;
 
         const _ = !0;

@@ -1,6 +1,6 @@
 //! FSCTL_PIPE_WAIT: [MS-FSCC] 2.3.49. Waits until a pipe of this name can be opened.
 
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::DecodeError;
@@ -9,8 +9,8 @@ use crate::message;
 /// The input of the IOCTL.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PipeWait<'a> {
-    /// How long to wait, in hundreds of nanoseconds; the pipe's own timeout when nothing is said.
-    pub timeout: Option<u64>,
+    /// How long to wait, in units of 100 ms by [MS-FSCC]; without end when nothing is said.
+    pub timeout: Option<i64>,
     /// The name of the pipe in UTF-16LE, without `\pipe\`.
     pub name: &'a [u8],
 }
@@ -18,7 +18,7 @@ pub struct PipeWait<'a> {
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Layout {
-    timeout: U64,
+    timeout: I64,
     name_length: U32,
     timeout_specified: u8,
     padding: u8,
