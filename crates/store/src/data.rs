@@ -15,7 +15,7 @@ use uring::Op;
 use crate::errno::{During, Operation, status_from_errno};
 use crate::opens::Open;
 use crate::stream;
-use crate::system;
+use crate::system::{self, Uncached};
 use crate::{Continuation, Started, Store};
 
 /// Passes over the cache before what is missing is left to the ring: the first, and one that tells the
@@ -117,10 +117,16 @@ fn read_file(
             break;
         }
         let position = offset + u64::try_from(have).unwrap_or(u64::MAX);
-        match system::read_cached(open.fd(), &mut buffer, position, wanted - have) {
+        let uncached = open.uncached.get();
+        match system::read_at(open.fd(), &mut buffer, position, wanted - have, uncached) {
             Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
             Ok(count) => have += count,
             Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP)
+                if uncached == Uncached::Refuse && system::is_in_memory(open.fd()) =>
+            {
+                open.uncached.set(Uncached::Wait);
+            }
             // Not in the cache, or a file system that cannot tell.
             Err(Errno::AGAIN | Errno::OPNOTSUPP) => break,
             Err(errno) => return Err(errno).during(Operation::Read),

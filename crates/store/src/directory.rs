@@ -114,7 +114,10 @@ fn list(
             }
             Next::DotDot => {
                 *next = Next::Entry;
-                let above = open.parent.as_ref().map_or(open.fd(), |parent| parent.fd.as_fd());
+                let above = match &open.parent {
+                    Some(parent) => parent.fd.as_fd(),
+                    None => open.fd(),
+                };
                 reader.special("..", above)
             }
             Next::Entry => {

@@ -74,11 +74,10 @@ impl Names {
         if let Some(at) = self.known.iter().position(|known| known.inode == directory.inode) {
             let known = &self.known[at];
             let believed = BELIEVED + known.cost * BELIEVED_FACTOR;
-            if known.modified == modified && known.read_at.elapsed() < believed {
-                if !known.hashes.contains(&hash) {
-                    self.known[..=at].rotate_right(1);
-                    return Ok(None);
-                }
+            let holds = known.modified == modified && known.read_at.elapsed() < believed;
+            if holds && !known.hashes.contains(&hash) {
+                self.known[..=at].rotate_right(1);
+                return Ok(None);
             }
             self.known.remove(at);
         }

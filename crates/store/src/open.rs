@@ -1,5 +1,6 @@
 //! Opening what exists: [MS-FSA] 2.1.5.1.2.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
@@ -17,7 +18,7 @@ use crate::lookup::{Entry, Place, Root};
 use crate::metadata::{assemble, kind_of, stored_attributes};
 use crate::opens::Open;
 use crate::stream::{self, StreamName};
-use crate::system;
+use crate::system::{self, Uncached};
 use crate::xattr::Attributes;
 
 /// How often a name may appear or vanish between looking and acting before we give up.
@@ -149,6 +150,7 @@ impl Store {
             path: path.clone(),
             stream,
             write_through: request.write_through,
+            uncached: Cell::new(Uncached::Refuse),
             archive_on_write: !archive && metadata.kind == ObjectKind::File,
             listing: None,
         });

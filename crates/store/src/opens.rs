@@ -1,5 +1,6 @@
 //! The opens: slots that are used again, told apart by generations.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
@@ -10,6 +11,7 @@ use crate::directories::{Directory, Inode};
 use crate::directory::Listing;
 use crate::lookup::Root;
 use crate::stream::StreamName;
+use crate::system::Uncached;
 
 /// An object that is open.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(crate) struct Open {
     pub(crate) path: ObjectPath,
     pub(crate) stream: Option<StreamName>,
     pub(crate) write_through: bool,
+    /// What reads do at once. Found out by the first: file systems in memory do not know RWF_NOWAIT.
+    pub(crate) uncached: Cell<Uncached>,
     /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
     pub(crate) archive_on_write: bool,
     pub(crate) listing: Option<Box<Listing>>,

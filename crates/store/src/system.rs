@@ -73,27 +73,48 @@ pub(crate) fn may_access(fd: BorrowedFd<'_>, mode: libc::c_int) -> Result<(), Er
     check(result).map(drop)
 }
 
-/// Reads what the page cache has at `offset`, appending to `buffer`; EAGAIN if that is nothing
-/// though the file goes on.
-pub(crate) fn read_cached(
+/// What a read does about data that are not in the page cache.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Uncached {
+    /// Reads what is cached; EAGAIN if that is nothing though the file goes on, EOPNOTSUPP if the
+    /// file system cannot tell.
+    Refuse,
+    /// Waits for them.
+    Wait,
+}
+
+/// Reads at `offset`, appending to `buffer` within its capacity.
+pub(crate) fn read_at(
     file: BorrowedFd<'_>,
     buffer: &mut BytesMut,
     offset: u64,
     length: usize,
+    uncached: Uncached,
 ) -> Result<usize, Errno> {
     let offset = libc::off_t::try_from(offset).map_err(|_| Errno::INVAL)?;
     let spare = buffer.spare_capacity_mut();
     let length = length.min(spare.len());
     let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };
+    let flags = match uncached {
+        Uncached::Refuse => libc::RWF_NOWAIT,
+        Uncached::Wait => 0,
+    };
     // SAFETY: the vector describes `length` bytes of spare capacity that this function borrows
     // mutably; the kernel writes no more than that.
-    let count =
-        unsafe { libc::preadv2(file.as_raw_fd(), &raw const vector, 1, offset, libc::RWF_NOWAIT) };
+    let count = unsafe { libc::preadv2(file.as_raw_fd(), &raw const vector, 1, offset, flags) };
     let count = usize::try_from(count).map_err(|_| last_errno())?;
     assert!(count <= length, "the kernel fills no more than it was given");
     // SAFETY: the kernel has written the first `count` bytes of the spare capacity.
     unsafe { buffer.set_len(buffer.len() + count) };
     Ok(count)
+}
+
+/// Whether the file system keeps its files in memory, so that reading never waits for a disk.
+pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    let found = rustix::fs::fstatfs(file).map(|found| i64::from(found.f_type));
+    matches!(found, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 /// The next entries of a directory, in the kernel's form; 0 at the end.

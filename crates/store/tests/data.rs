@@ -1,0 +1,306 @@
+//! Reading, writing, ranges, and what happens to files underneath their opens.
+
+mod support;
+
+use bytes::{Bytes, BytesMut};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{Disposition, LocalOpen, ObjectOp, ObjectReply};
+use store::Started;
+use support::{DELETE, READ, Share, WRITE};
+use uring::Op;
+
+#[test]
+fn what_is_written_is_read() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    share.write(open, 3, b"abc");
+    assert_eq!(share.read(open, 0, 100), b"\0\0\0abc");
+    assert_eq!(share.read(open, 4, 1), b"b");
+    assert_eq!(share.read(open, 6, 10), b"", "at the end");
+    assert_eq!(share.read(open, 1 << 40, 10), b"", "past the end");
+    assert_eq!(share.read(open, 0, 0), b"");
+}
+
+#[test]
+fn reading_appends_to_what_the_buffer_holds() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    share.write(open, 0, b"abc");
+    let mut buffer = BytesMut::with_capacity(16);
+    buffer.extend_from_slice(b"header");
+    let result = share.run(ObjectOp::Read { open, offset: 1, length: 10, buffer });
+    let Ok(ObjectReply::Read(buffer)) = result else { panic!("{result:?}") };
+    assert_eq!(&buffer[..], b"headerbc");
+}
+
+#[test]
+fn cached_data_need_no_ring() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    share.write(open, 0, &[7; 100_000]);
+    let buffer = BytesMut::with_capacity(65_536);
+    let op = ObjectOp::Read { open, offset: 0, length: 65_536, buffer };
+    match share.store.start(share.user, op) {
+        Started::Done(Ok(ObjectReply::Read(buffer))) => assert_eq!(buffer.len(), 65_536),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Data that left the cache come through the ring, in one piece with what was still cached, and the
+/// file stays open for it even when the open is closed meanwhile.
+#[test]
+fn uncached_data_come_through_the_ring_also_after_a_close() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    let data: Vec<u8> = (0..=255u8).cycle().take(1 << 20).collect();
+    share.write(open, 0, &data);
+    share.done(ObjectOp::Flush { open });
+    share.store.wear_server();
+    let file = std::fs::File::open(share.host("f")).expect("there");
+    let all = std::num::NonZeroU64::new(1 << 20);
+    rustix::fs::fadvise(&file, 0, all, rustix::fs::Advice::DontNeed).expect("advice");
+    let buffer = BytesMut::with_capacity(1 << 20);
+    let op = ObjectOp::Read { open, offset: 0, length: 1 << 20, buffer };
+    let started = share.store.start(share.user, op);
+    share.close(open);
+    share.create("other");
+    // On a file system in memory nothing can leave the cache.
+    let submitted = matches!(started, Started::Submit(Op::ReadAt { .. }, _));
+    let in_memory = rustix::fs::fstatfs(&file).expect("statfs").f_type == 0x0102_1994;
+    assert!(submitted || in_memory);
+    match share.drive(started) {
+        Ok(ObjectReply::Read(buffer)) => assert!(buffer == data),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn writing_through_waits_for_the_disk() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    let data = Bytes::from_static(b"x");
+    let write = ObjectOp::Write { open, offset: 0, data, write_through: true };
+    let started = share.store.start(share.user, write);
+    assert!(matches!(started, Started::Submit(Op::Sync { data_only: true, .. }, _)));
+    assert!(matches!(share.drive(started), Ok(ObjectReply::Written(1))));
+    let flush = share.store.start(share.user, ObjectOp::Flush { open });
+    assert!(matches!(flush, Started::Submit(Op::Sync { data_only: false, .. }, _)));
+    assert!(matches!(share.drive(flush), Ok(ObjectReply::Done)));
+}
+
+#[test]
+fn a_failure_of_the_ring_is_a_status() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    let flush = share.store.start(share.user, ObjectOp::Flush { open });
+    let Started::Submit(op, continuation) = flush else { panic!("{flush:?}") };
+    let error = std::io::Error::from_raw_os_error(5);
+    let finished = share.store.finish(continuation, op, Err(error));
+    assert!(matches!(finished, Started::Done(Err(NtStatus::UNEXPECTED_IO_ERROR))));
+}
+
+#[test]
+fn offsets_beyond_what_the_kernel_knows_are_refused() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    for offset in [u64::MAX, i64::MAX.cast_unsigned()] {
+        let data = Bytes::from_static(b"ab");
+        let write = ObjectOp::Write { open, offset, data, write_through: false };
+        assert!(matches!(share.run(write), Err(NtStatus::INVALID_PARAMETER)));
+        let buffer = BytesMut::with_capacity(10);
+        let read = ObjectOp::Read { open, offset, length: 10, buffer };
+        assert!(matches!(share.run(read), Err(NtStatus::INVALID_PARAMETER)));
+    }
+    let size = u64::MAX;
+    let end = share.run(ObjectOp::SetEndOfFile { open, size });
+    assert!(matches!(end, Err(NtStatus::INVALID_PARAMETER)));
+}
+
+#[test]
+fn directories_and_attribute_opens_have_no_data() {
+    let mut share = Share::new();
+    share.local("f", "x");
+    let directory = share.create_directory("d");
+    let attributes = share.open_for("f", AccessMask::READ_ATTRIBUTES);
+    for open in [directory, attributes] {
+        let buffer = BytesMut::with_capacity(10);
+        let read = ObjectOp::Read { open, offset: 0, length: 10, buffer };
+        assert!(matches!(share.run(read), Err(NtStatus::INVALID_DEVICE_REQUEST)));
+    }
+}
+
+#[track_caller]
+fn ranges(share: &mut Share, open: LocalOpen, from: u64, to: u64) -> Vec<(u64, u64)> {
+    match share.run(ObjectOp::AllocatedRanges { open, from, to, ranges_max: 16 }) {
+        Ok(ObjectReply::Ranges(ranges)) => ranges,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn zeroed_ranges_have_no_storage() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    share.write(open, 0, &[1; 1 << 18]);
+    assert_eq!(ranges(&mut share, open, 0, 1 << 20), [(0, 1 << 18)], "not sparse: all of it");
+    share.done(ObjectOp::SetSparse { open, sparse: true });
+    assert!(share.metadata(open).attributes.contains(FileAttributes::SPARSE_FILE));
+    share.done(ObjectOp::ZeroRange { open, from: 1 << 16, to: 1 << 17 });
+    assert_eq!(share.metadata(open).end_of_file, 1 << 18);
+    assert_eq!(share.read(open, (1 << 16) - 1, 2), [1, 0]);
+    assert_eq!(share.read(open, (1 << 17) - 1, 2), [0, 1]);
+    let found = ranges(&mut share, open, 0, 1 << 20);
+    assert_eq!(found, [(0, 1 << 16), (1 << 17, 1 << 17)]);
+    assert_eq!(ranges(&mut share, open, 100, 200), [(100, 100)]);
+    assert_eq!(ranges(&mut share, open, 1 << 19, 1 << 20), []);
+    let backwards = share.run(ObjectOp::ZeroRange { open, from: 2, to: 1 });
+    assert!(matches!(backwards, Err(NtStatus::INVALID_PARAMETER)));
+    share.done(ObjectOp::ZeroRange { open, from: 1 << 18, to: 1 << 19 });
+    assert_eq!(share.metadata(open).end_of_file, 1 << 18, "the size stays");
+}
+
+#[test]
+fn ranges_are_copied_between_files_and_streams() {
+    let mut share = Share::new();
+    let from = share.create("from");
+    share.write(from, 0, b"0123456789");
+    let to = share.create("to");
+    let stream = share.create("to:s");
+    let copy = |source, target, source_offset, target_offset, length| ObjectOp::CopyRange {
+        source,
+        target,
+        source_offset,
+        target_offset,
+        length,
+    };
+    let copied = share.run(copy(from, to, 2, 1, 5));
+    assert!(matches!(copied, Ok(ObjectReply::Written(5))));
+    assert_eq!(share.read(to, 0, 100), b"\x0023456");
+    let copied = share.run(copy(from, to, 8, 0, 100));
+    assert!(matches!(copied, Ok(ObjectReply::Written(2))), "the source ends");
+    let copied = share.run(copy(from, stream, 3, 0, 4));
+    assert!(matches!(copied, Ok(ObjectReply::Written(4))));
+    assert_eq!(share.read(stream, 0, 100), b"3456");
+    let copied = share.run(copy(stream, from, 1, 0, 2));
+    assert!(matches!(copied, Ok(ObjectReply::Written(2))));
+    // Within one file, overlapping.
+    let copied = share.run(copy(from, from, 0, 2, 6));
+    assert!(matches!(copied, Ok(ObjectReply::Written(6))));
+    assert_eq!(share.read(from, 0, 100), b"4545234589");
+}
+
+#[test]
+fn a_rename_moves_a_file_under_its_opens() {
+    let mut share = Share::new();
+    let open = share.create("a");
+    share.write(open, 0, b"x");
+    let other = share.open_for("a", READ | DELETE);
+    share.create_directory("d");
+    assert_eq!(share.rename(open, "D\\b", false), Ok("d\\b".to_owned()));
+    assert_eq!(share.read(open, 0, 10), b"x");
+    assert_eq!(share.status_of("a", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+    // The other open of the file knows its new name.
+    share.unlink(other).expect("by its new name");
+    assert!(!share.host("d/b").exists());
+    assert_eq!(share.read(open, 0, 10), b"x", "still open");
+    assert_eq!(share.rename(open, "c", false), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+}
+
+#[test]
+fn a_rename_replaces_files_only_and_only_if_asked() {
+    let mut share = Share::new();
+    let open = share.create("a");
+    share.local("b", "old");
+    share.local_directory("d");
+    share.local("d/child", "");
+    assert_eq!(share.rename(open, "B", false), Err(NtStatus::OBJECT_NAME_COLLISION));
+    assert_eq!(share.rename(open, "d", true), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(share.rename(open, "d", false), Err(NtStatus::OBJECT_NAME_COLLISION));
+    assert_eq!(share.rename(open, "none\\x", false), Err(NtStatus::OBJECT_PATH_NOT_FOUND));
+    assert_eq!(share.rename(open, "B", true), Ok("B".to_owned()));
+    assert_eq!(share.content("B"), "");
+    assert!(!share.host("b").exists());
+    let protected = share.try_open("r", |request| {
+        request.disposition = Disposition::Create;
+        request.attributes = FileAttributes::READONLY;
+    });
+    share.close(protected.expect("created").open);
+    assert_eq!(share.rename(open, "r", true), Err(NtStatus::ACCESS_DENIED));
+    let root = share.open("");
+    assert_eq!(share.rename(root, "x", false), Err(NtStatus::ACCESS_DENIED));
+}
+
+#[test]
+fn a_rename_may_change_the_case_alone() {
+    let mut share = Share::new();
+    let open = share.create("name");
+    assert_eq!(share.rename(open, "NAME", false), Ok("NAME".to_owned()));
+    assert_eq!(share.names(""), [".", "..", "NAME"]);
+    assert_eq!(share.rename(open, "NAME", false), Ok("NAME".to_owned()));
+    let directory = share.create_directory("dir");
+    assert_eq!(share.rename(directory, "Dir", false), Ok("Dir".to_owned()));
+}
+
+#[test]
+fn a_directory_is_renamed_with_opens_beneath_it() {
+    let mut share = Share::new();
+    let directory = share.create_directory("d");
+    let open = share.create("d\\f");
+    assert_eq!(share.rename(directory, "e", false), Ok("e".to_owned()));
+    assert_eq!(share.rename(open, "e\\g", false), Ok("e\\g".to_owned()));
+    assert_eq!(share.rename(directory, "e\\inside", false), Err(NtStatus::INVALID_PARAMETER));
+    share.unlink(open).expect("removed");
+    share.unlink(directory).expect("removed");
+    assert!(!share.host("e").exists());
+}
+
+#[test]
+fn replacing_one_name_of_a_file_by_another_leaves_one() {
+    let mut share = Share::new();
+    let open = share.create("a");
+    let target = object::ObjectPath::parse("b").expect("a path");
+    share.done(ObjectOp::Link { open, target, replace: false });
+    assert_eq!(share.rename(open, "b", true), Ok("b".to_owned()));
+    assert_eq!(share.names(""), [".", "..", "b"]);
+}
+
+#[test]
+fn removing_takes_what_was_opened_and_nothing_else() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    share.store.wear_server();
+    std::fs::rename(share.host("f"), share.host("moved")).expect("there");
+    share.local("f", "another");
+    assert_eq!(share.unlink(open), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(share.content("f"), "another");
+    let closed = share.run(ObjectOp::QueryMetadata { open });
+    assert!(matches!(closed, Err(NtStatus::FILE_CLOSED)), "the open is gone all the same");
+}
+
+#[test]
+fn a_directory_is_removed_when_it_is_empty() {
+    let mut share = Share::new();
+    let directory = share.create_directory("d");
+    let child = share.create("d\\f");
+    let empty = share.run(ObjectOp::IsEmpty { open: directory });
+    assert!(matches!(empty, Ok(ObjectReply::Empty(false))));
+    let second = share.open_for("d", READ | DELETE);
+    assert_eq!(share.unlink(second), Err(NtStatus::DIRECTORY_NOT_EMPTY));
+    share.unlink(child).expect("removed");
+    let empty = share.run(ObjectOp::IsEmpty { open: directory });
+    assert!(matches!(empty, Ok(ObjectReply::Empty(true))));
+    share.unlink(directory).expect("removed");
+    assert!(!share.host("d").exists());
+}
+
+#[test]
+fn an_open_for_writing_alone_writes() {
+    let mut share = Share::new();
+    share.local("f", "abc");
+    let open = share.open_for("f", AccessMask::WRITE_DATA);
+    share.write(open, 1, b"X");
+    assert_eq!(share.content("f"), "aXc");
+    let append = share.open_for("f", AccessMask::APPEND_DATA | WRITE);
+    share.write(append, 3, b"d");
+    assert_eq!(share.content("f"), "aXcd");
+}
