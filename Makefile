@@ -1,0 +1,35 @@
+# What can be done with this tree. Each target installs what it needs and says what it does.
+#
+#   make run SHARE=/data        share another folder than the default
+#   make run CONFIG=smb.conf    serve a configuration of your own
+#   make fuzz SECONDS=600       fuzz longer than a minute per target
+
+.DEFAULT_GOAL := help
+.PHONY: bench fuzz help install lint run test
+
+SHARE ?=
+CONFIG ?=
+SECONDS ?= 60
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: ## Build the server and share a folder
+	@SHARE='$(SHARE)' CONFIG='$(CONFIG)' scripts/run.sh
+
+test: ## Run every test
+	@scripts/test.sh
+
+bench: ## Measure Choro and Samba side by side
+	@scripts/bench.sh $(ARGS)
+
+lint: ## Check form, lints, documentation and dependencies
+	@scripts/lint.sh
+
+fuzz: ## Fuzz every decoder
+	@scripts/fuzz.sh '$(SECONDS)'
+
+install: ## Install program, manual pages, completions and service
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh

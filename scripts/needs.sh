@@ -1,0 +1,111 @@
+# What the other scripts need of the machine. Sourced, not run.
+#
+#   need_packages NAME[=PROBE]...   Debian packages; elsewhere, the probes are looked for instead
+#   need_rust                       a Rust toolchain that is new enough
+#
+# A probe is a command, or a file under /usr/include if it contains a dot.
+
+say() {
+    printf '==> %s\n' "$*" >&2
+}
+
+fail() {
+    printf 'choro: %s\n' "$*" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        fail "root is needed to install packages, and there is no sudo; as root: $*"
+    fi
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+has_probe() {
+    case $1 in
+        *.*) [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ] ;;
+        *) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ] ;;
+    esac
+}
+
+need_packages() {
+    local wanted package missing=()
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        for wanted in "$@"; do
+            has_probe "${wanted#*=}" || missing+=("${wanted#*=} (in Debian's package ${wanted%%=*})")
+        done
+        [ ${#missing[@]} -eq 0 ] && return
+        printf 'choro: this is not Debian; please install:\n' >&2
+        printf '  %s\n' "${missing[@]}" >&2
+        exit 1
+    fi
+    for wanted in "$@"; do
+        package=${wanted%%=*}
+        is_installed "$package" || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    say "installing ${missing[*]}"
+    as_root apt-get -q update
+    install_quietly "${missing[@]}"
+}
+
+# Debian starts what it installs. A Samba that is only here to be compared with must not take the
+# SMB port, now or at the next boot.
+install_quietly() {
+    local policy=/usr/sbin/policy-rc.d ours=
+    if [ ! -e "$policy" ]; then
+        ours=yes
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod 755 "$policy"
+    fi
+    local status=0
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q install -y --no-install-recommends "$@" || status=$?
+    [ -z "$ours" ] || as_root rm -f "$policy"
+    [ "$status" -eq 0 ] || fail "these packages could not be installed: $*"
+    case " $* " in
+        *' samba '*)
+            if command -v systemctl >/dev/null; then
+                as_root systemctl disable --quiet smbd nmbd samba-ad-dc 2>/dev/null || true
+            fi
+            ;;
+    esac
+}
+
+need_rust() {
+    local wanted found oldest
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    # A toolchain that was installed a moment ago is not in the PATH of this shell yet.
+    if ! command -v cargo >/dev/null && [ -x "$HOME/.cargo/bin/cargo" ]; then
+        PATH=$HOME/.cargo/bin:$PATH
+    fi
+    if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+        fail "there is no Rust toolchain; Choro needs Rust $wanted or later: see rustup.rs"
+    fi
+    found=$(rustc --version | cut -d ' ' -f 2)
+    oldest=$(printf '%s\n%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1)
+    if [ "$oldest" != "$wanted" ]; then
+        fail "Rust $found is too old; Choro needs $wanted or later: 'rustup update', or see rustup.rs"
+    fi
+}
+
+# What it takes to build: aws-lc-sys compiles C, tables links libtdb.
+need_to_build() {
+    need_rust
+    need_packages gcc=cc libc6-dev=stdio.h libtdb-dev=tdb.h
+}
+
+# What it takes to run all tests.
+need_to_test() {
+    need_to_build
+    need_packages acl=setfacl attr=setfattr e2fsprogs=mkfs.ext4 iproute2=ip \
+        procps=ps python3 samba=smbd samba-common-bin=testparm samba-testsuite=smbtorture \
+        smbclient strace tdb-tools=tdbdump
+}
