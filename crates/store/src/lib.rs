@@ -8,6 +8,7 @@
 //! whose rights are used, `errno` for the statuses.
 
 mod access;
+mod copy;
 mod create;
 mod credentials;
 mod data;
@@ -22,6 +23,7 @@ mod metadata;
 mod names;
 mod open;
 mod opens;
+mod overwrite;
 mod range;
 mod rename;
 mod security;
@@ -50,7 +52,7 @@ use crate::errno::{During, Operation};
 use crate::lookup::Root;
 use crate::names::Names;
 use crate::opens::Opens;
-use crate::range::Overwrite;
+use crate::overwrite::Overwrite;
 
 /// The object store of one worker.
 #[derive(Debug)]
@@ -84,9 +86,11 @@ pub struct Continuation {
 impl Store {
     /// A store without shares and users.
     ///
-    /// Clears the umask of the process: modes of created files are decided by the settings of shares alone.
+    /// Clears the umask of this thread, because the settings of shares alone decide the modes of
+    /// created files. Whatever else this thread creates must name its mode.
     #[must_use]
     pub fn new(settings: StoreSettings) -> Self {
+        system::leave_umask_of_process();
         rustix::process::umask(Mode::empty());
         Self {
             wardrobe: Wardrobe::new(settings.wear_users),

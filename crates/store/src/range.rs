@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use dtyp::{FileAttributes, NtStatus};
-use object::{LocalOpen, Metadata};
+use object::LocalOpen;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -11,11 +11,11 @@ use crate::Store;
 use crate::errno::{During, Operation};
 use crate::metadata::{round_up, stored_attributes};
 use crate::opens::Open;
-use crate::stream::{self, STREAM_BYTES_MAX};
+use crate::stream;
 use crate::system;
 
 /// Bytes moved at once where the file system cannot do it by itself.
-const CHUNK_BYTES: usize = 256 * 1_024;
+pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
 
 /// Reserves storage without changing the size.
 pub(crate) fn reserve(file: BorrowedFd<'_>, size: u64) -> Result<(), NtStatus> {
@@ -27,11 +27,11 @@ pub(crate) fn reserve(file: BorrowedFd<'_>, size: u64) -> Result<(), NtStatus> {
 }
 
 /// A range that is not empty, ends after it begins, and that the kernel can express.
-fn verify_range(from: u64, to: u64) -> Result<(), NtStatus> {
+pub(crate) fn verify_range(from: u64, to: u64) -> Result<(), NtStatus> {
     if from > to || i64::try_from(to).is_err() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
 }
 
-fn verify_writable(open: &Open) -> Result<(), NtStatus> {
+pub(crate) fn verify_writable(open: &Open) -> Result<(), NtStatus> {
     if open.root.settings.read_only {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -137,85 +137,6 @@ impl Store {
             attributes.set(FileAttributes::SPARSE_FILE, sparse);
         })
     }
-
-    /// Copies until the source ends; answers with the bytes copied.
-    pub(crate) fn copy_range(
-        &mut self,
-        source: LocalOpen,
-        target: LocalOpen,
-        offsets: (u64, u64),
-        length: u32,
-    ) -> Result<u64, NtStatus> {
-        let (from, to) = (self.opens.get(source)?, self.opens.get(target)?);
-        verify_writable(to)?;
-        for offset in [offsets.0, offsets.1] {
-            verify_range(offset, offset.saturating_add(u64::from(length)))?;
-        }
-        if from.is_directory() && from.stream.is_none() {
-            return Err(NtStatus::INVALID_DEVICE_REQUEST);
-        }
-        if from.stream.is_some() || to.stream.is_some() {
-            return copy_streams(from, to, offsets, length);
-        }
-        copy_files(from, to, offsets, u64::from(length))
-    }
-
-    /// What CREATE does to a file that it overwrites or supersedes: [MS-FSA] 2.1.5.1.2.
-    pub(crate) fn overwrite(
-        &mut self,
-        open: LocalOpen,
-        wanted: &Overwrite<'_>,
-    ) -> Result<Metadata, NtStatus> {
-        let opened = self.opens.get(open)?;
-        verify_writable(opened)?;
-        if let Some(name) = &opened.stream {
-            stream::save(opened.attributes(), name, Vec::new())?;
-            return self.query_metadata(open);
-        }
-        rustix::fs::ftruncate(opened.fd(), 0).during(Operation::SetSize)?;
-        if opened.root.settings.streams {
-            for name in stream::list(opened.attributes())? {
-                stream::remove(opened.attributes(), &name)?;
-            }
-        }
-        if opened.root.settings.ea_support {
-            crate::extended_attributes::remove_all(opened.attributes())?;
-            let attributes = opened.attributes();
-            crate::extended_attributes::set_all(attributes, wanted.extended_attributes)?;
-        } else if !wanted.extended_attributes.is_empty() {
-            return Err(NtStatus::EAS_NOT_SUPPORTED);
-        }
-        if wanted.allocation_size > 0 {
-            reserve(opened.fd(), wanted.allocation_size)?;
-        }
-        let stored = stored_attributes(&opened.root, opened.attributes());
-        let given = wanted.attributes & FileAttributes::SETTABLE | FileAttributes::ARCHIVE;
-        let known = stored.attributes.unwrap_or(FileAttributes::ARCHIVE);
-        let changed = wanted.supersede || known & FileAttributes::SETTABLE != given;
-        if changed {
-            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-            let nanoseconds = u32::try_from(now.tv_nsec).unwrap_or(0);
-            let now = dtyp::FileTime::from_unix(now.tv_sec, nanoseconds);
-            self.change_dos_attributes(open, |attributes, creation_time| {
-                if wanted.supersede {
-                    *attributes = given;
-                    *creation_time = now;
-                } else {
-                    *attributes = attributes.difference(FileAttributes::SPARSE_FILE) | given;
-                }
-            })?;
-        }
-        self.query_metadata(open)
-    }
-}
-
-/// What the client gave with an overwriting CREATE.
-#[derive(Debug)]
-pub(crate) struct Overwrite<'a> {
-    pub(crate) supersede: bool,
-    pub(crate) attributes: FileAttributes,
-    pub(crate) extended_attributes: &'a [object::ExtendedAttribute],
-    pub(crate) allocation_size: u64,
 }
 
 /// Where the file system cannot punch holes. What lies beyond the end of the file is zero already.
@@ -260,87 +181,4 @@ fn data_ranges(
         at = stop;
     }
     Ok(ranges)
-}
-
-fn copy_files(from: &Open, to: &Open, offsets: (u64, u64), length: u64) -> Result<u64, NtStatus> {
-    let mut copied = 0;
-    while copied < length {
-        let mut source = offsets.0 + copied;
-        let mut target = offsets.1 + copied;
-        let left = usize::try_from(length - copied).unwrap_or(usize::MAX);
-        let (source, target) = (Some(&mut source), Some(&mut target));
-        match rustix::fs::copy_file_range(from.fd(), source, to.fd(), target, left) {
-            Ok(0) => break,
-            Ok(count) => copied += u64::try_from(count).unwrap_or(u64::MAX),
-            Err(Errno::INTR) => {}
-            // Other file systems, ranges that overlap, files that the kernel copies by hand only.
-            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
-                return copy_by_hand(from, to, offsets, copied, length);
-            }
-            Err(errno) => return Err(errno).during(Operation::Copy),
-        }
-    }
-    Ok(copied)
-}
-
-fn copy_by_hand(
-    from: &Open,
-    to: &Open,
-    offsets: (u64, u64),
-    mut copied: u64,
-    length: u64,
-) -> Result<u64, NtStatus> {
-    let mut buffer = vec![0; CHUNK_BYTES];
-    while copied < length {
-        let left = usize::try_from(length - copied).unwrap_or(usize::MAX).min(buffer.len());
-        let source = offsets.0 + copied;
-        let count =
-            rustix::io::retry_on_intr(|| rustix::io::pread(from.fd(), &mut buffer[..left], source));
-        let count = count.during(Operation::Copy)?;
-        if count == 0 {
-            break;
-        }
-        let mut written = 0;
-        while written < count {
-            let target = offsets.1 + copied;
-            let data = &buffer[written..count];
-            let moved = rustix::io::retry_on_intr(|| rustix::io::pwrite(to.fd(), data, target));
-            let moved = moved.during(Operation::Copy)?;
-            if moved == 0 {
-                return Err(NtStatus::UNEXPECTED_IO_ERROR);
-            }
-            written += moved;
-            copied += u64::try_from(moved).unwrap_or(u64::MAX);
-        }
-    }
-    Ok(copied)
-}
-
-/// A stream is small, so what is copied passes through memory.
-fn copy_streams(from: &Open, to: &Open, offsets: (u64, u64), length: u32) -> Result<u64, NtStatus> {
-    let length = u64::from(length).min(STREAM_BYTES_MAX + 1);
-    let length = usize::try_from(length).unwrap_or(0);
-    let data = if let Some(name) = &from.stream {
-        let value = stream::load(from.attributes(), name)?;
-        let start = usize::try_from(offsets.0).unwrap_or(usize::MAX).min(value.len());
-        value[start..value.len().min(start.saturating_add(length))].to_vec()
-    } else {
-        let mut buffer = vec![0; length];
-        let count =
-            rustix::io::retry_on_intr(|| rustix::io::pread(from.fd(), &mut buffer[..], offsets.0));
-        buffer.truncate(count.during(Operation::Copy)?);
-        buffer
-    };
-    if let Some(name) = &to.stream {
-        stream::write(to, name, offsets.1, &data)?;
-    } else {
-        let mut written = 0;
-        while written < data.len() {
-            let target = offsets.1 + u64::try_from(written).unwrap_or(u64::MAX);
-            let moved =
-                rustix::io::retry_on_intr(|| rustix::io::pwrite(to.fd(), &data[written..], target));
-            written += moved.during(Operation::Copy)?;
-        }
-    }
-    Ok(u64::try_from(data.len()).unwrap_or(u64::MAX))
 }

@@ -113,7 +113,7 @@ pub(crate) fn read_at(
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     const RAMFS_MAGIC: i64 = 0x8584_58f6;
-    let found = rustix::fs::fstatfs(file).map(|found| i64::from(found.f_type));
+    let found = rustix::fs::fstatfs(file).map(|found| found.f_type);
     matches!(found, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
@@ -172,6 +172,13 @@ pub(crate) fn attribute_at(
     path.push(b'/');
     path.extend_from_slice(name.to_bytes());
     rustix::fs::lgetxattr(path, attribute, value)
+}
+
+/// Gives this thread a umask and a current directory of its own. Where a sandbox forbids that they
+/// stay the process's.
+pub(crate) fn leave_umask_of_process() {
+    // SAFETY: a number only; nothing in memory is unshared.
+    unsafe { libc::unshare(libc::CLONE_FS) };
 }
 
 /// Becomes the user for this thread only: the calls of the C library would change all threads.
