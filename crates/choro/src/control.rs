@@ -24,7 +24,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -203,20 +202,6 @@ impl WorkerEnd {
             (KIND_RELOAD | KIND_SHUTDOWN, Some(_)) => Err("a descriptor that nobody asked for"),
             _ => Err("a kind that no supervisor sends"),
         })
-    }
-
-    /// Blocks until there is something to receive: how an idle worker waits.
-    ///
-    /// # Errors
-    /// As `poll`; an interruption by a signal is not one.
-    pub(crate) fn wait(&self) -> io::Result<()> {
-        loop {
-            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-                Ok(_) => return Ok(()),
-            }
-        }
     }
 }
 

@@ -13,6 +13,7 @@ mod report;
 mod settings;
 mod supervisor;
 mod users;
+mod worker;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

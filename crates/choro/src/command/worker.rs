@@ -8,9 +8,10 @@ use dtyp::ServerId;
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Signal};
 
-use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
+use crate::control::WorkerEnd;
 use crate::log;
 use crate::settings::{Settings, Source};
+use crate::worker::{Worker, WorkerStart};
 
 /// Serve one client.
 #[derive(Args, Debug)]
@@ -45,18 +46,7 @@ impl WorkerArguments {
         let settings = Settings::load(Source::File(config.to_owned()))?;
         log::start(&settings)?;
         let server_id = ServerId { pid: std::process::id(), unique_id: self.unique_id };
-        control.send(ToSupervisor::Ready { unique_id: server_id.unique_id })?;
-        loop {
-            control.wait().context("cannot wait for a client")?;
-            match control.receive()? {
-                Received::Closed | Received::Message(ToWorker::Shutdown) => return Ok(()),
-                // An idle worker is replaced when the configuration changes, not told.
-                Received::Message(ToWorker::Reload { .. }) | Received::Nothing => {}
-                Received::Message(ToWorker::Connection(socket)) => {
-                    return serve(&settings, server_id, &control, socket.into());
-                }
-            }
-        }
+        Worker::prepare(WorkerStart { settings, server_id, control })?.run()
     }
 
     /// The kernel ends us when the supervisor dies, from now on; before now it may have died
@@ -69,27 +59,5 @@ impl WorkerArguments {
             bail!("the supervisor is gone");
         }
         Ok(())
-    }
-}
-
-/// Serves a client until it has gone or the supervisor says so.
-fn serve(
-    _settings: &Settings,
-    _server_id: ServerId,
-    control: &WorkerEnd,
-    socket: std::net::TcpStream,
-) -> anyhow::Result<()> {
-    use rustix::event::{PollFd, PollFlags, poll};
-    loop {
-        let mut descriptors =
-            [PollFd::new(&socket, PollFlags::RDHUP), PollFd::new(control, PollFlags::IN)];
-        poll(&mut descriptors, None)?;
-        if !descriptors[0].revents().is_empty() {
-            return Ok(());
-        }
-        match control.receive()? {
-            Received::Closed | Received::Message(ToWorker::Shutdown) => return Ok(()),
-            Received::Message(_) | Received::Nothing => {}
-        }
     }
 }

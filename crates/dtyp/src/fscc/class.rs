@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// FileInformationClass, as SMB2 carries it in one byte.
-#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileInformationClass(pub u8);
 
 /// FsInformationClass, as SMB2 carries it in one byte.
-#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FsInformationClass(pub u8);
 
 macro_rules! classes {

@@ -1,0 +1,99 @@
+//! From a name that a client gives to an account: the user database and the system's users.
+
+use dtyp::Sid;
+use proto::Account;
+use store::Store;
+use tracing::warn;
+
+use super::unix::{self, UnixUser};
+use crate::settings::Settings;
+use crate::users::UserDatabase;
+
+/// The accounts of the server.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    users: Option<UserDatabase>,
+    guest_account: String,
+    domain: String,
+    is_root: bool,
+}
+
+impl Accounts {
+    /// Opens the user database. Without one there are no users, and a message says so.
+    pub(super) fn open(settings: &Settings) -> Self {
+        let users = match UserDatabase::open(&settings.users_path()) {
+            Ok(users) => Some(users),
+            Err(error) => {
+                warn!("no users: {error}");
+                None
+            }
+        };
+        Self {
+            users,
+            guest_account: settings.config.global.guest_account.clone(),
+            domain: settings.config.global.workgroup.clone(),
+            is_root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    /// The account of a user, if there is one.
+    pub(super) fn find(&mut self, store: &mut Store, user: &str) -> Option<Account> {
+        let entry = match self.users.as_mut()?.find(user) {
+            Ok(entry) => entry?,
+            Err(error) => {
+                warn!("user database: {error}");
+                return None;
+            }
+        };
+        let unix = self.unix_user(&entry.name);
+        Some(Account {
+            nt_hash: Some(entry.nt_hash),
+            disabled: !entry.enabled,
+            ..self.account(store, entry.name, &unix)
+        })
+    }
+
+    /// The account of guests.
+    pub(super) fn guest(&self, store: &mut Store) -> Option<Account> {
+        let unix = self.unix_user(&self.guest_account);
+        let name = self.guest_account.clone();
+        Some(Account { is_guest: true, ..self.account(store, name, &unix) })
+    }
+
+    /// Whose rights the kernel checks for a user of ours.
+    ///
+    /// A user that the system does not know acts as the guest account: it can be used on shares
+    /// with `force user`, and elsewhere reaches what everyone may.
+    fn unix_user(&self, name: &str) -> UnixUser {
+        if !self.is_root {
+            return unix::own_user();
+        }
+        for name in [name, &self.guest_account] {
+            match unix::find_user(name) {
+                Ok(Some(user)) => return user,
+                Ok(None) => {}
+                Err(error) => warn!("{error:#}"),
+            }
+        }
+        // 65534 is nobody's on every Linux.
+        let credentials = store::Credentials { uid: 65_534, gid: 65_534, groups: vec![65_534] };
+        UnixUser { name: "nobody".to_owned(), home: String::new(), credentials }
+    }
+
+    fn account(&self, store: &mut Store, user: String, unix: &UnixUser) -> Account {
+        let credentials = &unix.credentials;
+        let mut groups = vec![Sid::unix_group(credentials.gid)];
+        groups.extend(credentials.groups.iter().map(|gid| Sid::unix_group(*gid)));
+        groups.dedup();
+        Account {
+            user,
+            domain: self.domain.clone(),
+            nt_hash: None,
+            unix: store.register_user(credentials.clone()),
+            sid: Sid::unix_user(credentials.uid),
+            groups,
+            disabled: false,
+            is_guest: false,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The bytes of one connection: frames in, frames out.
+
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+
+use bytes::{Buf, Bytes, BytesMut};
+use uring::{Op, SendBuffer};
+use wire::frame::{self, FrameHeader, FrameType};
+
+/// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
+/// small requests, small enough that the head of a large WRITE is copied cheaply.
+const RECEIVE_LEN: usize = 64 * 1024;
+
+/// Bytes that may wait to be sent to one connection. Beyond it nothing more is received from it, so
+/// a client that does not read its answers stops itself.
+const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// One TCP connection.
+#[derive(Debug)]
+pub(super) struct Channel {
+    socket: TcpStream,
+    /// What was received and is not a whole frame yet. Not here while it is being received into.
+    received: Option<BytesMut>,
+    queued: VecDeque<Bytes>,
+    outgoing_bytes: usize,
+    is_sending: bool,
+    /// The engine has ended it: close when what is queued has left.
+    pub(super) is_closing: bool,
+}
+
+/// Why the bytes of a connection make no sense.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum FrameError {
+    /// A frame is longer than this connection may send.
+    TooLong { length: usize, max: usize },
+    /// Neither a message nor a keep-alive.
+    UnknownType,
+}
+
+impl Channel {
+    pub(super) fn new(socket: TcpStream) -> Self {
+        Self {
+            socket,
+            received: Some(BytesMut::new()),
+            queued: VecDeque::new(),
+            outgoing_bytes: 0,
+            is_sending: false,
+            is_closing: false,
+        }
+    }
+
+    /// The operation that receives more, unless one is under way or the client has to read first.
+    pub(super) fn receive(&mut self) -> Option<Op> {
+        if self.is_closing || self.outgoing_bytes > OUTGOING_BYTES_MAX {
+            return None;
+        }
+        let mut buffer = self.received.take()?;
+        let wanted = wanted(&buffer);
+        buffer.reserve(wanted);
+        let socket = self.socket.as_raw_fd();
+        Some(Op::Receive { socket, buffer, limit: wanted, poll_first: true })
+    }
+
+    /// Takes back what [`Channel::receive`] lent.
+    pub(super) fn received(&mut self, buffer: BytesMut) {
+        self.received = Some(buffer);
+    }
+
+    /// The next whole frame, without its length.
+    pub(super) fn next_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, FrameError> {
+        let Some(buffer) = &mut self.received else { return Ok(None) };
+        loop {
+            let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return Ok(None) };
+            let FrameHeader { frame_type, length } = FrameHeader::decode(*head);
+            match frame_type {
+                FrameType::SESSION_MESSAGE if length > length_max => {
+                    return Err(FrameError::TooLong { length, max: length_max });
+                }
+                FrameType::SESSION_MESSAGE if buffer.len() < frame::SIZE + length => {
+                    return Ok(None);
+                }
+                FrameType::SESSION_MESSAGE => {
+                    buffer.advance(frame::SIZE);
+                    return Ok(Some(buffer.split_to(length)));
+                }
+                // RFC 1002 4.3.6: says nothing and is not answered.
+                FrameType::SESSION_KEEP_ALIVE if length == 0 => buffer.advance(frame::SIZE),
+                _ => return Err(FrameError::UnknownType),
+            }
+        }
+    }
+
+    /// Puts a frame behind those that wait.
+    pub(super) fn queue(&mut self, frame: Bytes) {
+        self.outgoing_bytes += frame.len();
+        self.queued.push_back(frame);
+    }
+
+    /// The operation that sends everything that waits, unless one is under way.
+    pub(super) fn send(&mut self) -> Option<Op> {
+        if self.is_sending || self.queued.is_empty() {
+            return None;
+        }
+        self.is_sending = true;
+        let buffers = self.queued.drain(..).map(SendBuffer::from).collect();
+        Some(Op::Send { socket: self.socket.as_raw_fd(), buffers })
+    }
+
+    /// What [`Channel::send`] handed out has left, or never will.
+    pub(super) fn sent(&mut self, buffers: &[SendBuffer]) {
+        self.is_sending = false;
+        let bytes: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
+        self.outgoing_bytes -= bytes;
+    }
+
+    /// Whether everything that was queued has left.
+    pub(super) fn is_drained(&self) -> bool {
+        !self.is_sending && self.queued.is_empty()
+    }
+
+    /// Makes operations in flight end.
+    pub(super) fn shut_down(&self) {
+        // It fails if the other side was first, which is as good.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Whether the kernel still works for this connection.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_sending || self.received.is_none()
+    }
+}
+
+/// Bytes to receive next: the rest of a long frame exactly, so that the frame behind it begins in
+/// a buffer of its own; otherwise whatever comes.
+fn wanted(buffer: &BytesMut) -> usize {
+    let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return RECEIVE_LEN };
+    let missing = (frame::SIZE + FrameHeader::decode(*head).length).saturating_sub(buffer.len());
+    if missing >= RECEIVE_LEN { missing } else { RECEIVE_LEN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel_with(bytes: &[u8]) -> Channel {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let mut channel = Channel::new(TcpStream::connect(address).expect("listening"));
+        channel.received(BytesMut::from(bytes));
+        channel
+    }
+
+    #[test]
+    fn frames_of_one_receive_come_out_one_by_one() {
+        let mut channel = channel_with(&[0, 0, 0, 2, 7, 8, 0, 0, 0, 1, 9, 0, 0]);
+        assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [7, 8]);
+        assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [9]);
+        assert!(channel.next_frame(100).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_frame_above_its_limit_is_refused_before_it_is_there() {
+        let mut channel = channel_with(&[0, 0xFF, 0xFF, 0xFF]);
+        let error = FrameError::TooLong { length: 0x00FF_FFFF, max: 100 };
+        assert_eq!(channel.next_frame(100), Err(error));
+    }
+
+    #[test]
+    fn keep_alives_say_nothing() {
+        let mut channel = channel_with(&[0x85, 0, 0, 0, 0, 0, 0, 1, 3]);
+        assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [3]);
+    }
+
+    #[test]
+    fn the_rest_of_a_long_frame_is_wanted_exactly() {
+        let mut long = BytesMut::from(&[0, 0x10, 0, 0][..]);
+        long.resize(10_000, 0);
+        assert_eq!(wanted(&long), 0x10_0000 + 4 - 10_000);
+        assert_eq!(wanted(&BytesMut::new()), RECEIVE_LEN);
+    }
+}

@@ -1,0 +1,84 @@
+//! What the engine asks of the world, done.
+
+use proto::{Effect, Reply, RequestId};
+use store::{Continuation, Started};
+use uring::Completion;
+
+use super::event_loop::{Worker, store_token};
+use super::shares::Shares;
+
+/// Something for the kernel to do, and what the store does with its answer.
+#[derive(Debug)]
+pub(super) struct StoreRequest {
+    request: Option<RequestId>,
+    continuation: Continuation,
+}
+
+impl Worker {
+    /// Does one thing that the engine asks for. What cannot be answered at once is answered by a
+    /// later completion or message.
+    pub(super) fn serve(&mut self, request: Option<RequestId>, effect: Effect) {
+        let reply = match effect {
+            Effect::Object { user, op } => {
+                let started = self.store.start(user, op);
+                return self.go_on(request, started);
+            }
+            Effect::DisconnectShare(root) => {
+                self.store.close_root(root);
+                return;
+            }
+            Effect::ConnectShare(connect) => {
+                let mut shares = Shares {
+                    config: &self.settings.config,
+                    store: &mut self.store,
+                    accounts: &self.accounts,
+                    registry: &self.registry,
+                };
+                Reply::Share(shares.connect(&connect).map(Box::new))
+            }
+            Effect::FindAccount { user, .. } => {
+                self.store.wear_server();
+                Reply::Account(self.accounts.find(&mut self.store, &user).map(Box::new))
+            }
+            Effect::FindGuest => Reply::Account(self.accounts.guest(&mut self.store).map(Box::new)),
+            Effect::ClosePreviousSession { session_id, user } => {
+                self.store.wear_server();
+                let request = request.expect("SESSION_SETUP waits for this");
+                let waiting = &mut self.waiting;
+                let registry = &self.registry;
+                let messaging = &mut self.messaging;
+                let done =
+                    waiting.close_previous_session(registry, messaging, session_id, &user, request);
+                if done.is_none() {
+                    return;
+                }
+                Reply::PreviousSessionClosed
+            }
+        };
+        self.answer(request, reply);
+    }
+
+    /// The kernel has done something for the store.
+    pub(super) fn store_completed(&mut self, slot: usize, completion: Completion) {
+        let StoreRequest { request, continuation } = self.store_requests.remove(slot);
+        let started = self.store.finish(continuation, completion.op, completion.result);
+        self.go_on(request, started);
+    }
+
+    fn go_on(&mut self, request: Option<RequestId>, started: Started) {
+        match started {
+            Started::Done(result) => self.answer(request, Reply::Object(result)),
+            Started::Submit(op, continuation) => {
+                let slot = self.store_requests.insert(StoreRequest { request, continuation });
+                self.submit(store_token(slot), op);
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, request: Option<RequestId>, reply: Reply) {
+        if let Some(request) = request {
+            let now = self.now();
+            self.server.handle_reply(now, request, reply);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The loop of a worker: the only place that waits.
+//!
+//! One turn: wait for completions, act on each, let the engine say what it wants done until it
+//! wants nothing more, then hand all frames out. So requests that arrived together are answered
+//! together, by one system call.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context;
+use bytes::BytesMut;
+use dtyp::{FileTime, Guid};
+use messaging::{Messaging, TransportKind};
+use proto::server::Entropy;
+use proto::{ConnectionId, Now, Server};
+use slab::Slab;
+use store::{Store, StoreSettings};
+use tables::Registry;
+use tracing::{debug, info, warn};
+use uring::{Backend, Completion, Driver, Limits, Op, Refused, Token};
+
+use super::WorkerStart;
+use super::accounts::Accounts;
+use super::connection::Channel;
+use super::effects::StoreRequest;
+use super::messages::{Asked, Waiting};
+use super::notices::Notices;
+use super::server_settings::server_settings;
+use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
+use crate::settings::Settings;
+
+/// How long requests may take to end once the worker was told to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One client's process.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(super) settings: Settings,
+    pub(super) server: Server,
+    pub(super) store: Store,
+    pub(super) store_requests: Slab<StoreRequest>,
+    pub(super) accounts: Accounts,
+    pub(super) registry: Registry,
+    pub(super) messaging: Messaging,
+    pub(super) waiting: Waiting,
+    notices: Notices,
+    control: WorkerEnd,
+    driver: Driver,
+    /// Operations that the driver had no room for.
+    refused: VecDeque<(Token, Op)>,
+    channels: HashMap<ConnectionId, Channel>,
+    /// A worker that waits for its client is not one that has lost it.
+    had_client: bool,
+    started: Instant,
+    server_guid: Guid,
+    /// When to stop waiting for requests to end, once told to stop.
+    stop_at: Option<Instant>,
+}
+
+/// What a token is for: its upper half says what, its lower half which.
+const CONTROL: u64 = 1 << 32;
+const MESSAGES: u64 = 2 << 32;
+const RECEIVE: u64 = 3 << 32;
+const SEND: u64 = 4 << 32;
+const STORE: u64 = 5 << 32;
+
+impl Worker {
+    /// Makes the worker ready for its first connection.
+    pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
+        let WorkerStart { settings, server_id, control } = start;
+        let lock_dir = &settings.directories.lock;
+        let registry =
+            Registry::join_as(lock_dir, server_id).context("cannot join the server's tables")?;
+        let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
+        let messaging = Messaging::init(lock_dir, server_id, kind)
+            .context("cannot join the server's messages")?;
+        let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
+        let server_guid = server_guid(registry.supervisor().unique_id);
+        let entropy = Entropy::new(Box::new(fill_random));
+        let server = Server::new(server_settings(&settings.config, server_guid), entropy);
+        let store_settings = StoreSettings {
+            opens_max: settings.config.global.max_open_files,
+            ..StoreSettings::default()
+        };
+        let mut worker = Self {
+            accounts: Accounts::open(&settings),
+            store: Store::new(store_settings),
+            store_requests: Slab::new(),
+            server,
+            registry,
+            messaging,
+            waiting: Waiting::default(),
+            notices: Notices::new(server_id),
+            control,
+            driver,
+            refused: VecDeque::new(),
+            channels: HashMap::new(),
+            had_client: false,
+            started: Instant::now(),
+            server_guid,
+            stop_at: None,
+            settings,
+        };
+        worker.watch_messages();
+        Ok(worker)
+    }
+
+    /// Waits for a client and serves it until its last connection is gone or the supervisor says
+    /// so.
+    pub(crate) fn run(&mut self) -> anyhow::Result<()> {
+        let ready = ToSupervisor::Ready { unique_id: self.registry.server_id().unique_id };
+        self.control.send(ready).context("the supervisor is gone")?;
+        self.watch_control();
+        let mut completions = Vec::new();
+        while !self.is_done() {
+            self.driver.wait(self.timeout(), &mut completions).context("waiting")?;
+            for completion in completions.drain(..) {
+                self.complete(completion);
+                self.serve_effects();
+            }
+            self.serve_timeouts();
+            self.resubmit();
+            self.flush();
+        }
+        Ok(())
+    }
+
+    /// The time that the engine is told.
+    pub(super) fn now(&self) -> Now {
+        Now { monotonic: self.started.elapsed(), wall: wall_clock() }
+    }
+
+    /// Hands an operation to the kernel, now or when there is room.
+    pub(super) fn submit(&mut self, token: Token, op: Op) {
+        if let Err(Refused { op, reason }) = self.driver.submit(token, op) {
+            debug!("the kernel's queue has no room: {reason:?}");
+            self.refused.push_back((token, op));
+        }
+    }
+
+    fn resubmit(&mut self) {
+        while let Some((token, op)) = self.refused.pop_front() {
+            if let Err(Refused { op, .. }) = self.driver.submit(token, op) {
+                self.refused.push_front((token, op));
+                return;
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        if self.stop_at.is_some_and(|at| at <= Instant::now()) {
+            return true;
+        }
+        let is_idle = self.server.is_idle() && self.store_requests.is_empty();
+        self.had_client && self.channels.is_empty() && is_idle
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let engine = self.server.poll_timeout().map(|at| self.started + at);
+        let messages = self.messaging.next_timeout();
+        let times = [engine, messages, self.waiting.next_timeout(), self.stop_at];
+        times.into_iter().flatten().min().map(|at| at.saturating_duration_since(now))
+    }
+
+    fn add_connection(&mut self, socket: TcpStream) {
+        let addresses = socket.peer_addr().and_then(|peer| Ok((peer, socket.local_addr()?)));
+        let (client, server) = match addresses {
+            Ok(addresses) => addresses,
+            Err(error) => return debug!("a connection was gone at once: {error}"),
+        };
+        if let Err(error) = socket.set_nodelay(true) {
+            debug!("{client}: TCP_NODELAY: {error}");
+        }
+        let now = self.now();
+        let id = self.server.handle_connect(now, client, server);
+        info!("{client} connected");
+        self.had_client = true;
+        self.channels.insert(id, Channel::new(socket));
+        self.receive(id);
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let Token(token) = completion.token;
+        let low = token & u64::from(u32::MAX);
+        let id = ConnectionId(u32::try_from(low).expect("masked"));
+        match token & !u64::from(u32::MAX) {
+            CONTROL => self.read_control(),
+            MESSAGES => self.read_messages(),
+            RECEIVE => self.received(id, completion),
+            SEND => self.sent(id, completion),
+            STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
+            other => unreachable!("a token of kind {other:#x} was never given out"),
+        }
+    }
+
+    fn receive(&mut self, id: ConnectionId) {
+        let op = self.channels.get_mut(&id).and_then(Channel::receive);
+        if let Some(op) = op {
+            self.submit(Token(RECEIVE | u64::from(id.0)), op);
+        }
+    }
+
+    fn received(&mut self, id: ConnectionId, completion: Completion) {
+        let Op::Receive { buffer, .. } = completion.op else { unreachable!("a receive") };
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        channel.received(buffer);
+        match completion.result {
+            Ok(0) => return self.lost(id, "the client closed it"),
+            Err(error) => return self.lost(id, &error.to_string()),
+            Ok(_) => {}
+        }
+        loop {
+            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
+            let Some(channel) = self.channels.get_mut(&id) else { return };
+            if channel.is_closing {
+                break;
+            }
+            match channel.next_frame(length_max) {
+                Ok(Some(frame)) => self.take_frame(id, frame),
+                Ok(None) => break,
+                Err(error) => return self.lost(id, &format!("{error:?}")),
+            }
+        }
+    }
+
+    fn take_frame(&mut self, id: ConnectionId, frame: BytesMut) {
+        let now = self.now();
+        self.server.handle_frame(id, now, frame);
+        self.serve_effects();
+    }
+
+    /// The transport is gone; the engine hears of it.
+    fn lost(&mut self, id: ConnectionId, why: &str) {
+        info!("connection {} ended: {why}", id.0);
+        let now = self.now();
+        self.server.handle_disconnect(now, id);
+        self.close(id);
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        channel.is_closing = true;
+        channel.shut_down();
+        if !channel.is_busy() {
+            self.channels.remove(&id);
+        }
+    }
+
+    fn sent(&mut self, id: ConnectionId, completion: Completion) {
+        let Op::Send { buffers, .. } = &completion.op else { unreachable!("a send") };
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        channel.sent(buffers);
+        if let Err(error) = completion.result {
+            return self.lost(id, &error.to_string());
+        }
+        if channel.is_closing && channel.is_drained() {
+            self.close(id);
+        }
+    }
+
+    /// Does what the engine wants done, until it wants nothing more.
+    fn serve_effects(&mut self) {
+        while let Some((request, effect)) = self.server.poll_effect() {
+            self.serve(request, effect);
+        }
+        while let Some(transmit) = self.server.poll_transmit() {
+            if let Some(channel) = self.channels.get_mut(&transmit.connection) {
+                channel.queue(transmit.frame.freeze());
+            }
+        }
+        let now = wall_clock();
+        while let Some(notice) = self.server.poll_notice() {
+            self.notices.enter(&self.registry, notice, now);
+        }
+        while let Some((id, reason)) = self.server.poll_close() {
+            warn!("connection {} is ended: {reason:?}", id.0);
+            if let Some(channel) = self.channels.get_mut(&id) {
+                channel.is_closing = true;
+                if channel.is_drained() {
+                    self.close(id);
+                }
+            }
+        }
+    }
+
+    fn serve_timeouts(&mut self) {
+        if self.server.poll_timeout().is_some_and(|at| at <= self.started.elapsed()) {
+            let now = self.now();
+            self.server.handle_timeout(now);
+            self.serve_effects();
+        }
+        while let Some(request) = self.waiting.take_late(Instant::now()) {
+            self.answer(Some(request), proto::Reply::PreviousSessionClosed);
+            self.serve_effects();
+        }
+        if self.messaging.next_timeout().is_some_and(|at| at <= Instant::now()) {
+            self.take_messages();
+        }
+    }
+
+    /// Sends what is queued, and goes on receiving where that was held back.
+    fn flush(&mut self) {
+        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
+        for id in ids {
+            let op = self.channels.get_mut(&id).and_then(Channel::send);
+            if let Some(op) = op {
+                self.submit(Token(SEND | u64::from(id.0)), op);
+            }
+            self.receive(id);
+            // An operation that ended may have been the last thing to wait for.
+            let is_over = |it: &Channel| it.is_closing && it.is_drained() && !it.is_busy();
+            if self.channels.get(&id).is_some_and(is_over) {
+                self.close(id);
+            }
+        }
+    }
+
+    fn watch_control(&mut self) {
+        let fd = self.control.as_fd().as_raw_fd();
+        self.submit(Token(CONTROL), Op::PollReadable { fd });
+    }
+
+    fn read_control(&mut self) {
+        loop {
+            match self.control.receive() {
+                Ok(Received::Nothing) => break,
+                Ok(Received::Closed) => return self.stop("the supervisor is gone"),
+                Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("told to"),
+                Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
+                Ok(Received::Message(ToWorker::Connection(socket))) => {
+                    self.add_connection(socket.into());
+                }
+                Err(error) => warn!("the control socket: {error}"),
+            }
+        }
+        self.watch_control();
+    }
+
+    fn watch_messages(&mut self) {
+        if let Some(fd) = self.messaging.wake_source().map(|fd| fd.as_raw_fd()) {
+            self.submit(Token(MESSAGES), Op::PollReadable { fd });
+        }
+    }
+
+    fn read_messages(&mut self) {
+        self.take_messages();
+        self.watch_messages();
+    }
+
+    fn take_messages(&mut self) {
+        while let Some(message) = self.messaging.poll(Instant::now()) {
+            self.store.wear_server();
+            match self.waiting.read(&mut self.messaging, &message) {
+                Asked::CloseSession { session_id, user, sender } => {
+                    let now = self.now();
+                    self.server.handle_close_session_of(now, session_id, &user);
+                    self.serve_effects();
+                    self.store.wear_server();
+                    Waiting::tell_closed(&mut self.messaging, sender, session_id);
+                }
+                Asked::GoOn(request) => {
+                    self.answer(Some(request), proto::Reply::PreviousSessionClosed);
+                }
+                Asked::Shutdown => self.stop("told to"),
+                Asked::Reload => self.reload(),
+                Asked::Nothing => {}
+            }
+            self.serve_effects();
+        }
+    }
+
+    /// Ends all connections; the loop ends when what was begun is done.
+    fn stop(&mut self, why: &str) {
+        info!("stopping: {why}");
+        self.had_client = true;
+        self.stop_at.get_or_insert(Instant::now() + SHUTDOWN_TIMEOUT);
+        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
+        for id in ids {
+            self.lost(id, "the server stops");
+        }
+        self.serve_effects();
+    }
+
+    /// Reads the configuration again; one that cannot be read changes nothing.
+    fn reload(&mut self) {
+        self.store.wear_server();
+        match Settings::load(self.settings.source.clone()) {
+            Ok(settings) => {
+                let engine = server_settings(&settings.config, self.server_guid);
+                self.server.handle_settings(engine);
+                self.accounts = Accounts::open(&settings);
+                self.settings = settings;
+                info!("the configuration was read again");
+            }
+            Err(error) => warn!("the configuration is kept: {error:#}"),
+        }
+    }
+}
+
+/// The token of an operation for the store.
+pub(super) fn store_token(slot: usize) -> Token {
+    Token(STORE | u64::from(u32::try_from(slot).expect("few operations are in flight")))
+}
+
+/// The time of day.
+pub(super) fn wall_clock() -> FileTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    FileTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+}
+
+/// The same for all workers of one server, and another for another: clients tell servers apart by
+/// it.
+fn server_guid(unique_id: u64) -> Guid {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(b"choro\0\0\0");
+    bytes[8..].copy_from_slice(&unique_id.to_le_bytes());
+    Guid(bytes)
+}
+
+fn fill_random(mut bytes: &mut [u8]) {
+    use rustix::rand::{GetRandomFlags, getrandom};
+    while !bytes.is_empty() {
+        let count = getrandom(&mut *bytes, GetRandomFlags::empty())
+            .expect("getrandom fails only before the system has booted");
+        bytes = &mut bytes[count..];
+    }
+}

@@ -1,0 +1,113 @@
+//! Messages from and to the other processes of the server.
+
+use std::time::{Duration, Instant};
+
+use dtyp::{ServerId, Sid};
+use messaging::{
+    ClosePreviousSession, Content, Message, MessageKind, Messaging, PreviousSessionClosed,
+};
+use proto::RequestId;
+use tables::Registry;
+use tracing::debug;
+
+/// How long another worker may take to close a session. After it the new session goes on: whoever
+/// does not answer is stuck or dead, and the supervisor sees to that.
+const CLOSE_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Requests that wait for other workers.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    sessions: Vec<(u64, RequestId, Instant)>,
+}
+
+/// What a message asks of this worker.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Close a session if it is this user's, and tell its successor.
+    CloseSession { session_id: u64, user: Sid, sender: ServerId },
+    /// This request may go on.
+    GoOn(RequestId),
+    /// Stop.
+    Shutdown,
+    /// Read the configuration again.
+    Reload,
+    /// Nothing.
+    Nothing,
+}
+
+impl Waiting {
+    /// Asks whoever has the session to close it. `None` if a message is under way, and the request
+    /// has to wait; otherwise it can go on at once.
+    pub(super) fn close_previous_session(
+        &mut self,
+        registry: &Registry,
+        messaging: &mut Messaging,
+        session_id: u64,
+        user: &Sid,
+        request: RequestId,
+    ) -> Option<RequestId> {
+        let Ok(Some(record)) = registry.find_session(session_id) else { return Some(request) };
+        let now = Instant::now();
+        let data = ClosePreviousSession { session_id, user_sid: user.clone() }.encode();
+        let content = Content::new(MessageKind::CLOSE_PREVIOUS_SESSION, &data);
+        if let Err(error) = messaging.send(now, record.server_id, &content) {
+            debug!("session {session_id:#x} has lost its worker: {error}");
+            return Some(request);
+        }
+        self.sessions.push((session_id, request, now + CLOSE_SESSION_TIMEOUT));
+        None
+    }
+
+    /// What a message is about.
+    pub(super) fn read(&mut self, messaging: &mut Messaging, message: &Message) -> Asked {
+        match message.kind {
+            MessageKind::PING => {
+                let content = Content::new(MessageKind::PONG, &message.data);
+                if let Err(error) = messaging.send(Instant::now(), message.sender, &content) {
+                    debug!("no PONG to {:?}: {error}", message.sender);
+                }
+                Asked::Nothing
+            }
+            MessageKind::CLOSE_PREVIOUS_SESSION => {
+                match ClosePreviousSession::decode(&message.data) {
+                    Some(ClosePreviousSession { session_id, user_sid }) => {
+                        Asked::CloseSession { session_id, user: user_sid, sender: message.sender }
+                    }
+                    None => Asked::Nothing,
+                }
+            }
+            MessageKind::PREVIOUS_SESSION_CLOSED => {
+                let closed = PreviousSessionClosed::decode(&message.data);
+                closed.and_then(|it| self.take(it.session_id)).map_or(Asked::Nothing, Asked::GoOn)
+            }
+            MessageKind::SHUTDOWN => Asked::Shutdown,
+            MessageKind::RELOAD_CONFIG => Asked::Reload,
+            _ => Asked::Nothing,
+        }
+    }
+
+    /// Tells the successor of a session that it is closed.
+    pub(super) fn tell_closed(messaging: &mut Messaging, to: ServerId, session_id: u64) {
+        let data = PreviousSessionClosed { session_id }.encode();
+        let content = Content::new(MessageKind::PREVIOUS_SESSION_CLOSED, &data);
+        if let Err(error) = messaging.send(Instant::now(), to, &content) {
+            debug!("the successor of session {session_id:#x} is gone: {error}");
+        }
+    }
+
+    /// A request that waited long enough.
+    pub(super) fn take_late(&mut self, now: Instant) -> Option<RequestId> {
+        let late = self.sessions.iter().position(|(_, _, at)| *at <= now)?;
+        Some(self.sessions.swap_remove(late).1)
+    }
+
+    /// When [`Waiting::take_late`] has something.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.sessions.iter().map(|(_, _, at)| *at).min()
+    }
+
+    fn take(&mut self, session_id: u64) -> Option<RequestId> {
+        let found = self.sessions.iter().position(|(id, _, _)| *id == session_id)?;
+        Some(self.sessions.swap_remove(found).1)
+    }
+}

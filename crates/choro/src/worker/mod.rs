@@ -1,0 +1,34 @@
+//! One client's process: the protocol engine between sockets, files, tables and messages.
+//!
+//! [`event_loop`] is the only place that waits. Everything else answers at once: a completion goes
+//! into the engine, the engine's questions go to the store, the tables and the messages, and its
+//! frames go out, all in one turn of the loop.
+
+mod accounts;
+mod catalogue;
+mod connection;
+mod effects;
+mod event_loop;
+mod messages;
+mod notices;
+mod server_settings;
+mod shares;
+mod unix;
+
+use dtyp::ServerId;
+
+use crate::control::WorkerEnd;
+use crate::settings::Settings;
+
+pub(crate) use event_loop::Worker;
+
+/// What a worker begins with.
+#[derive(Debug)]
+pub(crate) struct WorkerStart {
+    /// The configuration.
+    pub(crate) settings: Settings,
+    /// Who we are in the tables.
+    pub(crate) server_id: ServerId,
+    /// Our end of the control socket.
+    pub(crate) control: WorkerEnd,
+}

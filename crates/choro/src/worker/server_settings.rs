@@ -1,0 +1,103 @@
+//! From the configuration to what the protocol needs of it.
+
+use std::sync::Arc;
+
+use config::Config;
+use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm};
+use dtyp::Guid;
+use proto::settings::{MapToGuest, Policy, ServerSettings};
+use wire::Dialect;
+
+use super::catalogue::ConfiguredShares;
+use super::event_loop::wall_clock;
+
+/// NetBIOS names have 15 characters.
+const NETBIOS_NAME_LEN: usize = 15;
+
+/// The settings of the engine.
+pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerSettings> {
+    let global = &config.global;
+    let (dialect_min, dialect_max) = global.dialects();
+    let (dns_name, dns_domain) = dns_names();
+    Arc::new(ServerSettings {
+        server_guid,
+        netbios_name: netbios_name(config),
+        workgroup: global.workgroup.clone(),
+        dns_name,
+        dns_domain,
+        dialect_min: Dialect(dialect_min),
+        dialect_max: Dialect(dialect_max),
+        signing: if global.signing_required() { Policy::Required } else { Policy::Enabled },
+        encryption: policy(config.defaults.smb_encrypt),
+        ciphers: global.server_smb3_encryption_algorithms.iter().map(|it| cipher(*it)).collect(),
+        signing_algorithms: global
+            .server_smb3_signing_algorithms
+            .iter()
+            .map(|it| signing_algorithm(*it))
+            .collect(),
+        map_to_guest: map_to_guest(global.map_to_guest),
+        max_read_size: global.smb2_max_read,
+        max_write_size: global.smb2_max_write,
+        max_transact_size: global.smb2_max_trans,
+        credits_max: global.smb2_max_credits,
+        started: wall_clock(),
+        catalogue: Arc::new(ConfiguredShares::new(config)),
+    })
+}
+
+/// The name of this server: `netbios name`, or what the host is called.
+pub(super) fn netbios_name(config: &Config) -> String {
+    let configured = &config.global.netbios_name;
+    if !configured.is_empty() {
+        return configured.clone();
+    }
+    let (host, _) = dns_names();
+    let name = host.split('.').next().unwrap_or_default().to_uppercase();
+    name.chars().take(NETBIOS_NAME_LEN).collect()
+}
+
+/// The host's name and its domain.
+fn dns_names() -> (String, String) {
+    let uname = rustix::system::uname();
+    let name = uname.nodename().to_string_lossy().to_lowercase();
+    match name.split_once('.') {
+        Some((_, domain)) => (name.clone(), domain.to_owned()),
+        None => (name, String::new()),
+    }
+}
+
+/// `smb encrypt`, of the server or of a share.
+pub(super) fn policy(encryption: Encryption) -> Policy {
+    match encryption {
+        Encryption::Default | Encryption::IfRequired => Policy::Enabled,
+        Encryption::Off => Policy::Off,
+        Encryption::Desired => Policy::Desired,
+        Encryption::Required => Policy::Required,
+    }
+}
+
+fn cipher(algorithm: EncryptionAlgorithm) -> crypto::Cipher {
+    match algorithm {
+        EncryptionAlgorithm::Aes128Gcm => crypto::Cipher::Aes128Gcm,
+        EncryptionAlgorithm::Aes128Ccm => crypto::Cipher::Aes128Ccm,
+        EncryptionAlgorithm::Aes256Gcm => crypto::Cipher::Aes256Gcm,
+        EncryptionAlgorithm::Aes256Ccm => crypto::Cipher::Aes256Ccm,
+    }
+}
+
+fn signing_algorithm(algorithm: SigningAlgorithm) -> crypto::SigningAlgorithm {
+    match algorithm {
+        SigningAlgorithm::Aes128Gmac => crypto::SigningAlgorithm::AesGmac,
+        SigningAlgorithm::Aes128Cmac => crypto::SigningAlgorithm::AesCmac,
+        SigningAlgorithm::HmacSha256 => crypto::SigningAlgorithm::HmacSha256,
+    }
+}
+
+fn map_to_guest(map: choice::MapToGuest) -> MapToGuest {
+    match map {
+        // `Bad Uid` is about accounts that this server has no need of.
+        choice::MapToGuest::Never | choice::MapToGuest::BadUid => MapToGuest::Never,
+        choice::MapToGuest::BadUser => MapToGuest::BadUser,
+        choice::MapToGuest::BadPassword => MapToGuest::BadPassword,
+    }
+}

@@ -1,0 +1,279 @@
+//! Connecting a share: who may, from where, as whom, and with which rights.
+
+use std::net::SocketAddr;
+
+use config::choice::{CscPolicy, Tri};
+use config::hosts_access;
+use config::{Config, GroupKind, Substitutions};
+use dtyp::{AccessMask, Sid};
+use object::UserId;
+use proto::effect::ConnectShare;
+use proto::{Account, Share, ShareRefusal};
+use store::{RootSettings, Store};
+use tables::Registry;
+use tracing::{info, warn};
+use wire::tree_connect::ShareFlags;
+
+use super::accounts::Accounts;
+use super::server_settings::policy;
+use super::unix::{self, UnixUser};
+
+/// Where shares are connected from.
+#[derive(Debug)]
+pub(super) struct Shares<'a> {
+    pub(super) config: &'a Config,
+    pub(super) store: &'a mut Store,
+    pub(super) accounts: &'a Accounts,
+    pub(super) registry: &'a Registry,
+}
+
+/// All rights on a file, and those that a read-only share leaves: [MS-SMB2] 2.2.13.1.
+const READ_ONLY: AccessMask = AccessMask::FILE_GENERIC_READ.union(AccessMask::FILE_GENERIC_EXECUTE);
+
+impl Shares<'_> {
+    /// Connects a share, or says why not.
+    pub(super) fn connect(&mut self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
+        if request.name.eq_ignore_ascii_case("IPC$") {
+            return self.connect_pipes(request);
+        }
+        let share = self.find(request)?;
+        let account = &*request.account;
+        verify_hosts(&share, request.client)?;
+        let account = self.guest_if_due(&share, account)?;
+        let is_member = |_: GroupKind, group: &str| is_member(&account, group);
+        if !share.admits(&account.user, is_member) {
+            info!("{} may not use share {}", account.user, share.name);
+            return Err(ShareRefusal::AccessDenied);
+        }
+        if self.is_full(&share) {
+            return Err(ShareRefusal::TooManyConnections);
+        }
+        let read_only = share.is_read_only_for(&account.user, is_member);
+        let unix = self.unix_identity(&share, &account)?;
+        let substitutions = substitutions(request, &share, &account, unix.as_ref());
+        let user = match unix {
+            Some(unix) => self.store.register_user(unix.credentials),
+            None => account.unix,
+        };
+        self.open(&share, user, read_only, &substitutions)
+    }
+
+    fn connect_pipes(&self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
+        if request.account.is_guest && self.config.global.restrict_anonymous >= 2 {
+            return Err(ShareRefusal::AccessDenied);
+        }
+        Ok(Share {
+            name: "IPC$".to_owned(),
+            comment: String::new(),
+            root: None,
+            user: request.account.unix,
+            access_max: AccessMask::FILE_ALL,
+            encryption: policy(self.config.ipc.smb_encrypt),
+            case_sensitive: false,
+            caching: ShareFlags::NO_CACHING.bits(),
+            access_based_enumeration: false,
+            extended_attributes: false,
+            hide_files: Vec::new(),
+            veto_files: Vec::new(),
+            sync_always: false,
+            strict_sync: true,
+        })
+    }
+
+    /// The share of this name, or the home folder of the user of this name.
+    fn find(&self, request: &ConnectShare) -> Result<config::Share, ShareRefusal> {
+        if let Some(share) = self.config.share(&request.name) {
+            return if share.available && !share.path.is_empty() {
+                Ok(share.clone())
+            } else {
+                Err(ShareRefusal::BadNetworkName)
+            };
+        }
+        let homes = self.config.homes.as_ref().ok_or(ShareRefusal::BadNetworkName)?;
+        // A user finds their own home here and nobody else's.
+        if !request.name.eq_ignore_ascii_case(&request.account.user) || request.account.is_guest {
+            return Err(ShareRefusal::BadNetworkName);
+        }
+        let user = unix::find_user(&request.account.user).ok().flatten();
+        let user = user.ok_or(ShareRefusal::BadNetworkName)?;
+        let mut share = homes.clone();
+        share.name = user.name;
+        if share.path.is_empty() {
+            share.path = user.home;
+        }
+        Ok(share)
+    }
+
+    /// Guests need `guest ok`; with `guest only` everyone is one.
+    fn guest_if_due(
+        &mut self,
+        share: &config::Share,
+        account: &Account,
+    ) -> Result<Account, ShareRefusal> {
+        if account.is_guest && !share.guest_ok {
+            return Err(ShareRefusal::AccessDenied);
+        }
+        if share.guest_only && share.guest_ok && !account.is_guest {
+            return self.accounts.guest(self.store).ok_or(ShareRefusal::AccessDenied);
+        }
+        Ok(account.clone())
+    }
+
+    fn is_full(&self, share: &config::Share) -> bool {
+        if share.max_connections == 0 {
+            return false;
+        }
+        match self.registry.count_tree_connects(&share.name) {
+            Ok(count) => u32::try_from(count).is_ok_and(|count| count >= share.max_connections),
+            Err(error) => {
+                warn!("cannot count the connections to {}: {error}", share.name);
+                true
+            }
+        }
+    }
+
+    /// `admin users`, `force user` and `force group`; `None` leaves the account's own identity.
+    fn unix_identity(
+        &self,
+        share: &config::Share,
+        account: &Account,
+    ) -> Result<Option<UnixUser>, ShareRefusal> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        let is_admin =
+            share.admin_users.contains(&account.user, |_, group| is_member(account, group));
+        let forced = if is_admin { "root" } else { share.force_user.as_str() };
+        let mut user = match forced {
+            "" => None,
+            name => Some(known_user(name)?),
+        };
+        if !share.force_group.is_empty() {
+            let group = share.force_group.trim_start_matches('+');
+            let gid = unix::find_group(group).ok().flatten().ok_or_else(|| {
+                warn!("share {}: there is no group {group}", share.name);
+                ShareRefusal::AccessDenied
+            })?;
+            let only_members = share.force_group.starts_with('+');
+            if !only_members || is_member(account, group) {
+                let mut own = match user {
+                    Some(user) => user,
+                    None => known_user(&account.user)?,
+                };
+                own.credentials.gid = gid;
+                user = Some(own);
+            }
+        }
+        Ok(user)
+    }
+
+    fn open(
+        &mut self,
+        share: &config::Share,
+        user: UserId,
+        read_only: bool,
+        substitutions: &Substitutions,
+    ) -> Result<Share, ShareRefusal> {
+        let path = substitutions.expand_path(&share.path);
+        let settings = RootSettings {
+            case_sensitive: share.case_sensitive == Tri::Yes,
+            create_mask: share.create_mask,
+            directory_mask: share.directory_mask,
+            force_create_mode: share.force_create_mode,
+            force_directory_mode: share.force_directory_mode,
+            read_only,
+            store_dos_attributes: share.store_dos_attributes,
+            ea_support: share.ea_support,
+            hide_dot_files: share.hide_dot_files,
+            delete_readonly: share.delete_readonly,
+            follow_symlinks: share.follow_symlinks,
+            volume_label: match share.volume.as_str() {
+                "" => share.name.clone(),
+                label => substitutions.expand(label),
+            },
+            file_system_name: share.fstype.clone(),
+            ..RootSettings::new(&path)
+        };
+        let root = self.store.open_root(settings, user).map_err(|status| {
+            warn!("share {}: cannot open {path}: {status}", share.name);
+            ShareRefusal::BadNetworkName
+        })?;
+        Ok(Share {
+            name: share.name.clone(),
+            comment: substitutions.expand(&share.comment),
+            root: Some(root),
+            user,
+            access_max: if read_only { READ_ONLY } else { AccessMask::FILE_ALL },
+            encryption: policy(share.smb_encrypt),
+            case_sensitive: share.case_sensitive == Tri::Yes,
+            caching: caching(share.csc_policy).bits(),
+            access_based_enumeration: share.hide_unreadable,
+            extended_attributes: share.ea_support,
+            hide_files: patterns(&share.hide_files),
+            veto_files: patterns(&share.veto_files),
+            sync_always: share.sync_always && share.strict_sync,
+            strict_sync: share.strict_sync,
+        })
+    }
+}
+
+fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {
+    match unix::find_user(name) {
+        Ok(Some(user)) => Ok(user),
+        Ok(None) => {
+            warn!("there is no user {name} on this system");
+            Err(ShareRefusal::AccessDenied)
+        }
+        Err(error) => {
+            warn!("{error:#}");
+            Err(ShareRefusal::AccessDenied)
+        }
+    }
+}
+
+fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRefusal> {
+    let address = client.ip().to_canonical();
+    if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address, None) {
+        return Ok(());
+    }
+    info!("{address} may not use share {}", share.name);
+    Err(ShareRefusal::AccessDenied)
+}
+
+fn is_member(account: &Account, group: &str) -> bool {
+    let gid = unix::find_group(group).ok().flatten();
+    gid.is_some_and(|gid| account.groups.contains(&Sid::unix_group(gid)))
+}
+
+fn substitutions(
+    request: &ConnectShare,
+    share: &config::Share,
+    account: &Account,
+    unix: Option<&UnixUser>,
+) -> Substitutions {
+    let own = unix::find_user(&account.user).ok().flatten();
+    Substitutions {
+        user: unix.map_or_else(|| account.user.clone(), |unix| unix.name.clone()),
+        home: unix.or(own.as_ref()).map(|user| user.home.clone()).unwrap_or_default(),
+        requested_user: account.user.clone(),
+        domain: account.domain.clone(),
+        client_address: request.client.ip().to_canonical().to_string(),
+        client_name: request.client.ip().to_canonical().to_string(),
+        share: share.name.clone(),
+        ..Substitutions::of_this_process()
+    }
+}
+
+fn caching(policy: CscPolicy) -> ShareFlags {
+    match policy {
+        CscPolicy::Manual => ShareFlags::empty(),
+        CscPolicy::Documents => ShareFlags::AUTO_CACHING,
+        CscPolicy::Programs => ShareFlags::VDO_CACHING,
+        CscPolicy::Disable => ShareFlags::NO_CACHING,
+    }
+}
+
+/// `/one/two/` as patterns.
+fn patterns(list: &str) -> Vec<String> {
+    list.split('/').filter(|pattern| !pattern.is_empty()).map(str::to_owned).collect()
+}

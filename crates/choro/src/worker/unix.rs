@@ -1,0 +1,64 @@
+//! Users and groups of this system.
+//!
+//! Look-ups go through the system's name service and may take as long as that does; they happen
+//! when a session is set up or a share is connected, never while files are served.
+
+use anyhow::Context;
+use nix::unistd::{Group, User, getgrouplist};
+use store::Credentials;
+
+/// A user of this system.
+#[derive(Clone, Debug)]
+pub(crate) struct UnixUser {
+    /// The name.
+    pub(crate) name: String,
+    /// The home folder.
+    pub(crate) home: String,
+    /// What the kernel checks.
+    pub(crate) credentials: Credentials,
+}
+
+/// The user of this name; `None` if there is none.
+///
+/// # Errors
+/// The name service failed.
+pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
+    let Some(user) = User::from_name(name).with_context(|| format!("looking up user {name}"))?
+    else {
+        return Ok(None);
+    };
+    let c_name = std::ffi::CString::new(user.name.as_str()).context("a user name with NUL")?;
+    let groups = getgrouplist(&c_name, user.gid)
+        .with_context(|| format!("looking up the groups of {name}"))?;
+    let credentials = Credentials {
+        uid: user.uid.as_raw(),
+        gid: user.gid.as_raw(),
+        groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+    };
+    let home = user.dir.to_string_lossy().into_owned();
+    Ok(Some(UnixUser { name: user.name, home, credentials }))
+}
+
+/// The id of the group of this name.
+///
+/// # Errors
+/// The name service failed.
+pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
+    let group = Group::from_name(name).with_context(|| format!("looking up group {name}"))?;
+    Ok(group.map(|group| group.gid.as_raw()))
+}
+
+/// The user that this process runs as.
+pub(crate) fn own_user() -> UnixUser {
+    let uid = rustix::process::geteuid();
+    let own = User::from_uid(nix::unistd::Uid::from_raw(uid.as_raw())).ok().flatten();
+    let name = own.as_ref().map_or_else(|| uid.as_raw().to_string(), |user| user.name.clone());
+    let home = own.map_or_else(String::new, |user| user.dir.to_string_lossy().into_owned());
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    let credentials = Credentials {
+        uid: uid.as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        groups: groups.into_iter().map(rustix::process::Gid::as_raw).collect(),
+    };
+    UnixUser { name, home, credentials }
+}
