@@ -5,7 +5,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use auth::NtHash;
 use zeroize::Zeroizing;
 
@@ -150,18 +150,13 @@ fn random_password() -> Zeroizing<String> {
     password
 }
 
-/// The name of a user id, as `/etc/passwd` has it.
+/// The name of a user id, as the system's name service has it.
 fn owner_name(uid: u32) -> anyhow::Result<String> {
-    let passwd = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
-    for line in passwd.lines() {
-        let mut fields = line.split(':');
-        if let (Some(name), Some(_), Some(id)) = (fields.next(), fields.next(), fields.next())
-            && id.parse() == Ok(uid)
-        {
-            return Ok(name.to_owned());
-        }
-    }
-    bail!("the folder to share belongs to the user id {uid}, which has no name in /etc/passwd")
+    let user = nix::unistd::User::from_uid(uid.into()).context("cannot look up users")?;
+    let user = user.with_context(|| {
+        format!("the folder to share belongs to the user id {uid}, which has no name")
+    })?;
+    Ok(user.name)
 }
 
 #[cfg(test)]

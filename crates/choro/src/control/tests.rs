@@ -43,7 +43,6 @@ fn a_connection_arrives_with_its_socket() {
     let (supervisor, worker) = pair().expect("descriptors are left");
     let (mut near, far) = UnixStream::pair().expect("descriptors are left");
     supervisor.send(&ToWorker::Connection(far.into())).expect("there is room");
-    worker.wait().expect("a message is there");
     let Ok(Received::Message(ToWorker::Connection(socket))) = worker.receive() else {
         panic!("not a connection");
     };

@@ -5,6 +5,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -17,11 +19,16 @@ use tempfile::TempDir;
 /// How long a test waits for something that takes milliseconds on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The user without rights of every Linux.
+const NOBODY: u32 = 65_534;
+
 /// A folder of its own, removed at the end.
 #[derive(Debug)]
 pub struct Site {
     root: TempDir,
     port: u16,
+    /// The executable and who runs it, if that is not us.
+    somebody: Option<(PathBuf, u32)>,
 }
 
 /// What a command that has ended left behind.
@@ -31,7 +38,7 @@ pub struct Outcome(Output);
 impl Site {
     pub fn new() -> Self {
         let root = tempfile::tempdir().expect("there is space");
-        let site = Self { root, port: free_port() };
+        let site = Self { root, port: free_port(), somebody: None };
         fs::create_dir(site.path("data")).expect("it is new");
         let data = text(&site.path("data"));
         site.write_config(&format!("[data]\npath = {data}\nread only = no\n"));
@@ -74,9 +81,31 @@ impl Site {
         fs::read_to_string(self.path("smb.conf")).expect("it was written").lines().count()
     }
 
+    /// From now on commands run as a user who is not root, if the test runs as root.
+    pub fn run_as_somebody(&mut self) {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // Whoever runs the test may keep the executable where nobody else can reach it.
+        let executable = self.path("choro");
+        fs::copy(env!("CARGO_BIN_EXE_choro"), &executable).expect("there is space");
+        for entry in fs::read_dir(self.root.path()).expect("it exists").flatten() {
+            chown(entry.path(), Some(NOBODY), Some(NOBODY)).expect("we are root");
+        }
+        chown(self.root.path(), Some(NOBODY), Some(NOBODY)).expect("we are root");
+        self.somebody = Some((executable, NOBODY));
+    }
+
     /// `choro` with these arguments and this site's configuration.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_choro"));
+        let mut command = match &self.somebody {
+            Some((executable, uid)) => {
+                let mut command = Command::new(executable);
+                command.uid(*uid).gid(*uid);
+                command
+            }
+            None => Command::new(env!("CARGO_BIN_EXE_choro")),
+        };
         command.arg("--config").arg(self.path("smb.conf")).args(arguments).stdin(Stdio::null());
         command
     }
