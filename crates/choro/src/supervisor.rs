@@ -5,6 +5,7 @@
 //! it; the supervisor removes what it left in the tables. If the supervisor dies, the kernel ends
 //! the workers.
 
+mod accepting;
 mod addresses;
 mod backoff;
 mod directories;
@@ -13,42 +14,32 @@ mod events;
 mod interfaces;
 mod listeners;
 mod pid_file;
+mod reloading;
 mod service_manager;
 mod signals;
 mod workers;
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::process::{WaitOptions, WaitStatus};
 use tables::Registry;
 
-use crate::control::{Received, ToSupervisor, ToWorker};
-use crate::default_share;
-use crate::settings::{Settings, Source};
+use crate::control::{Received, ToSupervisor};
+use crate::settings::Settings;
 use backoff::Backoff;
 use events::{Event, Events};
 use listeners::Listener;
 use pid_file::PidFile;
 use signals::{Signal, Signals};
-use workers::{IDLE_WORKERS, WorkerCommand, WorkerState, Workers};
+use workers::{IDLE_WORKERS, Worker, WorkerCommand, WorkerState, Workers};
 
 /// Time that workers have to finish when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time that killed workers have to be reaped; the kernel needs next to none.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Clients accepted before other events are looked at again.
-const ACCEPTS_PER_TURN: usize = 64;
-
-/// How long nothing is accepted after the system ran out of descriptors or processes.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
-
-/// Clients at a time when `max smbd processes` does not say.
-const CLIENTS_MAX: usize = 16_384;
 
 /// The server, from its first worker to its last.
 #[derive(Debug)]
@@ -88,7 +79,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let lock = settings.directories.lock.clone();
     let registry =
         Registry::create(&lock).with_context(|| format!("tables in {}", lock.display()))?;
-    let listeners = bind(&mut settings)?;
+    let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand { config: effective::path(&lock), generation: 1 };
     effective::write(&command.config, &settings.config)?;
     let events = Events::new().context("cannot poll")?;
@@ -209,85 +200,6 @@ impl Supervisor {
         }
     }
 
-    /// Accepts the clients that wait.
-    fn accept(&mut self, index: usize) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            if self.stop_deadline.is_some() || !self.can_take_client() {
-                return;
-            }
-            // An event of an earlier turn may name a listener that a reload has closed since.
-            let Some(listener) = self.listeners.get(index) else { return };
-            match listener.accept() {
-                Ok(Some((socket, peer))) => self.admit(socket, peer),
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::error!("cannot accept clients: {error}");
-                    self.pause_accepting(Instant::now() + EXHAUSTED_PAUSE);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Whether an idle worker is there. If workers cannot be started at the moment, clients wait in
-    /// the backlog instead of being turned away.
-    fn can_take_client(&mut self) -> bool {
-        if self.workers.idle_len() > 0 {
-            return true;
-        }
-        if let Some(until) = self.backoff.blocked_until(Instant::now()) {
-            self.pause_accepting(until);
-            return false;
-        }
-        self.spawn();
-        self.workers.idle_len() > 0
-    }
-
-    /// Gives an accepted client to a worker, unless it must not be served at all.
-    fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
-        let ip = peer.ip().to_canonical();
-        let defaults = &self.settings.config.defaults;
-        if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip, None) {
-            tracing::info!("{peer}: refused by `hosts allow` or `hosts deny`");
-            return;
-        }
-        let clients_max = self.clients_max();
-        if self.workers.serving_len() >= clients_max {
-            tracing::warn!(
-                "{peer}: refused, {clients_max} clients are served (`max smbd processes`)"
-            );
-            return;
-        }
-        if let Err(error) = listeners::prepare_client(&socket) {
-            tracing::debug!("{peer}: gone before it was served: {error}");
-            return;
-        }
-        match self.workers.hand_over(socket) {
-            Ok(pid) => tracing::debug!("{peer}: served by worker {pid}"),
-            Err(_) => tracing::warn!("{peer}: dropped, no worker could take it"),
-        }
-    }
-
-    fn clients_max(&self) -> usize {
-        match usize::try_from(self.settings.config.global.max_smbd_processes) {
-            Ok(0) | Err(_) => CLIENTS_MAX,
-            Ok(max) => max.min(CLIENTS_MAX),
-        }
-    }
-
-    fn pause_accepting(&mut self, until: Instant) {
-        self.accept_from = Some(until);
-        self.watch_listeners(false);
-    }
-
-    fn watch_listeners(&self, watch: bool) {
-        for (index, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = self.events.enable(listener, Event::Listener(index), watch) {
-                tracing::error!("cannot poll {}: {error}", listener.address());
-            }
-        }
-    }
-
     /// Takes what a worker says.
     fn receive(&mut self, pid: u32) {
         let Some(worker) = self.workers.get_mut(pid) else { return };
@@ -296,9 +208,9 @@ impl Supervisor {
                 if unique_id != worker.server_id.unique_id {
                     tracing::error!("worker {pid} goes by another id than it was given");
                     workers::kill(pid, rustix::process::Signal::KILL);
-                } else if worker.state == (WorkerState::Idle { ready: false }) {
-                    worker.state = WorkerState::Idle { ready: true };
+                    return;
                 }
+                worker.is_ready = true;
                 self.backoff.record_success();
             }
             Ok(Received::Nothing) => {}
@@ -318,7 +230,7 @@ impl Supervisor {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
             let Some(worker) = self.workers.remove(pid) else { continue };
-            self.bury(pid, status, worker.state);
+            self.bury(pid, status, &worker);
             match self.registry.remove_all_of(worker.server_id) {
                 Ok(removed) if removed == tables::Removed::default() => {}
                 Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),
@@ -327,83 +239,29 @@ impl Supervisor {
         }
     }
 
-    fn bury(&mut self, pid: u32, status: WaitStatus, state: WorkerState) {
+    /// Says how a worker ended, if it should not have ended so. One that did not even start makes
+    /// the next start wait.
+    fn bury(&mut self, pid: u32, status: WaitStatus, worker: &Worker) {
         let how = match (status.terminating_signal(), status.exit_status()) {
             (Some(signal), _) => format!("was killed by signal {signal}"),
             (None, Some(0)) => "finished".to_owned(),
             (None, status) => format!("failed with status {}", status.unwrap_or(-1)),
         };
-        match state {
-            WorkerState::Idle { .. } => {
-                let pause = self.backoff.record_failure(Instant::now());
-                tracing::error!("worker {pid} {how} before it had a client; next one in {pause:?}");
+        match worker.state {
+            WorkerState::Stopping => tracing::debug!("worker {pid} {how}"),
+            WorkerState::Idle => tracing::error!("worker {pid} {how} before it had a client"),
+            WorkerState::Serving if status.exit_status() == Some(0) => {
+                tracing::debug!("worker {pid} {how}");
             }
-            WorkerState::Serving if status.exit_status() != Some(0) => {
+            WorkerState::Serving => {
                 tracing::error!("worker {pid} {how}; its client has lost its connections");
             }
-            WorkerState::Serving | WorkerState::Stopping => tracing::debug!("worker {pid} {how}"),
         }
-    }
-
-    /// Reads the configuration again. A configuration that cannot be served changes nothing.
-    fn reload(&mut self) {
-        if self.stop_deadline.is_some() {
-            return;
+        let failed = worker.state == WorkerState::Idle || !worker.is_ready;
+        if failed && worker.state != WorkerState::Stopping {
+            let pause = self.backoff.record_failure(Instant::now());
+            tracing::warn!("no worker is started for {pause:?}");
         }
-        service_manager::notify("RELOADING=1\n");
-        match self.load_again() {
-            Ok(()) => tracing::info!("configuration {} is in effect", self.command.generation),
-            Err(error) => tracing::error!("the old configuration stays in effect: {error:#}"),
-        }
-        service_manager::notify("READY=1\n");
-    }
-
-    fn load_again(&mut self) -> anyhow::Result<()> {
-        let settings = Settings::load(self.settings.source.clone())?;
-        for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
-            tracing::warn!("{warning}");
-        }
-        if settings.directories != self.settings.directories {
-            anyhow::bail!("the server's directories can only be changed by a restart");
-        }
-        effective::write(&self.command.config, &settings.config)?;
-        self.settings = settings;
-        self.command.generation += 1;
-        self.listen_again();
-        self.workers.dismiss_idle();
-        self.workers.tell_serving(&ToWorker::Reload { generation: self.command.generation });
-        Ok(())
-    }
-
-    /// Closes the sockets that are not wanted any more and opens those that are missing. One that
-    /// cannot be opened is reported and the others serve.
-    fn listen_again(&mut self) {
-        let wanted = match interfaces::wanted(&self.settings.config.global) {
-            Ok(wanted) => wanted,
-            Err(error) => return tracing::error!("listening as before: {error:#}"),
-        };
-        self.watch_listeners(false);
-        self.listeners.retain(|listener| wanted.contains(&listener.address()));
-        for address in wanted {
-            if self.listeners.iter().any(|listener| listener.address() == address) {
-                continue;
-            }
-            match Listener::bind(address) {
-                Ok(listener) => {
-                    // Watched below, when its place in the list is known.
-                    if let Err(error) = self.events.add(&listener, Event::Listener(usize::MAX)) {
-                        tracing::error!("cannot poll {address}: {error}");
-                    }
-                    self.listeners.push(listener);
-                }
-                Err(error) if listeners::is_missing_ipv6(address, &error) => {}
-                Err(error) => tracing::error!(
-                    "cannot listen on {address}: {error}{}",
-                    listeners::advice(address, &error)
-                ),
-            }
-        }
-        self.watch_listeners(self.accept_from.is_none());
     }
 
     /// Begins to stop. Asking twice changes nothing: a terminal and a service manager may both ask.
@@ -418,25 +276,6 @@ impl Supervisor {
         self.workers.shut_down();
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
-}
-
-/// Opens the listening sockets. The built-in default takes another port if it cannot have 445.
-fn bind(settings: &mut Settings) -> anyhow::Result<Vec<Listener>> {
-    let mut outcome = listeners::bind_all(&interfaces::wanted(&settings.config.global)?);
-    let mut ports = default_share::OTHER_PORTS;
-    while let (Source::Default(default), Err((_, error))) = (&settings.source, &outcome)
-        && listeners::is_port_unavailable(error)
-        && let Some(port) = ports.next()
-    {
-        let mut default = default.clone();
-        default.port = port;
-        *settings = Settings::load(Source::Default(default))?;
-        outcome = listeners::bind_all(&interfaces::wanted(&settings.config.global)?);
-    }
-    outcome.map_err(|(address, error)| {
-        let advice = listeners::advice(address, &error);
-        anyhow::anyhow!("cannot listen on {address}: {error}{advice}")
-    })
 }
 
 /// Lets the supervisor, and the workers that inherit it, hold as many descriptors as the system

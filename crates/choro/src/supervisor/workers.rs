@@ -30,11 +30,8 @@ pub(super) struct WorkerCommand {
 /// What a worker is doing, as far as the supervisor knows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WorkerState {
-    /// It waits for a client; not yet `ready` if it has not said that it started.
-    Idle {
-        /// It said so.
-        ready: bool,
-    },
+    /// It waits for a client.
+    Idle,
     /// It was handed a client.
     Serving,
     /// It was told to exit, or its control socket failed.
@@ -48,6 +45,8 @@ pub(super) struct Worker {
     pub(super) server_id: ServerId,
     /// What it does.
     pub(super) state: WorkerState,
+    /// It said that it started. It may be given a client before that.
+    pub(super) is_ready: bool,
     control: SupervisorEnd,
 }
 
@@ -98,7 +97,8 @@ impl Workers {
         let pid = child.id();
         let worker = Worker {
             server_id: ServerId { pid, unique_id },
-            state: WorkerState::Idle { ready: false },
+            state: WorkerState::Idle,
+            is_ready: false,
             control: supervisor_end,
         };
         self.by_pid.insert(pid, worker);

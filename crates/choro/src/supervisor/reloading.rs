@@ -1,0 +1,90 @@
+//! Listening, and reading the configuration again.
+
+use super::events::Event;
+use super::listeners::{self, Listener};
+use super::{Supervisor, effective, interfaces, service_manager};
+use crate::control::ToWorker;
+use crate::default_share;
+use crate::settings::{Settings, Source};
+
+impl Supervisor {
+    /// Reads the configuration again. A configuration that cannot be served changes nothing.
+    pub(super) fn reload(&mut self) {
+        if self.stop_deadline.is_some() {
+            return;
+        }
+        service_manager::notify("RELOADING=1\n");
+        match self.load_again() {
+            Ok(()) => tracing::info!("configuration {} is in effect", self.command.generation),
+            Err(error) => tracing::error!("the old configuration stays in effect: {error:#}"),
+        }
+        service_manager::notify("READY=1\n");
+    }
+
+    fn load_again(&mut self) -> anyhow::Result<()> {
+        let settings = Settings::load(self.settings.source.clone())?;
+        for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
+            tracing::warn!("{warning}");
+        }
+        if settings.directories != self.settings.directories {
+            anyhow::bail!("the server's directories can only be changed by a restart");
+        }
+        effective::write(&self.command.config, &settings.config)?;
+        self.settings = settings;
+        self.command.generation += 1;
+        self.listen_again();
+        self.workers.dismiss_idle();
+        self.workers.tell_serving(&ToWorker::Reload { generation: self.command.generation });
+        Ok(())
+    }
+
+    /// Closes the sockets that are not wanted any more and opens those that are missing. One that
+    /// cannot be opened is reported and the others serve.
+    fn listen_again(&mut self) {
+        let wanted = match interfaces::wanted(&self.settings.config.global) {
+            Ok(wanted) => wanted,
+            Err(error) => return tracing::error!("listening as before: {error:#}"),
+        };
+        self.watch_listeners(false);
+        self.listeners.retain(|listener| wanted.contains(&listener.address()));
+        for address in wanted {
+            if self.listeners.iter().any(|listener| listener.address() == address) {
+                continue;
+            }
+            match Listener::bind(address) {
+                Ok(listener) => {
+                    // Watched below, when its place in the list is known.
+                    if let Err(error) = self.events.add(&listener, Event::Listener(usize::MAX)) {
+                        tracing::error!("cannot poll {address}: {error}");
+                    }
+                    self.listeners.push(listener);
+                }
+                Err(error) if listeners::is_missing_ipv6(address, &error) => {}
+                Err(error) => tracing::error!(
+                    "cannot listen on {address}: {error}{}",
+                    listeners::advice(address, &error)
+                ),
+            }
+        }
+        self.watch_listeners(self.accept_from.is_none());
+    }
+}
+
+/// Opens the listening sockets. The built-in default takes another port if it cannot have 445.
+pub(super) fn bind(settings: &mut Settings) -> anyhow::Result<Vec<Listener>> {
+    let mut outcome = listeners::bind_all(&interfaces::wanted(&settings.config.global)?);
+    let mut ports = default_share::OTHER_PORTS;
+    while let (Source::Default(default), Err((_, error))) = (&settings.source, &outcome)
+        && listeners::is_port_unavailable(error)
+        && let Some(port) = ports.next()
+    {
+        let mut default = default.clone();
+        default.port = port;
+        *settings = Settings::load(Source::Default(default))?;
+        outcome = listeners::bind_all(&interfaces::wanted(&settings.config.global)?);
+    }
+    outcome.map_err(|(address, error)| {
+        let advice = listeners::advice(address, &error);
+        anyhow::anyhow!("cannot listen on {address}: {error}{advice}")
+    })
+}
