@@ -1,1 +1,20 @@
-//! The io_uring loop and its fallback.
+//! The I/O loop of a worker: io_uring, and epoll with a few threads where io_uring is forbidden.
+//!
+//! A worker is one thread with one [`Driver`]. An operation ([`Op`]) owns its buffers while it is in
+//! flight, so nobody can free or touch memory that the kernel still writes to; its [`Completion`]
+//! gives them back. Nothing is called back: the worker collects completions, then acts on them.
+//!
+//! Both back ends keep one contract, and `tests/contract.rs` holds both to it.
+
+mod driver;
+mod op;
+
+mod fallback;
+mod in_flight;
+mod operation;
+mod ring;
+mod system;
+
+pub use driver::{Backend, Driver, Limits, OPERATIONS_IN_FLIGHT_MAX};
+pub use op::{Completion, Op, Reason, Refused, SendBuffer, Token};
+pub use ring::Unavailable;

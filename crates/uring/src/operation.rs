@@ -1,0 +1,275 @@
+//! An operation in flight: which system call comes next, and what its outcome means.
+//!
+//! The same for both back ends, which differ only in who makes the call.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use libc::iovec;
+
+use crate::op::{Completion, Op, Reason, SendBuffer, Token};
+
+/// An operation with its progress.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) token: Token,
+    op: Op,
+    /// Bytes sent or written by earlier calls.
+    progress: usize,
+    /// Whether the caller wants it to end: then it is not continued after a short call.
+    pub(crate) cancelled: bool,
+}
+
+/// The next system call of an operation. Pointers are into the buffers of the operation.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Accept {
+        socket: RawFd,
+    },
+    PollReadable {
+        fd: RawFd,
+    },
+    ReadAt {
+        file: RawFd,
+        offset: u64,
+        pointer: *mut u8,
+        length: u32,
+    },
+    Receive {
+        socket: RawFd,
+        pointer: *mut u8,
+        length: u32,
+        poll_first: bool,
+    },
+    /// The data are in the vectors given to [`Operation::next_call`].
+    Send {
+        socket: RawFd,
+    },
+    Sync {
+        file: RawFd,
+        data_only: bool,
+    },
+    WriteAt {
+        file: RawFd,
+        offset: u64,
+        pointer: *const u8,
+        length: u32,
+    },
+}
+
+/// What follows a system call.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Make the next call.
+    Again,
+    Done(io::Result<usize>),
+    /// Make the next call when the descriptor is ready.
+    WouldBlock,
+}
+
+/// Which readiness an operation waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+/// The kernel moves no more than this in one call (`MAX_RW_COUNT`), so more need not be asked for.
+const CALL_BYTES_MAX: usize = 0x7fff_f000;
+
+/// `UIO_MAXIOV`: a message with more vectors is refused by the kernel.
+const VECTORS_MAX: usize = 1_024;
+
+impl Operation {
+    pub(crate) fn new(token: Token, op: Op) -> Self {
+        Self { token, op, progress: 0, cancelled: false }
+    }
+
+    /// The descriptor and direction to wait for, or `None` if the operation is on a file and blocks.
+    pub(crate) fn readiness(&self) -> Option<(RawFd, Direction)> {
+        match self.op {
+            Op::Accept { socket, .. } | Op::Receive { socket, .. } => {
+                Some((socket, Direction::Read))
+            }
+            Op::PollReadable { fd } => Some((fd, Direction::Read)),
+            Op::Send { socket, .. } => Some((socket, Direction::Write)),
+            Op::ReadAt { .. } | Op::Sync { .. } | Op::WriteAt { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_poll(&self) -> bool {
+        matches!(self.op, Op::PollReadable { .. })
+    }
+
+    pub(crate) fn is_send(&self) -> bool {
+        matches!(self.op, Op::Send { .. })
+    }
+
+    /// Describes the next call. `vectors` is overwritten by a send and else left alone.
+    pub(crate) fn next_call(&mut self, vectors: &mut Vec<iovec>) -> Call {
+        match &mut self.op {
+            Op::Accept { socket, .. } => Call::Accept { socket: *socket },
+            Op::PollReadable { fd } => Call::PollReadable { fd: *fd },
+            Op::ReadAt { file, offset, buffer, length } => {
+                let spare = buffer.spare_capacity_mut();
+                let length = call_length(spare.len().min(*length));
+                Call::ReadAt {
+                    file: *file,
+                    offset: *offset,
+                    pointer: spare.as_mut_ptr().cast(),
+                    length,
+                }
+            }
+            Op::Receive { socket, buffer, limit, poll_first } => {
+                let spare = buffer.spare_capacity_mut();
+                let length = call_length(spare.len().min(*limit));
+                let pointer = spare.as_mut_ptr().cast();
+                Call::Receive { socket: *socket, pointer, length, poll_first: *poll_first }
+            }
+            Op::Send { socket, buffers } => {
+                gather(buffers, self.progress, vectors);
+                Call::Send { socket: *socket }
+            }
+            Op::Sync { file, data_only } => Call::Sync { file: *file, data_only: *data_only },
+            Op::WriteAt { file, offset, data } => {
+                let rest = &data[self.progress..];
+                let (pointer, length) = (rest.as_ptr(), call_length(rest.len()));
+                let offset = *offset + self.progress as u64;
+                Call::WriteAt { file: *file, offset, pointer, length }
+            }
+        }
+    }
+
+    /// Applies the outcome of the call that [`next_call`](Self::next_call) described.
+    ///
+    /// # Safety
+    ///
+    /// `outcome` is what the kernel returned for exactly that call, and the call is over: its bytes
+    /// are in the buffer, its descriptor is nobody else's.
+    pub(crate) unsafe fn advance(&mut self, outcome: io::Result<usize>) -> Step {
+        let count = match outcome {
+            Ok(count) => count,
+            Err(error) => return self.advance_after_error(error),
+        };
+        match &mut self.op {
+            Op::Accept { accepted, .. } => {
+                let fd = RawFd::try_from(count).expect("the kernel returns a descriptor");
+                // SAFETY: the call returned a new descriptor, which the caller of this function says
+                // nobody else owns.
+                *accepted = Some(unsafe { OwnedFd::from_raw_fd(fd) });
+                Step::Done(Ok(0))
+            }
+            Op::ReadAt { buffer, length: limit, .. } | Op::Receive { buffer, limit, .. } => {
+                let room = buffer.spare_capacity_mut().len().min(*limit);
+                assert!(count <= room, "the kernel fills no more than it was given");
+                // SAFETY: the kernel wrote the first `count` bytes of the spare capacity, which is
+                // at least that long.
+                unsafe { buffer.set_len(buffer.len() + count) };
+                Step::Done(Ok(count))
+            }
+            Op::PollReadable { .. } => Step::Done(Ok(count)),
+            Op::Send { buffers, .. } => {
+                let total = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
+                self.advance_by(count, total)
+            }
+            Op::Sync { .. } => Step::Done(Ok(0)),
+            Op::WriteAt { data, .. } => {
+                let total = data.len();
+                self.advance_by(count, total)
+            }
+        }
+    }
+
+    fn advance_by(&mut self, count: usize, total: usize) -> Step {
+        self.progress += count;
+        assert!(self.progress <= total, "the kernel takes no more than it was given");
+        if self.progress == total {
+            Step::Done(Ok(total))
+        } else if count == 0 {
+            // Neither progress nor an error: trying again would go on for ever.
+            Step::Done(Err(io::ErrorKind::WriteZero.into()))
+        } else if self.cancelled {
+            Step::Done(Err(cancelled()))
+        } else {
+            Step::Again
+        }
+    }
+
+    fn advance_after_error(&self, error: io::Error) -> Step {
+        match error.raw_os_error() {
+            // A cancelled operation that an io-wq worker was in the middle of reports the signal
+            // that stopped it; any other interruption is none of the caller's business.
+            Some(libc::EINTR) if self.cancelled => Step::Done(Err(cancelled())),
+            Some(libc::EINTR) => Step::Again,
+            // The socket is non-blocking (or the call was): readiness decides, not the caller.
+            Some(libc::EAGAIN) if self.readiness().is_some() => {
+                if self.cancelled {
+                    Step::Done(Err(cancelled()))
+                } else {
+                    Step::WouldBlock
+                }
+            }
+            _ => Step::Done(Err(error)),
+        }
+    }
+
+    pub(crate) fn complete(self, result: io::Result<usize>) -> Completion {
+        Completion { token: self.token, op: self.op, result }
+    }
+
+    pub(crate) fn into_op(self) -> Op {
+        self.op
+    }
+}
+
+impl Op {
+    /// Refuses what a call could not express, before anything is in flight.
+    pub(crate) fn verify(&self) -> Result<(), Reason> {
+        let spare = |buffer: &bytes::BytesMut| buffer.capacity() - buffer.len();
+        let (offset, length) = match self {
+            Self::ReadAt { buffer, length, .. } if spare(buffer) < *length => {
+                return Err(Reason::NoRoom);
+            }
+            Self::Receive { buffer, limit, .. } if spare(buffer).min(*limit) == 0 => {
+                return Err(Reason::NoRoom);
+            }
+            Self::ReadAt { offset, length, .. } => (*offset, *length),
+            Self::WriteAt { offset, data, .. } => (*offset, data.len()),
+            _ => return Ok(()),
+        };
+        match offset.checked_add(length as u64) {
+            Some(end) if i64::try_from(end).is_ok() => Ok(()),
+            _ => Err(Reason::OffsetTooLarge),
+        }
+    }
+}
+
+/// The error of an operation that was cancelled.
+pub(crate) fn cancelled() -> io::Error {
+    io::Error::from_raw_os_error(libc::ECANCELED)
+}
+
+fn call_length(length: usize) -> u32 {
+    u32::try_from(length.min(CALL_BYTES_MAX)).expect("CALL_BYTES_MAX fits")
+}
+
+/// Lists what is left of `buffers` after `skip` bytes, as far as one call takes it.
+fn gather(buffers: &[SendBuffer], mut skip: usize, vectors: &mut Vec<iovec>) {
+    vectors.clear();
+    for buffer in buffers {
+        let bytes = buffer.as_slice();
+        if skip >= bytes.len() {
+            skip -= bytes.len();
+            continue;
+        }
+        let rest = &bytes[skip..];
+        skip = 0;
+        vectors.push(iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() });
+        if vectors.len() == VECTORS_MAX {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! The memory of a vectored send, besides the data.
+
+use std::os::fd::RawFd;
+
+use io_uring::{opcode, squeue, types};
+use libc::iovec;
+
+/// A message header and its vectors. Boxed, so that the header has an address that stays.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) vectors: Vec<iovec>,
+    header: libc::msghdr,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        // SAFETY: all zeros is a message without address, data or control data.
+        Self { vectors: Vec::new(), header: unsafe { std::mem::zeroed() } }
+    }
+}
+
+impl Message {
+    /// Sends what `vectors` lists.
+    ///
+    /// MSG_WAITALL makes kernels from 5.19 on go on after a short send by themselves; older ones
+    /// ignore it, and the operation goes on.
+    pub(crate) fn send(&mut self, socket: RawFd) -> squeue::Entry {
+        let socket = types::Fd(socket);
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        // One piece needs no header to be copied in.
+        if let [vector] = self.vectors[..]
+            && let Ok(length) = u32::try_from(vector.iov_len)
+        {
+            return opcode::Send::new(socket, vector.iov_base.cast_const().cast(), length)
+                .flags(flags)
+                .build();
+        }
+        self.header.msg_iov = self.vectors.as_mut_ptr();
+        self.header.msg_iovlen = self.vectors.len() as _;
+        opcode::SendMsg::new(socket, &raw const self.header).flags(flags.unsigned_abs()).build()
+    }
+}

@@ -1,0 +1,123 @@
+//! Making a ring, and saying by name what is missing.
+
+use std::fmt;
+use std::io;
+
+use io_uring::register::{Probe, Restriction};
+use io_uring::{IoUring, opcode};
+
+use crate::driver::Limits;
+
+/// What the running kernel's io_uring lacks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Unavailable {
+    /// Features, by their names in `io_uring_setup(2)`.
+    Features(Vec<&'static str>),
+    /// Operations, by their names in `io_uring_enter(2)`.
+    Operations(Vec<&'static str>),
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Features(names) | Self::Operations(names)) = self;
+        write!(f, "io_uring lacks {}", names.join(", "))
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// Entries of the submission queue at most. A wait that starts more submits in several goes.
+const SUBMISSIONS_MAX: u32 = 1_024;
+
+/// Everything the driver submits; the ring is restricted to it, since seccomp does not see it.
+const OPERATIONS: [(&str, u8); 9] = [
+    ("IORING_OP_ACCEPT", opcode::Accept::CODE),
+    ("IORING_OP_ASYNC_CANCEL", opcode::AsyncCancel::CODE),
+    ("IORING_OP_FSYNC", opcode::Fsync::CODE),
+    ("IORING_OP_POLL_ADD", opcode::PollAdd::CODE),
+    ("IORING_OP_READ", opcode::Read::CODE),
+    ("IORING_OP_RECV", opcode::Recv::CODE),
+    ("IORING_OP_SEND", opcode::Send::CODE),
+    ("IORING_OP_SENDMSG", opcode::SendMsg::CODE),
+    ("IORING_OP_WRITE", opcode::Write::CODE),
+];
+
+/// Opens a ring that is ready for use by this thread.
+pub(super) fn open(limits: Limits) -> io::Result<IoUring> {
+    let ring = build(limits)?;
+    verify(&ring).map_err(|lack| io::Error::new(io::ErrorKind::Unsupported, lack))?;
+    let submitter = ring.submitter();
+    // Kernels before 5.15 have no limit to set; their io-wq is bounded by RLIMIT_NPROC only.
+    match submitter.register_iowq_max_workers(&mut [limits.threads_max; 2]) {
+        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
+        _ => {}
+    }
+    // No registration is allowed from here on.
+    submitter.register_restrictions(&mut OPERATIONS.map(|(_, code)| Restriction::sqe_op(code)))?;
+    submitter.register_enable_rings()?;
+    Ok(ring)
+}
+
+/// Tries the cheapest way to run completions first: when we wait for them (6.1), when we enter the
+/// kernel anyway (5.19), at any time (by interrupting us).
+fn build(limits: Limits) -> io::Result<IoUring> {
+    let operations = limits.operations_in_flight_max;
+    let submissions = operations.next_power_of_two().min(SUBMISSIONS_MAX);
+    // One completion for the operation and one for its cancellation.
+    let completions = (2 * operations).next_power_of_two();
+    let mut builder = IoUring::builder();
+    builder.setup_cqsize(completions).setup_r_disabled();
+    let mut cooperative = builder.clone();
+    cooperative.setup_coop_taskrun().setup_submit_all();
+    let mut deferred = cooperative.clone();
+    deferred.setup_single_issuer().setup_defer_taskrun();
+    let unknown_flag = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    for builder in [deferred, cooperative] {
+        match builder.build(submissions) {
+            Err(error) if unknown_flag(&error) => {}
+            built => return built,
+        }
+    }
+    builder.build(submissions)
+}
+
+fn verify(ring: &IoUring) -> Result<(), Unavailable> {
+    let parameters = ring.params();
+    let features: Vec<&str> = [
+        // A timeout for a wait without a submission of its own.
+        ("IORING_FEAT_EXT_ARG", parameters.is_feature_ext_arg()),
+        // Sockets wait by poll and not in a thread each.
+        ("IORING_FEAT_FAST_POLL", parameters.is_feature_fast_poll()),
+        // Completions are never dropped.
+        ("IORING_FEAT_NODROP", parameters.is_feature_nodrop()),
+    ]
+    .iter()
+    .filter_map(|(name, present)| (!present).then_some(*name))
+    .collect();
+    if !features.is_empty() {
+        return Err(Unavailable::Features(features));
+    }
+    let mut probe = Probe::new();
+    // A kernel that cannot be asked (before 5.6) has none of them to count on.
+    let asked = ring.submitter().register_probe(&mut probe).is_ok();
+    let operations = missing(|code| asked && probe.is_supported(code));
+    if operations.is_empty() { Ok(()) } else { Err(Unavailable::Operations(operations)) }
+}
+
+fn missing(is_supported: impl Fn(u8) -> bool) -> Vec<&'static str> {
+    OPERATIONS.iter().filter_map(|(name, code)| (!is_supported(*code)).then_some(*name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let lacks = missing(|code| ![opcode::Read::CODE, opcode::SendMsg::CODE].contains(&code));
+        assert_eq!(
+            Unavailable::Operations(lacks).to_string(),
+            "io_uring lacks IORING_OP_READ, IORING_OP_SENDMSG"
+        );
+    }
+}
