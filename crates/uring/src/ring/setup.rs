@@ -110,7 +110,28 @@ fn missing(is_supported: impl Fn(u8) -> bool) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use io_uring::types;
+
     use super::*;
+
+    /// What seccomp does not see, the ring itself has to refuse.
+    #[test]
+    fn the_ring_takes_no_other_operations_and_no_registrations() {
+        let mut ring = open(Limits::default()).expect("this machine has io_uring");
+        let rename = opcode::RenameAt::new(
+            types::Fd(libc::AT_FDCWD),
+            c"/nowhere/from".as_ptr(),
+            types::Fd(libc::AT_FDCWD),
+            c"/nowhere/to".as_ptr(),
+        );
+        // SAFETY: the names are static.
+        unsafe { ring.submission().push(&rename.build()) }.expect("the queue is empty");
+        ring.submit_and_wait(1).expect("submitting works");
+        let answer = ring.completion().next().expect("one was waited for");
+        assert_eq!(answer.result(), -libc::EACCES);
+        let registered = ring.submitter().register_files(&[0]).expect_err("it is restricted");
+        assert_eq!(registered.raw_os_error(), Some(libc::EACCES));
+    }
 
     #[test]
     fn what_is_missing_is_named() {
