@@ -113,3 +113,28 @@ impl Drop for Wardrobe {
         self.wear_server();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Credentials, Wardrobe};
+
+    /// Needs root; without it there are no rights to put on or down.
+    #[test]
+    fn the_servers_rights_are_put_down_after_the_one_call() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let euid = || rustix::process::geteuid().as_raw();
+        let mut wardrobe = Wardrobe::new(true);
+        let groups = vec![12_346];
+        let user = wardrobe.register(Credentials { uid: 12_345, gid: 12_345, groups });
+        wardrobe.wear(user).expect("root may become anyone");
+        assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
+        assert_eq!(wardrobe.as_server(euid), Some(0));
+        assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
+        let groups = rustix::process::getgroups().expect("a few");
+        assert_eq!(groups.iter().map(|group| group.as_raw()).collect::<Vec<_>>(), [12_346]);
+        drop(wardrobe);
+        assert_eq!(euid(), 0);
+    }
+}

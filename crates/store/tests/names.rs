@@ -5,6 +5,7 @@ mod support;
 use dtyp::{AccessMask, NtStatus};
 use object::{Disposition, KindWanted, ObjectKind};
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{DELETE, READ, Share, WRITE};
 
 #[test]
@@ -185,11 +186,19 @@ fn links_are_not_followed_where_the_share_says_so() {
     assert_eq!(share.status_of("d\\file", |_| {}), NtStatus::SUCCESS);
 }
 
+/// Tells the other thread to stop when it goes.
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// While another process keeps swapping a directory for a link that leads out, no request may ever see
 /// what is outside.
 #[test]
 fn a_race_of_links_never_leads_out() {
-    use std::sync::atomic::{AtomicBool, Ordering};
     let mut share = Share::new();
     share.local_directory("real");
     share.local("real/file", "inside");
@@ -202,6 +211,8 @@ fn a_race_of_links_never_leads_out() {
     let (a, b) = (share.host("swap"), share.host("evil"));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // Also when an assertion fails: the scope waits for the other thread.
+        let _stopper = Stopper(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let flags = rustix::fs::RenameFlags::EXCHANGE;
@@ -223,7 +234,6 @@ fn a_race_of_links_never_leads_out() {
                 let _ = share.unlink(made.open);
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(!outside.join("made").exists());
 }
