@@ -145,6 +145,29 @@ fn a_worker_killed_while_idle_is_replaced_and_the_supervisor_does_not_spin() {
     idle_workers(&server);
 }
 
+/// Workers that cannot start must neither keep the processor busy nor cost clients their
+/// connection: those wait until workers start again.
+#[test]
+fn workers_that_cannot_start_are_not_started_in_a_loop() {
+    let site = Site::new();
+    let server = site.serve();
+    let workers = idle_workers(&server);
+    fs::write(site.path("lock/smb.conf.effective"), "[global\n").expect("it is ours");
+    for worker in workers {
+        signal_process(worker, Signal::KILL);
+    }
+    server.wait_for_log("failed with status 1 before it had a client");
+    server.wait_for_log("no worker is started for 1.6s");
+    let started = server.log().matches("before it had a client").count();
+    assert!(started < 20, "{}", server.log());
+    let client = server.connect();
+    server.signal(Signal::HUP); // Writes the file again.
+    server.wait_for_log("configuration 2 is in effect");
+    wait_until(|| server.workers().len() == 4, || server.log());
+    client.set_read_timeout(Some(Duration::from_millis(100))).expect("it is a socket");
+    assert!((&client).read(&mut [0]).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock));
+}
+
 #[test]
 fn a_worker_killed_with_a_client_harms_no_other_client() {
     let site = Site::new();
