@@ -88,22 +88,27 @@ impl LockList {
     /// writes, its owner's included; an exclusive one everything but its owner's.
     #[must_use]
     pub fn blocks(&self, access: RangeAccess) -> bool {
+        // What touches no byte meets no lock, even where an empty lock would.
+        if access.range.length == 0 {
+            return false;
+        }
         self.locks
             .iter()
             .filter(|lock| lock.range.overlaps(access.range))
             .any(|lock| if lock.exclusive { lock.open != access.open } else { access.writes })
     }
 
-    /// Takes a lock.
+    /// Takes a lock: [MS-FSA] 2.1.5.8.
     ///
     /// # Errors
-    /// If another is in the way, whoever holds it: an open's own locks exclude each other, too.
+    /// If another is in the way. An exclusive lock suffers no other beside it, its owner's
+    /// included; but the owner of an exclusive lock may lock the same bytes shared on top of it.
     pub fn acquire(&mut self, lock: ByteRangeLock) -> Result<(), LockError> {
         if !lock.range.is_valid() {
             return Err(LockError::RangeTooLong);
         }
         let mut overlapping = self.locks.iter().filter(|it| it.range.overlaps(lock.range));
-        if overlapping.any(|it| it.exclusive || lock.exclusive) {
+        if overlapping.any(|it| lock.exclusive || (it.exclusive && it.open != lock.open)) {
             return Err(LockError::Conflict);
         }
         if self.locks.len() >= LOCKS_MAX {
@@ -116,13 +121,23 @@ impl LockList {
     /// Releases the lock of `open` that has exactly this range; an exclusive one first.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is none, or the range cannot be one.
     pub fn release(&mut self, open: u64, range: ByteRange) -> Result<(), LockError> {
+        if !range.is_valid() {
+            return Err(LockError::RangeTooLong);
+        }
         let of_open = |lock: &ByteRangeLock| lock.open == open && lock.range == range;
         let exclusive = self.locks.iter().position(|lock| of_open(lock) && lock.exclusive);
         let found = exclusive.or_else(|| self.locks.iter().position(of_open));
         self.locks.remove(found.ok_or(LockError::NotLocked)?);
         Ok(())
+    }
+
+    /// Gives a lock back that was just taken and is not wanted after all.
+    pub fn undo(&mut self, lock: ByteRangeLock) {
+        if let Some(last) = self.locks.iter().rposition(|it| *it == lock) {
+            self.locks.remove(last);
+        }
     }
 
     /// Releases all locks of an open.
@@ -167,7 +182,48 @@ mod tests {
         let mut list = LockList::default();
         list.acquire(lock(1, 0, 10, true)).expect("nothing is locked");
         assert_eq!(list.acquire(lock(1, 0, 10, true)), Err(LockError::Conflict));
-        assert_eq!(list.acquire(lock(1, 0, 10, false)), Err(LockError::Conflict));
+    }
+
+    #[test]
+    fn a_shared_lock_stacks_on_an_exclusive_one_of_the_same_open_alone() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, true)).expect("nothing is locked");
+        assert_eq!(list.acquire(lock(1, 0, 10, false)), Ok(()));
+        assert_eq!(list.acquire(lock(2, 0, 10, false)), Err(LockError::Conflict));
+        // The exclusive one goes first, and then others may lock shared.
+        list.release(1, ByteRange { offset: 0, length: 10 }).expect("it is locked twice");
+        assert_eq!(list.acquire(lock(2, 0, 10, false)), Ok(()));
+    }
+
+    #[test]
+    fn an_exclusive_lock_does_not_stack_on_a_shared_one() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, false)).expect("nothing is locked");
+        assert_eq!(list.acquire(lock(1, 0, 10, true)), Err(LockError::Conflict));
+    }
+
+    #[test]
+    fn an_access_to_no_bytes_meets_no_lock() {
+        let mut list = LockList::default();
+        list.acquire(lock(1, 0, 10, true)).expect("nothing is locked");
+        assert!(!list.blocks(access(2, 5, 0, true)));
+        assert!(list.blocks(access(2, 5, 1, true)));
+    }
+
+    #[test]
+    fn an_empty_lock_conflicts_where_bytes_lie_on_both_sides_of_it() {
+        let beside = [(10, 0), (9, 1), (10, 1), (11, 1), (10, 2)];
+        let across = [(9, 2), (9, 3)];
+        for (wanted, cases) in [(Ok(()), &beside[..]), (Err(LockError::Conflict), &across[..])] {
+            for (offset, length) in cases.iter().copied() {
+                let (empty, other) = (lock(1, 10, 0, true), lock(2, offset, length, true));
+                for (first, second) in [(empty, other), (other, empty)] {
+                    let mut list = LockList::default();
+                    list.acquire(first).expect("nothing is locked");
+                    assert_eq!(list.acquire(second), wanted, "{first:?} {second:?}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -186,6 +242,8 @@ mod tests {
         let mut list = LockList::default();
         assert_eq!(list.acquire(lock(1, u64::MAX, 1, true)), Ok(()));
         assert_eq!(list.acquire(lock(1, u64::MAX, 2, true)), Err(LockError::RangeTooLong));
+        let range = ByteRange { offset: u64::MAX, length: 2 };
+        assert_eq!(list.release(1, range), Err(LockError::RangeTooLong));
     }
 
     proptest! {

@@ -1,6 +1,9 @@
 //! Changes of names and files that this client made: what CHANGE_NOTIFY tells.
 
 use object::{ObjectPath, RootId};
+use wire::change_notify::CompletionFilter;
+
+use crate::open::Open;
 
 /// One change, in a share.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -13,6 +16,24 @@ pub struct Change {
     pub is_directory: bool,
     /// How.
     pub kind: ChangeKind,
+}
+
+impl Change {
+    /// Data was written to what is open, or its length changed. Nothing for a pipe.
+    #[must_use]
+    pub fn written(open: &Open) -> Option<Self> {
+        let file = open.file().ok()?;
+        let filter = match file.path.stream() {
+            None => CompletionFilter::SIZE | CompletionFilter::LAST_WRITE,
+            Some(_) => CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE,
+        };
+        Some(Self {
+            root: open.share.root?,
+            path: file.path.clone(),
+            is_directory: file.is_directory,
+            kind: ChangeKind::Modified(filter),
+        })
+    }
 }
 
 /// How a name or file changed.
@@ -29,5 +50,5 @@ pub enum ChangeKind {
     },
     /// Data, attributes, times or the security descriptor changed: the filters of [MS-SMB2] 2.2.35
     /// that it matches.
-    Modified(wire::change_notify::CompletionFilter),
+    Modified(CompletionFilter),
 }

@@ -129,6 +129,9 @@ fn resume_one<C: Command>(
     if let Err(reject) = C::Scope::resolve(server, incoming, file_id).map(drop) {
         let abandoned = C::abandon(pending, Some(reply));
         server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+        if let Some(response) = C::outlived().filter(|_| reject != Reject::NoSuchOpen) {
+            return Ok(Step::Done(response));
+        }
         return Err(abandoned.reject.unwrap_or(reject));
     }
     let scope = C::Scope::resolve(server, incoming, file_id)?;

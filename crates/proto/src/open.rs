@@ -68,6 +68,8 @@ pub struct OpenFile {
     pub enumeration: Option<Box<crate::command::query_directory::Enumeration>>,
     /// The changes that wait for a CHANGE_NOTIFY.
     pub watch: Option<Box<crate::command::change_notify::Watch>>,
+    /// `Open.LockSequenceArray`.
+    pub lock_sequences: crate::command::lock::LockSequences,
 }
 
 impl Open {

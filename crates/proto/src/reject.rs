@@ -4,6 +4,8 @@ use auth::AuthError;
 use crypto::OpenError;
 use dtyp::{AccessMask, NtStatus};
 use wire::DecodeError;
+use wire::ioctl::FsctlCode;
+use wire::lock::LockFlags;
 
 use crate::sequence_window::SequenceError;
 
@@ -41,10 +43,22 @@ pub enum Reject {
     },
     /// The file is to be deleted when its last open is closed.
     DeletePending,
+    /// The request shows that the connection cannot be trusted: it has no answer.
+    Disconnect(Disconnect),
     /// Another open's lock is in the way.
     FileLockConflict,
     /// The first request of a compound says that it is related to one before it.
     FirstIsRelated,
+    /// A FSCTL without an open names one.
+    FileIdNotWanted,
+    /// Flags that an element of a LOCK cannot have together, or beside those of the others.
+    LockFlags(LockFlags),
+    /// Another lock is in the way, and the client does not want to wait.
+    LockNotGranted,
+    /// A range ends beyond what 64 bits can say.
+    LockRange,
+    /// The file has its limit of locks.
+    TooManyLocks,
     /// More than the limit of its kind.
     LengthAboveMax {
         /// What was asked for, in bytes.
@@ -67,10 +81,14 @@ pub enum Reject {
     NoCommonDialect,
     /// NEGOTIATE offers no dialect at all.
     NoDialectOffered,
+    /// A LOCK without an element.
+    NoLocks,
     /// A related request needs a FileId, and the one before it had none.
     NoRelatedFileId,
     /// A related request needs a session or tree connect, and the one before it had none.
     NoRelatedIds,
+    /// The session's open that a copy reads from is not there.
+    NoSuchCopySource,
     /// There is no such open.
     NoSuchOpen,
     /// There is no such session on this connection.
@@ -81,10 +99,14 @@ pub enum Reject {
     NoSuchTreeConnect,
     /// The handle is a pipe's, and the request is for files.
     NotOnPipes,
+    /// The handle is a file's, and the request is for pipes.
+    NotOnFiles,
     /// The encrypted session or share was addressed in the clear.
     NotEncrypted,
     /// The session or the server insists on signatures.
     NotSigned,
+    /// The directory that a request watches was closed.
+    NotifyCleanup,
     /// The store refused.
     Object(NtStatus),
     /// A 3.1.1 client sent no hash to preauthenticate with.
@@ -93,6 +115,8 @@ pub enum Reject {
     PreauthWithoutCommonHash,
     /// An earlier request of the compound failed, and this one depends on it.
     Previous(NtStatus),
+    /// The open has no lock of exactly this range, or was closed while it waited for one.
+    RangeNotLocked,
     /// The user or address may not use the share.
     ShareAccessDenied,
     /// The session must authenticate again.
@@ -111,8 +135,12 @@ pub enum Reject {
     TooManySessions,
     /// The session has its limit of tree connects.
     TooManyTreeConnects,
+    /// The client has its limit of watched directories.
+    TooManyWatches,
     /// No such command.
     UnknownCommand,
+    /// No such FSCTL, or not for what was opened.
+    UnknownFsctl(FsctlCode),
 }
 
 impl Reject {
@@ -130,29 +158,43 @@ impl Reject {
             Self::BindingNotOffered | Self::TooManyConnections => NtStatus::REQUEST_NOT_ACCEPTED,
             Self::Cancelled => NtStatus::CANCELLED,
             Self::DeletePending => NtStatus::DELETE_PENDING,
+            // Nobody hears it.
+            Self::Disconnect(_) => NtStatus::INVALID_PARAMETER,
             Self::FileLockConflict => NtStatus::FILE_LOCK_CONFLICT,
             Self::CreditChargeTooSmall { .. }
+            | Self::FileIdNotWanted
             | Self::FirstIsRelated
             | Self::LengthAboveMax { .. }
+            | Self::LockFlags(_)
             | Self::Malformed(_)
             | Self::NoDialectOffered
+            | Self::NoLocks
             | Self::NoRelatedIds
             | Self::PreauthMissing
             | Self::UnknownCommand => NtStatus::INVALID_PARAMETER,
+            Self::LockNotGranted => NtStatus::LOCK_NOT_GRANTED,
+            Self::LockRange => NtStatus::INVALID_LOCK_RANGE,
             Self::LogonFailure => NtStatus::LOGON_FAILURE,
             Self::MinimumCountNotReached { .. } => NtStatus::END_OF_FILE,
             Self::NoCommonDialect => NtStatus::NOT_SUPPORTED,
             Self::NoRelatedFileId => NtStatus::INVALID_HANDLE,
+            Self::NoSuchCopySource => NtStatus::OBJECT_NAME_NOT_FOUND,
             Self::NoSuchOpen => NtStatus::FILE_CLOSED,
             Self::NoSuchSession => NtStatus::USER_SESSION_DELETED,
             Self::NoSuchShare => NtStatus::BAD_NETWORK_NAME,
             Self::NoSuchTreeConnect => NtStatus::NETWORK_NAME_DELETED,
-            Self::NotOnPipes => NtStatus::INVALID_DEVICE_REQUEST,
+            Self::NotifyCleanup => NtStatus::NOTIFY_CLEANUP,
+            Self::NotOnFiles | Self::NotOnPipes | Self::UnknownFsctl(_) => {
+                NtStatus::INVALID_DEVICE_REQUEST
+            }
             Self::Object(status) | Self::Previous(status) | Self::Status(status) => status,
             Self::PreauthWithoutCommonHash => NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP,
+            Self::RangeNotLocked => NtStatus::RANGE_NOT_LOCKED,
             Self::SharingViolation => NtStatus::SHARING_VIOLATION,
             Self::SessionExpired => NtStatus::NETWORK_SESSION_EXPIRED,
-            Self::TooManyAsyncCommands => NtStatus::INSUFFICIENT_RESOURCES,
+            Self::TooManyAsyncCommands | Self::TooManyLocks | Self::TooManyWatches => {
+                NtStatus::INSUFFICIENT_RESOURCES
+            }
             Self::TooManyOpens => NtStatus::TOO_MANY_OPENED_FILES,
             Self::TooManySessions | Self::TooManyTreeConnects => NtStatus::INSUFF_SERVER_RESOURCES,
         }
@@ -169,6 +211,9 @@ pub enum Disconnect {
     Administrator,
     /// A header, or the chain of a compound, is not what it says it is.
     Malformed(DecodeError),
+    /// What the client says that it negotiated is not what arrived here: somebody changed it on
+    /// the way ([MS-SMB2] 3.3.5.15.12).
+    NegotiationChanged,
     /// NEGOTIATE came twice.
     NegotiatedTwice,
     /// Something else than NEGOTIATE came first.
@@ -187,4 +232,6 @@ pub enum Disconnect {
     Smb1Only,
     /// No session was set up in time.
     TooSlow,
+    /// A 3.1.1 client, whose negotiation is protected otherwise, asks to validate it.
+    ValidationNotWanted,
 }

@@ -129,6 +129,16 @@ impl<'s> InTree<'s> {
         let session_id = self.session.session_id;
         find_open(self.opens, self.file_id, session_id, self.tree.tree_id)
     }
+
+    /// The scope with the open that the request names looked up.
+    ///
+    /// # Errors
+    /// If there is none of this session and tree connect.
+    pub fn into_open(self) -> Result<InOpen<'s>, Reject> {
+        let Self { connection, session, tree, opens, file_id, globals } = self;
+        let open = find_open(opens, file_id, session.session_id, tree.tree_id)?;
+        Ok(InOpen { connection, session, tree, open, globals })
+    }
 }
 
 impl<'s> Scope<'s> for InOpen<'s> {
@@ -137,10 +147,7 @@ impl<'s> Scope<'s> for InOpen<'s> {
         incoming: &Incoming,
         file_id: Option<FileId>,
     ) -> Result<Self, Reject> {
-        let InTree { connection, session, tree, opens, globals, .. } =
-            InTree::resolve(server, incoming, file_id)?;
-        let open = find_open(opens, file_id, session.session_id, tree.tree_id)?;
-        Ok(Self { connection, session, tree, open, globals })
+        InTree::resolve(server, incoming, file_id)?.into_open()
     }
 }
 

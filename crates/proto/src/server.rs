@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use dtyp::{FileTime, Sid};
-use object::{ObjectOp, UserId};
+use object::{FileIdentity, ObjectOp, UserId};
 use wire::{Command, FileId};
 
-use crate::change::Change;
+use crate::change::{Change, ChangeKind};
+use crate::command::change_notify;
 use crate::connection::{Connection, ConnectionId};
 use crate::dispatch;
 use crate::effect::{Effect, Reply};
@@ -79,6 +80,9 @@ pub struct Globals {
     pub open_count: u64,
     /// Tells this worker's persistent ids from those of others.
     pub file_id_base: u64,
+    /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
+    /// for it is to see that this is empty.
+    pub watchers: Vec<u64>,
 }
 
 /// What is to be done in the world, and in this server once a handler has returned.
@@ -98,18 +102,25 @@ pub struct Outbox {
     pub closed_opens: Vec<u64>,
     /// Changes that watchers of this client may want to know of.
     pub changes: Vec<Change>,
+    /// Directories that are to be deleted when their last open is closed.
+    pub doomed_directories: Vec<FileIdentity>,
     /// Sessions that end once the response to it is signed.
     pub ended_sessions: Vec<u64>,
 }
 
 /// A source of unguessable bytes.
-pub struct Entropy(Box<dyn FnMut(&mut [u8]) + Send>);
+pub struct Entropy(Box<dyn Fill>);
+
+/// Fills a buffer with unguessable bytes.
+pub trait Fill: FnMut(&mut [u8]) + Send {}
+
+impl<T: FnMut(&mut [u8]) + Send> Fill for T {}
 
 impl Entropy {
     /// Wraps a source.
     #[must_use]
-    pub fn new(fill: Box<dyn FnMut(&mut [u8]) + Send>) -> Self {
-        Self(fill)
+    pub fn new(fill: impl Fill + 'static) -> Self {
+        Self(Box::new(fill))
     }
 
     /// The next bytes.
@@ -143,6 +154,7 @@ impl Server {
                 outbox: Outbox::default(),
                 open_count: 0,
                 file_id_base,
+                watchers: Vec::new(),
             },
             deadlines: HashMap::new(),
             request_count: 0,
@@ -264,26 +276,39 @@ impl Server {
     /// Serves what handlers left behind, until nothing more comes of it.
     fn quiesce(&mut self, now: Now) {
         loop {
+            change_notify::deliver(self);
             for volatile in std::mem::take(&mut self.globals.outbox.closed_opens) {
-                let suspended = self.in_flight.iter().filter(|(_, it)| it.is_suspended);
-                let on_open = suspended
-                    .filter(|(_, it)| it.file_id.is_some_and(|id| id.volatile == volatile))
-                    .map(|(id, _)| *id);
+                let on_open = self.suspended_on(volatile);
                 self.globals.outbox.wakes.extend(on_open);
             }
-            for session_id in std::mem::take(&mut self.globals.outbox.ended_sessions) {
-                self.end_session(session_id);
-            }
-            let Some(id) = self.globals.outbox.wakes.pop_front() else {
-                if self.globals.outbox.closed_opens.is_empty() {
-                    return;
+            if let Some(id) = self.globals.outbox.wakes.pop_front() {
+                if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
+                    self.go_on(now, id, Reply::Woken);
                 }
                 continue;
-            };
-            if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
-                self.go_on(now, id, Reply::Woken);
+            }
+            // Sessions go last: the answers to what waited in them are still signed and sealed.
+            let ended = std::mem::take(&mut self.globals.outbox.ended_sessions);
+            if ended.is_empty() {
+                return;
+            }
+            for session_id in ended {
+                self.end_session(session_id);
             }
         }
+    }
+
+    /// The requests that are suspended on an open, in the order in which they came.
+    pub(crate) fn suspended_on(&self, volatile: u64) -> Vec<RequestId> {
+        let mut ids: Vec<RequestId> = self
+            .in_flight
+            .iter()
+            .filter(|(_, it)| it.is_suspended)
+            .filter(|(_, it)| it.file_id.is_some_and(|id| id.volatile == volatile))
+            .map(|(id, _)| *id)
+            .collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Goes on with a request that waited.
@@ -309,6 +334,10 @@ impl Server {
         mut async_id: Option<u64>,
         outcome: Result<Step<dispatch::Pending>, Reject>,
     ) -> Option<Chain> {
+        if let Err(Reject::Disconnect(reason)) = outcome {
+            self.disconnect(incoming.connection, reason);
+            return None;
+        }
         let (pending, is_suspended) = match outcome {
             Ok(Step::Done(response)) => {
                 let command = incoming.header.command;
@@ -452,9 +481,37 @@ impl Globals {
         self.outbox.closed_opens.push(volatile);
         self.outbox.notices.push_back(Notice::Closed { volatile });
         let Target::File(file) = open.target else { return None };
+        if file.watch.is_some() {
+            self.watchers.retain(|watcher| *watcher != volatile);
+        }
         let unlink = self.files.close(file.identity, volatile, file.delete_on_close);
         self.outbox.wakes.extend(unlink.wakes);
+        if file.is_directory && self.files.is_delete_pending(file.identity) {
+            self.outbox.doomed_directories.push(file.identity);
+        }
+        if let (true, Some(root)) = (unlink.unlink, open.share.root) {
+            self.report(|| Change {
+                root,
+                path: file.path.clone(),
+                is_directory: file.is_directory,
+                kind: ChangeKind::Removed,
+            });
+        }
         let op = ObjectOp::Close { open: file.local_open, unlink: unlink.unlink };
         Some((open.user, op))
+    }
+
+    /// Notes a change, if anybody watches.
+    pub(crate) fn report(&mut self, change: impl FnOnce() -> Change) {
+        if !self.watchers.is_empty() {
+            self.outbox.changes.push(change());
+        }
+    }
+
+    /// Notes that data was written to what is open, if anybody watches.
+    pub(crate) fn report_written(&mut self, open: &Open) {
+        if !self.watchers.is_empty() {
+            self.outbox.changes.extend(Change::written(open));
+        }
     }
 }

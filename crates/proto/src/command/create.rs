@@ -24,6 +24,7 @@ use wire::create::{
 };
 
 use crate::change::{Change, ChangeKind};
+use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
 use crate::notice::{Notice, OpenedFile};
@@ -159,7 +160,7 @@ fn opened_by_store(
     let overwrites = !opened.created && opening.disposition.overwrites();
     let (local_open, maximal_access) = (opened.open, opened.maximal_access);
     if opened.created {
-        scope.globals.outbox.changes.push(Change {
+        scope.globals.report(|| Change {
             root: opening.root,
             path: opened.path.clone(),
             is_directory: opened.metadata.is_directory(),
@@ -250,6 +251,7 @@ fn enter(scope: &mut InTree<'_>, opening: &Opening, opened: Opened) -> FileId {
         mode: 0,
         enumeration: None,
         watch: None,
+        lock_sequences: LockSequences::default(),
     };
     let open = Open {
         file_id,
@@ -282,6 +284,9 @@ fn overwritten(
             return Err(reject);
         }
     };
+    if let Some(open) = scope.opens.get(&file_id.volatile) {
+        scope.globals.report_written(open);
+    }
     let action = match opening.disposition {
         Disposition::Supersede => CreateAction::SUPERSEDED,
         _ => CreateAction::OVERWRITTEN,

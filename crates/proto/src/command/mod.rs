@@ -10,7 +10,7 @@ use wire::Decode;
 use crate::effect::{Effect, Reply};
 use crate::reject::Reject;
 use crate::request::Incoming;
-use crate::response::Step;
+use crate::response::{Response, Step};
 use crate::scope::Scope;
 
 pub mod logoff;
@@ -71,6 +71,12 @@ pub trait Command {
     fn abandon(pending: Self::Pending, reply: Option<Reply>) -> Abandoned {
         drop((pending, reply));
         Abandoned::default()
+    }
+
+    /// How a request ends whose session or tree connect ended while it waited, if not with what
+    /// [`Command::abandon`] says.
+    fn outlived() -> Option<Response> {
+        None
     }
 }
 

@@ -93,6 +93,7 @@ impl Command for Write {
                 Self::start(scope, incoming, request)
             }
             (Pending::Writing, ObjectReply::Written(count)) => {
+                scope.globals.report_written(scope.open);
                 let count = u32::try_from(count).expect("at most max_write_size");
                 let response = WriteResponse { count, ..WriteResponse::default() };
                 Ok(Step::Done(Response::new(&response)))
