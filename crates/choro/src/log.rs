@@ -1,38 +1,60 @@
 //! Where log lines go, and which.
 
 use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::Context;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::Subscriber;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::settings::Settings;
+
+/// The file that lines go to; standard error if there is none.
+static SINK: Mutex<Option<File>> = Mutex::new(None);
+
+/// How to change the level of lines that are written.
+static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
 /// Starts logging as the settings say.
 ///
 /// # Errors
 /// `log file` cannot be opened.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
-    let level = level(settings.config.global.log_detail());
-    let builder = Subscriber::builder().with_max_level(level).with_target(false);
-    let outcome = match settings.log_file() {
-        Some(path) => {
-            let file = open(&path)?;
-            tracing::subscriber::set_global_default(
-                builder.with_ansi(false).with_writer(file).finish(),
-            )
-        }
-        None => tracing::subscriber::set_global_default(
-            builder.with_ansi(false).with_writer(std::io::stderr).finish(),
-        ),
-    };
-    outcome.context("logging was started twice")
+    let (filter, handle) = reload::Layer::new(level(settings.config.global.log_detail()));
+    let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(|| Sink);
+    open(settings)?;
+    tracing::subscriber::set_global_default(Registry::default().with(lines.with_filter(filter)))
+        .context("logging was started twice")?;
+    LEVEL.get_or_init(|| handle);
+    Ok(())
+}
+
+/// Goes on logging as the settings now say. The file is opened again in any case, so that one that
+/// was renamed is let go.
+///
+/// # Errors
+/// `log file` cannot be opened; lines go where they went before.
+pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
+    if let Some(handle) = LEVEL.get() {
+        handle
+            .reload(level(settings.config.global.log_detail()))
+            .context("cannot set the level")?;
+    }
+    open(settings)
+}
+
+fn open(settings: &Settings) -> anyhow::Result<()> {
+    let file = settings.log_file().map(|path| append_to(&path)).transpose()?;
+    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    Ok(())
 }
 
 /// Appends, so that the supervisor and its workers can share a file and each line stays whole.
-fn open(path: &Path) -> anyhow::Result<File> {
+fn append_to(path: &Path) -> anyhow::Result<File> {
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -49,5 +71,21 @@ fn level(log_detail: u32) -> LevelFilter {
         1 | 2 => LevelFilter::INFO,
         3..=9 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
+    }
+}
+
+/// Writes to what [`SINK`] is at the moment. Each line comes as one piece.
+struct Sink;
+
+impl Write for Sink {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match &mut *SINK.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => file.write(line),
+            None => io::stderr().write(line),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -309,6 +309,29 @@ fn a_reload_replaces_idle_workers_and_keeps_clients() {
     assert!(effective.contains("[other]") && !effective.contains("[data]"), "{effective}");
 }
 
+/// As logrotate does it: rename, SIGHUP.
+#[test]
+fn a_reload_opens_the_log_file_again_and_sets_its_level() {
+    let site = Site::new();
+    let log = site.path("log");
+    let global = |level| format!("log file = {}\nlog level = {level}\n", text(&log));
+    site.write_config_with(&global(1), "");
+    let mut child = site.command(&["serve"]).stderr(Stdio::null()).spawn().expect("it starts");
+    let contains = |path: &str, text: &str| {
+        fs::read_to_string(site.path(path)).is_ok_and(|log| log.contains(text))
+    };
+    wait_until(|| contains("log", "listening on"), || "it does not listen".to_owned());
+    fs::rename(&log, site.path("log.1")).expect("it is ours");
+    site.write_config_with(&global(3), "");
+    signal_process(child.id(), Signal::HUP);
+    wait_until(|| contains("log", "configuration 2 is in effect"), || "no new file".to_owned());
+    let _client = TcpStream::connect(site.address()).expect("it listens");
+    wait_until(|| contains("log", "DEBUG"), || "the level is the old one".to_owned());
+    assert!(!contains("log.1", "configuration 2") && !contains("log.1", "DEBUG"));
+    signal_process(child.id(), Signal::TERM);
+    assert!(child.wait().expect("it is our child").success());
+}
+
 #[test]
 fn directories_cannot_be_changed_by_a_reload() {
     let site = Site::new();

@@ -29,6 +29,7 @@ impl Supervisor {
         if settings.directories != self.settings.directories {
             anyhow::bail!("the server's directories can only be changed by a restart");
         }
+        crate::log::follow(&settings)?;
         effective::write(&self.command.config, &settings.config)?;
         self.settings = settings;
         self.command.generation += 1;
