@@ -1,1 +1,321 @@
-//! FSCTLs.
+//! The table of FSCTLs: adding one is a module below and a line in `fsctls!`.
+//!
+//! [MS-SMB2] 3.3.5.15. A FSCTL is a small command: it has its scope, which says whether it is about
+//! an open, and may wait for the store.
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+
+use dtyp::NtStatus;
+use wire::FileId;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use crate::connection::{Connection, Negotiated};
+use crate::effect::{Effect, Reply};
+use crate::open::{Open, Target};
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::scope::{InOpen, InTree};
+use crate::server::Globals;
+
+mod validate_negotiate_info;
+
+mod pipe_peek;
+mod pipe_transceive;
+mod pipe_wait;
+
+mod srv_copychunk;
+mod srv_enumerate_snapshots;
+mod srv_request_resume_key;
+
+mod file_level_trim;
+mod query_allocated_ranges;
+mod set_sparse;
+mod set_zero_data;
+
+mod compression;
+mod create_or_get_object_id;
+
+mod refused;
+
+#[cfg(test)]
+mod tests;
+
+use compression::{GetCompression, SetCompression};
+use create_or_get_object_id::CreateOrGetObjectId;
+use file_level_trim::FileLevelTrim;
+use pipe_peek::PipePeek;
+use pipe_transceive::PipeTransceive;
+use pipe_wait::PipeWait;
+use query_allocated_ranges::QueryAllocatedRanges;
+use refused::{
+    DfsGetReferrals, DfsGetReferralsEx, GetReparsePoint, LmrRequestResiliency,
+    QueryNetworkInterfaceInfo, SetReparsePoint,
+};
+use set_sparse::SetSparse;
+use set_zero_data::SetZeroData;
+use srv_copychunk::{SrvCopyChunk, SrvCopyChunkWrite};
+use srv_enumerate_snapshots::SrvEnumerateSnapshots;
+use srv_request_resume_key::SrvRequestResumeKey;
+use validate_negotiate_info::ValidateNegotiateInfo;
+
+/// One FSCTL.
+pub(crate) trait Fsctl {
+    /// Its code.
+    const CODE: FsctlCode;
+    /// What must be resolved before it runs.
+    type Scope<'s>: FsctlScope<'s>;
+    /// What it keeps while the store works.
+    type Pending: Debug;
+
+    /// Begins.
+    fn start(
+        scope: Self::Scope<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Self::Pending>, Reject>;
+
+    /// Goes on after the store's reply. The scope was resolved anew.
+    fn resume(
+        scope: Self::Scope<'_>,
+        pending: Self::Pending,
+        reply: Reply,
+    ) -> Result<Progress<Self::Pending>, Reject>;
+}
+
+/// A FSCTL that waits for nothing.
+pub(crate) trait ImmediateFsctl {
+    /// Its code.
+    const CODE: FsctlCode;
+    /// What must be resolved before it runs.
+    type Scope<'s>: FsctlScope<'s>;
+
+    /// Does it.
+    fn answer(scope: Self::Scope<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject>;
+}
+
+impl<T: ImmediateFsctl> Fsctl for T {
+    const CODE: FsctlCode = T::CODE;
+    type Scope<'s> = T::Scope<'s>;
+    type Pending = Infallible;
+
+    fn start(
+        scope: T::Scope<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Infallible>, Reject> {
+        T::answer(scope, request).map(Progress::Done)
+    }
+
+    fn resume(
+        _: T::Scope<'_>,
+        pending: Infallible,
+        _: Reply,
+    ) -> Result<Progress<Infallible>, Reject> {
+        match pending {}
+    }
+}
+
+/// How far a FSCTL got.
+#[derive(Debug)]
+pub(crate) enum Progress<P> {
+    /// This is the answer.
+    Done(Output),
+    /// Ask the world, and come back with the reply.
+    Wait(Effect, P),
+}
+
+/// What comes out of a FSCTL. Some give output beside a status that is no success.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) status: NtStatus,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What a FSCTL may touch.
+pub(crate) trait FsctlScope<'s>: Sized {
+    /// Looks the open up, if one is needed.
+    fn resolve(scope: InTree<'s>, request: &IoctlRequest<'_>) -> Result<Self, Reject>;
+}
+
+/// No open may be named.
+#[derive(Debug)]
+pub(crate) struct WithoutOpen<'s> {
+    pub(crate) connection: &'s Connection,
+    pub(crate) is_pipe_share: bool,
+    pub(crate) globals: &'s Globals,
+}
+
+macro_rules! fsctls {
+    ($($name:ident,)*) => {
+        /// What a FSCTL keeps while it waits.
+        #[derive(Debug)]
+        pub(crate) enum Pending {
+            $($name(<$name as Fsctl>::Pending),)*
+        }
+
+        pub(crate) fn start(
+            scope: InTree<'_>,
+            incoming: &Incoming,
+            request: &IoctlRequest<'_>,
+        ) -> Result<Progress<Pending>, Reject> {
+            match request.ctl_code {
+                $(<$name as Fsctl>::CODE => start_one::<$name>(scope, incoming, request)
+                    .map(|progress| progress.map(Pending::$name)),)*
+                code => start_one::<Unknown>(scope, incoming, request)
+                    .and(Err(Reject::UnknownFsctl(code))),
+            }
+        }
+
+        pub(crate) fn resume(
+            scope: InTree<'_>,
+            pending: Pending,
+            reply: Reply,
+        ) -> Result<Progress<Pending>, Reject> {
+            match pending {
+                $(Pending::$name(pending) => {
+                    // Whoever waits for the store has an open; that none is named was seen before.
+                    let request = IoctlRequest { file_id: FileId::ANY, ..IoctlRequest::default() };
+                    let scope = FsctlScope::resolve(scope, &request)?;
+                    <$name as Fsctl>::resume(scope, pending, reply)
+                        .map(|progress| progress.map(Pending::$name))
+                })*
+            }
+        }
+    };
+}
+
+fsctls! {
+    CreateOrGetObjectId,
+    DfsGetReferrals,
+    DfsGetReferralsEx,
+    FileLevelTrim,
+    GetCompression,
+    GetReparsePoint,
+    LmrRequestResiliency,
+    PipePeek,
+    PipeTransceive,
+    PipeWait,
+    QueryAllocatedRanges,
+    QueryNetworkInterfaceInfo,
+    SetCompression,
+    SetReparsePoint,
+    SetSparse,
+    SetZeroData,
+    SrvCopyChunk,
+    SrvCopyChunkWrite,
+    SrvEnumerateSnapshots,
+    SrvRequestResumeKey,
+    ValidateNegotiateInfo,
+}
+
+/// Stands for the codes that nobody knows: they are looked at like the others before they are
+/// refused.
+struct Unknown;
+
+impl ImmediateFsctl for Unknown {
+    const CODE: FsctlCode = FsctlCode(0);
+    type Scope<'s> = InOpen<'s>;
+
+    fn answer(_: InOpen<'_>, _: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        Ok(Output::none())
+    }
+}
+
+/// The checks stand in the order of [MS-SMB2] 3.3.5.15: the open, then the sizes.
+fn start_one<F: Fsctl>(
+    scope: InTree<'_>,
+    incoming: &Incoming,
+    request: &IoctlRequest<'_>,
+) -> Result<Progress<F::Pending>, Reject> {
+    let sizes = verify_sizes(scope.connection.negotiated(), incoming, request);
+    let scope = F::Scope::resolve(scope, request)?;
+    sizes?;
+    F::start(scope, request)
+}
+
+fn verify_sizes(
+    negotiated: &Negotiated,
+    incoming: &Incoming,
+    request: &IoctlRequest<'_>,
+) -> Result<(), Reject> {
+    let max = negotiated.max_transact_size;
+    let input = u32::try_from(request.input.len()).expect("a frame is below 16 MiB");
+    for length in [input, request.max_input_response, request.max_output_response] {
+        if length > max {
+            return Err(Reject::LengthAboveMax { length, max });
+        }
+    }
+    let payload = input.max(request.max_output_response);
+    negotiated.verify_credit_charge(incoming.header.credit_charge, payload)
+}
+
+/// Bytes of output that the client has room for.
+pub(crate) fn output_max(request: &IoctlRequest<'_>) -> usize {
+    usize::try_from(request.max_output_response).unwrap_or(usize::MAX)
+}
+
+impl<P> Progress<P> {
+    fn map<Q>(self, f: impl FnOnce(P) -> Q) -> Progress<Q> {
+        match self {
+            Self::Done(output) => Progress::Done(output),
+            Self::Wait(effect, pending) => Progress::Wait(effect, f(pending)),
+        }
+    }
+}
+
+impl Output {
+    /// Success, with nothing to say.
+    pub(crate) fn none() -> Self {
+        Self::new(Vec::new())
+    }
+
+    /// Success.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { status: NtStatus::SUCCESS, bytes }
+    }
+}
+
+impl<'s> FsctlScope<'s> for WithoutOpen<'s> {
+    fn resolve(scope: InTree<'s>, request: &IoctlRequest<'_>) -> Result<Self, Reject> {
+        if request.file_id != FileId::ANY {
+            return Err(Reject::FileIdNotWanted);
+        }
+        let InTree { connection, tree, globals, .. } = scope;
+        Ok(Self { connection, is_pipe_share: tree.is_pipe(), globals })
+    }
+}
+
+impl<'s> FsctlScope<'s> for InOpen<'s> {
+    fn resolve(scope: InTree<'s>, _: &IoctlRequest<'_>) -> Result<Self, Reject> {
+        scope.into_open()
+    }
+}
+
+impl<'s> FsctlScope<'s> for InTree<'s> {
+    fn resolve(mut scope: InTree<'s>, _: &IoctlRequest<'_>) -> Result<Self, Reject> {
+        scope.open()?;
+        Ok(scope)
+    }
+}
+
+/// The pipe that is open.
+fn pipe(open: &mut Open) -> Result<&mut rpc::Pipe, Reject> {
+    match &mut open.target {
+        Target::Pipe(pipe) => Ok(pipe),
+        Target::File(_) => Err(Reject::NotOnFiles),
+    }
+}
+
+/// Two 64-bit numbers at the start of an input: an offset and a length, or an end.
+fn two_offsets(input: &[u8]) -> Result<(u64, u64), Reject> {
+    let (first, rest) = input.split_first_chunk::<8>().ok_or(INVALID)?;
+    let (second, _) = rest.split_first_chunk::<8>().ok_or(INVALID)?;
+    let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
+    // Signed in [MS-FSCC], and negative ones are refused.
+    if i64::try_from(first).is_err() || i64::try_from(second).is_err() {
+        return Err(INVALID);
+    }
+    Ok((first, second))
+}
+
+/// Input that is not what the code's structure says.
+const INVALID: Reject = Reject::Status(NtStatus::INVALID_PARAMETER);

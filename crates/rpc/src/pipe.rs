@@ -144,6 +144,14 @@ impl Pipe {
         bytes
     }
 
+    /// What the next read would bring, without reading it.
+    #[must_use]
+    pub fn peek(&self, max_len: usize) -> &[u8] {
+        let Some(fragment) = self.output.front() else { return &[] };
+        let rest = &fragment[self.output_read..];
+        &rest[..rest.len().min(max_len)]
+    }
+
     /// Bytes that wait to be read, in all fragments.
     #[must_use]
     pub fn pending_len(&self) -> usize {

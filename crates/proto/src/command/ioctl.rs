@@ -1,28 +1,77 @@
-//! Placeholder until written.
+//! SMB2 IOCTL: [MS-SMB2] 3.3.5.15.
+//!
+//! What a control code does is its own module in [`crate::fsctl`]; this one frames requests and
+//! responses.
+
+use dtyp::NtStatus;
+use wire::Decode;
+use wire::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
+
 use crate::command::Command;
 use crate::effect::Reply;
+use crate::fsctl::{self, Output, Progress};
 use crate::reject::Reject;
 use crate::request::Incoming;
-use crate::response::Step;
-use crate::scope::InOpen;
-use std::convert::Infallible;
-use wire::ioctl::IoctlRequest;
-/// placeholder
+use crate::response::{Response, Step};
+use crate::scope::InTree;
+
+/// Carries out a control code.
 #[derive(Debug)]
 pub struct Ioctl;
+
+/// A control code that waits for the store.
+#[derive(Debug)]
+pub struct Pending(fsctl::Pending);
+
 impl Command for Ioctl {
-    type Scope<'s> = InOpen<'s>;
+    type Scope<'s> = InTree<'s>;
     type Request<'a> = IoctlRequest<'a>;
-    type Pending = Infallible;
-    fn start(_: InOpen<'_>, _: &Incoming, _: IoctlRequest<'_>) -> Result<Step<Infallible>, Reject> {
-        Err(Reject::Status(dtyp::NtStatus::NOT_SUPPORTED))
+    type Pending = Pending;
+
+    fn start(
+        scope: InTree<'_>,
+        incoming: &Incoming,
+        request: IoctlRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        if request.flags != IoctlFlags::IS_FSCTL {
+            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        }
+        let file_id = scope.file_id;
+        let progress = fsctl::start(scope, incoming, &request)?;
+        let request = IoctlRequest { file_id: file_id.unwrap_or(request.file_id), ..request };
+        step(&request, progress)
     }
+
     fn resume(
-        _: InOpen<'_>,
-        _: &Incoming,
-        p: Infallible,
-        _: Reply,
-    ) -> Result<Step<Infallible>, Reject> {
-        match p {}
+        scope: InTree<'_>,
+        incoming: &Incoming,
+        Pending(pending): Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        let request = IoctlRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
+        let file_id = scope.file_id;
+        let progress = fsctl::resume(scope, pending, reply)?;
+        let request = IoctlRequest { file_id: file_id.unwrap_or(request.file_id), ..request };
+        step(&request, progress)
     }
+}
+
+fn step(
+    request: &IoctlRequest<'_>,
+    progress: Progress<fsctl::Pending>,
+) -> Result<Step<Pending>, Reject> {
+    let Output { status, bytes } = match progress {
+        Progress::Done(output) => output,
+        Progress::Wait(effect, pending) => return Ok(Step::Wait(effect, Pending(pending))),
+    };
+    if bytes.len() > fsctl::output_max(request) {
+        return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+    }
+    let response = IoctlResponse {
+        ctl_code: request.ctl_code,
+        file_id: request.file_id,
+        input: &[],
+        output: &bytes,
+    };
+    Ok(Step::Done(Response::with_status(status, &response)))
 }

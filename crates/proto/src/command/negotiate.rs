@@ -89,7 +89,7 @@ impl Command for Negotiate {
     }
 }
 
-fn choose_dialect(
+pub(crate) fn choose_dialect(
     settings: &ServerSettings,
     is_offered: impl Fn(Dialect) -> bool,
 ) -> Option<Dialect> {

@@ -102,7 +102,7 @@ fn verify_readable(open: &Open) -> Result<(), Reject> {
 }
 
 /// [MS-FSA] 2.1.5.3: a range that a signed 64-bit offset cannot name is invalid.
-pub(super) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> {
+pub(crate) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> {
     let end = offset.checked_add(u64::from(length));
     if end.is_none_or(|end| i64::try_from(end).is_err()) {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));

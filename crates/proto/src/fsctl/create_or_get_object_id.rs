@@ -1,0 +1,26 @@
+//! FSCTL_CREATE_OR_GET_OBJECT_ID: [MS-FSCC] 2.3.1, [MS-FSA] 2.1.5.10.1.
+
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{ImmediateFsctl, Output};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Tells an identifier of a file that stays when it is renamed. Which file it is serves for one;
+/// nothing is stored.
+pub(crate) struct CreateOrGetObjectId;
+
+impl ImmediateFsctl for CreateOrGetObjectId {
+    const CODE: FsctlCode = FsctlCode::CREATE_OR_GET_OBJECT_ID;
+    type Scope<'s> = InOpen<'s>;
+
+    /// FILE_OBJECTID_BUFFER type 1: [MS-FSCC] 2.1.3.1.
+    fn answer(scope: InOpen<'_>, _: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        let identity = scope.open.file()?.identity;
+        let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
+        let object_id = [inode, device].concat();
+        let birth_volume_id = [device, [0; 8]].concat();
+        let domain_id = vec![0; 16];
+        Ok(Output::new([object_id.clone(), birth_volume_id, object_id, domain_id].concat()))
+    }
+}

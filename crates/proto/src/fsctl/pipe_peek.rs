@@ -1,0 +1,41 @@
+//! FSCTL_PIPE_PEEK: [MS-SMB2] 3.3.5.15.4, [MS-FSCC] 2.3.45.
+
+use dtyp::NtStatus;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{ImmediateFsctl, Output, output_max, pipe};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Tells what a read of a pipe would bring, and leaves it there.
+pub(crate) struct PipePeek;
+
+/// FILE_PIPE_CONNECTED_STATE.
+const CONNECTED: u32 = 3;
+
+/// Bytes before the data.
+const HEAD_LEN: usize = 16;
+
+impl ImmediateFsctl for PipePeek {
+    const CODE: FsctlCode = FsctlCode::PIPE_PEEK;
+    type Scope<'s> = InOpen<'s>;
+
+    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        let pipe = pipe(scope.open)?;
+        let Some(room) = output_max(request).checked_sub(HEAD_LEN) else {
+            return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+        };
+        let (message_len, messages) = pipe.next_message_len();
+        let figures = [pipe.pending_len(), messages, message_len];
+        let mut bytes = CONNECTED.to_le_bytes().to_vec();
+        for figure in figures {
+            let figure = u32::try_from(figure).expect("a pipe keeps a few MiB at most");
+            bytes.extend_from_slice(&figure.to_le_bytes());
+        }
+        let data = pipe.peek(room);
+        let status =
+            if data.len() < message_len { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+        bytes.extend_from_slice(data);
+        Ok(Output { status, bytes })
+    }
+}

@@ -1,0 +1,33 @@
+//! FSCTL_PIPE_TRANSCEIVE: [MS-SMB2] 3.3.5.15.10, [MS-FSCC] 2.3.51.
+
+use dtyp::NtStatus;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{ImmediateFsctl, Output, output_max, pipe};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Writes to a pipe and reads the answer.
+pub(crate) struct PipeTransceive;
+
+impl ImmediateFsctl for PipeTransceive {
+    const CODE: FsctlCode = FsctlCode::PIPE_TRANSCEIVE;
+    type Scope<'s> = InOpen<'s>;
+
+    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        let pipe = pipe(scope.open)?;
+        if pipe.pending_len() > 0 {
+            // What is read must be the answer to what is written.
+            return Err(Reject::Status(NtStatus::PIPE_BUSY));
+        }
+        pipe.write(request.input).map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))?;
+        let bytes = pipe.read(output_max(request));
+        if bytes.is_empty() && pipe.pending_len() == 0 {
+            return Err(Reject::Status(NtStatus::PIPE_EMPTY));
+        }
+        // The rest is for READ.
+        let left = pipe.message_left() > 0 || bytes.is_empty();
+        let status = if left { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+        Ok(Output { status, bytes })
+    }
+}

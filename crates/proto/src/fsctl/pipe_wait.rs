@@ -1,0 +1,27 @@
+//! FSCTL_PIPE_WAIT: [MS-SMB2] 3.3.5.15.13, [MS-FSCC] 2.3.49.
+
+use dtyp::NtStatus;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{INVALID, ImmediateFsctl, Output, WithoutOpen};
+use crate::reject::Reject;
+
+/// Waits until a pipe can be opened. The pipes that there are always can, so nobody waits.
+pub(crate) struct PipeWait;
+
+impl ImmediateFsctl for PipeWait {
+    const CODE: FsctlCode = FsctlCode::PIPE_WAIT;
+    type Scope<'s> = WithoutOpen<'s>;
+
+    fn answer(scope: WithoutOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        if !scope.is_pipe_share {
+            return Err(Reject::NotOnFiles);
+        }
+        let wait = wire::ioctl::PipeWait::decode(request.input).map_err(|_| INVALID)?;
+        let name = dtyp::utf16::decode(wait.name).map_err(|_| INVALID)?;
+        match rpc::PipeName::from_name(&name) {
+            Some(_) => Ok(Output::none()),
+            None => Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND)),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSCC] 2.3.52, [MS-FSA] 2.1.5.10.22.
+
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectOp, ObjectReply};
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{Fsctl, INVALID, Output, Progress, output_max, two_offsets};
+use crate::effect::{Effect, Reply};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Tells where a file has storage.
+pub(crate) struct QueryAllocatedRanges;
+
+/// How many ranges the client has room for.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    ranges_max: usize,
+}
+
+/// Bytes of a FILE_ALLOCATED_RANGE_BUFFER.
+const RANGE_LEN: usize = 16;
+
+impl Fsctl for QueryAllocatedRanges {
+    const CODE: FsctlCode = FsctlCode::QUERY_ALLOCATED_RANGES;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Pending;
+
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
+        let file = scope.open.file()?;
+        if file.is_directory {
+            return Err(INVALID);
+        }
+        scope.open.verify_access(AccessMask::READ_DATA)?;
+        let (from, length) = two_offsets(request.input)?;
+        let to = from.checked_add(length).filter(|to| i64::try_from(*to).is_ok()).ok_or(INVALID)?;
+        if length == 0 {
+            return Ok(Progress::Done(Output::none()));
+        }
+        let ranges_max = output_max(request) / RANGE_LEN;
+        let op = ObjectOp::AllocatedRanges {
+            open: file.local_open,
+            from,
+            to,
+            // One more than fits, to know whether there are.
+            ranges_max: u32::try_from(ranges_max + 1).expect("bounded by max_transact_size"),
+        };
+        let effect = Effect::Object { user: scope.open.user, op };
+        Ok(Progress::Wait(effect, Pending { ranges_max }))
+    }
+
+    fn resume(
+        _: InOpen<'_>,
+        Pending { ranges_max }: Pending,
+        reply: Reply,
+    ) -> Result<Progress<Pending>, Reject> {
+        let ObjectReply::Ranges(ranges) = reply.object()? else { panic!("ranges were asked for") };
+        if !ranges.is_empty() && ranges_max == 0 {
+            return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+        }
+        let status =
+            if ranges.len() > ranges_max { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+        let told = ranges.into_iter().take(ranges_max);
+        let bytes = told.flat_map(|(offset, length)| [offset, length]).flat_map(u64::to_le_bytes);
+        Ok(Progress::Done(Output { status, bytes: bytes.collect() }))
+    }
+}

@@ -1,0 +1,39 @@
+//! FSCTLs that are known, and refused in a way of their own.
+
+use dtyp::NtStatus;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{ImmediateFsctl, Output, WithoutOpen};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+macro_rules! refused {
+    ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident => $status:ident;)*) => {$(
+        $(#[doc = $doc])*
+        pub(crate) struct $name;
+
+        impl ImmediateFsctl for $name {
+            const CODE: FsctlCode = FsctlCode::$code;
+            type Scope<'s> = $scope<'s>;
+
+            fn answer(_: $scope<'_>, _: &IoctlRequest<'_>) -> Result<Output, Reject> {
+                Err(Reject::Status(NtStatus::$status))
+            }
+        }
+    )*};
+}
+
+refused! {
+    /// [MS-SMB2] 3.3.5.15.2: the answer of a server without DFS.
+    DfsGetReferrals, DFS_GET_REFERRALS, WithoutOpen => FS_DRIVER_REQUIRED;
+    /// [MS-SMB2] 3.3.5.15.3: the same.
+    DfsGetReferralsEx, DFS_GET_REFERRALS_EX, WithoutOpen => FS_DRIVER_REQUIRED;
+    /// [MS-FSA] 2.1.5.10.14: nothing that is opened is a reparse point.
+    GetReparsePoint, GET_REPARSE_POINT, InOpen => NOT_A_REPARSE_POINT;
+    /// [MS-SMB2] 3.3.5.15.9: opens do not outlive their connection.
+    LmrRequestResiliency, LMR_REQUEST_RESILIENCY, InOpen => NOT_SUPPORTED;
+    /// [MS-SMB2] 3.3.5.15.11: without multichannel there is nothing to choose among.
+    QueryNetworkInterfaceInfo, QUERY_NETWORK_INTERFACE_INFO, WithoutOpen => NOT_SUPPORTED;
+    /// [MS-FSA] 2.1.5.10.37: reparse points are not kept.
+    SetReparsePoint, SET_REPARSE_POINT, InOpen => NOT_SUPPORTED;
+}

@@ -1,0 +1,45 @@
+//! FSCTL_SET_SPARSE: [MS-FSCC] 2.3.68, [MS-FSA] 2.1.5.10.36.
+
+use dtyp::AccessMask;
+use object::ObjectOp;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{Fsctl, INVALID, Output, Progress};
+use crate::effect::{Effect, Reply};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Makes a file sparse, or not.
+pub(crate) struct SetSparse;
+
+/// The store is at it.
+#[derive(Debug)]
+pub(crate) struct Setting;
+
+impl Fsctl for SetSparse {
+    const CODE: FsctlCode = FsctlCode::SET_SPARSE;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Setting;
+
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Setting>, Reject> {
+        let open = scope.open;
+        let file = open.file()?;
+        if file.is_directory {
+            return Err(INVALID);
+        }
+        let wanted =
+            AccessMask::WRITE_DATA | AccessMask::APPEND_DATA | AccessMask::WRITE_ATTRIBUTES;
+        if !open.granted_access.intersects(wanted) {
+            return Err(Reject::AccessNotGranted { wanted, granted: open.granted_access });
+        }
+        // Nothing said means "sparse"; of what is said beyond the first byte, nothing is heard.
+        let sparse = request.input.first().is_none_or(|byte| *byte != 0);
+        let op = ObjectOp::SetSparse { open: file.local_open, sparse };
+        Ok(Progress::Wait(Effect::Object { user: open.user, op }, Setting))
+    }
+
+    fn resume(_: InOpen<'_>, Setting: Setting, reply: Reply) -> Result<Progress<Setting>, Reject> {
+        reply.object()?;
+        Ok(Progress::Done(Output::none()))
+    }
+}

@@ -1,0 +1,50 @@
+//! FSCTL_SET_ZERO_DATA: [MS-FSCC] 2.3.71, [MS-FSA] 2.1.5.10.38.
+
+use arbitration::{ByteRange, RangeAccess};
+use dtyp::AccessMask;
+use object::ObjectOp;
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{Fsctl, INVALID, Output, Progress, two_offsets};
+use crate::effect::{Effect, Reply};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Makes a range read as zeros.
+pub(crate) struct SetZeroData;
+
+/// The store is at it.
+#[derive(Debug)]
+pub(crate) struct Zeroing;
+
+impl Fsctl for SetZeroData {
+    const CODE: FsctlCode = FsctlCode::SET_ZERO_DATA;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Zeroing;
+
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Zeroing>, Reject> {
+        let InOpen { open, globals, .. } = scope;
+        let file = open.file()?;
+        if file.is_directory {
+            return Err(INVALID);
+        }
+        open.verify_access(AccessMask::WRITE_DATA)?;
+        let (from, to) = two_offsets(request.input)?;
+        let length = to.checked_sub(from).ok_or(INVALID)?;
+        let range = ByteRange { offset: from, length };
+        let access = RangeAccess { open: open.file_id.volatile, range, writes: true };
+        globals.files.verify_unlocked(file.identity, access)?;
+        let op = ObjectOp::ZeroRange { open: file.local_open, from, to };
+        Ok(Progress::Wait(Effect::Object { user: open.user, op }, Zeroing))
+    }
+
+    fn resume(
+        scope: InOpen<'_>,
+        Zeroing: Zeroing,
+        reply: Reply,
+    ) -> Result<Progress<Zeroing>, Reject> {
+        reply.object()?;
+        scope.globals.report_written(scope.open);
+        Ok(Progress::Done(Output::none()))
+    }
+}

@@ -1,0 +1,249 @@
+//! FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE: [MS-SMB2] 3.3.5.15.6.
+//!
+//! The store copies range by range, in the order of the client; the answer tells how far it came.
+
+use arbitration::RangeAccess;
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectOp, ObjectReply};
+use wire::FileId;
+use wire::ioctl::{
+    CopyChunk, CopyChunkCopy, CopyChunkResponse, FsctlCode, IoctlRequest, ResumeKey,
+};
+
+use super::srv_request_resume_key::file_id;
+use super::{Fsctl, INVALID, Output, Progress, output_max};
+use crate::command::read::file_range;
+use crate::effect::{Effect, Reply};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::scope::InTree;
+
+/// Copies ranges from another open to this one, which must be readable, too.
+pub(crate) struct SrvCopyChunk;
+
+/// Copies ranges from another open to this one.
+pub(crate) struct SrvCopyChunkWrite;
+
+/// ServerSideCopyMaxNumberofChunks.
+const CHUNKS_MAX: u32 = 256;
+
+/// ServerSideCopyMaxChunkSize, in bytes.
+const CHUNK_BYTES_MAX: u32 = 0x10_0000;
+
+/// ServerSideCopyMaxDataSize, in bytes.
+const TOTAL_BYTES_MAX: u32 = 0x100_0000;
+
+/// A copy that goes on.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    source: FileId,
+    /// Bytes in the source; nothing before the store has told.
+    source_end: Option<u64>,
+    chunks: Vec<CopyChunk>,
+    written: CopyChunkResponse,
+}
+
+impl Fsctl for SrvCopyChunk {
+    const CODE: FsctlCode = FsctlCode::SRV_COPYCHUNK;
+    type Scope<'s> = InTree<'s>;
+    type Pending = Pending;
+
+    fn start(
+        mut scope: InTree<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Pending>, Reject> {
+        let is_readable = verify_readable(scope.open()?);
+        start(scope, request, is_readable)
+    }
+
+    fn resume(
+        scope: InTree<'_>,
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Progress<Pending>, Reject> {
+        resume(scope, pending, reply)
+    }
+}
+
+impl Fsctl for SrvCopyChunkWrite {
+    const CODE: FsctlCode = FsctlCode::SRV_COPYCHUNK_WRITE;
+    type Scope<'s> = InTree<'s>;
+    type Pending = Pending;
+
+    fn start(scope: InTree<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
+        start(scope, request, Ok(()))
+    }
+
+    fn resume(
+        scope: InTree<'_>,
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Progress<Pending>, Reject> {
+        resume(scope, pending, reply)
+    }
+}
+
+/// The checks stand in the order of the section.
+fn start(
+    mut scope: InTree<'_>,
+    request: &IoctlRequest<'_>,
+    target_is_readable: Result<(), Reject>,
+) -> Result<Progress<Pending>, Reject> {
+    let (key, _) = request.input.split_first_chunk::<24>().ok_or(INVALID)?;
+    let source = file_id(ResumeKey(*key)).ok_or(Reject::NoSuchCopySource)?;
+    let open = find_source(&scope, source).ok_or(Reject::NoSuchCopySource)?;
+    let source_is_readable = verify_readable(open);
+    let source_op = ObjectOp::QueryMetadata { open: open.file()?.local_open };
+    let source_user = open.user;
+    if output_max(request) < CopyChunkResponse::SIZE {
+        return Err(INVALID);
+    }
+    let Some(chunks) = acceptable_chunks(request.input) else {
+        return Ok(Progress::Done(output(NtStatus::INVALID_PARAMETER, LIMITS)));
+    };
+    source_is_readable?;
+    verify_writable(scope.open()?)?;
+    target_is_readable?;
+    let written = CopyChunkResponse::default();
+    if chunks.is_empty() {
+        return Ok(Progress::Done(output(NtStatus::SUCCESS, written)));
+    }
+    let effect = Effect::Object { user: source_user, op: source_op };
+    Ok(Progress::Wait(effect, Pending { source, source_end: None, chunks, written }))
+}
+
+fn resume(
+    scope: InTree<'_>,
+    mut pending: Pending,
+    reply: Reply,
+) -> Result<Progress<Pending>, Reject> {
+    let reply = match reply.object() {
+        Ok(reply) => reply,
+        Err(reject) => return Ok(stopped(pending, reject)),
+    };
+    match (pending.source_end, reply) {
+        (None, ObjectReply::Metadata(metadata)) => pending.source_end = Some(metadata.end_of_file),
+        (Some(source_end), ObjectReply::Written(count)) => {
+            let chunk = pending.chunks[index(&pending)];
+            let count = u32::try_from(count).expect("no more is copied than was asked for");
+            pending.written.total_bytes_written += count;
+            if count < chunk.length {
+                // The source became shorter meanwhile.
+                pending.written.chunk_bytes_written = count;
+                return Ok(stopped(pending, Reject::Status(NtStatus::INVALID_VIEW_SIZE)));
+            }
+            pending.written.chunks_written += 1;
+            // A copy within one file may make the source longer for the chunks that follow.
+            let target_end = chunk.target_offset.saturating_add(u64::from(chunk.length));
+            if is_within_one_file(&scope, &pending) && target_end > source_end {
+                pending.source_end = Some(target_end);
+            }
+        }
+        (_, reply) => panic!("{reply:?} does not answer a copy"),
+    }
+    if index(&pending) == pending.chunks.len() {
+        let target = scope.into_open()?;
+        target.globals.report_written(target.open);
+        return Ok(Progress::Done(output(NtStatus::SUCCESS, pending.written)));
+    }
+    match next_chunk(scope, &pending) {
+        Ok(effect) => Ok(Progress::Wait(effect, pending)),
+        Err(reject) => Ok(stopped(pending, reject)),
+    }
+}
+
+/// What the store is to copy next, if it may.
+fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject> {
+    let chunk = pending.chunks[index(pending)];
+    let source_range = file_range(chunk.source_offset, chunk.length)?;
+    let target_range = file_range(chunk.target_offset, chunk.length)?;
+    let source_end = pending.source_end.expect("it was asked for first");
+    if source_range.offset + source_range.length > source_end {
+        return Err(Reject::Status(NtStatus::INVALID_VIEW_SIZE));
+    }
+    let source = find_source(&scope, pending.source).ok_or(Reject::NoSuchOpen)?.file()?;
+    let reads = RangeAccess { open: pending.source.volatile, range: source_range, writes: false };
+    scope.globals.files.verify_unlocked(source.identity, reads)?;
+    let source = source.local_open;
+    let open = scope.open()?;
+    let (user, volatile) = (open.user, open.file_id.volatile);
+    let (target, identity) = (open.file()?.local_open, open.file()?.identity);
+    let writes = RangeAccess { open: volatile, range: target_range, writes: true };
+    scope.globals.files.verify_unlocked(identity, writes)?;
+    let op = ObjectOp::CopyRange {
+        source,
+        target,
+        source_offset: chunk.source_offset,
+        target_offset: chunk.target_offset,
+        length: chunk.length,
+    };
+    Ok(Effect::Object { user, op })
+}
+
+/// The ranges of a request, if they keep to the limits and there are as many as it says.
+fn acceptable_chunks(input: &[u8]) -> Option<Vec<CopyChunk>> {
+    let copy = CopyChunkCopy::decode(input).ok()?;
+    let count = u32::try_from(copy.chunks.len()).ok()?;
+    let sum: u64 = copy.chunks.iter().map(|chunk| u64::from(chunk.length)).sum();
+    let fits = |chunk: CopyChunk| (1..=CHUNK_BYTES_MAX).contains(&chunk.length);
+    let acceptable =
+        count <= CHUNKS_MAX && sum <= u64::from(TOTAL_BYTES_MAX) && copy.chunks.iter().all(fits);
+    acceptable.then(|| copy.chunks.iter().collect())
+}
+
+/// The source: any open of the same session, on whichever share.
+fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
+    let open = scope.opens.get(&source.volatile)?;
+    let is_it = open.file_id == source && open.session_id == scope.session.session_id;
+    is_it.then_some(open)
+}
+
+fn is_within_one_file(scope: &InTree<'_>, pending: &Pending) -> bool {
+    let identity = |open: &Open| open.file().map(|file| file.identity).ok();
+    let target = scope.file_id.and_then(|id| scope.opens.get(&id.volatile));
+    match (find_source(scope, pending.source), target) {
+        (Some(source), Some(target)) => identity(source) == identity(target),
+        _ => false,
+    }
+}
+
+/// Whoever may execute a file may read it, as with READ.
+fn verify_readable(open: &Open) -> Result<(), Reject> {
+    verify_file(open, AccessMask::READ_DATA | AccessMask::EXECUTE)
+}
+
+fn verify_writable(open: &Open) -> Result<(), Reject> {
+    verify_file(open, AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)
+}
+
+fn verify_file(open: &Open, wanted: AccessMask) -> Result<(), Reject> {
+    if open.file()?.is_directory {
+        return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
+    }
+    if !open.granted_access.intersects(wanted) {
+        return Err(Reject::AccessNotGranted { wanted, granted: open.granted_access });
+    }
+    Ok(())
+}
+
+fn index(pending: &Pending) -> usize {
+    usize::try_from(pending.written.chunks_written).expect("a few hundred")
+}
+
+/// [MS-SMB2] 3.3.5.15.6.1: an error, and how far the copy came before it.
+fn stopped(pending: Pending, reject: Reject) -> Progress<Pending> {
+    Progress::Done(output(reject.status(), pending.written))
+}
+
+fn output(status: NtStatus, response: CopyChunkResponse) -> Output {
+    let mut bytes = Vec::with_capacity(CopyChunkResponse::SIZE);
+    response.encode(&mut bytes);
+    Output { status, bytes }
+}
+
+/// [MS-SMB2] 3.3.5.15.6.2: what a client is told that asks for too much.
+const LIMITS: CopyChunkResponse = CopyChunkResponse {
+    chunks_written: CHUNKS_MAX,
+    chunk_bytes_written: CHUNK_BYTES_MAX,
+    total_bytes_written: TOTAL_BYTES_MAX,
+};

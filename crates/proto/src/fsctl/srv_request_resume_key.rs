@@ -1,0 +1,47 @@
+//! FSCTL_SRV_REQUEST_RESUME_KEY: [MS-SMB2] 3.3.5.15.5.
+
+use wire::FileId;
+use wire::ioctl::{FsctlCode, IoctlRequest, RequestResumeKeyResponse, ResumeKey};
+
+use super::{INVALID, ImmediateFsctl, Output, output_max};
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Gives the open a name under which a copy finds it.
+pub(crate) struct SrvRequestResumeKey;
+
+impl ImmediateFsctl for SrvRequestResumeKey {
+    const CODE: FsctlCode = FsctlCode::SRV_REQUEST_RESUME_KEY;
+    type Scope<'s> = InOpen<'s>;
+
+    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        scope.open.file()?;
+        if output_max(request) < RequestResumeKeyResponse::SIZE {
+            return Err(INVALID);
+        }
+        let resume_key = resume_key(scope.open.file_id);
+        let mut bytes = Vec::with_capacity(RequestResumeKeyResponse::SIZE);
+        RequestResumeKeyResponse { resume_key }.encode(&mut bytes);
+        Ok(Output::new(bytes))
+    }
+}
+
+/// `Open.ResumeKey`: the open's ids. It need not be a secret, because it is of use in the open's
+/// own session alone.
+fn resume_key(file_id: FileId) -> ResumeKey {
+    let mut key = [0; 24];
+    key[..8].copy_from_slice(&file_id.persistent.to_le_bytes());
+    key[8..16].copy_from_slice(&file_id.volatile.to_le_bytes());
+    ResumeKey(key)
+}
+
+/// The open that a key names.
+pub(super) fn file_id(key: ResumeKey) -> Option<FileId> {
+    let (persistent, rest) = key.0.split_first_chunk::<8>()?;
+    let (volatile, _) = rest.split_first_chunk::<8>()?;
+    let file_id = FileId {
+        persistent: u64::from_le_bytes(*persistent),
+        volatile: u64::from_le_bytes(*volatile),
+    };
+    (resume_key(file_id) == key).then_some(file_id)
+}
