@@ -291,7 +291,7 @@ impl<'s> FsctlScope<'s> for InOpen<'s> {
 }
 
 impl<'s> FsctlScope<'s> for InTree<'s> {
-    fn resolve(mut scope: InTree<'s>, _: &IoctlRequest<'_>) -> Result<Self, Reject> {
+    fn resolve(mut scope: Self, _: &IoctlRequest<'_>) -> Result<Self, Reject> {
         scope.open()?;
         Ok(scope)
     }

@@ -24,7 +24,7 @@ pub mod notice;
 mod dispatch;
 mod receive;
 pub mod reject;
-mod request;
+pub mod request;
 mod respond;
 pub mod response;
 pub mod scope;
@@ -40,6 +40,9 @@ pub mod tree_connect;
 
 pub mod change;
 pub mod file_table;
+
+#[cfg(test)]
+mod scene;
 
 pub use connection::ConnectionId;
 pub use effect::{Account, Effect, Reply, Share, ShareRefusal};

@@ -2,6 +2,9 @@
 //!
 //! The store copies range by range, in the order of the client; the answer tells how far it came.
 
+#[cfg(test)]
+mod tests;
+
 use arbitration::RangeAccess;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};

@@ -1,1 +1,526 @@
+//! FSCTLs, judged from outside.
 
+use dtyp::{AccessMask, Guid, NtStatus};
+use object::{ObjectOp, ObjectReply};
+use wire::ioctl::{
+    FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, ValidateNegotiateInfoRequest,
+    ValidateNegotiateInfoResponse,
+};
+use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::negotiate::{Capabilities, SecurityMode};
+use wire::{Codes, Command, Dialect, FileId};
+
+use crate::reject::Disconnect;
+use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
+
+pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {
+    IoctlRequest {
+        ctl_code,
+        file_id,
+        input,
+        max_output_response: 1_024,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    }
+}
+
+#[track_caller]
+fn ask(scene: &mut Scene, request: &IoctlRequest<'_>) -> Answer {
+    scene.ask(Command::IOCTL, request)
+}
+
+pub(super) fn output(answer: &Answer) -> &[u8] {
+    answer.body::<IoctlResponse<'_>>().output
+}
+
+/// One request on a file that has not to wait.
+#[track_caller]
+fn check(ctl_code: FsctlCode, input: &[u8], want: NtStatus) {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    assert_eq!(ask(&mut scene, &request(ctl_code, file_id, input)).status(), want);
+}
+
+/// One request that the store is asked about, on a file opened with these rights.
+#[track_caller]
+fn check_access(ctl_code: FsctlCode, input: &[u8], access: AccessMask, granted: bool) {
+    let mut scene = Scene::new();
+    let file_id = scene.open_with("f", access, false);
+    scene.send(Command::IOCTL, &request(ctl_code, file_id, input));
+    assert_eq!(scene.server.poll_effect().is_some(), granted, "{access:?}");
+    if !granted {
+        let answer = scene.receive().expect("it is refused");
+        assert_eq!(answer.status(), NtStatus::ACCESS_DENIED);
+    }
+}
+
+fn offsets(first: i64, second: i64) -> Vec<u8> {
+    [first.to_le_bytes(), second.to_le_bytes()].concat()
+}
+
+#[test]
+fn what_is_no_fsctl_is_not_supported() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let fsctl = request(FsctlCode::GET_COMPRESSION, file_id, &[]);
+    for flags in [IoctlFlags::empty(), IoctlFlags::from_bits_retain(3)] {
+        let answer = ask(&mut scene, &IoctlRequest { flags, ..fsctl });
+        assert_eq!(answer.status(), NtStatus::NOT_SUPPORTED);
+    }
+}
+
+#[test]
+fn an_unknown_code_is_no_request_for_the_device() {
+    check(FsctlCode(0x0009_FFFC), &[], NtStatus::INVALID_DEVICE_REQUEST);
+    check(FsctlCode::QUERY_FILE_REGIONS, &[], NtStatus::INVALID_DEVICE_REQUEST);
+}
+
+#[test]
+fn the_open_is_looked_up_before_the_code() {
+    let mut scene = Scene::new();
+    let nobody = FileId { persistent: 1, volatile: 1 };
+    for code in [FsctlCode(0x0009_FFFC), FsctlCode::GET_COMPRESSION] {
+        let answer = ask(&mut scene, &request(code, nobody, &[]));
+        assert_eq!(answer.status(), NtStatus::FILE_CLOSED);
+    }
+}
+
+#[test]
+fn lengths_keep_to_max_transact_size_and_are_paid_for() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let fsctl = request(FsctlCode::GET_COMPRESSION, file_id, &[]);
+    let too_long = TRANSACT_MAX + 1;
+    let refused = [
+        IoctlRequest { max_input_response: too_long, ..fsctl },
+        IoctlRequest { max_output_response: too_long, ..fsctl },
+        // One credit pays for 64 KiB.
+        IoctlRequest { max_output_response: 65_537, ..fsctl },
+    ];
+    for fsctl in refused {
+        assert_eq!(ask(&mut scene, &fsctl).status(), NtStatus::INVALID_PARAMETER);
+    }
+    let paid = IoctlRequest { max_output_response: 65_536, ..fsctl };
+    assert_eq!(ask(&mut scene, &paid).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn output_that_does_not_fit_is_not_sent() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let fsctl = request(FsctlCode::CREATE_OR_GET_OBJECT_ID, file_id, &[]);
+    for (max_output_response, want) in [(63, NtStatus::BUFFER_TOO_SMALL), (64, NtStatus::SUCCESS)] {
+        let answer = ask(&mut scene, &IoctlRequest { max_output_response, ..fsctl });
+        assert_eq!(answer.status(), want);
+    }
+}
+
+#[test]
+fn codes_without_an_open_may_not_name_one() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    for code in [
+        FsctlCode::DFS_GET_REFERRALS,
+        FsctlCode::DFS_GET_REFERRALS_EX,
+        FsctlCode::PIPE_WAIT,
+        FsctlCode::QUERY_NETWORK_INTERFACE_INFO,
+        FsctlCode::VALIDATE_NEGOTIATE_INFO,
+    ] {
+        let answer = ask(&mut scene, &request(code, file_id, &[]));
+        assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER, "{code:?}");
+    }
+}
+
+#[test]
+fn what_is_not_offered_is_refused_as_windows_would() {
+    let mut scene = Scene::new();
+    for (code, want) in [
+        (FsctlCode::DFS_GET_REFERRALS, NtStatus::FS_DRIVER_REQUIRED),
+        (FsctlCode::DFS_GET_REFERRALS_EX, NtStatus::FS_DRIVER_REQUIRED),
+        (FsctlCode::QUERY_NETWORK_INTERFACE_INFO, NtStatus::NOT_SUPPORTED),
+    ] {
+        assert_eq!(ask(&mut scene, &request(code, FileId::ANY, &[])).status(), want);
+    }
+    check(FsctlCode::GET_REPARSE_POINT, &[], NtStatus::NOT_A_REPARSE_POINT);
+    check(FsctlCode::SET_REPARSE_POINT, &[], NtStatus::NOT_SUPPORTED);
+    check(FsctlCode::LMR_REQUEST_RESILIENCY, &[0; 8], NtStatus::NOT_SUPPORTED);
+}
+
+/// What an honest client repeats of its negotiation.
+fn repeated(scene: &Scene) -> ValidateNegotiateInfoRequest<'static> {
+    const DIALECTS: [Dialect; 3] = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0];
+    assert!(scene.server.connections.contains_key(&scene.connection));
+    ValidateNegotiateInfoRequest {
+        capabilities: Capabilities::LARGE_MTU,
+        guid: CLIENT_GUID,
+        security_mode: SecurityMode::SIGNING_ENABLED,
+        dialects: Codes::new(&DIALECTS),
+    }
+}
+
+fn validate(scene: &mut Scene, said: &ValidateNegotiateInfoRequest<'_>) -> Option<Answer> {
+    let mut input = Vec::new();
+    said.encode(&mut input);
+    let fsctl = request(FsctlCode::VALIDATE_NEGOTIATE_INFO, FileId::ANY, &input);
+    scene.send(Command::IOCTL, &fsctl);
+    scene.receive()
+}
+
+#[test]
+fn an_honest_negotiation_is_confirmed() {
+    let mut scene = Scene::new();
+    let said = repeated(&scene);
+    let answer = validate(&mut scene, &said).expect("answered");
+    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    let confirmed = ValidateNegotiateInfoResponse::decode(output(&answer)).expect("it is whole");
+    let want = ValidateNegotiateInfoResponse {
+        capabilities: Capabilities::LARGE_MTU,
+        guid: Guid([8; 16]),
+        security_mode: SecurityMode::SIGNING_ENABLED,
+        dialect: Dialect::SMB_3_0,
+    };
+    assert_eq!(confirmed, want);
+}
+
+#[test]
+fn a_changed_negotiation_ends_the_connection() {
+    let more = [Dialect::SMB_3_0, Dialect::SMB_3_0_2];
+    let none = [Dialect(0x0999)];
+    let honest = repeated(&Scene::new());
+    for said in [
+        ValidateNegotiateInfoRequest { capabilities: Capabilities::all(), ..honest },
+        ValidateNegotiateInfoRequest { guid: Guid([6; 16]), ..honest },
+        ValidateNegotiateInfoRequest { security_mode: SecurityMode::SIGNING_REQUIRED, ..honest },
+        ValidateNegotiateInfoRequest { dialects: Codes::new(&more), ..honest },
+        ValidateNegotiateInfoRequest { dialects: Codes::new(&none), ..honest },
+    ] {
+        let mut scene = Scene::new();
+        assert!(validate(&mut scene, &said).is_none());
+        assert_eq!(scene.disconnected(), Some(Disconnect::NegotiationChanged), "{said:?}");
+        assert!(scene.server.is_idle());
+    }
+}
+
+#[test]
+fn a_validation_that_is_cut_short_or_has_no_room_ends_the_connection() {
+    let mut input = Vec::new();
+    repeated(&Scene::new()).encode(&mut input);
+    let whole = request(FsctlCode::VALIDATE_NEGOTIATE_INFO, FileId::ANY, &input);
+    let cut = IoctlRequest { input: &input[..input.len() - 1], ..whole };
+    let tight = IoctlRequest { max_output_response: 23, ..whole };
+    for fsctl in [cut, tight] {
+        let mut scene = Scene::new();
+        scene.send(Command::IOCTL, &fsctl);
+        assert!(scene.receive().is_none());
+        assert_eq!(scene.disconnected(), Some(Disconnect::NegotiationChanged));
+    }
+}
+
+#[test]
+fn a_3_1_1_client_that_validates_loses_its_connection() {
+    let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
+    let said = repeated(&scene);
+    assert!(validate(&mut scene, &said).is_none());
+    assert_eq!(scene.disconnected(), Some(Disconnect::ValidationNotWanted));
+}
+
+/// The bind of a client that wants srvsvc.
+fn bind() -> Vec<u8> {
+    let mut bind = vec![5, 0, 11, 3, 0x10, 0, 0, 0, 72, 0, 0, 0, 1, 0, 0, 0];
+    bind.extend_from_slice(&[0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0]);
+    // 4b324fc8-1670-01d3-1278-5a47bf6ee188, version 3.0; NDR, version 2.
+    bind.extend_from_slice(&[0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01]);
+    bind.extend_from_slice(&[0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88, 3, 0, 0, 0]);
+    bind.extend_from_slice(&[0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11]);
+    bind.extend_from_slice(&[0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60, 2, 0, 0, 0]);
+    bind
+}
+
+/// The packet type of a bind that was accepted.
+const BIND_ACK: u8 = 12;
+
+#[test]
+fn a_pipe_answers_what_it_is_asked_in_one_go() {
+    let mut scene = Scene::new();
+    let pipe = scene.open_pipe("srvsvc");
+    let bind = bind();
+    let fsctl = request(FsctlCode::PIPE_TRANSCEIVE, pipe, &bind);
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &fsctl);
+    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(output(&answer)[2], BIND_ACK);
+    // Nothing is left, so nothing is read, and nothing can be waited for.
+    let empty = IoctlRequest { input: &[], ..fsctl };
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &empty);
+    assert_eq!(answer.status(), NtStatus::PIPE_EMPTY);
+}
+
+#[test]
+fn a_part_of_a_pipes_answer_overflows_and_the_rest_is_for_read() {
+    let mut scene = Scene::new();
+    let pipe = scene.open_pipe("srvsvc");
+    let bind = bind();
+    let fsctl = request(FsctlCode::PIPE_TRANSCEIVE, pipe, &bind);
+    let short = IoctlRequest { max_output_response: 10, ..fsctl };
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &short);
+    assert_eq!(answer.status(), NtStatus::BUFFER_OVERFLOW);
+    assert_eq!(output(&answer).len(), 10);
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &fsctl);
+    assert_eq!(answer.status(), NtStatus::PIPE_BUSY);
+    let read = wire::read::ReadRequest {
+        length: 1_000,
+        file_id: pipe,
+        ..wire::read::ReadRequest::default()
+    };
+    let answer = scene.ask_in(PIPES, Command::READ, &read);
+    assert_eq!(answer.status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_peek_leaves_what_it_sees() {
+    let mut scene = Scene::new();
+    let pipe = scene.open_pipe("srvsvc");
+    let peek = request(FsctlCode::PIPE_PEEK, pipe, &[]);
+    let figures = |answer: &Answer| -> Vec<u32> {
+        let (figures, _) = output(answer).as_chunks::<4>();
+        figures.iter().take(4).map(|figure| u32::from_le_bytes(*figure)).collect()
+    };
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &peek);
+    assert_eq!((answer.status(), figures(&answer)), (NtStatus::SUCCESS, vec![3, 0, 0, 0]));
+    let bind = bind();
+    let write = wire::write::WriteRequest::new(pipe, 0, &bind);
+    assert_eq!(scene.ask_in(PIPES, Command::WRITE, &write).status(), NtStatus::SUCCESS);
+    for _ in 0..2 {
+        let answer = scene.ask_in(PIPES, Command::IOCTL, &peek);
+        let whole = u32::try_from(output(&answer).len() - 16).expect("it is short");
+        assert_eq!(
+            (answer.status(), figures(&answer)),
+            (NtStatus::SUCCESS, vec![3, whole, 1, whole])
+        );
+        let part = IoctlRequest { max_output_response: 20, ..peek };
+        let answer = scene.ask_in(PIPES, Command::IOCTL, &part);
+        assert_eq!((answer.status(), output(&answer).len()), (NtStatus::BUFFER_OVERFLOW, 20));
+    }
+    let tight = IoctlRequest { max_output_response: 15, ..peek };
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &tight);
+    assert_eq!(answer.status(), NtStatus::BUFFER_TOO_SMALL);
+}
+
+#[test]
+fn a_pipe_that_there_is_need_not_be_waited_for() {
+    let mut scene = Scene::new();
+    for (tree_id, name, want) in [
+        (PIPES, "srvsvc", NtStatus::SUCCESS),
+        (PIPES, "nothing", NtStatus::OBJECT_NAME_NOT_FOUND),
+        (FILES, "srvsvc", NtStatus::INVALID_DEVICE_REQUEST),
+    ] {
+        let name = dtyp::utf16::to_bytes(name);
+        let mut input = Vec::new();
+        wire::ioctl::PipeWait { timeout: None, name: &name }.encode(&mut input);
+        let fsctl = request(FsctlCode::PIPE_WAIT, FileId::ANY, &input);
+        assert_eq!(scene.ask_in(tree_id, Command::IOCTL, &fsctl).status(), want);
+    }
+    let cut = request(FsctlCode::PIPE_WAIT, FileId::ANY, &[0; 13]);
+    let answer = scene.ask_in(PIPES, Command::IOCTL, &cut);
+    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn files_are_no_pipes_and_pipes_no_files() {
+    check(FsctlCode::PIPE_TRANSCEIVE, b"x", NtStatus::INVALID_DEVICE_REQUEST);
+    check(FsctlCode::PIPE_PEEK, &[], NtStatus::INVALID_DEVICE_REQUEST);
+    let mut scene = Scene::new();
+    let pipe = scene.open_pipe("srvsvc");
+    for code in [
+        FsctlCode::CREATE_OR_GET_OBJECT_ID,
+        FsctlCode::FILE_LEVEL_TRIM,
+        FsctlCode::GET_COMPRESSION,
+        FsctlCode::QUERY_ALLOCATED_RANGES,
+        FsctlCode::SET_COMPRESSION,
+        FsctlCode::SET_SPARSE,
+        FsctlCode::SET_ZERO_DATA,
+        FsctlCode::SRV_ENUMERATE_SNAPSHOTS,
+        FsctlCode::SRV_REQUEST_RESUME_KEY,
+    ] {
+        let answer = scene.ask_in(PIPES, Command::IOCTL, &request(code, pipe, &[0; 32]));
+        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST, "{code:?}");
+    }
+}
+
+#[test]
+fn a_file_becomes_sparse_unless_the_client_says_otherwise() {
+    for (input, want) in [(&[][..], true), (&[1], true), (&[0], false), (&[0, 1], false)] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("f");
+        scene.send(Command::IOCTL, &request(FsctlCode::SET_SPARSE, file_id, input));
+        let (id, op) = scene.op();
+        let ObjectOp::SetSparse { sparse, .. } = op else { panic!("{op:?}") };
+        assert_eq!(sparse, want, "{input:?}");
+        scene.reply(id, Ok(ObjectReply::Done));
+        assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    }
+}
+
+#[test]
+fn sparse_files_ask_for_the_right_rights() {
+    let code = FsctlCode::SET_SPARSE;
+    for access in [AccessMask::WRITE_DATA, AccessMask::APPEND_DATA, AccessMask::WRITE_ATTRIBUTES] {
+        check_access(code, &[], access, true);
+    }
+    check_access(code, &[], AccessMask::READ_DATA | AccessMask::WRITE_EA, false);
+    let code = FsctlCode::SET_ZERO_DATA;
+    check_access(code, &offsets(0, 1), AccessMask::WRITE_DATA, true);
+    check_access(code, &offsets(0, 1), AccessMask::APPEND_DATA, false);
+    let code = FsctlCode::QUERY_ALLOCATED_RANGES;
+    check_access(code, &offsets(0, 1), AccessMask::READ_DATA, true);
+    check_access(code, &offsets(0, 1), AccessMask::WRITE_DATA, false);
+}
+
+#[test]
+fn directories_have_no_ranges() {
+    let mut scene = Scene::new();
+    let directory = scene.open_directory("d");
+    for code in [
+        FsctlCode::FILE_LEVEL_TRIM,
+        FsctlCode::QUERY_ALLOCATED_RANGES,
+        FsctlCode::SET_SPARSE,
+        FsctlCode::SET_ZERO_DATA,
+    ] {
+        let answer = ask(&mut scene, &request(code, directory, &[0; 32]));
+        assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER, "{code:?}");
+    }
+}
+
+#[test]
+fn ranges_must_make_sense() {
+    let invalid = NtStatus::INVALID_PARAMETER;
+    for input in [offsets(-1, 1), offsets(0, -1), offsets(2, 1), vec![0; 15], Vec::new()] {
+        check(FsctlCode::SET_ZERO_DATA, &input, invalid);
+    }
+    let overflow = offsets(i64::MAX, 1);
+    for input in [offsets(-1, 1), offsets(0, -1), overflow, vec![0; 15], Vec::new()] {
+        check(FsctlCode::QUERY_ALLOCATED_RANGES, &input, invalid);
+    }
+}
+
+#[test]
+fn a_range_that_another_open_has_locked_is_not_zeroed() {
+    let mut scene = Scene::new();
+    let (holder, file_id) = (scene.open("f"), scene.open("f"));
+    let elements = [LockElement { offset: 5, length: 1, flags: LockFlags::SHARED_LOCK }];
+    let lock = LockRequest { lock_sequence: 0, file_id: holder, locks: Locks::new(&elements) };
+    assert_eq!(scene.ask(Command::LOCK, &lock).status(), NtStatus::SUCCESS);
+    let (apart, touching) = (offsets(0, 5), offsets(0, 6));
+    let answer = ask(&mut scene, &request(FsctlCode::SET_ZERO_DATA, file_id, &touching));
+    assert_eq!(answer.status(), NtStatus::FILE_LOCK_CONFLICT);
+    scene.send(Command::IOCTL, &request(FsctlCode::SET_ZERO_DATA, file_id, &apart));
+    let (id, op) = scene.op();
+    assert!(matches!(op, ObjectOp::ZeroRange { from: 0, to: 5, .. }), "{op:?}");
+    scene.reply(id, Ok(ObjectReply::Done));
+    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+}
+
+/// Asks for ranges of a file that has two, with room for so many bytes.
+fn allocated_ranges(max_output_response: u32) -> Answer {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let input = offsets(0, 100);
+    let fsctl = request(FsctlCode::QUERY_ALLOCATED_RANGES, file_id, &input);
+    scene.send(Command::IOCTL, &IoctlRequest { max_output_response, ..fsctl });
+    let (id, op) = scene.op();
+    let ObjectOp::AllocatedRanges { from: 0, to: 100, ranges_max, .. } = op else {
+        panic!("{op:?}");
+    };
+    let ranges = [(0, 10), (20, 10)];
+    let wanted = usize::try_from(ranges_max).expect("it is small");
+    let ranges = ranges.into_iter().take(wanted).collect();
+    scene.reply(id, Ok(ObjectReply::Ranges(ranges)));
+    scene.receive().expect("answered")
+}
+
+#[test]
+fn ranges_that_do_not_fit_are_left_out() {
+    for (room, want, bytes) in [
+        (15, NtStatus::BUFFER_TOO_SMALL, 0),
+        (16, NtStatus::BUFFER_OVERFLOW, 16),
+        (31, NtStatus::BUFFER_OVERFLOW, 16),
+        (32, NtStatus::SUCCESS, 32),
+    ] {
+        let answer = allocated_ranges(room);
+        assert_eq!(answer.status(), want, "{room}");
+        if bytes > 0 {
+            let ranges = [[0, 10], [20, 10]].concat();
+            let want: Vec<u8> = ranges.into_iter().flat_map(u64::to_le_bytes).take(bytes).collect();
+            assert_eq!(output(&answer), want);
+        }
+    }
+}
+
+#[test]
+fn no_bytes_have_no_ranges() {
+    check(FsctlCode::QUERY_ALLOCATED_RANGES, &offsets(5, 0), NtStatus::SUCCESS);
+}
+
+#[test]
+fn nothing_is_compressed_and_nothing_can_be() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let answer = ask(&mut scene, &request(FsctlCode::GET_COMPRESSION, file_id, &[]));
+    assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[0, 0][..]));
+    for (input, want) in [
+        (&[0, 0][..], NtStatus::SUCCESS),
+        (&[1, 0], NtStatus::NOT_SUPPORTED),
+        (&[2, 0], NtStatus::NOT_SUPPORTED),
+        (&[3, 0], NtStatus::INVALID_PARAMETER),
+        (&[0], NtStatus::INVALID_PARAMETER),
+    ] {
+        check(FsctlCode::SET_COMPRESSION, input, want);
+    }
+}
+
+#[test]
+fn a_trim_counts_its_ranges() {
+    let trim = |key: u32, count: u32, ranges: &[(i64, i64)]| -> Vec<u8> {
+        let head = [key.to_le_bytes(), count.to_le_bytes()].concat();
+        let ranges = ranges.iter().flat_map(|&(offset, length)| offsets(offset, length));
+        head.into_iter().chain(ranges).collect()
+    };
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let two = trim(0, 2, &[(0, 1), (5, 5)]);
+    let answer = ask(&mut scene, &request(FsctlCode::FILE_LEVEL_TRIM, file_id, &two));
+    assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[2, 0, 0, 0][..]));
+    for input in [
+        trim(0, 0, &[]),
+        trim(0, 2, &[(0, 1)]),
+        trim(0, u32::MAX, &[(0, 1)]),
+        trim(1, 1, &[(0, 1)]),
+        trim(0, 1, &[(-1, 1)]),
+        vec![0; 7],
+    ] {
+        check(FsctlCode::FILE_LEVEL_TRIM, &input, NtStatus::INVALID_PARAMETER);
+    }
+}
+
+#[test]
+fn an_object_id_is_the_files_own() {
+    let mut scene = Scene::new();
+    let [one, same, other] = ["f", "f", "g"].map(|path| {
+        let file_id = scene.open(path);
+        let fsctl = request(FsctlCode::CREATE_OR_GET_OBJECT_ID, file_id, &[]);
+        output(&scene.ask(Command::IOCTL, &fsctl)).to_vec()
+    });
+    assert_eq!((one.len(), &one), (64, &same));
+    assert_ne!(one[..16], other[..16]);
+}
+
+#[test]
+fn there_are_no_snapshots() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let fsctl = request(FsctlCode::SRV_ENUMERATE_SNAPSHOTS, file_id, &[]);
+    for (max_output_response, want) in [(15, NtStatus::INVALID_PARAMETER), (16, NtStatus::SUCCESS)]
+    {
+        let answer = ask(&mut scene, &IoctlRequest { max_output_response, ..fsctl });
+        assert_eq!(answer.status(), want);
+    }
+}

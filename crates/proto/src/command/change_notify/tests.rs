@@ -1,1 +1,403 @@
+//! CHANGE_NOTIFY, judged from outside.
 
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectPath, ObjectReply, RootId};
+use wire::change_notify::{
+    ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter, NotifyAction,
+    NotifyInformation,
+};
+use wire::logoff::LogoffRequest;
+use wire::tree_disconnect::TreeDisconnectRequest;
+use wire::write::WriteRequest;
+use wire::{Command, FileId};
+
+use crate::change::{Change, ChangeKind};
+use crate::scene::{Answer, Scene, TRANSACT_MAX};
+use crate::server::Now;
+
+const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
+const TREE: ChangeNotifyFlags = ChangeNotifyFlags::WATCH_TREE;
+const FLAT: ChangeNotifyFlags = ChangeNotifyFlags::empty();
+
+type Told = Vec<(NotifyAction, String)>;
+
+fn request(file_id: FileId) -> ChangeNotifyRequest {
+    ChangeNotifyRequest {
+        flags: FLAT,
+        output_buffer_length: 1_000,
+        file_id,
+        completion_filter: NAMES,
+    }
+}
+
+/// Asks for changes that are not there yet.
+#[track_caller]
+fn watch(scene: &mut Scene, request: ChangeNotifyRequest) -> Answer {
+    let interim = scene.ask(Command::CHANGE_NOTIFY, &request);
+    assert_eq!(interim.status(), NtStatus::PENDING);
+    interim
+}
+
+fn path(name: &str) -> ObjectPath {
+    ObjectPath::parse(name).expect("tests name real paths")
+}
+
+fn file_change(name: &str, kind: ChangeKind) -> Change {
+    Change { root: RootId(1), path: path(name), is_directory: false, kind }
+}
+
+fn renamed(from: &str, to: &str) -> Change {
+    file_change(from, ChangeKind::Renamed { to: path(to) })
+}
+
+/// Has something happen.
+fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
+    scene.server.globals.outbox.changes.extend(changes);
+    scene.server.handle_timeout(Now::default());
+}
+
+fn added(name: &str) -> Change {
+    file_change(name, ChangeKind::Added)
+}
+
+fn told(answer: &Answer) -> Told {
+    let response: ChangeNotifyResponse<'_> = answer.body();
+    NotifyInformation::iter(response.output_buffer)
+        .map(|change| {
+            let change = change.expect("the server sends whole entries");
+            (change.action, dtyp::utf16::decode(change.file_name).expect("it is UTF-16"))
+        })
+        .collect()
+}
+
+fn expect(changes: &[(NotifyAction, &str)]) -> Told {
+    changes.iter().map(|(action, name)| (*action, (*name).to_owned())).collect()
+}
+
+/// What one watch of `directory` is told of some changes; nothing if it goes on waiting.
+fn tells(
+    directory: &str,
+    (flags, completion_filter): (ChangeNotifyFlags, CompletionFilter),
+    changes: Vec<Change>,
+) -> Option<Told> {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory(directory);
+    let interim =
+        watch(&mut scene, ChangeNotifyRequest { flags, completion_filter, ..request(file_id) });
+    happen(&mut scene, changes);
+    let answer = scene.receive()?;
+    assert_eq!(answer.header.async_id, interim.header.async_id);
+    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    Some(told(&answer))
+}
+
+#[track_caller]
+fn check(
+    directory: &str,
+    how: (ChangeNotifyFlags, CompletionFilter),
+    changes: Vec<Change>,
+    want: &[(NotifyAction, &str)],
+) {
+    let want = (!want.is_empty()).then(|| expect(want));
+    assert_eq!(tells(directory, how, changes), want);
+}
+
+#[test]
+fn names_are_relative_to_the_directory() {
+    let want = [(NotifyAction::ADDED, "new")];
+    check("a\\b", (FLAT, NAMES), vec![added("a\\b\\new")], &want);
+    check("", (FLAT, NAMES), vec![added("new")], &want);
+}
+
+#[test]
+fn what_lies_deeper_is_told_to_those_who_watch_the_tree() {
+    let deep = || vec![added("a\\b\\c\\new")];
+    check("a", (TREE, NAMES), deep(), &[(NotifyAction::ADDED, "b\\c\\new")]);
+    check("", (TREE, NAMES), deep(), &[(NotifyAction::ADDED, "a\\b\\c\\new")]);
+    check("a", (FLAT, NAMES), deep(), &[]);
+}
+
+#[test]
+fn neither_the_directory_itself_nor_one_of_a_longer_name_is_inside() {
+    let attributes = ChangeKind::Modified(CompletionFilter::ATTRIBUTES);
+    let itself = file_change("a", attributes);
+    check("a", (TREE, CompletionFilter::ATTRIBUTES), vec![itself], &[]);
+    check("a", (TREE, NAMES), vec![added("ab\\new"), added("b")], &[]);
+}
+
+#[test]
+fn another_share_is_another_tree() {
+    let elsewhere = Change { root: RootId(2), ..added("a\\new") };
+    check("a", (TREE, NAMES), vec![elsewhere], &[]);
+}
+
+#[test]
+fn files_and_directories_have_a_filter_each() {
+    let directory = || vec![Change { is_directory: true, ..added("new") }];
+    let (files, directories) = (CompletionFilter::FILE_NAME, CompletionFilter::DIR_NAME);
+    let want = [(NotifyAction::ADDED, "new")];
+    check("", (FLAT, files), vec![added("new")], &want);
+    check("", (FLAT, directories), vec![added("new")], &[]);
+    check("", (FLAT, directories), directory(), &want);
+    check("", (FLAT, files), directory(), &[]);
+}
+
+#[test]
+fn modifications_match_the_filter_by_their_kind() {
+    let size = || vec![file_change("f", ChangeKind::Modified(CompletionFilter::SIZE))];
+    check("", (FLAT, CompletionFilter::SIZE), size(), &[(NotifyAction::MODIFIED, "f")]);
+    check("", (FLAT, CompletionFilter::EA), size(), &[]);
+}
+
+#[test]
+fn streams_have_actions_of_their_own() {
+    let stream = || vec![added("f:s"), file_change("f:s", ChangeKind::Removed)];
+    let want = [(NotifyAction::ADDED_STREAM, "f:s"), (NotifyAction::REMOVED_STREAM, "f:s")];
+    check("", (FLAT, CompletionFilter::STREAM_NAME), stream(), &want);
+    check("", (FLAT, NAMES), stream(), &[]);
+}
+
+#[test]
+fn a_rename_tells_both_names() {
+    let want = [(NotifyAction::RENAMED_OLD_NAME, "x"), (NotifyAction::RENAMED_NEW_NAME, "y")];
+    check("a", (FLAT, NAMES), vec![renamed("a\\x", "a\\y")], &want);
+}
+
+#[test]
+fn a_move_is_a_removal_and_an_addition() {
+    let moved = || vec![renamed("a\\b\\x", "a\\y")];
+    let want = [(NotifyAction::REMOVED, "b\\x"), (NotifyAction::ADDED, "y")];
+    check("a", (TREE, NAMES), moved(), &want);
+    check("a", (FLAT, NAMES), moved(), &want[1..]);
+    check("a\\b", (FLAT, NAMES), moved(), &[(NotifyAction::REMOVED, "x")]);
+}
+
+#[test]
+fn those_who_watch_attributes_alone_see_a_renamed_file_change() {
+    let attributes = CompletionFilter::ATTRIBUTES;
+    let want = [(NotifyAction::MODIFIED, "y")];
+    check("", (FLAT, attributes), vec![renamed("x", "y")], &want);
+    let directory = Change { is_directory: true, ..renamed("x", "y") };
+    check("", (FLAT, attributes), vec![directory], &[]);
+}
+
+#[test]
+fn changes_between_requests_are_kept() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    watch(&mut scene, request(file_id));
+    happen(&mut scene, [added("1")]);
+    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
+    happen(&mut scene, [added("2"), file_change("2", ChangeKind::Removed)]);
+    assert!(scene.receive().is_none());
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+    let want = [(NotifyAction::ADDED, "2"), (NotifyAction::REMOVED, "2")];
+    assert_eq!((answer.status(), told(&answer)), (NtStatus::SUCCESS, expect(&want)));
+}
+
+#[test]
+fn changes_before_the_first_request_are_not_kept() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    happen(&mut scene, [added("1")]);
+    watch(&mut scene, request(file_id));
+}
+
+#[test]
+fn the_first_request_fixes_filter_and_depth() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    let interim = watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
+    scene.cancel(&interim);
+    assert_eq!(scene.receive().map(|answer| answer.status()), Some(NtStatus::CANCELLED));
+    let other_filter = CompletionFilter::SECURITY;
+    watch(&mut scene, ChangeNotifyRequest { completion_filter: other_filter, ..request(file_id) });
+    happen(&mut scene, [added("a\\1")]);
+    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "a\\1")]));
+}
+
+#[test]
+fn requests_are_answered_in_the_order_in_which_they_came() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    let interims = [(); 3].map(|()| watch(&mut scene, request(file_id)));
+    for (interim, name) in interims.iter().zip(["1", "2", "3"]) {
+        happen(&mut scene, [added(name)]);
+        let answer = scene.receive().expect("the oldest request is answered");
+        assert_eq!(answer.header.async_id, interim.header.async_id);
+        assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, name)]));
+        assert!(scene.receive().is_none());
+    }
+}
+
+#[test]
+fn every_open_is_told() {
+    let mut scene = Scene::new();
+    let opens = [scene.open_directory("a"), scene.open_directory("a")];
+    for file_id in opens {
+        watch(&mut scene, request(file_id));
+    }
+    happen(&mut scene, [added("a\\1")]);
+    for _ in opens {
+        let answer = scene.receive().expect("both are told");
+        assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, "1")]));
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_fit_sends_the_client_to_look() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    // 12 bytes and one character of two.
+    watch(&mut scene, request(file_id));
+    happen(&mut scene, [added("1")]);
+    scene.receive().expect("told");
+    for (output_buffer_length, status) in [(14, NtStatus::SUCCESS), (13, NtStatus::NOTIFY_ENUM_DIR)]
+    {
+        watch(&mut scene, ChangeNotifyRequest { output_buffer_length, ..request(file_id) });
+        happen(&mut scene, [added("1")]);
+        let answer = scene.receive().expect("answered");
+        assert_eq!(answer.status(), status);
+        assert_eq!(told(&answer).is_empty(), status == NtStatus::NOTIFY_ENUM_DIR);
+    }
+}
+
+#[test]
+fn more_changes_than_the_first_request_has_room_for_are_forgotten() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    let interim =
+        watch(&mut scene, ChangeNotifyRequest { output_buffer_length: 32, ..request(file_id) });
+    scene.cancel(&interim);
+    scene.receive().expect("cancelled");
+    happen(&mut scene, [added("1"), added("2"), added("3")]);
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+    assert_eq!(answer.status(), NtStatus::NOTIFY_ENUM_DIR);
+    // After that, it begins anew.
+    watch(&mut scene, request(file_id));
+    happen(&mut scene, [added("4")]);
+    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "4")]));
+}
+
+#[test]
+fn a_watch_keeps_no_more_than_its_limit() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    let output_buffer_length = u32::try_from(2 * super::watch::BYTES_MAX).expect("it is small");
+    let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
+    // Two credits pay for such an answer; one is not enough.
+    assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).status(), NtStatus::INVALID_PARAMETER);
+    let mut watch = super::Watch::new(NAMES, false, output_buffer_length);
+    let entry = super::watch::BYTES_MAX / 16;
+    for _ in 0..entry {
+        watch.note(&path(""), &added("1"));
+    }
+    let fits = watch.take(output_buffer_length).expect("there are changes");
+    assert_eq!(fits.status, NtStatus::SUCCESS);
+    for _ in 0..=entry {
+        watch.note(&path(""), &added("1"));
+    }
+    let overflowed = watch.take(output_buffer_length).expect("there were changes");
+    assert_eq!(overflowed.status, NtStatus::NOTIFY_ENUM_DIR);
+}
+
+#[test]
+fn a_request_is_judged_before_it_waits() {
+    let mut scene = Scene::new();
+    let directory = scene.open_directory("d");
+    let (length, max) = (TRANSACT_MAX + 1, NtStatus::INVALID_PARAMETER);
+    let too_long = ChangeNotifyRequest { output_buffer_length: length, ..request(directory) };
+    assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &too_long).status(), max);
+    let file = scene.open("f");
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file));
+    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+    let blind = scene.open_with("d", AccessMask::READ_ATTRIBUTES, true);
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(blind));
+    assert_eq!(answer.status(), NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn the_close_of_the_directory_cleans_up() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("d");
+    let interims = [(); 2].map(|()| watch(&mut scene, request(file_id)));
+    scene.close(file_id);
+    for interim in interims {
+        let answer = scene.receive().expect("answered");
+        assert_eq!(answer.status(), NtStatus::NOTIFY_CLEANUP);
+        assert_eq!(answer.header.async_id, interim.header.async_id);
+    }
+    assert!(scene.server.globals.watchers.is_empty());
+}
+
+#[test]
+fn the_end_of_the_tree_connect_or_session_cleans_up() {
+    for logs_off in [false, true] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_directory("d");
+        watch(&mut scene, request(file_id));
+        let ended = match logs_off {
+            true => scene.ask(Command::LOGOFF, &LogoffRequest),
+            false => scene.ask(Command::TREE_DISCONNECT, &TreeDisconnectRequest),
+        };
+        assert_eq!(ended.status(), NtStatus::SUCCESS);
+        let answer = scene.receive().expect("answered");
+        assert_eq!(answer.status(), NtStatus::NOTIFY_CLEANUP);
+    }
+}
+
+#[test]
+fn the_deletion_of_the_directory_ends_all_requests() {
+    let mut scene = Scene::new();
+    let watcher = scene.open_directory("d");
+    let interims = [(); 2].map(|()| watch(&mut scene, request(watcher)));
+    let deleter = scene.open_directory("d");
+    scene.delete_on_close(deleter);
+    scene.close(deleter);
+    for interim in interims {
+        let answer = scene.receive().expect("answered");
+        assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+        assert_eq!(answer.header.async_id, interim.header.async_id);
+    }
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(watcher));
+    assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+}
+
+#[test]
+fn the_last_close_of_a_deleted_file_is_told() {
+    let mut scene = Scene::new();
+    let directory = scene.open_directory("d");
+    watch(&mut scene, request(directory));
+    let (deleter, other) = (scene.open("d\\f"), scene.open("d\\f"));
+    scene.delete_on_close(deleter);
+    scene.close(deleter);
+    assert!(scene.receive().is_none(), "it is still open");
+    scene.close(other);
+    let answer = scene.receive().expect("told");
+    assert_eq!(told(&answer), expect(&[(NotifyAction::REMOVED, "f")]));
+}
+
+#[test]
+fn a_write_is_told() {
+    let mut scene = Scene::new();
+    let directory = scene.open_directory("d");
+    let completion_filter = CompletionFilter::SIZE;
+    watch(&mut scene, ChangeNotifyRequest { completion_filter, ..request(directory) });
+    let file = scene.open("d\\f");
+    scene.send(Command::WRITE, &WriteRequest::new(file, 0, b"data"));
+    let (id, _) = scene.op();
+    scene.reply(id, Ok(ObjectReply::Written(4)));
+    let written = scene.receive().expect("answered");
+    assert_eq!(written.status(), NtStatus::SUCCESS);
+    let answer = scene.receive().expect("told");
+    assert_eq!(told(&answer), expect(&[(NotifyAction::MODIFIED, "f")]));
+}
+
+#[test]
+fn nothing_is_noted_where_nobody_watches() {
+    let mut scene = Scene::new();
+    let file = scene.open("f");
+    scene.server.globals.report_written(&scene.server.opens[&file.volatile]);
+    scene.server.globals.report(|| unreachable!("nobody watches"));
+    assert!(scene.server.globals.outbox.changes.is_empty());
+}

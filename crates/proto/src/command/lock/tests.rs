@@ -1,1 +1,346 @@
+//! LOCK, judged from outside.
 
+use dtyp::{AccessMask, NtStatus};
+use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
+use wire::logoff::LogoffRequest;
+use wire::tree_disconnect::TreeDisconnectRequest;
+use wire::{Command, Dialect, FileId};
+
+use crate::scene::{Answer, Scene};
+
+const SHARED: LockFlags = LockFlags::SHARED_LOCK;
+const EXCLUSIVE: LockFlags = LockFlags::EXCLUSIVE_LOCK;
+const UNLOCK: LockFlags = LockFlags::UNLOCK;
+const AT_ONCE: LockFlags = LockFlags::FAIL_IMMEDIATELY;
+const NONE: LockFlags = LockFlags::empty();
+
+type Element = (u64, u64, LockFlags);
+
+/// Sends a LOCK that is answered at once.
+#[track_caller]
+fn lock(scene: &mut Scene, file_id: FileId, elements: &[Element]) -> NtStatus {
+    let answer = lock_in_sequence(scene, file_id, 0, elements);
+    if answer.status() == NtStatus::SUCCESS {
+        let LockResponse = answer.body();
+    }
+    answer.status()
+}
+
+#[track_caller]
+fn lock_in_sequence(
+    scene: &mut Scene,
+    file_id: FileId,
+    lock_sequence: u32,
+    elements: &[Element],
+) -> Answer {
+    let elements: Vec<_> = elements
+        .iter()
+        .map(|&(offset, length, flags)| LockElement { offset, length, flags })
+        .collect();
+    scene.ask(Command::LOCK, &LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) })
+}
+
+/// Two opens of one file.
+fn two_opens() -> (Scene, FileId, FileId) {
+    let mut scene = Scene::new();
+    let (one, other) = (scene.open("file"), scene.open("file"));
+    (scene, one, other)
+}
+
+/// Two opens; the second waits for the first one's lock.
+fn waiting() -> (Scene, FileId, FileId, Answer) {
+    let (mut scene, holder, waiter) = two_opens();
+    assert_eq!(lock(&mut scene, holder, &[(100, 10, EXCLUSIVE)]), NtStatus::SUCCESS);
+    let interim = lock_in_sequence(&mut scene, waiter, 0, &[(100, 10, EXCLUSIVE)]);
+    assert_eq!(interim.status(), NtStatus::PENDING);
+    (scene, holder, waiter, interim)
+}
+
+#[track_caller]
+fn assert_finished(scene: &mut Scene, interim: &Answer, status: NtStatus) {
+    let last = scene.receive().expect("the lock is answered");
+    assert_eq!((last.status(), last.header.async_id), (status, interim.header.async_id));
+    assert!(scene.receive().is_none());
+}
+
+/// One request on a fresh file.
+#[track_caller]
+fn check(elements: &[Element], want: NtStatus) {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    assert_eq!(lock(&mut scene, file_id, elements), want, "{elements:?}");
+}
+
+#[test]
+fn a_request_without_locks_is_invalid() {
+    check(&[], NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn a_lock_is_shared_or_exclusive_and_nothing_else() {
+    let unknown = LockFlags::from_bits_retain(!0x17);
+    for flags in [NONE, AT_ONCE, SHARED | EXCLUSIVE, SHARED | unknown, unknown] {
+        check(&[(1, 1, flags)], NtStatus::INVALID_PARAMETER);
+    }
+    check(&[(1, 1, SHARED | AT_ONCE)], NtStatus::SUCCESS);
+}
+
+#[test]
+fn an_unlock_has_no_other_flag() {
+    for flags in [SHARED, EXCLUSIVE, AT_ONCE] {
+        check(&[(1, 1, UNLOCK | flags)], NtStatus::INVALID_PARAMETER);
+    }
+    check(&[(1, 1, UNLOCK)], NtStatus::RANGE_NOT_LOCKED);
+}
+
+#[test]
+fn the_first_element_says_whether_it_is_about_locks_or_unlocks() {
+    let unlock = (9, 1, UNLOCK);
+    check(&[(9, 1, NONE), unlock], NtStatus::INVALID_PARAMETER);
+    check(&[(9, 1, SHARED | AT_ONCE), unlock], NtStatus::INVALID_PARAMETER);
+    // The first unlock fails before the second element is looked at.
+    check(&[unlock, (9, 1, NONE)], NtStatus::RANGE_NOT_LOCKED);
+}
+
+#[test]
+fn only_a_single_lock_may_wait() {
+    let (at_once, patient) = ((0, 1, SHARED | AT_ONCE), (5, 1, SHARED));
+    check(&[at_once, patient], NtStatus::INVALID_PARAMETER);
+    check(&[at_once, at_once], NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_range_may_end_with_the_last_byte_and_no_further() {
+    check(&[(u64::MAX, 1, EXCLUSIVE | AT_ONCE)], NtStatus::SUCCESS);
+    check(&[(u64::MAX, 2, EXCLUSIVE | AT_ONCE)], NtStatus::INVALID_LOCK_RANGE);
+    check(&[(u64::MAX, u64::MAX, EXCLUSIVE | AT_ONCE)], NtStatus::INVALID_LOCK_RANGE);
+    check(&[(u64::MAX, 2, UNLOCK)], NtStatus::INVALID_LOCK_RANGE);
+}
+
+#[test]
+fn an_open_that_neither_reads_nor_writes_locks_nothing() {
+    let mut scene = Scene::new();
+    let attributes = scene.open_with("file", AccessMask::READ_ATTRIBUTES, false);
+    assert_eq!(lock(&mut scene, attributes, &[(0, 1, SHARED)]), NtStatus::ACCESS_DENIED);
+    let reader = scene.open_with("file", AccessMask::READ_DATA, false);
+    assert_eq!(lock(&mut scene, reader, &[(0, 1, EXCLUSIVE)]), NtStatus::SUCCESS);
+}
+
+#[test]
+fn directories_and_pipes_have_no_bytes_to_lock() {
+    let mut scene = Scene::new();
+    let directory = scene.open_directory("directory");
+    assert_eq!(lock(&mut scene, directory, &[(0, 1, SHARED)]), NtStatus::INVALID_PARAMETER);
+    let file_id = scene.open_pipe("srvsvc");
+    let elements = [LockElement { offset: 0, length: 1, flags: SHARED }];
+    let request = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
+    let answer = scene.ask_in(crate::scene::PIPES, Command::LOCK, &request);
+    assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST);
+}
+
+#[test]
+fn a_lock_that_is_in_the_way_is_not_granted() {
+    let (mut scene, one, other) = two_opens();
+    let exclusive = [(0, 10, EXCLUSIVE | AT_ONCE)];
+    assert_eq!(lock(&mut scene, one, &exclusive), NtStatus::SUCCESS);
+    for file_id in [one, other, one] {
+        assert_eq!(lock(&mut scene, file_id, &exclusive), NtStatus::LOCK_NOT_GRANTED);
+    }
+    // Its owner may share what it holds alone; others may not until it is given back.
+    let shared = [(0, 10, SHARED | AT_ONCE)];
+    assert_eq!(lock(&mut scene, one, &shared), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, other, &shared), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut scene, one, &[(0, 10, UNLOCK)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, other, &shared), NtStatus::SUCCESS);
+}
+
+#[test]
+fn locks_are_taken_all_or_none() {
+    let (mut scene, one, other) = two_opens();
+    assert_eq!(lock(&mut scene, one, &[(20, 1, EXCLUSIVE)]), NtStatus::SUCCESS);
+    let both = [(10, 1, EXCLUSIVE | AT_ONCE), (20, 1, EXCLUSIVE | AT_ONCE)];
+    assert_eq!(lock(&mut scene, other, &both), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut scene, other, &[(10, 1, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&mut scene, one, &[(10, 1, EXCLUSIVE | AT_ONCE)]), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_failed_array_leaves_the_locks_that_were_there() {
+    let (mut scene, one, other) = two_opens();
+    assert_eq!(lock(&mut scene, one, &[(0, 5, SHARED)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, other, &[(20, 1, EXCLUSIVE)]), NtStatus::SUCCESS);
+    let both = [(0, 5, SHARED | AT_ONCE), (20, 1, SHARED | AT_ONCE)];
+    assert_eq!(lock(&mut scene, one, &both), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut scene, one, &[(0, 5, UNLOCK)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, one, &[(0, 5, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+}
+
+#[test]
+fn unlocks_go_as_far_as_they_can() {
+    let (mut scene, one, other) = two_opens();
+    assert_eq!(lock(&mut scene, one, &[(0, 10, EXCLUSIVE)]), NtStatus::SUCCESS);
+    let both = [(0, 10, UNLOCK), (10, 10, UNLOCK)];
+    assert_eq!(lock(&mut scene, one, &both), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&mut scene, other, &[(0, 10, EXCLUSIVE | AT_ONCE)]), NtStatus::SUCCESS);
+    // Nothing comes of those behind the one that fails.
+    let both = [(10, 10, UNLOCK), (0, 10, UNLOCK)];
+    assert_eq!(lock(&mut scene, other, &both), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&mut scene, one, &[(0, 10, EXCLUSIVE | AT_ONCE)]), NtStatus::LOCK_NOT_GRANTED);
+}
+
+#[test]
+fn a_lock_waits_until_the_range_is_unlocked() {
+    let (mut scene, holder, waiter, interim) = waiting();
+    assert_eq!(lock(&mut scene, holder, &[(100, 10, UNLOCK)]), NtStatus::SUCCESS);
+    assert_finished(&mut scene, &interim, NtStatus::SUCCESS);
+    assert_eq!(
+        lock(&mut scene, holder, &[(100, 10, SHARED | AT_ONCE)]),
+        NtStatus::LOCK_NOT_GRANTED
+    );
+    assert_eq!(lock(&mut scene, waiter, &[(100, 10, UNLOCK)]), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_lock_waits_on_if_another_range_is_unlocked() {
+    let (mut scene, holder, _, interim) = waiting();
+    assert_eq!(lock(&mut scene, holder, &[(0, 1, EXCLUSIVE)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, holder, &[(0, 1, UNLOCK)]), NtStatus::SUCCESS);
+    assert!(scene.receive().is_none());
+    assert_eq!(lock(&mut scene, holder, &[(100, 10, UNLOCK)]), NtStatus::SUCCESS);
+    assert_finished(&mut scene, &interim, NtStatus::SUCCESS);
+}
+
+#[test]
+fn the_close_of_the_holder_lets_a_waiting_lock_go_on() {
+    let (mut scene, holder, _, interim) = waiting();
+    scene.close(holder);
+    assert_finished(&mut scene, &interim, NtStatus::SUCCESS);
+}
+
+#[test]
+fn waiting_locks_are_granted_in_the_order_in_which_they_came() {
+    let (mut scene, holder, second, first_interim) = waiting();
+    let third = scene.open("file");
+    let second_interim = lock_in_sequence(&mut scene, third, 0, &[(105, 1, EXCLUSIVE)]);
+    assert_eq!(second_interim.status(), NtStatus::PENDING);
+    assert_eq!(lock(&mut scene, holder, &[(100, 10, UNLOCK)]), NtStatus::SUCCESS);
+    assert_finished(&mut scene, &first_interim, NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, second, &[(100, 10, UNLOCK)]), NtStatus::SUCCESS);
+    assert_finished(&mut scene, &second_interim, NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_waiting_lock_can_be_cancelled() {
+    let (mut scene, holder, waiter, interim) = waiting();
+    // It is not held, so it cannot be unlocked, either.
+    assert_eq!(lock(&mut scene, waiter, &[(100, 10, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+    scene.cancel(&interim);
+    assert_finished(&mut scene, &interim, NtStatus::CANCELLED);
+    assert_eq!(lock(&mut scene, holder, &[(100, 10, UNLOCK)]), NtStatus::SUCCESS);
+    assert!(scene.receive().is_none());
+    assert_eq!(lock(&mut scene, holder, &[(100, 10, EXCLUSIVE | AT_ONCE)]), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_lock_whose_open_is_closed_is_not_locked() {
+    let (mut scene, _, waiter, interim) = waiting();
+    scene.close(waiter);
+    assert_finished(&mut scene, &interim, NtStatus::RANGE_NOT_LOCKED);
+}
+
+#[test]
+fn the_end_of_the_tree_connect_or_session_lets_a_waiting_lock_succeed() {
+    let (mut scene, _, _, interim) = waiting();
+    let answer = scene.ask(Command::TREE_DISCONNECT, &TreeDisconnectRequest);
+    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    let last = scene.receive().expect("the lock is answered");
+    assert_eq!((last.status(), last.header.async_id), (NtStatus::SUCCESS, interim.header.async_id));
+    let LockResponse = last.body();
+
+    let (mut scene, _, _, interim) = waiting();
+    assert_eq!(scene.ask(Command::LOGOFF, &LogoffRequest).status(), NtStatus::SUCCESS);
+    assert_finished(&mut scene, &interim, NtStatus::SUCCESS);
+}
+
+#[test]
+fn cancelled_waiters_do_not_pile_up() {
+    let (mut scene, holder, waiter, interim) = waiting();
+    scene.cancel(&interim);
+    assert_finished(&mut scene, &interim, NtStatus::CANCELLED);
+    for _ in 0..super::WAITERS_SWEEP + 10 {
+        let interim = lock_in_sequence(&mut scene, waiter, 0, &[(100, 10, EXCLUSIVE)]);
+        scene.cancel(&interim);
+        assert_finished(&mut scene, &interim, NtStatus::CANCELLED);
+    }
+    let open = &scene.server.opens[&holder.volatile];
+    let identity = open.file().expect("it is a file").identity;
+    let record = scene.server.globals.files.get(identity).expect("it is open");
+    assert!(record.lock_waiters.len() < super::WAITERS_SWEEP);
+}
+
+/// LockSequenceIndex and LockSequenceNumber of a request.
+fn sequence(index: u32, number: u32) -> u32 {
+    index << 4 | number
+}
+
+#[track_caller]
+fn check_sequences(dialect: Dialect, first: u32, second: u32, want: NtStatus) {
+    let mut scene = Scene::with_dialect(dialect);
+    let file_id = scene.open("file");
+    let lock = [(0, 1, EXCLUSIVE | AT_ONCE)];
+    let answer = lock_in_sequence(&mut scene, file_id, first, &lock);
+    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(lock_in_sequence(&mut scene, file_id, second, &lock).status(), want);
+}
+
+#[test]
+fn a_repeated_request_succeeds_without_locking_again() {
+    for (dialect, index) in [(Dialect::SMB_2_1, 1), (Dialect::SMB_3_0, 64)] {
+        let repeated = sequence(index, 3);
+        check_sequences(dialect, repeated, repeated, NtStatus::SUCCESS);
+    }
+}
+
+#[test]
+fn another_number_or_index_is_another_request() {
+    let not_granted = NtStatus::LOCK_NOT_GRANTED;
+    check_sequences(Dialect::SMB_3_0, sequence(1, 3), sequence(1, 4), not_granted);
+    check_sequences(Dialect::SMB_3_0, sequence(1, 3), sequence(2, 3), not_granted);
+}
+
+#[test]
+fn requests_outside_of_the_sequence_array_are_never_repetitions() {
+    let not_granted = NtStatus::LOCK_NOT_GRANTED;
+    for index in [0, 65, 0x0FFF_FFFF] {
+        let outside = sequence(index, 3);
+        check_sequences(Dialect::SMB_3_0, outside, outside, not_granted);
+    }
+    let inside = sequence(1, 3);
+    check_sequences(Dialect::SMB_2_0_2, inside, inside, not_granted);
+}
+
+#[test]
+fn a_request_that_failed_is_tried_again() {
+    let (mut scene, one, other) = two_opens();
+    let exclusive = [(0, 1, EXCLUSIVE | AT_ONCE)];
+    assert_eq!(lock(&mut scene, one, &exclusive), NtStatus::SUCCESS);
+    let number = sequence(1, 1);
+    let failed = lock_in_sequence(&mut scene, other, number, &exclusive);
+    assert_eq!(failed.status(), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut scene, one, &[(0, 1, UNLOCK)]), NtStatus::SUCCESS);
+    let again = lock_in_sequence(&mut scene, other, number, &exclusive);
+    assert_eq!(again.status(), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, one, &exclusive), NtStatus::LOCK_NOT_GRANTED);
+}
+
+#[test]
+fn a_lock_that_had_to_wait_is_remembered_in_its_sequence() {
+    let (mut scene, holder, waiter) = two_opens();
+    assert_eq!(lock(&mut scene, holder, &[(0, 1, EXCLUSIVE)]), NtStatus::SUCCESS);
+    let number = sequence(7, 2);
+    let interim = lock_in_sequence(&mut scene, waiter, number, &[(0, 1, EXCLUSIVE)]);
+    assert_eq!(lock(&mut scene, holder, &[(0, 1, UNLOCK)]), NtStatus::SUCCESS);
+    assert_finished(&mut scene, &interim, NtStatus::SUCCESS);
+    let again = lock_in_sequence(&mut scene, waiter, number, &[(0, 1, EXCLUSIVE | AT_ONCE)]);
+    assert_eq!(again.status(), NtStatus::SUCCESS);
+}

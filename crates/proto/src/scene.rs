@@ -1,0 +1,367 @@
+//! A server in the middle of things, for the tests of commands: a connection, a session, two tree
+//! connects (files and pipes) and opens are there without anyone having asked for them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use dtyp::{AccessMask, FileTime, Guid, NtStatus, Sid};
+use object::{
+    FileIdentity, LocalOpen, Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId,
+    UserId,
+};
+use wire::create::{CreateOptions, ShareAccess};
+use wire::negotiate::{Capabilities, SecurityMode};
+use wire::{Command, Decode, Dialect, Encode, FileId, Header};
+
+use crate::command::lock::LockSequences;
+use crate::connection::{ConnectionId, Negotiated};
+use crate::effect::{Account, Effect, Reply, Share};
+use crate::open::{Open, OpenFile, Target};
+use crate::reject::Disconnect;
+use crate::request::RequestId;
+use crate::server::{Entropy, Now, Server};
+use crate::session::{Channel, Session, SessionState};
+use crate::settings::{CatalogueDebug, MapToGuest, Policy, ServerSettings};
+use crate::tree_connect::TreeConnect;
+
+/// The client of a scene.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) server: Server,
+    pub(crate) connection: ConnectionId,
+    next_message_id: u64,
+    next_local_open: u32,
+}
+
+/// A response as the client sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) header: Header,
+    message: Vec<u8>,
+}
+
+pub(crate) const SESSION: u64 = 9;
+pub(crate) const FILES: u32 = 5;
+pub(crate) const PIPES: u32 = 6;
+pub(crate) const CLIENT_GUID: Guid = Guid([7; 16]);
+pub(crate) const TRANSACT_MAX: u32 = 0x10_0000;
+const ROOT: RootId = RootId(1);
+
+#[derive(Debug)]
+struct Catalogue;
+
+impl rpc::Catalogue for Catalogue {
+    fn shares(&self) -> Vec<rpc::ShareEntry> {
+        Vec::new()
+    }
+
+    fn server(&self) -> rpc::ServerEntry {
+        rpc::ServerEntry::default()
+    }
+
+    fn now(&self) -> FileTime {
+        FileTime(1)
+    }
+}
+
+impl Scene {
+    /// The scene in 3.0.
+    pub(crate) fn new() -> Self {
+        Self::with_dialect(Dialect::SMB_3_0)
+    }
+
+    pub(crate) fn with_dialect(dialect: Dialect) -> Self {
+        let mut server = Server::new(settings(), Entropy::new(|bytes: &mut [u8]| bytes.fill(3)));
+        let address = "127.0.0.1:445".parse().expect("it is one");
+        let connection = server.handle_connect(Now::default(), address, address);
+        let state = server.connections.get_mut(&connection).expect("it was just made");
+        state.negotiated = Some(negotiated(dialect));
+        let mut session = Session {
+            session_id: SESSION,
+            state: SessionState::Valid,
+            acceptor: None,
+            account: Some(Arc::new(account())),
+            is_anonymous: false,
+            signing_required: false,
+            encrypt_data: false,
+            sealing: None,
+            channels: vec![Channel { connection, signing_key: None }],
+            tree_connects: HashMap::new(),
+            next_tree_id: 1,
+        };
+        for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
+            let share = Arc::new(share(root));
+            let maximal_access = AccessMask::FILE_ALL;
+            let tree = TreeConnect { tree_id, share, maximal_access, encrypt_data: false };
+            session.tree_connects.insert(tree_id, tree);
+        }
+        server.sessions.insert(SESSION, session);
+        Self { server, connection, next_message_id: 0, next_local_open: 0 }
+    }
+
+    /// Opens a file with all rights. Files of one path are one file.
+    pub(crate) fn open(&mut self, path: &str) -> FileId {
+        self.open_with(path, AccessMask::FILE_ALL, false)
+    }
+
+    /// Opens a directory with all rights.
+    pub(crate) fn open_directory(&mut self, path: &str) -> FileId {
+        self.open_with(path, AccessMask::FILE_ALL, true)
+    }
+
+    pub(crate) fn open_with(
+        &mut self,
+        path: &str,
+        granted_access: AccessMask,
+        is_directory: bool,
+    ) -> FileId {
+        self.next_local_open += 1;
+        let inode = path.bytes().fold(1, |sum: u64, byte| sum * 31 + u64::from(byte));
+        let identity = FileIdentity { device: 1, inode, stream: 0 };
+        let file = OpenFile {
+            local_open: LocalOpen { index: self.next_local_open, generation: 0 },
+            identity,
+            path: ObjectPath::parse(path).expect("tests name real paths"),
+            is_directory,
+            share_access: ShareAccess::all(),
+            create_options: CreateOptions::empty(),
+            delete_on_close: false,
+            position: 0,
+            mode: 0,
+            enumeration: None,
+            watch: None,
+            lock_sequences: LockSequences::default(),
+        };
+        let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);
+        let mode = arbitration::ShareMode {
+            granted_access,
+            share_read: true,
+            share_write: true,
+            share_delete: true,
+        };
+        self.server.globals.files.open(identity, file_id.volatile, mode);
+        file_id
+    }
+
+    /// Opens a pipe.
+    pub(crate) fn open_pipe(&mut self, name: &str) -> FileId {
+        let name = rpc::PipeName::from_name(name).expect("there is such a pipe");
+        let pipe = rpc::Pipe::new(name, Arc::new(Catalogue));
+        self.enter(PIPES, Target::Pipe(Box::new(pipe)), AccessMask::FILE_ALL)
+    }
+
+    fn enter(&mut self, tree_id: u32, target: Target, granted_access: AccessMask) -> FileId {
+        let file_id = self.server.globals.allocate_file_id();
+        let root = matches!(target, Target::File(_)).then_some(ROOT);
+        let open = Open {
+            file_id,
+            session_id: SESSION,
+            tree_id,
+            share: Arc::new(share(root)),
+            user: UserId(1),
+            target,
+            granted_access,
+            maximal_access: AccessMask::FILE_ALL,
+        };
+        self.server.opens.insert(file_id.volatile, open);
+        file_id
+    }
+
+    /// Makes the file go with this open.
+    pub(crate) fn delete_on_close(&mut self, file_id: FileId) {
+        let open = self.server.opens.get_mut(&file_id.volatile).expect("it is open");
+        open.file_mut().expect("it is a file").delete_on_close = true;
+    }
+
+    /// Sends a request for files, and says which.
+    pub(crate) fn send(&mut self, command: Command, body: &impl Encode) -> u64 {
+        self.send_in(FILES, command, body)
+    }
+
+    pub(crate) fn send_in(&mut self, tree_id: u32, command: Command, body: &impl Encode) -> u64 {
+        let message_id = self.next_message_id;
+        self.next_message_id += 1;
+        let header = Header { message_id, tree_id, ..header(command) };
+        self.deliver(&header, body);
+        message_id
+    }
+
+    /// Cancels a request that was answered with this interim response.
+    pub(crate) fn cancel(&mut self, interim: &Answer) {
+        let async_id = interim.header.async_id;
+        assert!(async_id.is_some(), "{interim:?} is not an interim response");
+        let message_id = interim.header.message_id;
+        let header = Header { message_id, async_id, ..header(Command::CANCEL) };
+        self.deliver(&header, &wire::cancel::CancelRequest);
+    }
+
+    fn deliver(&mut self, header: &Header, body: &impl Encode) {
+        let mut message = Vec::new();
+        header.encode(&mut message);
+        body.encode(&mut message);
+        self.server.handle_frame(self.connection, Now::default(), BytesMut::from(&message[..]));
+    }
+
+    /// The next response, if there is one.
+    pub(crate) fn receive(&mut self) -> Option<Answer> {
+        let transmit = self.server.poll_transmit()?;
+        let message = transmit.frame[4..].to_vec();
+        let header = Header::decode(&message).expect("the server sends headers");
+        assert_eq!(header.next_command, 0, "no test here sends compounds");
+        Some(Answer { header, message })
+    }
+
+    /// Sends a request for files that is answered at once, by nothing else.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, command: Command, body: &impl Encode) -> Answer {
+        self.ask_in(FILES, command, body)
+    }
+
+    #[track_caller]
+    pub(crate) fn ask_in(&mut self, tree_id: u32, command: Command, body: &impl Encode) -> Answer {
+        let message_id = self.send_in(tree_id, command, body);
+        let answer = self.receive().expect("the request is answered at once");
+        assert_eq!(answer.header.message_id, message_id);
+        answer
+    }
+
+    /// What the store is asked next.
+    #[track_caller]
+    pub(crate) fn op(&mut self) -> (Option<RequestId>, ObjectOp) {
+        match self.server.poll_effect().expect("the store is asked") {
+            (id, Effect::Object { op, .. }) => (id, op),
+            (_, other) => panic!("{other:?} is not for the store"),
+        }
+    }
+
+    /// Has the store answer.
+    pub(crate) fn reply(&mut self, id: Option<RequestId>, result: ObjectResult) {
+        let id = id.expect("a request waits for it");
+        self.server.handle_reply(Now::default(), id, Reply::Object(result));
+    }
+
+    /// Closes an open, and takes the response to that away. The rest stays to be received.
+    pub(crate) fn close(&mut self, file_id: FileId) {
+        let close = wire::close::CloseRequest { file_id, ..wire::close::CloseRequest::default() };
+        self.send(Command::CLOSE, &close);
+        let (id, op) = self.op();
+        assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
+        // What closing leads to comes before the store has done it.
+        let waiting: Vec<Answer> = std::iter::from_fn(|| self.receive()).collect();
+        self.reply(id, Ok(ObjectReply::Done));
+        let closed = self.receive().expect("a close is answered");
+        assert_eq!(closed.header.status, NtStatus::SUCCESS);
+        self.put_back(waiting);
+    }
+
+    fn put_back(&mut self, answers: Vec<Answer>) {
+        for answer in answers {
+            let mut frame = BytesMut::from(&[0; 4][..]);
+            frame.extend_from_slice(&answer.message);
+            let connection = self.connection;
+            let transmit = crate::response::Transmit { connection, frame };
+            self.server.globals.outbox.transmits.push_back(transmit);
+        }
+    }
+
+    /// Why the server gave the connection up.
+    pub(crate) fn disconnected(&mut self) -> Option<Disconnect> {
+        self.server.poll_close().map(|(_, reason)| reason)
+    }
+}
+
+impl Answer {
+    /// The body.
+    #[track_caller]
+    pub(crate) fn body<'a, T: Decode<'a>>(&'a self) -> T {
+        T::decode(&self.message).expect("the body is the command's")
+    }
+
+    pub(crate) fn status(&self) -> NtStatus {
+        self.header.status
+    }
+}
+
+/// Metadata of a file of this size.
+pub(crate) fn metadata_of(end_of_file: u64) -> ObjectReply {
+    ObjectReply::Metadata(Box::new(Metadata { end_of_file, ..Metadata::default() }))
+}
+
+fn header(command: Command) -> Header {
+    Header { command, credit_charge: 1, credits: 8, session_id: SESSION, ..Header::default() }
+}
+
+fn account() -> Account {
+    Account {
+        user: "alice".to_owned(),
+        domain: "WORKGROUP".to_owned(),
+        nt_hash: None,
+        unix: UserId(1),
+        sid: Sid::unix_user(1000),
+        groups: Vec::new(),
+        disabled: false,
+        is_guest: false,
+    }
+}
+
+fn share(root: Option<RootId>) -> Share {
+    Share {
+        name: "data".to_owned(),
+        comment: String::new(),
+        root,
+        user: UserId(1),
+        access_max: AccessMask::FILE_ALL,
+        encryption: Policy::Off,
+        case_sensitive: false,
+        caching: 0,
+        access_based_enumeration: false,
+        extended_attributes: true,
+        hide_files: Vec::new(),
+        veto_files: Vec::new(),
+        sync_always: false,
+        strict_sync: false,
+    }
+}
+
+fn negotiated(dialect: Dialect) -> Negotiated {
+    Negotiated {
+        dialect,
+        client_guid: CLIENT_GUID,
+        client_capabilities: Capabilities::LARGE_MTU,
+        client_security_mode: SecurityMode::SIGNING_ENABLED,
+        client_dialects: vec![Dialect::SMB_2_0_2, Dialect::SMB_2_1, dialect],
+        server_capabilities: Capabilities::LARGE_MTU,
+        server_security_mode: SecurityMode::SIGNING_ENABLED,
+        cipher: None,
+        signing_algorithm: crypto::SigningAlgorithm::of_dialect(dialect.0, None),
+        max_read_size: TRANSACT_MAX,
+        max_write_size: TRANSACT_MAX,
+        max_transact_size: TRANSACT_MAX,
+        supports_multi_credit: dialect > Dialect::SMB_2_0_2,
+    }
+}
+
+fn settings() -> Arc<ServerSettings> {
+    let catalogue: Arc<dyn CatalogueDebug> = Arc::new(Catalogue);
+    Arc::new(ServerSettings {
+        server_guid: Guid([8; 16]),
+        netbios_name: "CHORO".to_owned(),
+        workgroup: "WORKGROUP".to_owned(),
+        dns_name: "choro".to_owned(),
+        dns_domain: String::new(),
+        dialect_min: Dialect::SMB_2_0_2,
+        dialect_max: Dialect::SMB_3_1_1,
+        signing: Policy::Enabled,
+        encryption: Policy::Off,
+        ciphers: Vec::new(),
+        signing_algorithms: Vec::new(),
+        map_to_guest: MapToGuest::Never,
+        max_read_size: TRANSACT_MAX,
+        max_write_size: TRANSACT_MAX,
+        max_transact_size: TRANSACT_MAX,
+        credits_max: 512,
+        started: FileTime(1),
+        catalogue,
+    })
+}
