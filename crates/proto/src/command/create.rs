@@ -36,6 +36,8 @@ use crate::scope::InTree;
 
 use contexts::Contexts;
 
+pub(crate) use validate::parse_path;
+
 /// Opens or creates a file, a directory or a pipe.
 #[derive(Debug)]
 pub struct Create;

@@ -1,32 +1,111 @@
-//! Placeholder until written.
+//! SMB2 QUERY_INFO: [MS-SMB2] 3.3.5.20.
+
+pub mod extended_attributes;
+pub mod file;
+pub mod file_system;
+mod pipe;
+pub mod security;
+#[cfg(test)]
+mod tests;
+
+use dtyp::NtStatus;
+use dtyp::fscc::{FileInformationClass, FsInformationClass};
+use wire::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
+
 use crate::command::Command;
 use crate::effect::Reply;
+use crate::open::Target;
 use crate::reject::Reject;
 use crate::request::Incoming;
-use crate::response::Step;
+use crate::response::{Response, Step};
 use crate::scope::InOpen;
-use std::convert::Infallible;
-use wire::query_info::QueryInfoRequest;
-/// placeholder
+
+/// Tells of a file, its file system or its security.
 #[derive(Debug)]
 pub struct QueryInfo;
+
+/// A question that the store is answering.
+#[derive(Debug)]
+pub enum Pending {
+    /// About a file.
+    File(file::Question),
+    /// About the file system.
+    FileSystem(file_system::Question),
+    /// About extended attributes.
+    ExtendedAttributes(extended_attributes::Question),
+    /// About the security descriptor.
+    Security(security::Question),
+}
+
 impl Command for QueryInfo {
     type Scope<'s> = InOpen<'s>;
     type Request<'a> = QueryInfoRequest<'a>;
-    type Pending = Infallible;
+    type Pending = Pending;
+
     fn start(
-        _: InOpen<'_>,
-        _: &Incoming,
-        _: QueryInfoRequest<'_>,
-    ) -> Result<Step<Infallible>, Reject> {
-        Err(Reject::Status(dtyp::NtStatus::NOT_SUPPORTED))
+        InOpen { connection, open, .. }: InOpen<'_>,
+        incoming: &Incoming,
+        request: QueryInfoRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        let negotiated = connection.negotiated();
+        let input = u32::try_from(request.input_buffer.len()).expect("a frame is below 16 MiB");
+        let (length, max) = (request.output_buffer_length.max(input), negotiated.max_transact_size);
+        if length > max {
+            return Err(Reject::LengthAboveMax { length, max });
+        }
+        negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
+        if let Target::Pipe(pipe) = &open.target {
+            return pipe::query(pipe, open, &request);
+        }
+        let class = FileInformationClass(request.file_info_class);
+        match request.info_type {
+            InfoType::FILE if class == FileInformationClass::FULL_EA => {
+                extended_attributes::start(open, &request)
+            }
+            InfoType::FILE => file::start(open, class, &request),
+            InfoType::FILESYSTEM => {
+                file_system::start(open, FsInformationClass(request.file_info_class), &request)
+            }
+            InfoType::SECURITY => security::start(open, &request),
+            // There are no quotas to tell of.
+            InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+            _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        }
     }
+
     fn resume(
-        _: InOpen<'_>,
+        InOpen { tree, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
-        p: Infallible,
-        _: Reply,
-    ) -> Result<Step<Infallible>, Reject> {
-        match p {}
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        let reply = reply.object()?;
+        match pending {
+            Pending::File(question) => file::resume(open, globals, &question, reply),
+            Pending::FileSystem(question) => file_system::resume(tree, globals, &question, reply),
+            Pending::ExtendedAttributes(question) => {
+                extended_attributes::resume(open, &question, reply)
+            }
+            Pending::Security(question) => security::resume(&question, reply),
+        }
     }
+}
+
+/// An answer that has to fit.
+///
+/// A buffer below the fixed part is INFO_LENGTH_MISMATCH; a variable part that does not fit is cut
+/// off, with BUFFER_OVERFLOW: [MS-SMB2] 3.3.5.20.1.
+fn answer(
+    mut bytes: Vec<u8>,
+    minimum: usize,
+    output_buffer_length: u32,
+) -> Result<Step<Pending>, Reject> {
+    let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
+    if limit < minimum {
+        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+    }
+    let status = if bytes.len() > limit { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    bytes.truncate(limit);
+    let body = QueryInfoResponse { output_buffer: &bytes };
+    Ok(Step::Done(Response::with_status(status, &body)))
 }

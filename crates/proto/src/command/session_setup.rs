@@ -117,7 +117,9 @@ impl Command for SessionSetup {
                 let nt_hash = account.as_ref().and_then(|account| account.nt_hash.clone());
                 let acceptor = session.acceptor.as_mut().expect("it asked for the account");
                 let step = acceptor.resume(nt_hash);
-                session.account = session.account.take().or(account.map(|it| Arc::new(*it)));
+                if session.account.is_none() {
+                    session.account = account.map(|it| Arc::new(*it));
+                }
                 authenticate(scope, incoming, pending, step)
             }
             (Wanted::Guest { token, is_anonymous }, Reply::Account(account)) => {

@@ -1,32 +1,197 @@
-//! Placeholder until written.
+//! SMB2 SET_INFO: [MS-SMB2] 3.3.5.21.
+
+mod basic;
+mod disposition;
+mod extended_attributes;
+pub mod rename;
+mod security;
+mod size;
+#[cfg(test)]
+mod tests;
+
+use dtyp::fscc::{FileInformationClass, FileModeInformation, FilePositionInformation};
+use dtyp::{AccessMask, NtStatus};
+use object::ObjectOp;
+use wire::change_notify::CompletionFilter;
+use wire::create::CreateOptions;
+use wire::query_info::InfoType;
+use wire::set_info::{SetInfoRequest, SetInfoResponse};
+
+use crate::change::{Change, ChangeKind};
 use crate::command::Command;
-use crate::effect::Reply;
+use crate::effect::{Effect, Reply};
+use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
-use crate::response::Step;
-use crate::scope::InOpen;
-use std::convert::Infallible;
-use wire::set_info::SetInfoRequest;
-/// placeholder
+use crate::response::{Response, Step};
+use crate::scope::InTree;
+
+/// Changes a file, its name or its security.
 #[derive(Debug)]
 pub struct SetInfo;
+
+/// A change that the store is making.
+#[derive(Debug)]
+pub enum Pending {
+    /// Nothing is left to do but to tell watchers, who see it by these filters.
+    Changing(CompletionFilter),
+    /// Whether the directory is empty, before it is marked for deletion.
+    Emptiness,
+    /// The file's attributes, before it is marked for deletion.
+    Deletability,
+    /// Whether the target of a rename is there.
+    Target(rename::Wanted),
+    /// The name is being changed.
+    Renaming(rename::Wanted),
+    /// A further name is being made.
+    Linking(rename::Wanted),
+}
+
 impl Command for SetInfo {
-    type Scope<'s> = InOpen<'s>;
+    type Scope<'s> = InTree<'s>;
     type Request<'a> = SetInfoRequest<'a>;
-    type Pending = Infallible;
+    type Pending = Pending;
+
     fn start(
-        _: InOpen<'_>,
-        _: &Incoming,
-        _: SetInfoRequest<'_>,
-    ) -> Result<Step<Infallible>, Reject> {
-        Err(Reject::Status(dtyp::NtStatus::NOT_SUPPORTED))
+        mut scope: InTree<'_>,
+        incoming: &Incoming,
+        request: SetInfoRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        scope.open()?;
+        let negotiated = scope.connection.negotiated();
+        let length = u32::try_from(request.buffer.len()).expect("a frame is below 16 MiB");
+        let max = negotiated.max_transact_size;
+        if length > max {
+            return Err(Reject::LengthAboveMax { length, max });
+        }
+        negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
+        match request.info_type {
+            InfoType::FILE => set_file(scope, &request),
+            // Neither labels nor object ids of volumes can be changed, and there are no quotas.
+            InfoType::FILESYSTEM => Err(Reject::Status(NtStatus::ACCESS_DENIED)),
+            InfoType::SECURITY => security::start(scope.open()?, &request),
+            InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+            _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        }
     }
+
     fn resume(
-        _: InOpen<'_>,
+        mut scope: InTree<'_>,
         _: &Incoming,
-        p: Infallible,
-        _: Reply,
-    ) -> Result<Step<Infallible>, Reject> {
-        match p {}
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        match pending {
+            Pending::Changing(filter) => {
+                reply.object()?;
+                report(&mut scope, filter)?;
+                done()
+            }
+            Pending::Deletability => disposition::judge(scope, reply),
+            Pending::Emptiness => disposition::judge_directory(scope, reply),
+            Pending::Target(wanted) => rename::target_found(scope, wanted, reply),
+            Pending::Renaming(wanted) => rename::renamed(scope, &wanted, reply),
+            Pending::Linking(wanted) => rename::linked(&mut scope, &wanted, reply),
+        }
     }
+}
+
+/// The tables of [MS-SMB2] 3.3.5.21.1: which classes there are. Each checks its own rights.
+fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+    let class = FileInformationClass(request.file_info_class);
+    let buffer = request.buffer;
+    if class.minimum_len().is_some_and(|minimum| buffer.len() < minimum) {
+        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+    }
+    if let Target::Pipe(_) = &scope.open()?.target {
+        return set_pipe(class);
+    }
+    match class {
+        FileInformationClass::ALLOCATION => size::set_allocation(scope, buffer),
+        FileInformationClass::BASIC => basic::start(scope.open()?, buffer),
+        FileInformationClass::DISPOSITION => disposition::start(scope, buffer),
+        FileInformationClass::DISPOSITION_EX => disposition::start_ex(scope, buffer),
+        FileInformationClass::END_OF_FILE => size::set_end_of_file(scope, buffer),
+        FileInformationClass::FULL_EA => extended_attributes::start(scope.open()?, buffer),
+        FileInformationClass::LINK => rename::start_link(scope, buffer),
+        FileInformationClass::MODE => set_mode(scope.open()?, buffer),
+        FileInformationClass::POSITION => set_position(scope.open()?, buffer),
+        FileInformationClass::RENAME => rename::start(scope, buffer),
+        FileInformationClass::VALID_DATA_LENGTH => {
+            size::set_valid_data_length(scope.open()?, buffer)
+        }
+        FileInformationClass::SHORT_NAME => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+    }
+}
+
+/// A message pipe stays one: the modes that can be asked for are those that it has.
+fn set_pipe(class: FileInformationClass) -> Result<Step<Pending>, Reject> {
+    match class {
+        FileInformationClass::PIPE => done(),
+        _ => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+    }
+}
+
+/// [MS-FSA] 2.1.5.15.9: modes that may be changed on an open file.
+fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+    const SETTABLE: CreateOptions = CreateOptions::from_bits_retain(
+        CreateOptions::WRITE_THROUGH.bits()
+            | CreateOptions::SEQUENTIAL_ONLY.bits()
+            | CreateOptions::SYNCHRONOUS_IO_ALERT.bits()
+            | CreateOptions::SYNCHRONOUS_IO_NONALERT.bits(),
+    );
+    let mode = decode(FileModeInformation::decode(buffer))?.mode;
+    let options = CreateOptions::from_bits_retain(mode);
+    let both = CreateOptions::SYNCHRONOUS_IO_ALERT | CreateOptions::SYNCHRONOUS_IO_NONALERT;
+    if !SETTABLE.contains(options) || options.contains(both) {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    open.file_mut()?.mode = mode;
+    done()
+}
+
+/// [MS-FSA] 2.1.5.15.10.
+fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+    let position = decode(FilePositionInformation::decode(buffer))?.current_byte_offset;
+    let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
+    if !open.granted_access.intersects(data) {
+        open.verify_access(AccessMask::READ_DATA)?;
+    }
+    verify_size(position)?;
+    open.file_mut()?.position = position;
+    done()
+}
+
+/// A size or offset that was negative on the wire.
+fn verify_size(size: u64) -> Result<(), Reject> {
+    if i64::try_from(size).is_err() {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    Ok(())
+}
+
+/// A class whose fixed part is there, but whose variable part is not.
+fn decode<T>(decoded: Option<T>) -> Result<T, Reject> {
+    decoded.ok_or(Reject::Status(NtStatus::INVALID_PARAMETER))
+}
+
+fn done() -> Result<Step<Pending>, Reject> {
+    Ok(Step::Done(Response::new(&SetInfoResponse)))
+}
+
+fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step<Pending> {
+    Step::Wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
+}
+
+/// Tells watchers what changed about the open's file.
+fn report(scope: &mut InTree<'_>, filter: CompletionFilter) -> Result<(), Reject> {
+    let open = scope.open()?;
+    let file = open.file()?;
+    let (root, path, is_directory) = (open.share.root, file.path.clone(), file.is_directory);
+    if let Some(root) = root {
+        let kind = ChangeKind::Modified(filter);
+        scope.globals.report(|| Change { root, path, is_directory, kind });
+    }
+    Ok(())
 }

@@ -110,14 +110,19 @@ fn verify_options(
     Ok(())
 }
 
-/// The name as a path: [MS-SMB2] 2.2.13, [MS-FSCC] 2.1.5.
-pub(crate) fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
+/// The name of a CREATE as a path: [MS-SMB2] 2.2.13.
+fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
     let name =
         dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
     if name.starts_with('\\') {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }
-    ObjectPath::parse(&name).map_err(|error| {
+    parse_path(&name)
+}
+
+/// A name relative to the share's root: [MS-FSCC] 2.1.5.
+pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
+    ObjectPath::parse(name).map_err(|error| {
         Reject::Status(match error {
             PathError::Escapes => NtStatus::OBJECT_PATH_SYNTAX_BAD,
             PathError::BadComponent | PathError::BadStream | PathError::TooLong => {
@@ -128,7 +133,7 @@ pub(crate) fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
 }
 
 /// `veto files`: such names do not exist for clients.
-pub(crate) fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
+fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
     share.veto_files.iter().any(|pattern| {
         let expression = NameExpression::new(pattern);
         path.components().any(|name| expression.matches(name))

@@ -1,0 +1,1 @@
+//! QUERY_DIRECTORY, with a store that is played by the test.

@@ -1,0 +1,273 @@
+//! File information classes: [MS-SMB2] 3.3.5.20.1, [MS-FSA] 2.1.5.12.
+
+use dtyp::fscc::{EntryListWriter, Reserved};
+use dtyp::fscc::{
+    FileAccessInformation, FileAlignmentInformation, FileAllInformation,
+    FileAttributeTagInformation, FileBasicInformation, FileCompressionInformation,
+    FileEaInformation, FileIdInformation, FileInformationClass, FileInternalInformation,
+    FileModeInformation, FileNameInformation, FileNetworkOpenInformation, FilePositionInformation,
+    FileStandardInformation, StreamEntry, encode_stream_entry,
+};
+use dtyp::{AccessMask, NtStatus};
+use object::{Metadata, ObjectOp, ObjectReply};
+use wire::create::CreateOptions;
+use wire::query_info::QueryInfoRequest;
+
+use super::{Pending, answer};
+use crate::effect::Effect;
+use crate::open::{Open, OpenFile};
+use crate::reject::Reject;
+use crate::response::Step;
+use crate::server::Globals;
+
+/// What was asked, and what is known so far.
+#[derive(Debug)]
+pub struct Question {
+    class: FileInformationClass,
+    output_buffer_length: u32,
+    /// Set while the extended attributes are being measured.
+    metadata: Option<Box<Metadata>>,
+}
+
+/// CreateOptions that FileModeInformation tells of: [MS-FSCC] 2.4.31.
+const MODE: CreateOptions = CreateOptions::from_bits_retain(
+    CreateOptions::WRITE_THROUGH.bits()
+        | CreateOptions::SEQUENTIAL_ONLY.bits()
+        | CreateOptions::NO_INTERMEDIATE_BUFFERING.bits()
+        | CreateOptions::SYNCHRONOUS_IO_ALERT.bits()
+        | CreateOptions::SYNCHRONOUS_IO_NONALERT.bits()
+        | CreateOptions::DELETE_ON_CLOSE.bits(),
+);
+
+/// Asks the store for what the class tells.
+pub(super) fn start(
+    open: &Open,
+    class: FileInformationClass,
+    request: &QueryInfoRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
+    verify_access(open, class)?;
+    let output_buffer_length = request.output_buffer_length;
+    if let Some(minimum) = class.minimum_len()
+        && usize::try_from(output_buffer_length).is_ok_and(|length| length < minimum)
+        && class != FileInformationClass::STREAM
+    {
+        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+    }
+    let file = open.file()?;
+    let open_id = file.local_open;
+    let op = match class {
+        FileInformationClass::STREAM => ObjectOp::ListStreams { open: open_id },
+        _ => ObjectOp::QueryMetadata { open: open_id },
+    };
+    let question = Question { class, output_buffer_length, metadata: None };
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::File(question)))
+}
+
+/// Which classes there are, and which rights they need: the tables of [MS-SMB2] 3.3.5.20.1.
+fn verify_access(open: &Open, class: FileInformationClass) -> Result<(), Reject> {
+    match class {
+        FileInformationClass::ALL
+        | FileInformationClass::ATTRIBUTE_TAG
+        | FileInformationClass::BASIC
+        | FileInformationClass::NETWORK_OPEN
+        | FileInformationClass::ID => open.verify_access(AccessMask::READ_ATTRIBUTES),
+        FileInformationClass::ACCESS
+        | FileInformationClass::ALIGNMENT
+        | FileInformationClass::ALTERNATE_NAME
+        | FileInformationClass::COMPRESSION
+        | FileInformationClass::EA
+        | FileInformationClass::INTERNAL
+        | FileInformationClass::MODE
+        | FileInformationClass::NORMALIZED_NAME
+        | FileInformationClass::POSITION
+        | FileInformationClass::STANDARD
+        | FileInformationClass::STREAM => Ok(()),
+        FileInformationClass::PIPE
+        | FileInformationClass::PIPE_LOCAL
+        | FileInformationClass::PIPE_REMOTE => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+    }
+}
+
+/// Answers with what the store told.
+pub(super) fn resume(
+    open: &Open,
+    globals: &Globals,
+    question: &Question,
+    reply: ObjectReply,
+) -> Result<Step<Pending>, Reject> {
+    let length = question.output_buffer_length;
+    match reply {
+        ObjectReply::Streams(streams) => answer_streams(&streams, length),
+        ObjectReply::Metadata(metadata) => {
+            let tells_ea_size =
+                matches!(question.class, FileInformationClass::ALL | FileInformationClass::EA);
+            if tells_ea_size && open.share.extended_attributes {
+                let op = ObjectOp::ReadExtendedAttributes { open: open.file()?.local_open };
+                let question = Question {
+                    class: question.class,
+                    output_buffer_length: length,
+                    metadata: Some(metadata),
+                };
+                return Ok(Step::Wait(
+                    Effect::Object { user: open.user, op },
+                    Pending::File(question),
+                ));
+            }
+            tell(open, globals, question.class, &metadata, length)
+        }
+        ObjectReply::ExtendedAttributes(attributes) => {
+            let mut metadata = question.metadata.clone().expect("asked for before these");
+            metadata.ea_size = super::extended_attributes::encoded_len(&attributes);
+            tell(open, globals, question.class, &metadata, length)
+        }
+        other => panic!("{other:?} does not answer {question:?}"),
+    }
+}
+
+fn tell(
+    open: &Open,
+    globals: &Globals,
+    class: FileInformationClass,
+    metadata: &Metadata,
+    length: u32,
+) -> Result<Step<Pending>, Reject> {
+    let file = open.file()?;
+    let mut out = Vec::with_capacity(128);
+    match class {
+        FileInformationClass::ACCESS => access(open).encode(&mut out),
+        FileInformationClass::ALIGNMENT => alignment().encode(&mut out),
+        FileInformationClass::ALL => all(open, file, globals, metadata).encode(&mut out),
+        // No short names are made.
+        FileInformationClass::ALTERNATE_NAME => {
+            return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+        }
+        FileInformationClass::ATTRIBUTE_TAG => FileAttributeTagInformation {
+            file_attributes: metadata.attributes,
+            reparse_tag: metadata.reparse_tag,
+        }
+        .encode(&mut out),
+        FileInformationClass::BASIC => basic(metadata).encode(&mut out),
+        FileInformationClass::COMPRESSION => FileCompressionInformation {
+            compressed_file_size: metadata.end_of_file,
+            ..FileCompressionInformation::default()
+        }
+        .encode(&mut out),
+        FileInformationClass::EA => {
+            FileEaInformation { ea_size: metadata.ea_size }.encode(&mut out);
+        }
+        FileInformationClass::ID => id(metadata).encode(&mut out),
+        FileInformationClass::INTERNAL => internal(metadata).encode(&mut out),
+        FileInformationClass::MODE => mode(file).encode(&mut out),
+        FileInformationClass::NETWORK_OPEN => network_open(metadata).encode(&mut out),
+        FileInformationClass::NORMALIZED_NAME => {
+            FileNameInformation { file_name: file.path.to_windows() }.encode(&mut out);
+        }
+        FileInformationClass::POSITION => position(file).encode(&mut out),
+        FileInformationClass::STANDARD => standard(file, globals, metadata).encode(&mut out),
+        other => panic!("{other:?} was refused by `verify_access`"),
+    }
+    answer(out, class.minimum_len().expect("these classes have a fixed part"), length)
+}
+
+fn access(open: &Open) -> FileAccessInformation {
+    FileAccessInformation { access_flags: open.granted_access }
+}
+
+/// No device that is served asks for aligned buffers.
+fn alignment() -> FileAlignmentInformation {
+    FileAlignmentInformation { alignment_requirement: 0 }
+}
+
+fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileAllInformation {
+    FileAllInformation {
+        basic: basic(metadata),
+        standard: standard(file, globals, metadata),
+        internal: internal(metadata),
+        ea: FileEaInformation { ea_size: metadata.ea_size },
+        access: access(open),
+        position: position(file),
+        mode: mode(file),
+        alignment: alignment(),
+        // From the share's root, with the separator that stands for it.
+        name: FileNameInformation { file_name: format!("\\{}", file.path.to_windows()) },
+    }
+}
+
+fn basic(metadata: &Metadata) -> FileBasicInformation {
+    FileBasicInformation {
+        creation_time: metadata.creation_time,
+        last_access_time: metadata.last_access_time,
+        last_write_time: metadata.last_write_time,
+        change_time: metadata.change_time,
+        file_attributes: metadata.attributes,
+        reserved: Reserved,
+    }
+}
+
+fn id(metadata: &Metadata) -> FileIdInformation {
+    let mut file_id = [0; 16];
+    file_id[..8].copy_from_slice(&metadata.identity.inode.to_le_bytes());
+    FileIdInformation { volume_serial_number: metadata.identity.device, file_id }
+}
+
+fn internal(metadata: &Metadata) -> FileInternalInformation {
+    FileInternalInformation { index_number: metadata.identity.inode }
+}
+
+fn mode(file: &OpenFile) -> FileModeInformation {
+    let mode = (file.create_options & MODE).bits() | file.mode;
+    FileModeInformation { mode }
+}
+
+fn network_open(metadata: &Metadata) -> FileNetworkOpenInformation {
+    FileNetworkOpenInformation {
+        creation_time: metadata.creation_time,
+        last_access_time: metadata.last_access_time,
+        last_write_time: metadata.last_write_time,
+        change_time: metadata.change_time,
+        allocation_size: metadata.allocation_size,
+        end_of_file: metadata.end_of_file,
+        file_attributes: metadata.attributes,
+        reserved: Reserved,
+    }
+}
+
+fn position(file: &OpenFile) -> FilePositionInformation {
+    FilePositionInformation { current_byte_offset: file.position }
+}
+
+/// [MS-FSA] 2.1.5.12.27: a file that is to be deleted has one name less already.
+fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStandardInformation {
+    let delete_pending = globals.files.is_delete_pending(file.identity);
+    FileStandardInformation {
+        allocation_size: metadata.allocation_size,
+        end_of_file: metadata.end_of_file,
+        number_of_links: metadata.number_of_links.saturating_sub(u32::from(delete_pending)),
+        delete_pending,
+        directory: metadata.is_directory(),
+        reserved: Reserved,
+    }
+}
+
+fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Result<Step<Pending>, Reject> {
+    let limit = usize::try_from(length).expect("32 bits fit memory");
+    let mut out = Vec::new();
+    let mut writer = EntryListWriter::new(&mut out, limit, 8);
+    for stream in streams {
+        let entry = StreamEntry {
+            name: format!(":{}:$DATA", stream.name),
+            size: stream.size,
+            allocation_size: stream.allocation_size,
+        };
+        if !writer.push(|out| encode_stream_entry(&entry, out)) {
+            // [MS-FSA] 2.1.5.12.29: whole entries, or nothing.
+            return Err(Reject::Status(if writer.entries() == 0 {
+                NtStatus::INFO_LENGTH_MISMATCH
+            } else {
+                NtStatus::BUFFER_OVERFLOW
+            }));
+        }
+    }
+    answer(out, 0, length)
+}

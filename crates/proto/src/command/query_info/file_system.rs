@@ -1,0 +1,146 @@
+//! File system information classes: [MS-SMB2] 3.3.5.20.2, [MS-FSA] 2.1.5.13.
+
+use dtyp::fscc::file_system::FileSystemAttributes;
+use dtyp::fscc::{
+    FileFsAttributeInformation, FileFsControlInformation, FileFsDeviceInformation,
+    FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
+    FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
+};
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectOp, ObjectReply, Volume};
+use wire::query_info::QueryInfoRequest;
+
+use super::{Pending, answer};
+use crate::effect::Effect;
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::response::Step;
+use crate::server::Globals;
+use crate::tree_connect::TreeConnect;
+
+/// What was asked.
+#[derive(Debug)]
+pub struct Question {
+    class: FsInformationClass,
+    output_buffer_length: u32,
+}
+
+/// Asks the store for the volume.
+pub(super) fn start(
+    open: &Open,
+    class: FsInformationClass,
+    request: &QueryInfoRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
+    let output_buffer_length = request.output_buffer_length;
+    match class {
+        FsInformationClass::ATTRIBUTE
+        | FsInformationClass::CONTROL
+        | FsInformationClass::DEVICE
+        | FsInformationClass::FULL_SIZE
+        | FsInformationClass::OBJECT_ID
+        | FsInformationClass::SECTOR_SIZE
+        | FsInformationClass::SIZE
+        | FsInformationClass::VOLUME => {}
+        _ => return Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+    }
+    let minimum = class.minimum_len().expect("these classes have a fixed part");
+    if usize::try_from(output_buffer_length).is_ok_and(|length| length < minimum) {
+        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+    }
+    let op = ObjectOp::QueryVolume { open: open.file()?.local_open };
+    let question = Question { class, output_buffer_length };
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
+}
+
+/// Answers with what the store told.
+pub(super) fn resume(
+    tree: &TreeConnect,
+    globals: &Globals,
+    question: &Question,
+    reply: ObjectReply,
+) -> Result<Step<Pending>, Reject> {
+    let ObjectReply::Volume(volume) = reply else { panic!("the volume was asked for") };
+    let mut out = Vec::with_capacity(64);
+    match question.class {
+        FsInformationClass::ATTRIBUTE => FileFsAttributeInformation {
+            file_system_attributes: FileSystemAttributes::from_bits_retain(volume.attributes),
+            maximum_component_name_length: volume.component_units_max,
+            file_system_name: volume.file_system_name.clone(),
+        }
+        .encode(&mut out),
+        // Quotas that are not tracked have no limits.
+        FsInformationClass::CONTROL => FileFsControlInformation {
+            default_quota_threshold: u64::MAX,
+            default_quota_limit: u64::MAX,
+            ..FileFsControlInformation::default()
+        }
+        .encode(&mut out),
+        FsInformationClass::DEVICE => device(tree).encode(&mut out),
+        FsInformationClass::FULL_SIZE => full_size(&volume).encode(&mut out),
+        FsInformationClass::OBJECT_ID => FileFsObjectIdInformation {
+            object_id: globals.settings.server_guid,
+            ..FileFsObjectIdInformation::default()
+        }
+        .encode(&mut out),
+        FsInformationClass::SECTOR_SIZE => sector_size(&volume).encode(&mut out),
+        FsInformationClass::SIZE => size(&volume).encode(&mut out),
+        FsInformationClass::VOLUME => FileFsVolumeInformation {
+            volume_creation_time: volume.creation_time,
+            volume_serial_number: volume.serial_number,
+            supports_objects: false,
+            volume_label: volume.label.clone(),
+        }
+        .encode(&mut out),
+        other => panic!("{other:?} was refused by `start`"),
+    }
+    let minimum = question.class.minimum_len().expect("these classes have a fixed part");
+    answer(out, minimum, question.output_buffer_length)
+}
+
+fn device(tree: &TreeConnect) -> FileFsDeviceInformation {
+    let may_write = tree.maximal_access.contains(AccessMask::WRITE_DATA);
+    let read_only = if may_write { 0 } else { FileFsDeviceInformation::READ_ONLY };
+    FileFsDeviceInformation {
+        device_type: FileFsDeviceInformation::DISK,
+        characteristics: FileFsDeviceInformation::IS_MOUNTED | read_only,
+    }
+}
+
+fn full_size(volume: &Volume) -> FileFsFullSizeInformation {
+    let cluster = u64::from(volume.cluster_bytes.max(1));
+    FileFsFullSizeInformation {
+        total_allocation_units: volume.total_bytes / cluster,
+        caller_available_allocation_units: volume.available_bytes / cluster,
+        actual_available_allocation_units: volume.free_bytes / cluster,
+        sectors_per_allocation_unit: sectors_per_unit(volume),
+        bytes_per_sector: volume.sector_bytes,
+    }
+}
+
+fn size(volume: &Volume) -> FileFsSizeInformation {
+    let cluster = u64::from(volume.cluster_bytes.max(1));
+    FileFsSizeInformation {
+        total_allocation_units: volume.total_bytes / cluster,
+        available_allocation_units: volume.available_bytes / cluster,
+        sectors_per_allocation_unit: sectors_per_unit(volume),
+        bytes_per_sector: volume.sector_bytes,
+    }
+}
+
+fn sectors_per_unit(volume: &Volume) -> u32 {
+    (volume.cluster_bytes / volume.sector_bytes.max(1)).max(1)
+}
+
+fn sector_size(volume: &Volume) -> FileFsSectorSizeInformation {
+    let (sector, cluster) = (volume.sector_bytes, volume.cluster_bytes);
+    FileFsSectorSizeInformation {
+        logical_bytes_per_sector: sector,
+        physical_bytes_per_sector_for_atomicity: cluster,
+        physical_bytes_per_sector_for_performance: cluster,
+        effective_physical_bytes_per_sector_for_atomicity: cluster,
+        flags: FileFsSectorSizeInformation::ALIGNED_DEVICE
+            | FileFsSectorSizeInformation::PARTITION_ALIGNED_ON_DEVICE,
+        byte_offset_for_sector_alignment: 0,
+        byte_offset_for_partition_alignment: 0,
+    }
+}

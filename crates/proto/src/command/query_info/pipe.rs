@@ -1,0 +1,67 @@
+//! What can be asked of a named pipe: [MS-FSCC] 2.4.37 to 2.4.39.
+
+use dtyp::fscc::{
+    FileAccessInformation, FileInformationClass, FilePipeInformation, FilePipeLocalInformation,
+    FileStandardInformation, Reserved,
+};
+use dtyp::{AccessMask, NtStatus};
+use wire::query_info::{InfoType, QueryInfoRequest};
+
+use super::{Pending, answer};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::response::Step;
+
+/// Bytes that a pipe takes and keeps, as Windows tells them of its own.
+const PIPE_BYTES: u32 = 4_096;
+
+/// Answers from the pipe itself.
+pub(super) fn query(
+    pipe: &rpc::Pipe,
+    open: &Open,
+    request: &QueryInfoRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
+    if request.info_type != InfoType::FILE {
+        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+    }
+    let class = FileInformationClass(request.file_info_class);
+    let mut out = Vec::new();
+    match class {
+        FileInformationClass::ACCESS => {
+            FileAccessInformation { access_flags: open.granted_access }.encode(&mut out);
+        }
+        FileInformationClass::PIPE => {
+            open.verify_access(AccessMask::READ_ATTRIBUTES)?;
+            FilePipeInformation { read_mode: 1, completion_mode: 0 }.encode(&mut out);
+        }
+        FileInformationClass::PIPE_LOCAL => local(pipe).encode(&mut out),
+        FileInformationClass::STANDARD => FileStandardInformation {
+            allocation_size: u64::from(PIPE_BYTES),
+            end_of_file: 0,
+            number_of_links: 1,
+            delete_pending: true,
+            directory: false,
+            reserved: Reserved,
+        }
+        .encode(&mut out),
+        _ => return Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+    }
+    let minimum = class.minimum_len().expect("these classes have a fixed part");
+    answer(out, minimum, request.output_buffer_length)
+}
+
+/// A message pipe in both directions, connected, seen from the client.
+fn local(pipe: &rpc::Pipe) -> FilePipeLocalInformation {
+    FilePipeLocalInformation {
+        named_pipe_type: 1,
+        named_pipe_configuration: 2,
+        maximum_instances: u32::MAX,
+        current_instances: 1,
+        inbound_quota: PIPE_BYTES,
+        read_data_available: u32::try_from(pipe.pending_len()).unwrap_or(u32::MAX),
+        outbound_quota: PIPE_BYTES,
+        write_quota_available: PIPE_BYTES,
+        named_pipe_state: 3,
+        named_pipe_end: 0,
+    }
+}

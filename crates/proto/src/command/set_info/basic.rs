@@ -1,0 +1,65 @@
+//! FileBasicInformation: [MS-FSA] 2.1.5.15.2.
+
+use dtyp::fscc::FileBasicInformation;
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
+use object::{BasicChange, ObjectOp};
+use wire::change_notify::CompletionFilter;
+
+use super::{Pending, change, decode, done};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::response::Step;
+
+/// Sets times and attributes.
+pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+    open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
+    let basic = decode(FileBasicInformation::decode(buffer))?;
+    let file = open.file()?;
+    let change_wanted = BasicChange {
+        creation_time: time(basic.creation_time)?,
+        last_access_time: time(basic.last_access_time)?,
+        last_write_time: time(basic.last_write_time)?,
+        change_time: time(basic.change_time)?,
+        attributes: attributes(basic.file_attributes, file.is_directory)?,
+    };
+    if change_wanted.is_empty() {
+        return done();
+    }
+    let op = ObjectOp::SetBasic { open: file.local_open, basic: change_wanted };
+    Ok(change(open, op, filter(&change_wanted)))
+}
+
+/// Zero leaves a time alone. −1 and −2 stop and resume its automatic update for this open, which
+/// the times of a POSIX file cannot do: they leave it alone, too ([MS-FSCC] 2.4.7).
+fn time(time: FileTime) -> Result<Option<FileTime>, Reject> {
+    match time.0.cast_signed() {
+        0 | -1 | -2 => Ok(None),
+        ..0 => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        _ => Ok(Some(time)),
+    }
+}
+
+/// Zero leaves the attributes alone, NORMAL clears them all.
+fn attributes(
+    wanted: FileAttributes,
+    is_directory: bool,
+) -> Result<Option<FileAttributes>, Reject> {
+    let invalid = if is_directory {
+        wanted.contains(FileAttributes::TEMPORARY)
+    } else {
+        wanted.contains(FileAttributes::DIRECTORY)
+    };
+    if invalid {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    Ok((!wanted.is_empty()).then_some(wanted & FileAttributes::SETTABLE))
+}
+
+fn filter(change: &BasicChange) -> CompletionFilter {
+    let mut filter = CompletionFilter::empty();
+    filter.set(CompletionFilter::ATTRIBUTES, change.attributes.is_some());
+    filter.set(CompletionFilter::LAST_ACCESS, change.last_access_time.is_some());
+    filter.set(CompletionFilter::LAST_WRITE, change.last_write_time.is_some());
+    filter.set(CompletionFilter::CREATION, change.creation_time.is_some());
+    filter
+}

@@ -1,0 +1,31 @@
+//! FileFullEaInformation: [MS-FSA] 2.1.5.15.5.
+
+use dtyp::fscc::FullEaList;
+use dtyp::{AccessMask, NtStatus};
+use object::{ExtendedAttribute, ObjectOp};
+use wire::change_notify::CompletionFilter;
+
+use super::{Pending, change};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::response::Step;
+
+/// Sets extended attributes; an empty value removes one.
+pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+    open.verify_access(AccessMask::WRITE_EA)?;
+    if !open.share.extended_attributes {
+        return Err(Reject::Status(NtStatus::EAS_NOT_SUPPORTED));
+    }
+    let attributes: Result<Vec<_>, _> = FullEaList(buffer)
+        .iter()
+        .map(|ea| {
+            let ea = ea.map_err(|error| Reject::Status(error.status()))?;
+            Ok(ExtendedAttribute { flags: ea.flags, name: ea.name, value: ea.value })
+        })
+        .collect();
+    let op = ObjectOp::WriteExtendedAttributes {
+        open: open.file()?.local_open,
+        attributes: attributes?,
+    };
+    Ok(change(open, op, CompletionFilter::EA))
+}

@@ -1,0 +1,37 @@
+//! The security descriptor: [MS-SMB2] 3.3.5.21.3.
+
+use bytes::Bytes;
+use dtyp::security_descriptor::SecurityDescriptor;
+use dtyp::security_information::SecurityInformation;
+use dtyp::{AccessMask, NtStatus};
+use object::ObjectOp;
+use wire::change_notify::CompletionFilter;
+use wire::set_info::SetInfoRequest;
+
+use super::{Pending, change};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::response::Step;
+
+/// Replaces the parts that the request names.
+pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+    let information = SecurityInformation::from_bits_retain(request.additional_information);
+    if information.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP) {
+        open.verify_access(AccessMask::WRITE_OWNER)?;
+    }
+    if information.contains(SecurityInformation::DACL) {
+        open.verify_access(AccessMask::WRITE_DAC)?;
+    }
+    if information.contains(SecurityInformation::SACL) {
+        open.verify_access(AccessMask::ACCESS_SYSTEM_SECURITY)?;
+    }
+    if SecurityDescriptor::decode(request.buffer).is_none() {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    let op = ObjectOp::WriteSecurity {
+        open: open.file()?.local_open,
+        information: information.bits(),
+        descriptor: Bytes::copy_from_slice(request.buffer),
+    };
+    Ok(change(open, op, CompletionFilter::SECURITY))
+}

@@ -1,0 +1,63 @@
+//! The size of a file: [MS-FSA] 2.1.5.15.1, 2.1.5.15.4, 2.1.5.15.14.
+
+use arbitration::{ByteRange, RangeAccess};
+use dtyp::fscc::{
+    FileAllocationInformation, FileEndOfFileInformation, FileValidDataLengthInformation,
+};
+use dtyp::{AccessMask, NtStatus};
+use object::ObjectOp;
+use wire::change_notify::CompletionFilter;
+
+use super::{Pending, change, decode, done, verify_size};
+use crate::open::{Open, OpenFile};
+use crate::reject::Reject;
+use crate::response::Step;
+use crate::scope::InTree;
+
+const FILTER: CompletionFilter = CompletionFilter::SIZE.union(CompletionFilter::LAST_WRITE);
+
+/// Truncates or extends the file.
+pub(super) fn set_end_of_file(
+    mut scope: InTree<'_>,
+    buffer: &[u8],
+) -> Result<Step<Pending>, Reject> {
+    let size = decode(FileEndOfFileInformation::decode(buffer))?.end_of_file;
+    verify(&mut scope, size)?;
+    let open = scope.open()?;
+    let op = ObjectOp::SetEndOfFile { open: open.file()?.local_open, size };
+    Ok(change(open, op, FILTER))
+}
+
+/// Reserves room, or truncates to it.
+pub(super) fn set_allocation(
+    mut scope: InTree<'_>,
+    buffer: &[u8],
+) -> Result<Step<Pending>, Reject> {
+    let size = decode(FileAllocationInformation::decode(buffer))?.allocation_size;
+    verify(&mut scope, size)?;
+    let open = scope.open()?;
+    let op = ObjectOp::SetAllocation { open: open.file()?.local_open, size };
+    Ok(change(open, op, FILTER))
+}
+
+/// What lies behind the valid data of a POSIX file reads as zeros in any case.
+pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+    open.verify_access(AccessMask::WRITE_DATA)?;
+    let length = decode(FileValidDataLengthInformation::decode(buffer))?.valid_data_length;
+    verify_size(length)?;
+    done()
+}
+
+/// A file, opened for writing, without another's lock on what is cut off or added.
+fn verify(scope: &mut InTree<'_>, size: u64) -> Result<(), Reject> {
+    let open = scope.open()?;
+    open.verify_access(AccessMask::WRITE_DATA)?;
+    verify_size(size)?;
+    let OpenFile { identity, is_directory, .. } = *open.file()?;
+    if is_directory {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    let range = ByteRange { offset: size, length: u64::MAX - size };
+    let access = RangeAccess { open: open.file_id.volatile, range, writes: true };
+    scope.globals.files.verify_unlocked(identity, access)
+}

@@ -1,0 +1,1 @@
+//! SET_INFO, with a store that is played by the test.
