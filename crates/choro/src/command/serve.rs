@@ -74,6 +74,8 @@ fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&s
         Some(password) => format!("{password}   (shown only now; only its hash is kept)"),
         None => "as shown when the user was created".to_owned(),
     };
+    // As it was started: `make run` does not put it into PATH.
+    let program = std::env::args().next().unwrap_or_else(|| "choro".to_owned());
     let windows_note = if port == default_share::PORT {
         ""
     } else {
@@ -84,7 +86,7 @@ fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&s
          \n\
          user         {USER_NAME}\n\
          password     {password}\n\
-         another one  choro user passwd {USER_NAME}\n\
+         another one  {program} user passwd {USER_NAME}\n\
          \n\
          smbclient    smbclient //{host}/{SHARE_NAME} -U {USER_NAME}{with_port}\n\
          Linux        sudo mount -t cifs //{host}/{SHARE_NAME} /mnt -o username={USER_NAME}{mount_port}\n\
