@@ -256,6 +256,20 @@ fn a_killed_worker_leaves_no_stale_entry_and_harms_no_other_client() {
     }
 }
 
+/// Having acted as a user, a worker has lost the signal that the kernel sends when its parent dies:
+/// prctl(2), PR_SET_PDEATHSIG.
+#[test]
+fn a_worker_that_serves_a_session_dies_with_the_supervisor() {
+    let site = site_with_a_user();
+    let server = site.serve();
+    let _client = StayingClient::connect(&site);
+    wait_until(|| !status(&site, "tree_connect").is_empty(), || server.log());
+    let worker = status(&site, "session")[0]["pid"].as_u64().expect("a number");
+    let worker = u32::try_from(worker).expect("a pid");
+    server.signal(Signal::KILL);
+    wait_until(|| !is_alive(worker), || "it outlives its supervisor".to_owned());
+}
+
 #[test]
 fn status_is_a_table_for_people() {
     let site = site_with_a_user();
@@ -415,6 +429,9 @@ fn workers_leave_no_core_dumps_and_need_no_root() {
         || workers.iter().all(|&worker| owner(worker) == 0),
         || "a worker can be dumped".to_owned(),
     );
+    let limits = fs::read_to_string(format!("/proc/{}/limits", workers[0])).expect("it lives");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size"));
+    assert_eq!(core.and_then(|line| line.split_whitespace().nth(4)), Some("1"), "{limits}");
 }
 
 #[test]

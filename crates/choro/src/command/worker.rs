@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use dtyp::ServerId;
 use rustix::fs::Mode;
-use rustix::process::{DumpableBehavior, Signal};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use crate::control::WorkerEnd;
 use crate::log;
@@ -40,6 +40,10 @@ impl WorkerArguments {
         // another process of the user the worker acts as.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .context("cannot forbid core dumps")?;
+        // Acting as a user undoes that where `fs.suid_dumpable` is set. A limit of 1 holds there as
+        // well: too small for a file, and the one value that also keeps pipes from getting a dump.
+        let limit = Rlimit { current: Some(1), maximum: Some(1) };
+        rustix::process::setrlimit(Resource::Core, limit).context("cannot forbid core dumps")?;
         // `create mask` and its relatives decide alone.
         rustix::process::umask(Mode::empty());
         let config = config.context("--config is missing")?;
@@ -50,7 +54,8 @@ impl WorkerArguments {
     }
 
     /// The kernel ends us when the supervisor dies, from now on; before now it may have died
-    /// already.
+    /// already. It forgets when we first act as another user; from then on the end of the control
+    /// socket tells us.
     fn bind_life_to_supervisor(&self) -> anyhow::Result<()> {
         rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
             .context("cannot bind to the supervisor's life")?;
