@@ -8,17 +8,22 @@
 mod tests;
 mod watch;
 
+use std::collections::HashMap;
+
 use dtyp::{AccessMask, NtStatus};
+use object::RootId;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
 
+use crate::change::Change;
 use crate::command::{Abandoned, Command};
-use crate::effect::Reply;
+use crate::effect::{Reply, Share};
 use crate::open::Target;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Step;
 use crate::scope::InOpen;
 use crate::server::Server;
+use crate::session::Session;
 
 pub use watch::Watch;
 
@@ -100,6 +105,30 @@ fn answer(watch: &mut Watch, pending: Pending) -> Step<Pending> {
     }
 }
 
+/// What tells a share's folder from others: every tree connect has a root of its own, but one user
+/// meets the same folder behind the same name.
+#[derive(Debug, Eq, PartialEq)]
+struct Tree {
+    share: String,
+    user: String,
+}
+
+impl Tree {
+    fn new(session: &Session, share: &Share) -> Option<Self> {
+        let user = session.account.as_ref()?.user.clone();
+        Some(Self { share: share.name.clone(), user })
+    }
+
+    /// Nothing if the tree connect has ended meanwhile.
+    fn of_root(sessions: &HashMap<u64, Session>, root: RootId) -> Option<Self> {
+        sessions.values().find_map(|session| {
+            let mut trees = session.tree_connects.values();
+            let tree = trees.find(|tree| tree.share.root == Some(root))?;
+            Self::new(session, &tree.share)
+        })
+    }
+}
+
 /// Hands the changes that were made to the watches, and wakes the oldest request of each watch
 /// that has something to tell.
 pub(crate) fn deliver(server: &mut Server) {
@@ -109,13 +138,25 @@ pub(crate) fn deliver(server: &mut Server) {
         return;
     }
     let watchers = server.globals.watchers.clone();
+    if watchers.is_empty() {
+        return;
+    }
+    let origins: Vec<_> =
+        changes.iter().map(|it| Tree::of_root(&server.sessions, it.root)).collect();
     for volatile in watchers {
         let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
         let root = open.share.root;
+        let session = server.sessions.get(&open.session_id);
+        let tree = session.and_then(|session| Tree::new(session, &open.share));
+        let is_near = |change: &Change, origin: &Option<Tree>| {
+            Some(change.root) == root || (origin.is_some() && *origin == tree)
+        };
         let Target::File(file) = &mut open.target else { continue };
         let Some(watch) = &mut file.watch else { continue };
-        for change in changes.iter().filter(|change| Some(change.root) == root) {
-            watch.note(&file.path, change);
+        for (change, origin) in changes.iter().zip(&origins) {
+            if is_near(change, origin) {
+                watch.note(&file.path, change);
+            }
         }
         let is_doomed = doomed.contains(&file.identity);
         if !is_doomed && watch.is_quiet() {

@@ -55,7 +55,8 @@ impl Fsctl for SrvCopyChunk {
         mut scope: InTree<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Pending>, Reject> {
-        let is_readable = verify_readable(scope.open()?);
+        // Of the target, Windows takes nothing for reading but the right to read.
+        let is_readable = verify_file(scope.open()?, AccessMask::READ_DATA);
         start(scope, request, is_readable)
     }
 
@@ -95,7 +96,8 @@ fn start(
     let (key, _) = request.input.split_first_chunk::<24>().ok_or(INVALID)?;
     let source = file_id(ResumeKey(*key)).ok_or(Reject::NoSuchCopySource)?;
     let open = find_source(&scope, source).ok_or(Reject::NoSuchCopySource)?;
-    let source_is_readable = verify_readable(open);
+    // Whoever may execute a file may read it, as with READ.
+    let source_is_readable = verify_file(open, AccessMask::READ_DATA | AccessMask::EXECUTE);
     let source_op = ObjectOp::QueryMetadata { open: open.file()?.local_open };
     let source_user = open.user;
     if output_max(request) < CopyChunkResponse::SIZE {
@@ -105,7 +107,7 @@ fn start(
         return Ok(Progress::Done(output(NtStatus::INVALID_PARAMETER, LIMITS)));
     };
     source_is_readable?;
-    verify_writable(scope.open()?)?;
+    verify_file(scope.open()?, AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
     target_is_readable?;
     let written = CopyChunkResponse::default();
     if chunks.is_empty() {
@@ -210,15 +212,7 @@ fn is_within_one_file(scope: &InTree<'_>, pending: &Pending) -> bool {
     }
 }
 
-/// Whoever may execute a file may read it, as with READ.
-fn verify_readable(open: &Open) -> Result<(), Reject> {
-    verify_file(open, AccessMask::READ_DATA | AccessMask::EXECUTE)
-}
-
-fn verify_writable(open: &Open) -> Result<(), Reject> {
-    verify_file(open, AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)
-}
-
+/// Refuses what is no file, or has none of these rights.
 fn verify_file(open: &Open, wanted: AccessMask) -> Result<(), Reject> {
     if open.file()?.is_directory {
         return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));

@@ -1,5 +1,7 @@
 //! CHANGE_NOTIFY, judged from outside.
 
+use std::sync::Arc;
+
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectPath, ObjectReply, RootId};
 use wire::change_notify::{
@@ -12,7 +14,7 @@ use wire::write::WriteRequest;
 use wire::{Command, FileId};
 
 use crate::change::{Change, ChangeKind};
-use crate::scene::{Answer, Scene, TRANSACT_MAX};
+use crate::scene::{Answer, FILES, SESSION, Scene, TRANSACT_MAX};
 use crate::server::Now;
 
 const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
@@ -129,6 +131,21 @@ fn neither_the_directory_itself_nor_one_of_a_longer_name_is_inside() {
 fn another_share_is_another_tree() {
     let elsewhere = Change { root: RootId(2), ..added("a\\new") };
     check("a", (TREE, NAMES), vec![elsewhere], &[]);
+}
+
+#[test]
+fn another_tree_connect_of_the_same_share_is_the_same_tree() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("");
+    watch(&mut scene, request(file_id));
+    let session = scene.server.sessions.get_mut(&SESSION).expect("it is there");
+    let mut tree = session.tree_connects[&FILES].clone();
+    let mut share = (*tree.share).clone();
+    share.root = Some(RootId(2));
+    tree.share = Arc::new(share);
+    session.tree_connects.insert(77, tree);
+    happen(&mut scene, [Change { root: RootId(2), ..added("1") }]);
+    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
 }
 
 #[test]

@@ -237,6 +237,7 @@ fn a_copy_reads_its_source_and_writes_its_target() {
     check_access(COPY, read, read, false);
     // The first of the two codes reads its target, too.
     check_access(COPY, read, write, false);
+    check_access(COPY, read, AccessMask::EXECUTE | write, false);
     check_access(COPY_WRITE, read, write, true);
     check_access(COPY_WRITE, read, read, false);
     check_access(COPY_WRITE, write, write, false);
