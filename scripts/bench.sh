@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Measures Choro and Debian's Samba in turn in one run and prints a table of ratios. Arguments go to
-# the load generator.
+# the load generator; `--help` lists them, `--truth` checks it against other people's clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_build
-need_packages procps=ps samba=smbd samba-common-bin=testparm smbclient strace util-linux=taskset
-say 'building releases of the server and the load generator'
+need_packages samba=smbd samba-common-bin=testparm strace
+case " $* " in
+    *' --truth '*) need_packages smbclient samba-testsuite=smbtorture ;;
+esac
+[ "$(id -u)" -eq 0 ] || fail "make bench has to be run as root: Samba's smbd runs for nobody else"
+say 'building releases of the server and the load generator (a few minutes the first time)'
 cargo build --release --locked -p choro -p bench
 exec cargo run --quiet --release --locked -p bench -- "$@"

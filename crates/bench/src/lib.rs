@@ -1,3 +1,26 @@
 //! The load generator and the side-by-side benchmarks.
+//!
+//! `choro-bench` starts Choro and Debian's Samba on the same machine, puts the same loads on both
+//! in turn, and prints what each did and the ratio of the two. [`row`] lists what is measured,
+//! [`load`] how each load is made, [`client`] is what makes it, [`server`] what it is made on.
+//!
+//! Machines are noisy and change from day to day; a figure means something only beside the other
+//! server's figure of the same minute. So every repetition of every row measures both servers, the
+//! first of them alternating, and the ratio is the median of the ratios of the repetitions.
 
 #![forbid(unsafe_code)]
+
+pub mod client;
+pub mod load;
+pub mod machine;
+pub mod measure;
+pub mod options;
+pub mod processor;
+pub mod report;
+pub mod row;
+pub mod run;
+pub mod server;
+pub mod statistics;
+pub mod system_calls;
+pub mod table;
+pub mod truth;

@@ -1,0 +1,49 @@
+//! A small blocking SMB2 client.
+//!
+//! One connection, one session, one tree connect, many requests in flight. It exists to load a
+//! server, so it does as little as a client can: requests are laid out in one buffer that is kept,
+//! answers are looked at where they were received, and nothing is remembered about files.
+//!
+//! [`Client::connect`] does everything up to TREE_CONNECT; [`pipeline::run`] keeps several jobs in
+//! flight over it.
+
+mod connection;
+mod inbox;
+mod login;
+mod negotiate;
+mod outstanding;
+mod protection;
+
+pub mod pipeline;
+pub mod requests;
+pub mod write_frame;
+
+pub use connection::{Client, Reply};
+pub use outstanding::Slot;
+pub use protection::Protection;
+
+use std::net::SocketAddr;
+
+use wire::Dialect;
+
+/// How to reach a share, and as whom.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// The share's name.
+    pub share: String,
+    /// The user.
+    pub user: String,
+    /// The user's password.
+    pub password: String,
+}
+
+/// What a connection is to be like.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Terms {
+    /// The one dialect that is offered.
+    pub dialect: Dialect,
+    /// What is done to messages once there is a session.
+    pub protection: Protection,
+}

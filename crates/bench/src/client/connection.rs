@@ -1,0 +1,382 @@
+//! Sending and receiving over one connection.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::ops::Range;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use crypto::TransformKey;
+use dtyp::NtStatus;
+use wire::header::{self, Header, HeaderFlags};
+use wire::transform::Protocol;
+use wire::{Command, Dialect, Encode, frame};
+
+use super::inbox::Inbox;
+use super::login;
+use super::negotiate::{self, Negotiated};
+use super::outstanding::{Outstanding, Slot};
+use super::protection::{Keys, Protection, Sealing};
+use super::{Destination, Terms};
+
+/// Credits that a client asks for until it has them: 16 requests of 1 MiB take 256.
+const CREDITS_WANTED: u16 = 512;
+
+/// Round trips after which a server that does not grant enough credits is given up.
+const CREDIT_ROUNDS_MAX: u32 = 64;
+
+/// What a credit pays for: [MS-SMB2] 3.1.5.2.
+const BYTES_PER_CREDIT: usize = 64 * 1024;
+
+/// How long to wait for an answer before the server is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One connection with one session and one tree connect.
+#[derive(Debug)]
+pub struct Client {
+    pub(super) stream: TcpStream,
+    inbox: Inbox,
+    /// Where the messages of the current frame that were not given out yet lie in the inbox.
+    rest: Range<usize>,
+    outbox: Vec<u8>,
+    /// Where in the outbox each message of the frame begins, and its message id.
+    elements: Vec<(usize, u64)>,
+    outstanding: Outstanding,
+    next_message_id: u64,
+    credits: u32,
+    /// A request took more credits than there were; it must not be sent.
+    overdrawn: bool,
+    pub(super) negotiated: Negotiated,
+    pub(super) session_id: u64,
+    pub(super) tree_id: u32,
+    pub(super) keys: Option<Keys>,
+    pub(super) signs: bool,
+    pub(super) seals: bool,
+}
+
+/// An answer. Its bytes are [`Client::message`] until the next one is received.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Its header.
+    pub header: Header,
+    /// Who waited for it.
+    pub slot: Slot,
+    pub(super) range: Range<usize>,
+}
+
+impl Reply {
+    /// The reply, if it is no refusal.
+    ///
+    /// # Errors
+    ///
+    /// The command and its status.
+    pub fn succeeded(self) -> Result<Self> {
+        let Header { command, status, .. } = self.header;
+        ensure!(!status.is_error(), "{command:?} was answered with {status:?}");
+        Ok(self)
+    }
+}
+
+impl Client {
+    /// Connects, negotiates, logs in and connects to the share.
+    ///
+    /// # Errors
+    ///
+    /// What was refused, or how the connection broke.
+    pub fn connect(destination: &Destination, terms: Terms) -> Result<Self> {
+        let stream = TcpStream::connect(destination.address).context("connecting")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut client = Self {
+            stream,
+            inbox: Inbox::default(),
+            rest: 0..0,
+            outbox: Vec::new(),
+            elements: Vec::new(),
+            outstanding: Outstanding::default(),
+            next_message_id: 0,
+            credits: 1,
+            overdrawn: false,
+            negotiated: Negotiated::default(),
+            session_id: 0,
+            tree_id: 0,
+            keys: None,
+            signs: false,
+            seals: false,
+        };
+        negotiate::negotiate(&mut client, terms)?;
+        login::session_setup(&mut client, destination, terms.protection)?;
+        login::tree_connect(&mut client, destination, terms.protection)?;
+        Ok(client)
+    }
+
+    /// Ends the session and the connection.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not agree.
+    pub fn logoff(mut self) -> Result<()> {
+        self.call(Command::LOGOFF, 0, &wire::logoff::LogoffRequest)?.succeeded()?;
+        Ok(())
+    }
+
+    /// The port of this end, by which the server's process is found.
+    ///
+    /// # Errors
+    ///
+    /// When the socket is gone.
+    pub fn local_port(&self) -> Result<u16> {
+        Ok(self.stream.local_addr()?.port())
+    }
+
+    /// Appends a request to the frame that [`Self::flush`] sends. `payload_bytes` is the larger of
+    /// what it brings and what it asks for, which decides how many credits it takes.
+    pub fn push(&mut self, command: Command, payload_bytes: usize, body: &impl Encode) {
+        self.push_flagged(command, payload_bytes, HeaderFlags::default(), body);
+    }
+
+    /// Appends a request that is related to the one before it.
+    pub fn push_related(&mut self, command: Command, payload_bytes: usize, body: &impl Encode) {
+        self.push_flagged(command, payload_bytes, HeaderFlags::RELATED_OPERATIONS, body);
+    }
+
+    fn push_flagged(
+        &mut self,
+        command: Command,
+        payload_bytes: usize,
+        flags: HeaderFlags,
+        body: &impl Encode,
+    ) {
+        let room = frame::SIZE + if self.seals { TransformKey::HEADER_LEN } else { 0 };
+        if let Some((last, _)) = self.elements.last() {
+            let length = (self.outbox.len() - last).next_multiple_of(8);
+            self.outbox.resize(last + length, 0);
+            let next_command = u32::try_from(length).expect("a frame is shorter than 16 MiB");
+            header::set_next_command(&mut self.outbox[*last..], next_command);
+        } else {
+            self.outbox.clear();
+            self.outbox.resize(room, 0);
+        }
+        let header = self.next_header(command, payload_bytes, flags);
+        self.elements.push((self.outbox.len(), header.message_id));
+        header.encode(&mut self.outbox);
+        body.encode(&mut self.outbox);
+    }
+
+    /// The header of the next request; its message ids and credits are spent.
+    pub(super) fn next_header(
+        &mut self,
+        command: Command,
+        payload_bytes: usize,
+        flags: HeaderFlags,
+    ) -> Header {
+        let charge = Self::charge(payload_bytes);
+        let message_id = self.next_message_id;
+        self.next_message_id += u64::from(charge);
+        self.overdrawn |= self.credits < u32::from(charge);
+        self.credits = self.credits.saturating_sub(charge.into());
+        let missing = u32::from(CREDITS_WANTED).saturating_sub(self.credits);
+        let credits = u16::try_from(missing).unwrap_or(u16::MAX).max(charge);
+        // Before 2.1 the field is reserved, and every request takes one.
+        let counts = self.negotiated.dialect > Dialect::SMB_2_0_2;
+        Header {
+            credit_charge: if counts { charge } else { 0 },
+            command,
+            credits,
+            flags,
+            message_id,
+            tree_id: self.tree_id,
+            session_id: self.session_id,
+            ..Header::default()
+        }
+    }
+
+    /// CreditCharge of a request: [MS-SMB2] 3.2.4.1.5.
+    pub(super) fn charge(payload_bytes: usize) -> u16 {
+        let charge = payload_bytes.div_ceil(BYTES_PER_CREDIT).max(1);
+        u16::try_from(charge).expect("a payload is shorter than 16 MiB")
+    }
+
+    /// Signs or encrypts the requests that were appended and sends them; `slot` gets the answers.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks.
+    pub fn flush(&mut self, slot: Slot) -> Result<()> {
+        ensure!(!self.overdrawn, "there are no credits for {} more requests", self.elements.len());
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let elements = std::mem::take(&mut self.elements);
+        if self.signs && !self.seals {
+            let keys = self.keys.as_ref().context("no session to sign with")?;
+            for (at, &(start, _)) in elements.iter().enumerate() {
+                let end = elements.get(at + 1).map_or(outbox.len(), |(next, _)| *next);
+                keys.signing.sign(&mut outbox[start..end]);
+            }
+        }
+        for &(_, message_id) in &elements {
+            self.outstanding.insert(message_id, slot);
+        }
+        let sent = self.send_frame(&mut outbox);
+        (self.outbox, self.elements) = (outbox, elements);
+        self.elements.clear();
+        sent
+    }
+
+    /// Encrypts, if that is agreed, and sends a frame with room for what stands before a message.
+    fn send_frame(&mut self, frame: &mut [u8]) -> Result<()> {
+        if self.seals {
+            let session_id = self.session_id;
+            let Sealing { encryption, nonces, .. } = self.sealing()?;
+            encryption.seal(nonces.advance()?, session_id, &mut frame[frame::SIZE..]);
+        }
+        let length = frame.len() - frame::SIZE;
+        let head = frame::FrameHeader::message(length).context("the frame is too long")?;
+        frame[..frame::SIZE].copy_from_slice(&head);
+        self.stream.write_all(frame).context("sending")
+    }
+
+    /// Sends one message that is laid out already; see [`super::write_frame`].
+    pub(super) fn send_laid_out(
+        &mut self,
+        frame: &mut [u8],
+        message_id: u64,
+        slot: Slot,
+    ) -> Result<()> {
+        if self.signs && !self.seals {
+            let keys = self.keys.as_ref().context("no session to sign with")?;
+            keys.signing.sign(&mut frame[frame::SIZE..]);
+        }
+        ensure!(!self.overdrawn, "there are no credits for one more WRITE");
+        self.outstanding.insert(message_id, slot);
+        self.send_frame(frame)
+    }
+
+    fn sealing(&mut self) -> Result<&mut Sealing> {
+        let keys = self.keys.as_mut().context("no session to encrypt with")?;
+        keys.sealing.as_mut().context("the server agreed to no cipher")
+    }
+
+    /// How many answers are awaited.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Waits for the next answer. Interim responses and break notifications are not answers.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or what comes is not signed, not decryptable or not asked for.
+    pub fn receive(&mut self) -> Result<Reply> {
+        loop {
+            let range = self.next_message()?;
+            let header = Header::decode(&self.inbox.bytes()[range.clone()])?;
+            if header.message_id == u64::MAX {
+                continue;
+            }
+            self.credits += u32::from(header.credits);
+            if header.status == NtStatus::PENDING && header.async_id.is_some() {
+                ensure!(self.outstanding.contains(header.message_id), "nobody asked");
+                continue;
+            }
+            self.verify(&header, range.clone())?;
+            let Some(slot) = self.outstanding.take(header.message_id) else {
+                bail!("{:?} {} was not asked for", header.command, header.message_id);
+            };
+            return Ok(Reply { header, slot, range });
+        }
+    }
+
+    /// The bytes of an answer.
+    #[must_use]
+    pub fn message(&self, reply: &Reply) -> &[u8] {
+        &self.inbox.bytes()[reply.range.clone()]
+    }
+
+    /// Sends one request and waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks. A refusal is an answer.
+    pub fn call(
+        &mut self,
+        command: Command,
+        payload_bytes: usize,
+        body: &impl Encode,
+    ) -> Result<Reply> {
+        self.push(command, payload_bytes, body);
+        self.flush(Slot(0))?;
+        self.receive()
+    }
+
+    /// The frame that was sent last, from its first message on.
+    pub(super) fn sent(&self) -> &[u8] {
+        &self.outbox[frame::SIZE..]
+    }
+
+    /// Asks until there are credits for `depth` requests of this payload in flight.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not grant them.
+    pub fn gather_credits(&mut self, depth: usize, payload_bytes: usize) -> Result<()> {
+        let need = depth * usize::from(Self::charge(payload_bytes));
+        for _ in 0..CREDIT_ROUNDS_MAX {
+            if usize::try_from(self.credits).unwrap_or(usize::MAX) >= need {
+                return Ok(());
+            }
+            self.call(Command::ECHO, 0, &wire::echo::EchoRequest)?.succeeded()?;
+        }
+        bail!("the server grants {} credits, {need} are needed", self.credits)
+    }
+
+    fn next_message(&mut self) -> Result<Range<usize>> {
+        if self.rest.is_empty() {
+            let frame = self.inbox.next_frame(&mut self.stream).context("receiving")?;
+            self.rest = match Protocol::of(&self.inbox.bytes()[frame.clone()])? {
+                Protocol::Smb2 => {
+                    ensure!(!self.seals, "an answer is not encrypted");
+                    frame
+                }
+                Protocol::Encrypted => {
+                    let keys = self.keys.as_ref().and_then(|keys| keys.sealing.as_ref());
+                    let sealing = keys.context("an encrypted answer without a key")?;
+                    sealing.decryption.open(&mut self.inbox.bytes_mut()[frame.clone()])?;
+                    frame.start + TransformKey::HEADER_LEN..frame.end
+                }
+                other => bail!("a frame is {other:?}"),
+            };
+        }
+        let rest = self.rest.clone();
+        let next_command = Header::decode(&self.inbox.bytes()[rest.clone()])?.next_command;
+        let end = match usize::try_from(next_command)? {
+            0 => rest.end,
+            length => rest.start + length,
+        };
+        ensure!(end <= rest.end, "a compound leaves its frame");
+        self.rest = end..rest.end;
+        Ok(rest.start..end)
+    }
+
+    fn verify(&mut self, header: &Header, range: Range<usize>) -> Result<()> {
+        if self.signs && !self.seals {
+            ensure!(header.is_signed(), "{:?} is answered without a signature", header.command);
+            let keys = self.keys.as_ref().context("no session to verify with")?;
+            keys.signing.verify(&mut self.inbox.bytes_mut()[range])?;
+        }
+        Ok(())
+    }
+
+    /// The largest READ, WRITE and listing that the server takes.
+    #[must_use]
+    pub fn payload_bytes_max(&self) -> usize {
+        self.negotiated.payload_bytes_max
+    }
+
+    /// Says what is done to messages from now on.
+    pub(super) fn protect(&mut self, protection: Protection) {
+        self.signs = protection == Protection::Signed;
+        self.seals = protection == Protection::Sealed;
+    }
+}

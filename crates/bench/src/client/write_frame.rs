@@ -1,0 +1,54 @@
+//! WRITE requests that are laid out once.
+//!
+//! A request of a megabyte should not be copied to be sent. Its frame is kept; each time only the
+//! header and the offset are written anew. An encrypted frame is encrypted where it lies, so its
+//! next payload is the ciphertext of the one before: what is written means nothing anyway.
+
+use anyhow::Result;
+use crypto::TransformKey;
+use wire::header::{self, HeaderFlags};
+use wire::write::WriteRequest;
+use wire::{Command, Encode, FileId, frame};
+
+use super::{Client, Slot};
+
+/// The frame of a WRITE request.
+#[derive(Debug)]
+pub struct WriteFrame {
+    frame: Vec<u8>,
+    /// The fixed part of the body, which encryption spoils.
+    fixed: Vec<u8>,
+    header: usize,
+    data_bytes: usize,
+}
+
+/// Where Offset lies in the body: [MS-SMB2] 2.2.21.
+const OFFSET: std::ops::Range<usize> = 8..16;
+
+impl WriteFrame {
+    /// A frame that writes `data_bytes` bytes of `fill` to `file_id`.
+    #[must_use]
+    pub fn new(client: &Client, file_id: FileId, data_bytes: usize, fill: u8) -> Self {
+        let room = if client.seals { TransformKey::HEADER_LEN } else { 0 };
+        let header = frame::SIZE + room;
+        let mut frame = vec![0; header + header::SIZE];
+        WriteRequest::new(file_id, 0, &vec![fill; data_bytes]).encode(&mut frame);
+        let data = header + usize::from(WriteRequest::DATA_OFFSET);
+        let fixed = frame[header + header::SIZE..data].to_vec();
+        Self { frame, fixed, header, data_bytes }
+    }
+
+    /// Sends the request for `offset`.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks.
+    pub fn send(&mut self, client: &mut Client, offset: u64, slot: Slot) -> Result<()> {
+        self.fixed[OFFSET].copy_from_slice(&offset.to_le_bytes());
+        let header = client.next_header(Command::WRITE, self.data_bytes, HeaderFlags::default());
+        let body = self.header + header::SIZE;
+        self.frame[self.header..body].copy_from_slice(&header.to_bytes());
+        self.frame[body..body + self.fixed.len()].copy_from_slice(&self.fixed);
+        client.send_laid_out(&mut self.frame, header.message_id, slot)
+    }
+}

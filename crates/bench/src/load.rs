@@ -1,0 +1,84 @@
+//! The loads: what a client does to a server until it is told to stop.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::client::Client;
+
+pub mod connects;
+pub mod fixture;
+pub mod listing;
+pub mod metadata;
+pub mod small_files;
+pub mod stream;
+
+/// When a load ends: at a time, or after a number of operations.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// After this many operations.
+    Operations(u64),
+    /// At this time.
+    Until(Instant),
+}
+
+impl Limit {
+    /// Ends after this time from now.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        Self::Until(Instant::now() + duration)
+    }
+
+    /// Whether one more operation is to be begun. It counts as begun.
+    pub fn take(&mut self) -> bool {
+        match self {
+            Self::Until(end) => Instant::now() < *end,
+            Self::Operations(0) => false,
+            Self::Operations(rest) => {
+                *rest -= 1;
+                true
+            }
+        }
+    }
+}
+
+/// What a load has done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Done {
+    /// How many operations.
+    pub operations: u64,
+    /// How many bytes of files they moved.
+    pub bytes: u64,
+}
+
+/// A load that is connected and ready to run.
+pub trait Load {
+    /// Runs until `limit` says so and everything in flight is answered.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal, wrong answer or broken connection.
+    fn run(&mut self, limit: Limit) -> Result<Done>;
+
+    /// The connection it runs over; nothing when it makes its own.
+    fn client(&self) -> Option<&Client>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Limit;
+
+    #[test]
+    fn a_limit_of_operations_ends_after_them() {
+        let mut limit = Limit::Operations(2);
+        assert_eq!([limit.take(), limit.take(), limit.take()], [true, true, false]);
+    }
+
+    #[test]
+    fn a_limit_of_time_ends_when_it_is_over() {
+        assert!(!Limit::after(Duration::ZERO).take());
+        assert!(Limit::after(Duration::from_secs(60)).take());
+    }
+}

@@ -1,0 +1,171 @@
+//! Reading and writing one file: in order, or anywhere.
+
+use anyhow::{Result, ensure};
+use wire::FileId;
+
+use super::fixture::{self, STREAM, Scale};
+use super::{Done, Limit, Load};
+use crate::client::pipeline::{self, Job, Progress};
+use crate::client::requests::{Purpose, open, push_read, verify_read};
+use crate::client::write_frame::WriteFrame;
+use crate::client::{Client, Protection, Reply, Slot};
+use crate::server::Server;
+
+/// What is done to the file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Direction {
+    /// READ at one offset after the other.
+    Read,
+    /// READ at offsets without order.
+    ReadRandom,
+    /// WRITE at one offset after the other.
+    Write,
+}
+
+/// Blocks of a file, over and over.
+#[derive(Debug)]
+pub struct Stream {
+    client: Client,
+    file_id: FileId,
+    frame: Option<WriteFrame>,
+    direction: Direction,
+    block_bytes: usize,
+    depth: usize,
+    offsets: Offsets,
+}
+
+impl Stream {
+    /// Opens the file and gathers credits for `depth` requests.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or takes no blocks of this size.
+    pub fn prepare(
+        server: &Server,
+        scale: Scale,
+        protection: Protection,
+        (direction, block_bytes, depth): (Direction, usize, usize),
+    ) -> Result<Self> {
+        fixture::stream(server.share_path(), scale)?;
+        let mut client = server.connect(protection)?;
+        ensure!(client.payload_bytes_max() >= block_bytes, "the server takes no such blocks");
+        let file_id = open(&mut client, Purpose::Open, STREAM)?;
+        client.gather_credits(depth, block_bytes)?;
+        let frame = (direction == Direction::Write)
+            .then(|| WriteFrame::new(&client, file_id, block_bytes, 0x5A));
+        let blocks = scale.stream_bytes / u64::try_from(block_bytes)?;
+        let offsets = Offsets::new(direction == Direction::ReadRandom, blocks, block_bytes);
+        let mut stream = Self { client, file_id, frame, direction, block_bytes, depth, offsets };
+        stream.run(Limit::Operations(u64::try_from(depth)? * 2))?;
+        Ok(stream)
+    }
+}
+
+impl Load for Stream {
+    fn run(&mut self, mut limit: Limit) -> Result<Done> {
+        let Self { client, file_id, frame, direction, block_bytes, depth, offsets } = self;
+        let operations = match (direction, frame) {
+            (Direction::Write, Some(frame)) => {
+                // One frame serves all slots: what is sent is not needed for the answer.
+                let frame = std::cell::RefCell::new(frame);
+                pipeline::run(client, *depth, || {
+                    limit.take().then(|| Write { frame: &frame, offset: offsets.next() })
+                })?
+            }
+            _ => pipeline::run(client, *depth, || {
+                let (file_id, length) = (*file_id, *block_bytes);
+                limit.take().then(|| Read { file_id, offset: offsets.next(), length })
+            })?,
+        };
+        Ok(Done { operations, bytes: operations * u64::try_from(self.block_bytes)? })
+    }
+
+    fn client(&self) -> Option<&Client> {
+        Some(&self.client)
+    }
+}
+
+struct Read {
+    file_id: FileId,
+    offset: u64,
+    length: usize,
+}
+
+impl Job for Read {
+    fn start(&mut self, client: &mut Client, slot: Slot) -> Result<()> {
+        push_read(client, self.file_id, self.offset, self.length);
+        client.flush(slot)
+    }
+
+    fn advance(&mut self, client: &mut Client, _: Slot, reply: &Reply) -> Result<Progress> {
+        verify_read(client, reply, self.length)?;
+        Ok(Progress::Done)
+    }
+}
+
+struct Write<'a> {
+    frame: &'a std::cell::RefCell<&'a mut WriteFrame>,
+    offset: u64,
+}
+
+impl Job for Write<'_> {
+    fn start(&mut self, client: &mut Client, slot: Slot) -> Result<()> {
+        self.frame.borrow_mut().send(client, self.offset, slot)
+    }
+
+    fn advance(&mut self, _: &mut Client, _: Slot, reply: &Reply) -> Result<Progress> {
+        reply.clone().succeeded()?;
+        Ok(Progress::Done)
+    }
+}
+
+/// Where the next block lies.
+#[derive(Debug)]
+struct Offsets {
+    random: bool,
+    /// The number of the last block, or the state of the generator.
+    state: u64,
+    blocks: u64,
+    block_bytes: u64,
+}
+
+impl Offsets {
+    fn new(random: bool, blocks: u64, block_bytes: usize) -> Self {
+        let block_bytes = u64::try_from(block_bytes).expect("64 bits are enough");
+        Self { random, state: 0x2545_F491_4F6C_DD1D, blocks, block_bytes }
+    }
+
+    /// The next offset. Random ones are those of a xorshift generator: the same in every run.
+    fn next(&mut self) -> u64 {
+        if self.random {
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+        } else {
+            self.state = self.state.wrapping_add(1);
+        }
+        self.state % self.blocks * self.block_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Offsets;
+
+    #[test]
+    fn offsets_stay_in_the_file_and_reach_all_of_it() {
+        for random in [false, true] {
+            let mut offsets = Offsets::new(random, 16, 4096);
+            let seen: std::collections::BTreeSet<u64> =
+                (0..1_000).map(|_| offsets.next()).collect();
+            assert_eq!(seen, (0..16).map(|block| block * 4096).collect(), "random: {random}");
+        }
+    }
+
+    #[test]
+    fn offsets_in_order_follow_each_other() {
+        let mut offsets = Offsets::new(false, 4, 10);
+        let first = offsets.next();
+        assert_eq!(offsets.next(), (first + 10) % 40);
+    }
+}

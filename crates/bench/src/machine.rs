@@ -1,0 +1,125 @@
+//! What the figures were taken on.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// The machine and its system.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Model of the processors.
+    pub cpu: String,
+    /// How many there are.
+    pub processors: usize,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// The day, as year-month-day.
+    pub date: String,
+}
+
+impl Machine {
+    /// This machine.
+    #[must_use]
+    pub fn this() -> Self {
+        let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = field(&memory, "MemTotal")
+            .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok());
+        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+        let seconds = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        Self {
+            cpu: field(&information, "model name").unwrap_or("unknown").to_owned(),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_mib: kib.unwrap_or_default() / 1024,
+            kernel,
+            date: date(seconds / 86_400),
+        }
+    }
+
+    /// A name for files with its results.
+    #[must_use]
+    pub fn file_stem(&self) -> String {
+        let mut cpu = String::new();
+        for character in self.cpu.chars() {
+            if character.is_ascii_alphanumeric() {
+                cpu.push(character.to_ascii_lowercase());
+            } else if !cpu.ends_with('-') {
+                cpu.push('-');
+            }
+        }
+        format!("{}-{}", self.date, cpu.trim_matches('-'))
+    }
+}
+
+/// The value of a line "name : value".
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == name).then_some(value.trim())
+    })
+}
+
+/// The date of a day since 1970-01-01, in the calendar of today.
+fn date(mut day: u64) -> String {
+    let is_leap = |year: u64| {
+        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+    };
+    let mut year = 1970;
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    format!("{year:04}-{month:02}-{:02}", day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, date, field};
+
+    #[test]
+    fn days_have_their_dates() {
+        for (day, want) in [
+            (0, "1970-01-01"),
+            (58, "1970-02-28"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (19_722, "2023-12-31"),
+            (19_723, "2024-01-01"),
+            (20_088, "2024-12-31"),
+        ] {
+            assert_eq!(date(day), want);
+        }
+    }
+
+    #[test]
+    fn a_file_name_has_no_spaces() {
+        let machine = Machine {
+            cpu: "AMD EPYC (tm) 7B13".into(),
+            processors: 2,
+            memory_mib: 1,
+            kernel: "6".into(),
+            date: "2024-01-01".into(),
+        };
+        assert_eq!(machine.file_stem(), "2024-01-01-amd-epyc-tm-7b13");
+    }
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t\t: 1\nmodel name\t: AMD EPYC\n";
+        assert_eq!(field(text, "model name"), Some("AMD EPYC"));
+        assert_eq!(field(text, "name"), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! `choro-bench`: measures Choro and Samba side by side.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use bench::options::Options;
+use bench::run::{self, Interrupt};
+use bench::{row, truth};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // If standard error is closed as well, the exit code alone must do.
+            let _ = writeln!(io::stderr(), "choro-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does what was asked for; whether all of it could be done.
+fn run(options: &Options) -> Result<bool> {
+    if options.list {
+        let mut out = io::stdout().lock();
+        row::all().iter().try_for_each(|row| writeln!(out, "{row}"))?;
+        return Ok(true);
+    }
+    let interrupt = Interrupt::of_signals()?;
+    if options.truth {
+        write!(io::stdout(), "{}", truth::compare(options)?.to_text())?;
+        return Ok(true);
+    }
+    let report = run::run(options, &interrupt, &mut io::stderr().lock())?;
+    run::publish(&report, options)?;
+    Ok(report.failures().is_empty())
+}

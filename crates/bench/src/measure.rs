@@ -1,0 +1,180 @@
+//! One measurement: one row, one server, once.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::client::Protection;
+use crate::load::fixture::Scale;
+use crate::load::{Done, Limit, Load};
+use crate::processor::{Processors, own_cpu};
+use crate::row::{Quantity, Row, Unit, Work};
+use crate::server::Server;
+use crate::system_calls::Counter;
+
+/// How long a server's memory must not change to be taken for what it is.
+const SETTLED: Duration = Duration::from_millis(300);
+
+/// How long to wait for that.
+const SETTLING_MAX: Duration = Duration::from_secs(5);
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// In the unit of the row.
+    pub figure: f64,
+    /// Processor time, when the row has a load that is timed.
+    pub cpu: Option<Cpu>,
+}
+
+/// Processor time of a timed load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cpu {
+    /// Of the server: seconds per GiB for streams, else microseconds per operation.
+    pub server: f64,
+    /// Of the client, in percent of the wall time: near 100 the client is the limit.
+    pub client_percent: f64,
+}
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    /// How large the loads are.
+    pub scale: Scale,
+    /// How long those run that have no size.
+    pub duration: Duration,
+    /// Where.
+    pub processors: Processors,
+}
+
+/// Measures `row` on `server`.
+///
+/// # Errors
+///
+/// When the load fails, or what counts cannot be read.
+pub fn measure(row: &Row, server: &Server, conditions: &Conditions) -> Result<Sample> {
+    let Conditions { scale, processors, .. } = *conditions;
+    // The server first, so that what it starts for the client inherits the processors.
+    processors.apply(row.is_pinned(), server)?;
+    let Some(mut load) = row.prepare(server, scale)? else {
+        return idle_memory(server, scale);
+    };
+    match row.quantity {
+        Quantity::SystemCalls => system_calls(row, server, &mut *load, scale),
+        Quantity::Memory | Quantity::Throughput => timed(row, server, &mut *load, conditions),
+    }
+}
+
+fn timed(
+    row: &Row,
+    server: &Server,
+    load: &mut dyn Load,
+    conditions: &Conditions,
+) -> Result<Sample> {
+    let server_before = server.processes()?.cpu();
+    let client_before = own_cpu();
+    // Not before /proc was read, which takes its time on a busy machine.
+    let limit = match row.work {
+        Work::SmallFiles { .. } => Limit::Operations(conditions.scale.copied_files.into()),
+        _ => Limit::after(conditions.duration),
+    };
+    let start = Instant::now();
+    let done = load.run(limit)?;
+    let wall = start.elapsed();
+    ensure!(done.operations > 0, "nothing was done in the time that there was");
+    let client = own_cpu().saturating_sub(client_before);
+    let server = server.processes()?.cpu().saturating_sub(server_before);
+    Ok(sample(row.unit(), done, wall, (server, client)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures are for people")]
+fn sample(
+    unit: Unit,
+    done: Done,
+    wall: Duration,
+    (server, client): (Duration, Duration),
+) -> Sample {
+    let seconds = wall.as_secs_f64();
+    let (figure, server) = match unit {
+        Unit::MibPerSecond => {
+            let mib = done.bytes as f64 / f64::from(1 << 20);
+            (mib / seconds, server.as_secs_f64() / (mib / 1024.0))
+        }
+        _ => {
+            let operations = done.operations as f64;
+            (operations / seconds, server.as_secs_f64() * 1e6 / operations)
+        }
+    };
+    let client_percent = client.as_secs_f64() / seconds * 100.0;
+    Sample { figure, cpu: Some(Cpu { server, client_percent }) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures are for people")]
+fn system_calls(row: &Row, server: &Server, load: &mut dyn Load, scale: Scale) -> Result<Sample> {
+    let port = load.client().context("the load has no connection of its own")?.local_port()?;
+    let pid = server
+        .processes()?
+        .serving(server.destination().address, port)
+        .context("no process of the server has the connection")?;
+    let limit = match row.work {
+        // One listing is many requests already.
+        Work::Listing { .. } => Limit::Operations(1),
+        _ => Limit::Operations(scale.traced_operations),
+    };
+    let counter = Counter::attach(pid)?;
+    let done = load.run(limit)?;
+    let calls = counter.count()?;
+    Ok(Sample { figure: calls as f64 / done.operations as f64, cpu: None })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures are for people")]
+fn idle_memory(server: &Server, scale: Scale) -> Result<Sample> {
+    let before = settled_memory(server)?;
+    let clients = (0..scale.idle_clients)
+        .map(|_| server.connect(Protection::Plain))
+        .collect::<Result<Vec<_>>>()?;
+    let after = settled_memory(server)?;
+    let each = after.saturating_sub(before) as f64 / f64::from(scale.idle_clients);
+    for client in clients {
+        client.logoff()?;
+    }
+    Ok(Sample { figure: each / 1024.0, cpu: None })
+}
+
+/// The server's private memory once it no longer changes: processes of clients that left may
+/// still be at their end, and ones for clients to come at their start.
+fn settled_memory(server: &Server) -> Result<u64> {
+    let start = Instant::now();
+    let mut last = server.processes()?.private_bytes();
+    loop {
+        sleep(SETTLED);
+        let now = server.processes()?.private_bytes();
+        if now == last || start.elapsed() > SETTLING_MAX {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Cpu, sample};
+    use crate::load::Done;
+    use crate::row::Unit;
+
+    #[test]
+    fn figures_are_per_second_and_costs_per_unit_of_work() {
+        let times = (Duration::from_millis(500), Duration::from_millis(1500));
+        let done = Done { operations: 4096, bytes: 4 << 30 };
+        let stream = sample(Unit::MibPerSecond, done, Duration::from_secs(2), times);
+        assert_eq!(stream.figure, 2048.0);
+        assert_eq!(stream.cpu, Some(Cpu { server: 0.125, client_percent: 75.0 }));
+        let done = Done { operations: 1000, bytes: 0 };
+        let small = sample(Unit::PerSecond, done, Duration::from_secs(2), times);
+        assert_eq!(small.figure, 500.0);
+        assert_eq!(small.cpu, Some(Cpu { server: 500.0, client_percent: 75.0 }));
+    }
+}

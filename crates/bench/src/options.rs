@@ -1,0 +1,162 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::load::fixture::Scale;
+use crate::row::{self, Row};
+use crate::server::Kind;
+
+/// Measure Choro and Samba side by side.
+///
+/// Starts both servers on the loopback interface with shares on tmpfs, puts the same loads on both
+/// in turn, prints a table of medians and ratios, and writes it to the results directory.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "choro-bench", version, max_term_width = 100)]
+pub struct Options {
+    /// Measure only the rows whose names contain this; may be given more than once.
+    #[arg(long, value_name = "PATTERN")]
+    pub rows: Vec<String>,
+    /// Print the names of the rows and end.
+    #[arg(long)]
+    pub list: bool,
+    /// How often each row is measured on each server.
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repetitions: u32,
+    /// How long each measurement takes, where the load has no size.
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// Small loads, once: to see that everything works, not to compare.
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure one server alone.
+    #[arg(long, value_name = "SERVER")]
+    pub only: Option<Kind>,
+    /// Print JSON instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// Check the load generator against smbclient and smbtorture instead.
+    #[arg(long)]
+    pub truth: bool,
+    /// The processor to pin to [default: the last].
+    #[arg(long, value_name = "NUMBER")]
+    pub cpu: Option<usize>,
+    /// Choro's executable [default: beside this one].
+    #[arg(long, value_name = "FILE")]
+    pub choro: Option<PathBuf>,
+    /// Where the shares and the servers' state go; should be a tmpfs.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/dev/shm")]
+    pub directory: PathBuf,
+    /// Where the results go [default: crates/bench/results]. A quick or partial run writes none
+    /// unless this is given.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub results: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.01 to 600 is wanted".into()),
+    }
+}
+
+impl Options {
+    /// How large the loads are.
+    #[must_use]
+    pub const fn scale(&self) -> Scale {
+        if self.quick { Scale::QUICK } else { Scale::FULL }
+    }
+
+    /// How long a measurement takes.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        Duration::from_secs_f64(if self.quick { self.seconds.min(0.05) } else { self.seconds })
+    }
+
+    /// How often each row is measured.
+    #[must_use]
+    pub const fn repetitions(&self) -> u32 {
+        if self.quick { 1 } else { self.repetitions }
+    }
+
+    /// The rows that were asked for.
+    #[must_use]
+    pub fn chosen_rows(&self) -> Vec<Row> {
+        let mut rows = row::all();
+        rows.retain(|row| {
+            let name = row.to_string();
+            self.rows.is_empty() || self.rows.iter().any(|pattern| name.contains(pattern.as_str()))
+        });
+        rows
+    }
+
+    /// The servers that were asked for.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.only.map_or_else(|| vec![Kind::Choro, Kind::Samba], |kind| vec![kind])
+    }
+
+    /// Choro's executable.
+    ///
+    /// # Errors
+    ///
+    /// When it is not named and this executable has no place.
+    pub fn choro(&self) -> Result<PathBuf> {
+        match &self.choro {
+            Some(path) => Ok(path.clone()),
+            None => {
+                let own = std::env::current_exe().context("where is this executable")?;
+                Ok(own.with_file_name("choro"))
+            }
+        }
+    }
+
+    /// Where the results go, if anywhere.
+    #[must_use]
+    pub fn results(&self) -> Option<PathBuf> {
+        let whole = !self.quick && self.rows.is_empty() && self.only.is_none();
+        let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results"));
+        self.results.clone().or_else(|| whole.then(ours))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Options;
+    use crate::row;
+
+    fn parse(arguments: &[&str]) -> Options {
+        Options::try_parse_from([&["choro-bench"], arguments].concat()).expect("it is right")
+    }
+
+    #[test]
+    fn rows_are_chosen_by_any_of_the_patterns() {
+        assert_eq!(parse(&[]).chosen_rows(), row::all());
+        let chosen = parse(&["--rows", "stat", "--rows", "idle"]).chosen_rows();
+        let names: Vec<String> = chosen.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["stat, depth 1", "memory: idle client", "system calls: stat, depth 1"]);
+    }
+
+    #[test]
+    fn only_a_whole_run_is_kept_unasked() {
+        assert!(parse(&[]).results().is_some());
+        for partial in [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"]] {
+            assert_eq!(parse(partial).results(), None, "{partial:?}");
+        }
+        assert!(parse(&["--quick", "--results", "/tmp/x"]).results().is_some());
+    }
+
+    #[test]
+    fn a_measurement_takes_some_time() {
+        for wrong in ["0", "-1", "nan", "1e9", "x"] {
+            let arguments = ["choro-bench", "--seconds", wrong];
+            assert!(Options::try_parse_from(arguments).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What came out: for a terminal, for a reader, for a program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::measure::Sample;
+use crate::row::{Row, Unit};
+use crate::server::Kind;
+use crate::statistics::Summary;
+use crate::table::{Table, figure};
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Where it was made.
+    pub machine: Machine,
+    /// The versions of the servers.
+    pub versions: Vec<String>,
+    /// How it was made.
+    pub conditions: String,
+    /// What came out.
+    pub rows: Vec<RowReport>,
+}
+
+/// What came out of one row.
+#[derive(Clone, Debug, Serialize)]
+pub struct RowReport {
+    /// The row's name.
+    pub row: String,
+    /// What `choro` and `samba` are in.
+    pub unit: Unit,
+    /// Whether client and server shared one processor.
+    pub pinned: bool,
+    /// The figures of Choro.
+    pub choro: Option<Figures>,
+    /// The figures of Samba.
+    pub samba: Option<Figures>,
+    /// Choro to Samba; above 1, Choro is better.
+    pub ratio: Option<Summary>,
+    /// The same of the processor time of the servers.
+    pub server_cpu_ratio: Option<f64>,
+    /// Why there is nothing, if a measurement failed.
+    pub failure: Option<String>,
+}
+
+/// The figures of one server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// In the unit of the row.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Every sample, in order.
+    pub samples: Vec<f64>,
+    /// Processor time of the server: seconds per GiB if the unit is MiB/s, else µs per operation.
+    pub server_cpu: Option<f64>,
+    /// Processor time of the client in percent of the wall time.
+    pub client_cpu_percent: Option<f64>,
+}
+
+impl Figures {
+    fn of(samples: &[Sample]) -> Option<Self> {
+        let cpu = || samples.iter().filter_map(|sample| sample.cpu);
+        let median = |summary: Option<Summary>| summary.map(|summary| summary.median);
+        Some(Self {
+            summary: Summary::of(samples.iter().map(|sample| sample.figure))?,
+            samples: samples.iter().map(|sample| sample.figure).collect(),
+            server_cpu: median(Summary::of(cpu().map(|cpu| cpu.server))),
+            client_cpu_percent: median(Summary::of(cpu().map(|cpu| cpu.client_percent))),
+        })
+    }
+}
+
+impl RowReport {
+    /// The report of `row` from the samples of each server.
+    #[must_use]
+    pub fn new(row: &Row, samples: &[(Kind, Vec<Sample>)], failure: Option<String>) -> Self {
+        let of = |wanted: Kind| {
+            let samples = samples.iter().find(|(kind, _)| *kind == wanted)?;
+            Figures::of(&samples.1)
+        };
+        let (choro, samba) = (of(Kind::Choro), of(Kind::Samba));
+        let both = choro.as_ref().zip(samba.as_ref());
+        let unit = row.unit();
+        let ratio = both.and_then(|(choro, samba)| {
+            Summary::of_ratios(&choro.samples, &samba.samples, unit.more_is_better())
+        });
+        let server_cpu_ratio = both
+            .and_then(|(choro, samba)| Some(samba.server_cpu? / choro.server_cpu?))
+            .filter(|ratio| ratio.is_finite());
+        let pinned = row.is_pinned();
+        Self { row: row.to_string(), unit, pinned, choro, samba, ratio, server_cpu_ratio, failure }
+    }
+
+    /// The cells of the table.
+    #[must_use]
+    pub fn cells(&self) -> Vec<String> {
+        let nothing = || "-".to_owned();
+        let spread = |summary: &Summary| {
+            let Summary { median, min, max } = *summary;
+            format!("{} ({}–{})", figure(median), figure(min), figure(max))
+        };
+        let figures = |server: &Option<Figures>| {
+            server.as_ref().map_or_else(nothing, |figures| spread(&figures.summary))
+        };
+        let cpu = |server: &Option<Figures>| {
+            server.as_ref().and_then(|figures| figures.server_cpu).map_or_else(nothing, figure)
+        };
+        let client = |server: &Option<Figures>| {
+            let percent = server.as_ref().and_then(|figures| figures.client_cpu_percent);
+            percent.map_or_else(nothing, |percent| format!("{percent:.0} %"))
+        };
+        vec![
+            self.row.clone(),
+            self.unit.to_string(),
+            figures(&self.choro),
+            figures(&self.samba),
+            self.ratio.as_ref().map_or_else(nothing, spread),
+            cpu(&self.choro),
+            cpu(&self.samba),
+            self.server_cpu_ratio.map_or_else(nothing, figure),
+            client(&self.choro),
+            client(&self.samba),
+        ]
+    }
+}
+
+impl Report {
+    /// The table of all rows.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new([
+            "row",
+            "unit",
+            "Choro",
+            "Samba",
+            "ratio",
+            "CPU Choro",
+            "CPU Samba",
+            "CPU ratio",
+            "client, Choro",
+            "client, Samba",
+        ]);
+        self.rows.iter().for_each(|row| table.push(row.cells()));
+        table
+    }
+
+    /// What the columns mean.
+    #[must_use]
+    pub const fn legend() -> &'static str {
+        "Medians (smallest–largest). A ratio above 1 is in Choro's favor; it is the median of the\n\
+         ratios of the repetitions. CPU is the server's processor time: s/GiB where the unit is\n\
+         MiB/s, else µs per operation. \"client\" is the client's processor time in percent of the\n\
+         wall time. With depth 1 client and server share one processor.\n"
+    }
+
+    /// The rows that could not be measured.
+    #[must_use]
+    pub fn failures(&self) -> String {
+        let failed = self.rows.iter().filter_map(|row| Some((row, row.failure.as_ref()?)));
+        failed.map(|(row, failure)| format!("{}: {failure}\n", row.row)).collect()
+    }
+
+    /// The report as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Never in fact: everything in it can be said in JSON.
+    pub fn to_json(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The report as a page of Markdown.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let Machine { cpu, processors, memory_mib, kernel, date } = &self.machine;
+        let versions = self.versions.join(" and ");
+        format!(
+            "# {versions}\n\n\
+             {date}, {cpu}, {processors} processors, {memory_mib} MiB, Linux {kernel}.\n\
+             {conditions}\n\n\
+             {legend}\n{table}\n{failures}",
+            conditions = self.conditions,
+            legend = Self::legend(),
+            table = self.table().to_markdown(),
+            failures = self.failures(),
+        )
+    }
+
+    /// Writes both files and returns the path of the page.
+    ///
+    /// # Errors
+    ///
+    /// When the directory or a file cannot be written.
+    pub fn write(&self, directory: &Path) -> Result<PathBuf> {
+        fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
+        let stem = self.machine.file_stem();
+        fs::write(directory.join(format!("{stem}.json")), self.to_json()?)?;
+        let page = directory.join(format!("{stem}.md"));
+        fs::write(&page, self.to_markdown())?;
+        Ok(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RowReport;
+    use crate::measure::{Cpu, Sample};
+    use crate::row;
+    use crate::server::Kind;
+
+    #[test]
+    fn a_row_has_both_servers_and_the_ratio_of_the_two() {
+        let sample =
+            |figure, server| Sample { figure, cpu: Some(Cpu { server, client_percent: 40.0 }) };
+        let samples = [
+            (Kind::Choro, vec![sample(200.0, 1.0), sample(240.0, 1.0), sample(220.0, 1.0)]),
+            (Kind::Samba, vec![sample(100.0, 3.0), sample(80.0, 3.0), sample(110.0, 3.0)]),
+        ];
+        let report = RowReport::new(&row::all()[0], &samples, None);
+        assert_eq!(
+            report.cells(),
+            [
+                "read 64 KiB, depth 1, plain",
+                "MiB/s",
+                "220 (200–240)",
+                "100 (80.0–110)",
+                "2.00 (2.00–3.00)",
+                "1.00",
+                "3.00",
+                "3.00",
+                "40 %",
+                "40 %"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_server_alone_has_no_ratio() {
+        let samples = [(Kind::Samba, vec![Sample { figure: 7.0, cpu: None }])];
+        let cells = RowReport::new(&row::all()[0], &samples, None).cells();
+        assert_eq!(cells[2..6], ["-", "7.00 (7.00–7.00)", "-", "-"]);
+    }
+}

@@ -1,0 +1,290 @@
+//! What is measured: one row of the table each.
+
+use std::fmt;
+
+use anyhow::Result;
+
+use crate::client::Protection;
+use crate::load::Load;
+use crate::load::connects::Connects;
+use crate::load::fixture::Scale;
+use crate::load::listing::Listing;
+use crate::load::metadata::{Metadata, Question};
+use crate::load::small_files::SmallFiles;
+use crate::load::stream::{Direction, Stream};
+use crate::server::Server;
+
+/// One row.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Row {
+    /// What the client does.
+    pub work: Work,
+    /// What is done to messages.
+    pub protection: Protection,
+    /// What is counted while it does.
+    pub quantity: Quantity,
+}
+
+/// What the client does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Work {
+    /// Connects and logs off.
+    Connects,
+    /// Is connected, and does nothing.
+    Idle,
+    /// Lists a directory.
+    Listing {
+        /// Bytes of the buffer of each QUERY_DIRECTORY.
+        buffer_bytes: usize,
+    },
+    /// Asks about files.
+    Metadata {
+        /// What it asks.
+        question: Question,
+        /// How many questions are in flight.
+        depth: usize,
+    },
+    /// Copies small files.
+    SmallFiles {
+        /// How many files are under way.
+        depth: usize,
+    },
+    /// Reads or writes a large file.
+    Stream {
+        /// Which of them.
+        direction: Direction,
+        /// Bytes of each request.
+        block_bytes: usize,
+        /// How many requests are in flight.
+        depth: usize,
+    },
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Quantity {
+    /// Memory of the server per client.
+    Memory,
+    /// System calls of the server per operation.
+    SystemCalls,
+    /// Operations or bytes per second.
+    Throughput,
+}
+
+/// What the figures of a row are in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
+pub enum Unit {
+    /// System calls per operation; fewer are better.
+    #[serde(rename = "calls/op")]
+    CallsPerOperation,
+    /// KiB per client; fewer are better.
+    #[serde(rename = "KiB/client")]
+    KibPerClient,
+    /// MiB per second.
+    #[serde(rename = "MiB/s")]
+    MibPerSecond,
+    /// Operations per second.
+    #[serde(rename = "op/s")]
+    PerSecond,
+}
+
+impl Unit {
+    /// Whether more is better.
+    #[must_use]
+    pub const fn more_is_better(self) -> bool {
+        matches!(self, Self::MibPerSecond | Self::PerSecond)
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CallsPerOperation => "calls/op",
+            Self::KibPerClient => "KiB/client",
+            Self::MibPerSecond => "MiB/s",
+            Self::PerSecond => "op/s",
+        })
+    }
+}
+
+impl Row {
+    /// What its figures are in.
+    #[must_use]
+    pub const fn unit(&self) -> Unit {
+        match (self.quantity, self.work) {
+            (Quantity::Memory, _) => Unit::KibPerClient,
+            (Quantity::SystemCalls, _) => Unit::CallsPerOperation,
+            (
+                Quantity::Throughput,
+                Work::Stream { direction: Direction::Read | Direction::Write, .. },
+            ) => Unit::MibPerSecond,
+            (Quantity::Throughput, _) => Unit::PerSecond,
+        }
+    }
+
+    /// Whether client and server share one processor: where one request waits for the other.
+    #[must_use]
+    pub const fn is_pinned(&self) -> bool {
+        match self.work {
+            Work::Connects | Work::Idle | Work::Listing { .. } => true,
+            Work::Metadata { depth, .. }
+            | Work::SmallFiles { depth }
+            | Work::Stream { depth, .. } => depth == 1,
+        }
+    }
+
+    /// Connects the load to `server`; nothing when the row has none.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses.
+    pub fn prepare(&self, server: &Server, scale: Scale) -> Result<Option<Box<dyn Load>>> {
+        let protection = self.protection;
+        Ok(Some(match self.work {
+            Work::Idle => return Ok(None),
+            Work::Connects => Box::new(Connects::prepare(server)),
+            Work::Listing { buffer_bytes } => {
+                Box::new(Listing::prepare(server, scale, protection, buffer_bytes)?)
+            }
+            Work::Metadata { question, depth } => {
+                Box::new(Metadata::prepare(server, scale, protection, (question, depth))?)
+            }
+            Work::SmallFiles { depth } => {
+                Box::new(SmallFiles::prepare(server, scale, protection, depth)?)
+            }
+            Work::Stream { direction, block_bytes, depth } => {
+                let what = (direction, block_bytes, depth);
+                Box::new(Stream::prepare(server, scale, protection, what)?)
+            }
+        }))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.quantity {
+            Quantity::SystemCalls => f.write_str("system calls: ")?,
+            Quantity::Memory => f.write_str("memory: ")?,
+            Quantity::Throughput => {}
+        }
+        match self.work {
+            Work::Connects => f.write_str("connect + session setup")?,
+            Work::Idle => f.write_str("idle client")?,
+            Work::Listing { buffer_bytes } => write!(f, "listing, {} buffer", Size(buffer_bytes))?,
+            Work::Metadata { question, depth } => {
+                let question = match question {
+                    Question::Echo => "echo",
+                    Question::OpenClose => "open + close",
+                    Question::Stat => "stat",
+                };
+                write!(f, "{question}, depth {depth}")?;
+            }
+            Work::SmallFiles { depth } => write!(f, "small-file copy, depth {depth}")?,
+            Work::Stream { direction, block_bytes, depth } => {
+                let direction = match direction {
+                    Direction::Read => "read",
+                    Direction::ReadRandom => "random read",
+                    Direction::Write => "write",
+                };
+                write!(f, "{direction} {}, depth {depth}", Size(block_bytes))?;
+            }
+        }
+        match self.protection {
+            Protection::Plain if !matches!(self.work, Work::Stream { .. }) => Ok(()),
+            protection => write!(f, ", {protection}"),
+        }
+    }
+}
+
+/// Bytes as people say them.
+struct Size(usize);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes >= 1 << 20 => write!(f, "{} MiB", bytes >> 20),
+            bytes => write!(f, "{} KiB", bytes >> 10),
+        }
+    }
+}
+
+const KIB_4: usize = 4 << 10;
+const KIB_64: usize = 64 << 10;
+const MIB: usize = 1 << 20;
+
+/// All rows, in the order of the table.
+#[must_use]
+pub fn all() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for direction in [Direction::Read, Direction::Write] {
+        for (block_bytes, depth) in [(KIB_64, 1), (KIB_64, 16), (MIB, 1), (MIB, 16)] {
+            for protection in [Protection::Plain, Protection::Signed, Protection::Sealed] {
+                let work = Work::Stream { direction, block_bytes, depth };
+                rows.push(Row { work, protection, quantity: Quantity::Throughput });
+            }
+        }
+    }
+    let stream = |direction, block_bytes, depth| Work::Stream { direction, block_bytes, depth };
+    let metadata = |question, depth| Work::Metadata { question, depth };
+    let mut push =
+        |work, quantity| rows.push(Row { work, protection: Protection::Plain, quantity });
+    for work in [
+        stream(Direction::ReadRandom, KIB_4, 16),
+        Work::SmallFiles { depth: 1 },
+        Work::SmallFiles { depth: 4 },
+        metadata(Question::Stat, 1),
+        metadata(Question::OpenClose, 1),
+        metadata(Question::Echo, 1),
+        Work::Listing { buffer_bytes: KIB_64 },
+        Work::Listing { buffer_bytes: MIB },
+        Work::Connects,
+    ] {
+        push(work, Quantity::Throughput);
+    }
+    push(Work::Idle, Quantity::Memory);
+    for work in [
+        stream(Direction::Read, KIB_64, 1),
+        stream(Direction::Write, KIB_64, 1),
+        stream(Direction::Read, MIB, 16),
+        Work::SmallFiles { depth: 1 },
+        metadata(Question::Stat, 1),
+        metadata(Question::OpenClose, 1),
+        Work::Listing { buffer_bytes: KIB_64 },
+    ] {
+        push(work, Quantity::SystemCalls);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Unit, all};
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let names: BTreeSet<String> = all().iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), all().len());
+        assert!(names.contains("read 64 KiB, depth 1, signed"));
+        assert!(names.contains("system calls: stat, depth 1"));
+    }
+
+    #[test]
+    fn only_what_waits_is_pinned() {
+        for row in all() {
+            let name = row.to_string();
+            let waits = !["depth 16", "depth 4"].iter().any(|deep| name.contains(deep));
+            assert_eq!(row.is_pinned(), waits, "{name}");
+        }
+    }
+
+    #[test]
+    fn less_is_better_for_what_a_client_costs() {
+        for row in all() {
+            let costs = row.to_string().contains(": ");
+            assert_eq!(row.unit().more_is_better(), !costs, "{row}");
+        }
+        assert!(Unit::PerSecond.more_is_better());
+    }
+}

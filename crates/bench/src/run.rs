@@ -1,0 +1,152 @@
+//! A whole run: both servers, all rows, in turn.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::machine::Machine;
+use crate::measure::{Conditions, Sample, measure};
+use crate::options::Options;
+use crate::processor::Processors;
+use crate::report::{Report, RowReport};
+use crate::row::Row;
+use crate::server::{Kind, Server};
+
+/// Set when the run is to end: by SIGINT or SIGTERM. The servers are stopped then, too.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// One that the signals set.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be caught.
+    pub fn of_signals() -> Result<Self> {
+        let interrupt = Self::default();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupt.0))?;
+        }
+        Ok(interrupt)
+    }
+
+    fn check(&self) -> Result<()> {
+        ensure!(!self.0.load(Ordering::Relaxed), "interrupted");
+        Ok(())
+    }
+}
+
+/// Starts the servers that the options name, each in a directory of its own below `directory`.
+///
+/// # Errors
+///
+/// When one cannot be started.
+pub fn start_servers(options: &Options, directory: &Path) -> Result<Vec<Server>> {
+    let choro = options.choro()?;
+    let start = |kind: Kind| Server::start(kind, &directory.join(kind.name()), &choro);
+    options.kinds().into_iter().map(start).collect()
+}
+
+/// A fresh directory for the servers, which is removed when it is dropped.
+///
+/// # Errors
+///
+/// When it cannot be made.
+pub fn fresh_directory(options: &Options) -> Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("choro-bench-")
+        .tempdir_in(&options.directory)
+        .with_context(|| format!("making a directory in {}", options.directory.display()))
+}
+
+/// Measures what the options name, and tells `progress` how far it is.
+///
+/// # Errors
+///
+/// When a server does not start, the run is interrupted, or no row could be measured.
+pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -> Result<Report> {
+    let rows = options.chosen_rows();
+    ensure!(!rows.is_empty(), "no row has such a name; --list shows them");
+    let directory = fresh_directory(options)?;
+    let servers = start_servers(options, directory.path())?;
+    let processors = Processors::new(options.cpu)?;
+    let duration = options.duration();
+    let conditions = Conditions { scale: options.scale(), duration, processors };
+    let mut reports = Vec::new();
+    let start = Instant::now();
+    for (at, row) in rows.iter().enumerate() {
+        let seconds = start.elapsed().as_secs();
+        writeln!(progress, "[{}/{}, {seconds} s] {row}", at + 1, rows.len())?;
+        reports.push(measure_row(row, &servers, options, &conditions, interrupt)?);
+    }
+    ensure!(reports.iter().any(|row| row.failure.is_none()), "every row failed");
+    let versions = servers.iter().map(|server| server.version().to_owned()).collect();
+    let conditions = format!(
+        "{} repetitions, {} s each, shares in {}, pinned to processor {}.",
+        options.repetitions(),
+        duration.as_secs_f64(),
+        options.directory.display(),
+        processors.chosen(),
+    );
+    Ok(Report { machine: Machine::this(), versions, conditions, rows: reports })
+}
+
+/// Measures a row on all servers in turn, as often as the options say.
+///
+/// A row that fails on a server is a row without figures, not the end of the run.
+fn measure_row(
+    row: &Row,
+    servers: &[Server],
+    options: &Options,
+    conditions: &Conditions,
+    interrupt: &Interrupt,
+) -> Result<RowReport> {
+    let mut samples: Vec<(Kind, Vec<Sample>)> =
+        servers.iter().map(|server| (server.kind(), Vec::new())).collect();
+    for repetition in 0..options.repetitions() {
+        // Whoever is first finds the machine as the last row left it; that must not be the same
+        // server each time.
+        let mut order: Vec<usize> = (0..servers.len()).collect();
+        if repetition % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            interrupt.check()?;
+            let server = &servers[at];
+            match measure(row, server, conditions) {
+                Ok(sample) => samples[at].1.push(sample),
+                Err(error) => {
+                    let failure = format!("{}: {error:#}", server.kind().name());
+                    samples.retain(|(kind, _)| *kind != server.kind());
+                    return Ok(RowReport::new(row, &samples, Some(failure)));
+                }
+            }
+        }
+    }
+    Ok(RowReport::new(row, &samples, None))
+}
+
+/// Prints a report as the options say, and keeps it where they say.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub fn publish(report: &Report, options: &Options) -> Result<()> {
+    let mut out = io::stdout().lock();
+    if options.json {
+        out.write_all(report.to_json()?.as_bytes())?;
+    } else {
+        writeln!(out, "{}\n", report.versions.join(" and "))?;
+        writeln!(out, "{}\n{}", report.table().to_text(), Report::legend())?;
+        write!(out, "{}", report.failures())?;
+    }
+    if let Some(directory) = options.results() {
+        let page = report.write(&directory)?;
+        writeln!(io::stderr(), "written to {}", page.display())?;
+    }
+    Ok(())
+}

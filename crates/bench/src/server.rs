@@ -1,0 +1,221 @@
+//! A server under test: a child process with a share of its own.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::{Client, Destination, Protection, Terms};
+
+mod choro;
+pub mod process_tree;
+mod samba;
+
+use process_tree::ProcessTree;
+
+/// The name of the share that the loads use.
+pub const SHARE: &str = "bench";
+
+/// How long a server may take to start, and to stop.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often to look whether it has.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Which server it is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Ours.
+    Choro,
+    /// Debian's smbd.
+    Samba,
+}
+
+impl Kind {
+    /// The name as it stands in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Choro => "Choro",
+            Self::Samba => "Samba",
+        }
+    }
+}
+
+/// A running server. It is stopped when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    kind: Kind,
+    version: String,
+    child: Child,
+    destination: Destination,
+    share_path: PathBuf,
+    log: PathBuf,
+}
+
+/// What a server is started from.
+struct Setup {
+    command: Command,
+    version: String,
+    user: String,
+    password: String,
+}
+
+/// The place of a server: a fresh directory that holds everything it writes.
+struct Site<'a> {
+    directory: &'a Path,
+    share_path: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a server of this kind in `directory`, which is fresh, and waits until it lets a
+    /// client in. `choro` is Choro's executable.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be set up, ends, or lets nobody in.
+    pub fn start(kind: Kind, directory: &Path, choro: &Path) -> Result<Self> {
+        let share_path = directory.join("share");
+        fs::create_dir_all(&share_path)?;
+        let site = Site { directory, share_path, port: free_port()? };
+        let setup = match kind {
+            Kind::Choro => choro::set_up(&site, choro),
+            Kind::Samba => samba::set_up(&site),
+        };
+        let Setup { mut command, version, user, password } =
+            setup.with_context(|| format!("setting up {}", kind.name()))?;
+        let log = directory.join("output");
+        let output = fs::File::create(&log)?;
+        let child = command
+            // smbd ends by a signal to its process group, which must not be ours.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("starting {command:?}"))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, site.port));
+        let destination = Destination { address, share: SHARE.into(), user, password };
+        let share_path = site.share_path;
+        let mut server = Self { kind, version, child, destination, share_path, log };
+        server.wait_until_it_serves()?;
+        Ok(server)
+    }
+
+    /// Which server it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it says about its version.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// How to reach it.
+    #[must_use]
+    pub const fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// The folder that it shares.
+    #[must_use]
+    pub fn share_path(&self) -> &Path {
+        &self.share_path
+    }
+
+    /// Its processes as they are now.
+    ///
+    /// # Errors
+    ///
+    /// When /proc cannot be read.
+    pub fn processes(&self) -> Result<ProcessTree> {
+        ProcessTree::of(self.child.id())
+    }
+
+    /// Connects a client.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not let it in.
+    pub fn connect(&self, protection: Protection) -> Result<Client> {
+        let terms = Terms { dialect: wire::Dialect::SMB_3_1_1, protection };
+        Client::connect(&self.destination, terms)
+            .with_context(|| format!("a client of {}", self.kind.name()))
+    }
+
+    fn wait_until_it_serves(&mut self) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                let output = fs::read_to_string(&self.log).unwrap_or_default();
+                bail!("{} ended with {status}:\n{output}", self.kind.name());
+            }
+            if TcpStream::connect(self.destination.address).is_ok() {
+                break;
+            }
+            ensure!(start.elapsed() < PATIENCE, "{} does not listen", self.kind.name());
+            sleep(POLL);
+        }
+        self.connect(Protection::Plain)?.logoff()
+    }
+
+    /// Stops it, politely at first, and all it has started.
+    fn stop(&mut self) -> Result<()> {
+        let processes = self.processes()?;
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM)?;
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if start.elapsed() > PATIENCE {
+                self.child.kill()?;
+            }
+            sleep(POLL);
+        }
+        processes.kill_survivors();
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) && self.stop().is_err() {
+            // Only the polite way failed; the child is still ours to end.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A port that nobody listens on.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Runs a command with `input` on its standard input, and returns what it wrote.
+fn run_with_input(command: &mut Command, input: &str) -> Result<String> {
+    use std::io::Write;
+
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting {command:?}"))?;
+    child.stdin.take().context("it is piped")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+    Ok(text(&output.stdout))
+}

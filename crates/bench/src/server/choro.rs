@@ -1,0 +1,57 @@
+//! Our server, with everything it writes in a directory of its own and its defaults otherwise.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::samba::user_name;
+use super::{SHARE, Setup, Site, run_with_input};
+
+const PASSWORD: &str = "bench-Passw0rd";
+
+pub(super) fn set_up(site: &Site<'_>, program: &Path) -> Result<Setup> {
+    ensure!(
+        program.exists(),
+        "there is no {}; build it, or name it with --choro",
+        program.display()
+    );
+    let config = site.directory.join("smb.conf");
+    fs::write(&config, text(site)?)?;
+    let user = user_name()?;
+    run_with_input(
+        Command::new(program)
+            .args(["user", "add", &user, "--password-stdin", "--config"])
+            .arg(&config),
+        &format!("{PASSWORD}\n"),
+    )?;
+    let version = run_with_input(Command::new(program).arg("--version"), "")?;
+    let mut command = Command::new(program);
+    command.arg("serve").arg("--config").arg(&config);
+    let version = version.trim().replacen("choro", "Choro", 1);
+    Ok(Setup { command, version, user, password: PASSWORD.into() })
+}
+
+fn text(site: &Site<'_>) -> Result<String> {
+    let mut text = String::from(
+        "[global]\n\
+         interfaces = 127.0.0.1/8\n\
+         bind interfaces only = yes\n\
+         log level = 0\n",
+    );
+    for (parameter, name) in [
+        ("private dir", "private"),
+        ("lock directory", "lock"),
+        ("state directory", "state"),
+        ("cache directory", "cache"),
+        ("pid directory", "pid"),
+    ] {
+        let path = site.directory.join(name);
+        fs::create_dir_all(&path)?;
+        text += &format!("{parameter} = {}\n", path.display());
+    }
+    text += &format!("smb ports = {}\n", site.port);
+    text += &format!("[{SHARE}]\npath = {}\nread only = no\n", site.share_path.display());
+    Ok(text)
+}
