@@ -1,0 +1,136 @@
+//! Who may log on, which shares there are, and the settings of a server for tests.
+
+use std::sync::Arc;
+
+use auth::NtHash;
+use crypto::{Cipher, SigningAlgorithm};
+use dtyp::upcase::equal_ignoring_case;
+use dtyp::{AccessMask, FileTime, Guid, Sid};
+use object::{RootId, UserId};
+use proto::settings::{MapToGuest, Policy};
+use proto::{Account, ServerSettings, Share};
+use rpc::{Catalogue, ServerEntry, ShareEntry};
+use wire::Dialect;
+
+/// The user of most tests.
+pub const ALICE: (&str, &str) = ("alice", "secret of alice");
+/// Another one.
+pub const BOB: (&str, &str) = ("bob", "secret of bob");
+/// A user whose account is disabled.
+pub const CAROL: (&str, &str) = ("carol", "secret of carol");
+
+/// The workgroup.
+pub const WORKGROUP: &str = "CHORO";
+
+/// The accounts above.
+#[must_use]
+pub fn accounts() -> Vec<Account> {
+    vec![
+        account(ALICE, 1_000),
+        account(BOB, 1_001),
+        Account { disabled: true, ..account(CAROL, 1_002) },
+    ]
+}
+
+/// An account with a password.
+#[must_use]
+pub fn account((user, password): (&str, &str), id: u32) -> Account {
+    Account {
+        user: user.into(),
+        domain: WORKGROUP.into(),
+        nt_hash: Some(NtHash::of_password(password)),
+        unix: UserId(id),
+        sid: Sid::unix_user(id),
+        groups: vec![Sid::unix_group(100)],
+        disabled: false,
+        is_guest: false,
+    }
+}
+
+/// Who guests and anonymous users are.
+#[must_use]
+pub fn guest() -> Account {
+    Account {
+        user: "nobody".into(),
+        domain: WORKGROUP.into(),
+        nt_hash: None,
+        unix: UserId(65_534),
+        sid: Sid::unix_user(65_534),
+        groups: Vec::new(),
+        disabled: false,
+        is_guest: true,
+    }
+}
+
+/// An account by its name, in any case.
+pub(crate) fn find<'a>(accounts: &'a [Account], user: &str) -> Option<&'a Account> {
+    accounts.iter().find(|account| equal_ignoring_case(&account.user, user))
+}
+
+/// A share that grants everything.
+#[must_use]
+pub fn share(name: &str, root: Option<RootId>) -> Share {
+    Share {
+        name: name.into(),
+        comment: String::new(),
+        root,
+        user: UserId(1_000),
+        access_max: AccessMask::FILE_ALL,
+        encryption: Policy::Enabled,
+        case_sensitive: false,
+        caching: 0,
+        access_based_enumeration: false,
+        extended_attributes: true,
+        hide_files: Vec::new(),
+        veto_files: Vec::new(),
+        sync_always: false,
+        strict_sync: true,
+    }
+}
+
+/// Everything that the server can do is offered, nothing is insisted upon.
+#[must_use]
+pub fn settings() -> ServerSettings {
+    ServerSettings {
+        server_guid: Guid([0x5E; 16]),
+        netbios_name: "SERVER".into(),
+        workgroup: WORKGROUP.into(),
+        dns_name: "server.example".into(),
+        dns_domain: "example".into(),
+        dialect_min: Dialect::SMB_2_0_2,
+        dialect_max: Dialect::SMB_3_1_1,
+        signing: Policy::Enabled,
+        encryption: Policy::Enabled,
+        ciphers: vec![Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Aes128Ccm, Cipher::Aes256Ccm],
+        signing_algorithms: vec![
+            SigningAlgorithm::AesGmac,
+            SigningAlgorithm::AesCmac,
+            SigningAlgorithm::HmacSha256,
+        ],
+        map_to_guest: MapToGuest::Never,
+        max_read_size: 0x10_0000,
+        max_write_size: 0x10_0000,
+        max_transact_size: 0x10_0000,
+        credits_max: 8_192,
+        started: FileTime::ZERO,
+        catalogue: Arc::new(OneShare),
+    }
+}
+
+/// What srvsvc tells in tests.
+#[derive(Debug)]
+struct OneShare;
+
+impl Catalogue for OneShare {
+    fn shares(&self) -> Vec<ShareEntry> {
+        vec![ShareEntry { name: "data".into(), path: "/data".into(), ..ShareEntry::default() }]
+    }
+
+    fn server(&self) -> ServerEntry {
+        ServerEntry { name: "SERVER".into(), domain: WORKGROUP.into(), ..ServerEntry::default() }
+    }
+
+    fn now(&self) -> FileTime {
+        FileTime::ZERO
+    }
+}

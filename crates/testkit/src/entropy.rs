@@ -1,0 +1,50 @@
+//! Randomness that comes out the same each time.
+
+use proto::server::Entropy;
+
+/// SplitMix64: a seed gives the same sequence everywhere. Nothing here keeps a secret.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        let bound = u64::try_from(bound).expect("a bound of a test");
+        usize::try_from(self.next_u64() % bound).expect("below a usize")
+    }
+
+    /// Fills a buffer.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    /// The next bytes.
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    /// A source for a server.
+    #[must_use]
+    pub fn into_entropy(mut self) -> Entropy {
+        Entropy::new(Box::new(move |bytes: &mut [u8]| self.fill(bytes)))
+    }
+}

@@ -1,0 +1,84 @@
+//! Whether everything that began also ended.
+
+use std::collections::HashSet;
+
+use proto::Notice;
+
+/// What the notices of a server say is there now.
+///
+/// Every notice is checked against those before it: nothing ends that did not begin, and nothing
+/// begins inside something that has ended.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    sessions: HashSet<u64>,
+    tree_connects: HashSet<(u64, u32)>,
+    opens: HashSet<u64>,
+    all: Vec<Notice>,
+}
+
+impl Ledger {
+    /// Takes a notice down.
+    ///
+    /// # Panics
+    /// If it does not follow from those before it.
+    pub fn enter(&mut self, notice: Notice) {
+        match &notice {
+            Notice::ConnectionNegotiated { .. } | Notice::ConnectionClosed { .. } => {}
+            Notice::SessionOpened(session) => {
+                assert!(self.sessions.insert(session.session_id), "{notice:?} for the second time");
+            }
+            Notice::SessionClosed { session_id } => {
+                assert!(self.sessions.remove(session_id), "{notice:?} of no session");
+                let left = self.tree_connects.iter().find(|(session, _)| session == session_id);
+                assert_eq!(left, None, "a tree connect of the ended session");
+            }
+            Notice::TreeConnected { session_id, tree_id, .. } => {
+                assert!(self.sessions.contains(session_id), "{notice:?} without a session");
+                let is_new = self.tree_connects.insert((*session_id, *tree_id));
+                assert!(is_new, "{notice:?} for the second time");
+            }
+            Notice::TreeDisconnected { session_id, tree_id } => {
+                let was_there = self.tree_connects.remove(&(*session_id, *tree_id));
+                assert!(was_there, "{notice:?} of no tree connect");
+            }
+            Notice::Opened(open) => {
+                let tree_connect = (open.session_id, open.tree_id);
+                assert!(self.tree_connects.contains(&tree_connect), "{notice:?} in no tree");
+                assert!(self.opens.insert(open.file_id.volatile), "{notice:?} for the second time");
+            }
+            // Pipes are not announced, yet their end is.
+            Notice::Closed { volatile } => {
+                self.opens.remove(volatile);
+            }
+            #[expect(unreachable_patterns, reason = "the engine may learn to tell more")]
+            _ => {}
+        }
+        self.all.push(notice);
+    }
+
+    /// All notices so far.
+    #[must_use]
+    pub fn notices(&self) -> &[Notice] {
+        &self.all
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// How many opens of files there are.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.opens.len()
+    }
+
+    /// # Panics
+    /// If something is left.
+    pub fn assert_empty(&self) {
+        assert!(self.opens.is_empty(), "opens are left: {:?}", self.opens);
+        assert!(self.tree_connects.is_empty(), "tree connects are left: {:?}", self.tree_connects);
+        assert!(self.sessions.is_empty(), "sessions are left: {:?}", self.sessions);
+    }
+}

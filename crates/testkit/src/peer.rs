@@ -1,0 +1,226 @@
+//! A client that follows a script, and checks what a careful client would check.
+//!
+//! Of every frame that comes: the transform opens, every signature is right, every response belongs
+//! to one request and comes once, a signed request has a signed response, an interim response has
+//! none, and the window of message ids is never wider than the server allows nor shut for good.
+
+mod commands;
+mod frames;
+mod negotiate;
+mod session_setup;
+mod window;
+
+use std::collections::{HashMap, VecDeque};
+
+use auth::NtHash;
+use crypto::{Cipher, NonceCounter, PreauthHash, SigningAlgorithm, SigningKey, TransformKey};
+use proto::{ConnectionId, Disconnect};
+use wire::{Command, Dialect, Encode, Header};
+
+use crate::entropy::Random;
+use crate::request::Request;
+use crate::response::Response;
+use crate::world::World;
+use window::Window;
+
+pub use negotiate::Offer;
+
+/// The client's end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    world: World,
+    connection: ConnectionId,
+    random: Random,
+    window: Window,
+    outstanding: HashMap<u64, Outstanding>,
+    received: VecDeque<Response>,
+    preauth: PreauthHash,
+    /// What was negotiated; dialect 0 before that.
+    pub dialect: Dialect,
+    /// The cipher, if one was negotiated.
+    pub cipher: Option<Cipher>,
+    /// The signing algorithm of 3.1.1, if it was negotiated.
+    pub signing_algorithm: Option<SigningAlgorithm>,
+    /// MaxReadSize.
+    pub max_read_size: u32,
+    sessions: HashMap<u64, ClientSession>,
+    /// The session of the next requests.
+    pub session_id: u64,
+    /// The tree connect of the next requests.
+    pub tree_id: u32,
+    /// Credits that each request asks for.
+    pub credit_request: u16,
+    /// Requests are signed where there is a key.
+    pub signs: bool,
+    /// Requests are sealed, for the session of [`Self::session_id`].
+    pub seals: bool,
+}
+
+/// A session as the client knows it.
+#[derive(Debug, Default)]
+struct ClientSession {
+    preauth: PreauthHash,
+    signing: Option<SigningKey>,
+    sealing: Option<ClientSealing>,
+}
+
+#[derive(Debug)]
+struct ClientSealing {
+    seal: TransformKey,
+    open: TransformKey,
+    nonces: NonceCounter,
+}
+
+/// A request that has no final response yet.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    command: Command,
+    signed: bool,
+    sealed: bool,
+    async_id: Option<u64>,
+}
+
+impl Peer {
+    pub(crate) fn new(world: World, connection: ConnectionId, credits_max: u32) -> Self {
+        Self {
+            world,
+            connection,
+            random: Random::new(0xC11E_4700 + u64::from(connection.0)),
+            window: Window::new(credits_max),
+            outstanding: HashMap::new(),
+            received: VecDeque::new(),
+            preauth: PreauthHash::ZERO,
+            dialect: Dialect(0),
+            cipher: None,
+            signing_algorithm: None,
+            max_read_size: 0,
+            sessions: HashMap::new(),
+            session_id: 0,
+            tree_id: 0,
+            credit_request: 64,
+            signs: true,
+            seals: false,
+        }
+    }
+
+    /// The world it lives in.
+    #[must_use]
+    pub fn world(&self) -> World {
+        self.world.clone()
+    }
+
+    /// The connection, as the server names it.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    /// Message ids that may be used.
+    #[must_use]
+    pub fn credits(&self) -> u32 {
+        self.window.credits()
+    }
+
+    /// The message id that the next request gets.
+    #[must_use]
+    pub fn next_message_id(&self) -> u64 {
+        self.window.next_id()
+    }
+
+    /// Requests without a final response.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Whether neither side has ended the connection.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.world.is_open(self.connection)
+    }
+
+    /// Why the server has ended the connection.
+    #[must_use]
+    pub fn closed(&self) -> Option<Disconnect> {
+        self.world.closed(self.connection)
+    }
+
+    /// Ends the connection.
+    pub fn disconnect(&self) {
+        self.world.disconnect(self.connection);
+    }
+
+    /// A request of the current session and tree connect, signed if there is a key.
+    #[must_use]
+    pub fn request(&self, command: Command, body: &impl Encode) -> Request {
+        let session = self.sessions.get(&self.session_id);
+        let sign = self.signs && session.is_some_and(|session| session.signing.is_some());
+        let header = Header {
+            credit_charge: u16::from(self.dialect > Dialect::SMB_2_0_2),
+            command,
+            credits: self.credit_request,
+            session_id: self.session_id,
+            tree_id: self.tree_id,
+            ..Header::default()
+        };
+        Request::new(header, body, sign)
+    }
+
+    /// Sends one request and waits for its final response.
+    ///
+    /// # Panics
+    /// If there is none, or something else came as well.
+    #[track_caller]
+    pub fn call(&mut self, request: Request) -> Response {
+        let mut responses = self.call_all([request]);
+        assert_eq!(responses.len(), 1, "one response: {responses:?}");
+        responses.remove(0)
+    }
+
+    /// Sends requests as one frame and waits for their final responses; interim ones are dropped.
+    ///
+    /// # Panics
+    /// If the connection was ended.
+    #[track_caller]
+    pub fn call_all(&mut self, requests: impl IntoIterator<Item = Request>) -> Vec<Response> {
+        self.send_all(requests);
+        let responses = self.receive();
+        if responses.is_empty() {
+            assert_eq!(self.closed(), None, "the connection was ended");
+        }
+        responses.into_iter().filter(|response| !response.is_interim()).collect()
+    }
+
+    /// Sends one request.
+    pub fn send(&mut self, request: Request) -> u64 {
+        self.send_all([request]).remove(0)
+    }
+
+    /// Everything that has come since the last time.
+    pub fn receive(&mut self) -> Vec<Response> {
+        self.take_frames();
+        self.received.drain(..).collect()
+    }
+
+    /// The signing key that both sides should have, if there is one.
+    #[must_use]
+    pub fn has_signing_key(&self) -> bool {
+        self.sessions.get(&self.session_id).is_some_and(|session| session.signing.is_some())
+    }
+
+    /// Whether the session has keys to seal with.
+    #[must_use]
+    pub fn has_sealing_keys(&self) -> bool {
+        self.sessions.get(&self.session_id).is_some_and(|session| session.sealing.is_some())
+    }
+
+    /// The hash over the messages of NEGOTIATE.
+    #[must_use]
+    pub fn preauth(&self) -> PreauthHash {
+        self.preauth
+    }
+
+    fn nt_hash(password: &str) -> NtHash {
+        NtHash::of_password(password)
+    }
+}

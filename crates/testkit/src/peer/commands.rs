@@ -1,0 +1,175 @@
+//! The commands that most tests need.
+
+use dtyp::utf16;
+use wire::close::{CloseFlags, CloseRequest};
+use wire::create::CreateResponse;
+use wire::echo::EchoRequest;
+use wire::flush::FlushRequest;
+use wire::logoff::LogoffRequest;
+use wire::read::{ReadRequest, ReadResponse};
+use wire::tree_connect::{ShareFlags, TreeConnectRequest, TreeConnectResponse};
+use wire::tree_disconnect::TreeDisconnectRequest;
+use wire::write::WriteRequest;
+use wire::{Command, Dialect, FileId};
+
+use super::Peer;
+use crate::create::{Create, Created};
+use crate::request::Request;
+use crate::response::Response;
+
+/// Bytes that one credit pays for: [MS-SMB2] 3.1.5.2.
+const CREDIT_BYTES: usize = 65_536;
+
+impl Peer {
+    /// A connection of [`crate::World`] that is in a share already: negotiated, logged on as
+    /// [`crate::accounts::ALICE`], connected to `data`.
+    ///
+    /// # Panics
+    /// If the server refuses any of it.
+    #[track_caller]
+    #[must_use]
+    pub fn ready(world: &crate::World, dialect: Dialect) -> Self {
+        let mut peer = world.connect();
+        peer.negotiate([dialect]);
+        peer.login_alice();
+        peer.tree("data");
+        peer
+    }
+
+    /// ECHO.
+    #[track_caller]
+    pub fn echo(&mut self) -> Response {
+        let request = self.request(Command::ECHO, &EchoRequest);
+        self.call(request)
+    }
+
+    /// TREE_CONNECT; stays in the tree connect, and seals from now on if the share wants that.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    #[track_caller]
+    pub fn tree(&mut self, share: &str) -> u32 {
+        let response = self.try_tree(share).ok();
+        let body: TreeConnectResponse = response.body();
+        self.tree_id = response.header.tree_id;
+        self.seals |= body.share_flags.contains(ShareFlags::ENCRYPT_DATA);
+        self.tree_id
+    }
+
+    /// TREE_CONNECT.
+    #[track_caller]
+    pub fn try_tree(&mut self, share: &str) -> Response {
+        let request = self.tree_request(share);
+        self.call(request)
+    }
+
+    /// A TREE_CONNECT request.
+    #[must_use]
+    pub fn tree_request(&self, share: &str) -> Request {
+        let path = utf16::to_bytes(&format!("\\\\SERVER\\{share}"));
+        let body = TreeConnectRequest { path: &path, ..TreeConnectRequest::default() };
+        self.request(Command::TREE_CONNECT, &body).tree(0)
+    }
+
+    /// TREE_DISCONNECT.
+    #[track_caller]
+    pub fn tree_disconnect(&mut self) -> Response {
+        let request = self.request(Command::TREE_DISCONNECT, &TreeDisconnectRequest);
+        self.call(request)
+    }
+
+    /// LOGOFF.
+    #[track_caller]
+    pub fn logoff(&mut self) -> Response {
+        let request = self.request(Command::LOGOFF, &LogoffRequest).tree(0);
+        self.call(request)
+    }
+
+    /// CREATE.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    #[track_caller]
+    pub fn create(&mut self, create: &Create) -> Created {
+        let response = self.try_create(create).ok();
+        let body: CreateResponse<'_> = response.body();
+        Created {
+            file_id: body.file_id,
+            action: body.create_action,
+            end_of_file: body.end_of_file,
+            attributes: body.file_attributes,
+        }
+    }
+
+    /// CREATE.
+    #[track_caller]
+    pub fn try_create(&mut self, create: &Create) -> Response {
+        let request = self.request(Command::CREATE, create);
+        self.call(request)
+    }
+
+    /// READ; gives the data.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    #[track_caller]
+    pub fn read(&mut self, file_id: FileId, offset: u64, length: u32) -> Vec<u8> {
+        let request = self.read_request(file_id, offset, length);
+        self.call(request).ok().body::<ReadResponse<'_>>().data.to_vec()
+    }
+
+    /// A READ request that pays for what it asks for.
+    #[must_use]
+    pub fn read_request(&self, file_id: FileId, offset: u64, length: u32) -> Request {
+        let body = ReadRequest { file_id, offset, length, ..ReadRequest::default() };
+        self.paid(self.request(Command::READ, &body), length)
+    }
+
+    /// WRITE.
+    #[track_caller]
+    pub fn write(&mut self, file_id: FileId, offset: u64, data: &[u8]) -> Response {
+        let request = self.write_request(file_id, offset, data);
+        self.call(request)
+    }
+
+    /// A WRITE request that pays for what it sends.
+    ///
+    /// # Panics
+    /// If the data is 4 GiB long.
+    #[must_use]
+    pub fn write_request(&self, file_id: FileId, offset: u64, data: &[u8]) -> Request {
+        let body = WriteRequest::new(file_id, offset, data);
+        let length = u32::try_from(data.len()).expect("a small write");
+        self.paid(self.request(Command::WRITE, &body), length)
+    }
+
+    /// FLUSH.
+    #[track_caller]
+    pub fn flush(&mut self, file_id: FileId) -> Response {
+        let request = self.request(Command::FLUSH, &FlushRequest { file_id });
+        self.call(request)
+    }
+
+    /// CLOSE.
+    #[track_caller]
+    pub fn close(&mut self, file_id: FileId) -> Response {
+        let request = self.close_request(file_id);
+        self.call(request)
+    }
+
+    /// A CLOSE request.
+    #[must_use]
+    pub fn close_request(&self, file_id: FileId) -> Request {
+        self.request(Command::CLOSE, &CloseRequest { flags: CloseFlags::empty(), file_id })
+    }
+
+    /// [MS-SMB2] 3.1.5.2.
+    fn paid(&self, request: Request, length: u32) -> Request {
+        if self.dialect <= Dialect::SMB_2_0_2 {
+            return request;
+        }
+        let length = usize::try_from(length).expect("32 bits fit memory");
+        let charge = u16::try_from(length.div_ceil(CREDIT_BYTES)).unwrap_or(u16::MAX);
+        request.charge(charge.max(1))
+    }
+}

@@ -1,0 +1,1 @@
+//! Inputs for the fuzzers, recorded from conversations that go well.

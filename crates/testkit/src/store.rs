@@ -1,0 +1,322 @@
+//! A store in memory, behind the vocabulary of `object`.
+//!
+//! Files, directories, streams, extended attributes, hard links and sparse files, with names that
+//! are compared without case. It refuses what the store on POSIX refuses, with the same statuses.
+//! There are no users: rights are what the share grants, less what READONLY takes away.
+
+mod attributes;
+mod data;
+mod directory;
+mod fault;
+mod names;
+mod node;
+mod open;
+mod sparse;
+
+use std::collections::{BTreeMap, HashMap};
+
+use dtyp::{FileAttributes, FileTime, NtStatus};
+use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, Volume};
+
+pub use fault::OpKind;
+pub use sparse::SparseBytes;
+
+use fault::Fault;
+use node::{Body, Node};
+use open::Open;
+
+/// Opens at once; beyond them an open is TOO_MANY_OPENED_FILES.
+const OPENS_MAX: usize = 100_000;
+
+/// The store.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    nodes: HashMap<u64, Node>,
+    inode_count: u64,
+    /// The inode of each root directory.
+    roots: Vec<u64>,
+    opens: Vec<Slot>,
+    faults: Vec<Fault>,
+    /// How often each kind of operation was asked for.
+    op_counts: HashMap<OpKind, u64>,
+    now: FileTime,
+}
+
+/// A slot of the table of opens. The generation tells a late user from an earlier one.
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    open: Option<Open>,
+}
+
+impl MemoryStore {
+    /// A store without roots.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty directory that a share can lead to.
+    pub fn add_root(&mut self) -> RootId {
+        let node = Node::new(Body::Directory(BTreeMap::new()), FileAttributes::empty(), self.now);
+        let inode = self.insert(node);
+        self.roots.push(inode);
+        RootId(u32::try_from(self.roots.len() - 1).expect("a few roots"))
+    }
+
+    /// Does one operation at the time `now`.
+    pub fn perform(&mut self, now: FileTime, op: ObjectOp) -> ObjectResult {
+        self.now = now;
+        let kind = OpKind::of(&op);
+        *self.op_counts.entry(kind).or_default() += 1;
+        match self.take_fault(kind) {
+            // The open is gone in any case.
+            Some(status) if kind == OpKind::Close => self.dispatch(op).and(Err(status)),
+            Some(status) => Err(status),
+            None => self.dispatch(op),
+        }
+    }
+
+    /// How many opens there are. A test that is over wants none.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.opens.iter().filter(|slot| slot.open.is_some()).count()
+    }
+
+    /// How often an operation was asked for.
+    #[must_use]
+    pub fn op_count(&self, kind: OpKind) -> u64 {
+        self.op_counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    fn dispatch(&mut self, op: ObjectOp) -> ObjectResult {
+        let done = |()| ObjectReply::Done;
+        match op {
+            ObjectOp::Open(request) => {
+                self.open(&request).map(|opened| ObjectReply::Opened(Box::new(opened)))
+            }
+            ObjectOp::Overwrite {
+                open,
+                supersede,
+                attributes,
+                extended_attributes,
+                allocation_size: _,
+            } => self
+                .overwrite(open, supersede, attributes, extended_attributes)
+                .map(|metadata| ObjectReply::Metadata(Box::new(metadata))),
+            ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
+            ObjectOp::Read { open, offset, length, buffer } => {
+                self.read(open, offset, length, buffer).map(ObjectReply::Read)
+            }
+            ObjectOp::Write { open, offset, data, write_through: _ } => {
+                self.write(open, offset, &data).map(ObjectReply::Written)
+            }
+            ObjectOp::Flush { open } => self.get(open).map(|_| ObjectReply::Done),
+            ObjectOp::QueryMetadata { open } => {
+                self.metadata(open).map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
+            }
+            ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
+            ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
+            ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
+            ObjectOp::Rename { open, target, replace } => {
+                self.rename(open, &target, replace).map(ObjectReply::Renamed)
+            }
+            ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
+            ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
+                self.read_directory(open, restart, detail, entries_max).map(ObjectReply::Entries)
+            }
+            ObjectOp::IsEmpty { open } => self.is_empty(open).map(ObjectReply::Empty),
+            ObjectOp::ListStreams { open } => self.list_streams(open).map(ObjectReply::Streams),
+            ObjectOp::ReadExtendedAttributes { open } => self
+                .node(open)
+                .map(|node| ObjectReply::ExtendedAttributes(node.extended_attributes.clone())),
+            ObjectOp::WriteExtendedAttributes { open, attributes } => {
+                self.write_extended_attributes(open, attributes).map(done)
+            }
+            ObjectOp::ReadSecurity { open, information } => {
+                self.read_security(open, information).map(ObjectReply::Security)
+            }
+            ObjectOp::WriteSecurity { open, information, descriptor } => {
+                self.write_security(open, information, &descriptor).map(done)
+            }
+            ObjectOp::QueryVolume { open } => {
+                self.get(open).map(|_| ObjectReply::Volume(Box::new(volume())))
+            }
+            ObjectOp::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
+            ObjectOp::AllocatedRanges { open, from, to, ranges_max } => {
+                self.allocated_ranges(open, from, to, ranges_max).map(ObjectReply::Ranges)
+            }
+            ObjectOp::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
+            ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
+                .copy_range((source, source_offset), (target, target_offset), length)
+                .map(ObjectReply::Written),
+            ObjectOp::Lookup { root, path } => {
+                self.lookup(root, &path).map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
+            }
+        }
+    }
+
+    fn insert(&mut self, node: Node) -> u64 {
+        self.inode_count += 1;
+        self.nodes.insert(self.inode_count, node);
+        self.inode_count
+    }
+
+    fn get(&self, open: LocalOpen) -> Result<&Open, NtStatus> {
+        let slot = usize::try_from(open.index).ok().and_then(|index| self.opens.get(index));
+        slot.filter(|slot| slot.generation == open.generation)
+            .and_then(|slot| slot.open.as_ref())
+            .ok_or(NtStatus::INVALID_HANDLE)
+    }
+
+    fn get_mut(&mut self, open: LocalOpen) -> Result<&mut Open, NtStatus> {
+        let slot = usize::try_from(open.index).ok().and_then(|index| self.opens.get_mut(index));
+        slot.filter(|slot| slot.generation == open.generation)
+            .and_then(|slot| slot.open.as_mut())
+            .ok_or(NtStatus::INVALID_HANDLE)
+    }
+
+    fn node(&self, open: LocalOpen) -> Result<&Node, NtStatus> {
+        let inode = self.get(open)?.inode;
+        Ok(self.nodes.get(&inode).expect("an open keeps its node"))
+    }
+
+    fn node_mut(&mut self, open: LocalOpen) -> Result<&mut Node, NtStatus> {
+        let inode = self.get(open)?.inode;
+        Ok(self.nodes.get_mut(&inode).expect("an open keeps its node"))
+    }
+
+    fn take_open(&mut self, open: LocalOpen) -> Result<Open, NtStatus> {
+        self.get(open)?;
+        let slot = usize::try_from(open.index).expect("looked up above");
+        Ok(self.opens[slot].open.take().expect("looked up above"))
+    }
+
+    fn put_open(&mut self, open: Open) -> Result<LocalOpen, NtStatus> {
+        let free = self.opens.iter().position(|slot| slot.open.is_none());
+        let index = free.unwrap_or(self.opens.len());
+        if index >= OPENS_MAX {
+            return Err(NtStatus::TOO_MANY_OPENED_FILES);
+        }
+        if free.is_none() {
+            self.opens.push(Slot::default());
+        }
+        let node = self.nodes.get_mut(&open.inode).expect("what is opened exists");
+        node.opens += 1;
+        let slot = &mut self.opens[index];
+        slot.generation += 1;
+        slot.open = Some(open);
+        let index = u32::try_from(index).expect("below OPENS_MAX");
+        Ok(LocalOpen { index, generation: slot.generation })
+    }
+}
+
+/// What tests do to files behind the server's back.
+impl MemoryStore {
+    /// Puts a file there, with the directories that lead to it. `/` separates components.
+    ///
+    /// # Panics
+    /// If a file stands where a directory should.
+    pub fn add_file(&mut self, root: RootId, path: &str, data: &[u8]) {
+        let inode = self.add_node(root, path, Body::File(SparseBytes::default()));
+        let node = self.nodes.get_mut(&inode).expect("just made");
+        node.data_mut(None).expect("a file").write(0, data);
+    }
+
+    /// Puts a directory there, with those that lead to it.
+    ///
+    /// # Panics
+    /// If a file stands where a directory should.
+    pub fn add_directory(&mut self, root: RootId, path: &str) {
+        self.add_node(root, path, Body::Directory(BTreeMap::new()));
+    }
+
+    /// Sets the attributes of what is there.
+    ///
+    /// # Panics
+    /// If nothing is there.
+    pub fn set_attributes(&mut self, root: RootId, path: &str, attributes: FileAttributes) {
+        let inode = self.find(root, path).expect("it was put there");
+        self.nodes.get_mut(&inode).expect("a name leads to a node").attributes = attributes;
+    }
+
+    /// The attributes of what is there.
+    #[must_use]
+    pub fn attributes(&self, root: RootId, path: &str) -> Option<FileAttributes> {
+        self.find(root, path).map(|inode| self.nodes[&inode].attributes)
+    }
+
+    /// The data of a file, or of its stream after a colon.
+    #[must_use]
+    pub fn contents(&self, root: RootId, path: &str) -> Option<Vec<u8>> {
+        let (path, stream) = match path.split_once(':') {
+            Some((path, stream)) => (path, Some(dtyp::upcase::fold(stream))),
+            None => (path, None),
+        };
+        let node = &self.nodes[&self.find(root, path)?];
+        let data = node.data(stream.as_deref())?;
+        let mut out = Vec::new();
+        data.read(0, data.len(), &mut out);
+        Some(out)
+    }
+
+    /// Whether something is there.
+    #[must_use]
+    pub fn exists(&self, root: RootId, path: &str) -> bool {
+        self.find(root, path).is_some()
+    }
+
+    fn find(&self, root: RootId, path: &str) -> Option<u64> {
+        let path = ObjectPath::from_stored(path.to_owned(), None);
+        self.locate(root, &path).ok()?.inode
+    }
+
+    fn add_node(&mut self, root: RootId, path: &str, body: Body) -> u64 {
+        let now = self.now;
+        let mut parent = self.roots[usize::try_from(root.0).expect("a few roots")];
+        let components: Vec<&str> = path.split('/').collect();
+        let (name, directories) = components.split_last().expect("a path has a name");
+        for directory in directories {
+            let folded = dtyp::upcase::fold(directory);
+            let entries = self.nodes[&parent].entries().expect("a directory");
+            parent = match entries.get(&folded) {
+                Some((_, inode)) => *inode,
+                None => {
+                    let body = Body::Directory(BTreeMap::new());
+                    let inode = self.insert(Node::new(body, FileAttributes::empty(), now));
+                    self.enter_name(parent, directory, inode);
+                    inode
+                }
+            };
+        }
+        let inode = self.insert(Node::new(body, FileAttributes::ARCHIVE, now));
+        self.enter_name(parent, name, inode);
+        inode
+    }
+
+    fn enter_name(&mut self, directory: u64, name: &str, inode: u64) {
+        let directory = self.nodes.get_mut(&directory).expect("it exists");
+        let entries = directory.entries_mut().expect("names are in directories");
+        entries.insert(dtyp::upcase::fold(name), (name.to_owned(), inode));
+    }
+}
+
+fn volume() -> Volume {
+    Volume {
+        total_bytes: 1 << 40,
+        free_bytes: 1 << 39,
+        available_bytes: 1 << 39,
+        cluster_bytes: 4_096,
+        sector_bytes: 512,
+        serial_number: 0x1234_5678,
+        creation_time: FileTime::ZERO,
+        label: "memory".into(),
+        file_system_name: "NTFS".into(),
+        // Case kept, Unicode on disk, streams, sparse files, ACLs.
+        attributes: 0x0004_004E,
+        component_units_max: 255,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Reading, writing, and the size of files.
+
+use bytes::BytesMut;
+use dtyp::{FileAttributes, NtStatus};
+use object::LocalOpen;
+
+use super::MemoryStore;
+use super::sparse::SparseBytes;
+
+/// No file is longer: [MS-FSA] 2.1.5.4.
+const FILE_BYTES_MAX: u64 = 0x7FFF_FFFF_FFFF_FFFF;
+
+impl MemoryStore {
+    fn data(&self, open: LocalOpen) -> Result<&SparseBytes, NtStatus> {
+        let stream = self.get(open)?.stream.as_deref();
+        self.node(open)?.data(stream).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
+    }
+
+    /// The data, about to be changed.
+    fn data_mut(&mut self, open: LocalOpen) -> Result<&mut SparseBytes, NtStatus> {
+        let now = self.now;
+        let stream = self.get(open)?.stream.clone();
+        let node = self.node_mut(open)?;
+        node.times.last_write = now;
+        node.times.change = now;
+        node.data_mut(stream.as_deref()).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
+    }
+
+    pub(super) fn read(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        length: u32,
+        mut buffer: BytesMut,
+    ) -> Result<BytesMut, NtStatus> {
+        self.data(open)?.read(offset, length.into(), &mut buffer);
+        Ok(buffer)
+    }
+
+    pub(super) fn write(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<u64, NtStatus> {
+        let length = u64::try_from(data.len()).expect("a slice fits");
+        if offset.checked_add(length).is_none_or(|end| end > FILE_BYTES_MAX) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        if length > 0 {
+            self.data_mut(open)?.write(offset, data);
+        }
+        Ok(length)
+    }
+
+    pub(super) fn set_end_of_file(&mut self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
+        if size > FILE_BYTES_MAX {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        self.data_mut(open)?.set_len(size);
+        Ok(())
+    }
+
+    /// Storage is not reserved: a hole costs nothing here.
+    pub(super) fn set_allocation(&mut self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
+        if self.data(open)?.len() > size {
+            self.data_mut(open)?.set_len(size);
+        }
+        Ok(())
+    }
+
+    pub(super) fn zero_range(
+        &mut self,
+        open: LocalOpen,
+        from: u64,
+        to: u64,
+    ) -> Result<(), NtStatus> {
+        if from > to {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let to = to.min(self.data(open)?.len());
+        if from < to {
+            self.data_mut(open)?.zero(from, to);
+        }
+        Ok(())
+    }
+
+    pub(super) fn allocated_ranges(
+        &self,
+        open: LocalOpen,
+        from: u64,
+        to: u64,
+        ranges_max: u32,
+    ) -> Result<Vec<(u64, u64)>, NtStatus> {
+        let ranges_max = usize::try_from(ranges_max).unwrap_or(usize::MAX);
+        Ok(self.data(open)?.allocated_ranges(from, to, ranges_max))
+    }
+
+    pub(super) fn set_sparse(&mut self, open: LocalOpen, sparse: bool) -> Result<(), NtStatus> {
+        self.data(open)?;
+        self.node_mut(open)?.attributes.set(FileAttributes::SPARSE_FILE, sparse);
+        Ok(())
+    }
+
+    pub(super) fn copy_range(
+        &mut self,
+        (source, source_offset): (LocalOpen, u64),
+        (target, target_offset): (LocalOpen, u64),
+        length: u32,
+    ) -> Result<u64, NtStatus> {
+        let mut data = Vec::new();
+        self.data(source)?.read(source_offset, length.into(), &mut data);
+        self.write(target, target_offset, &data)
+    }
+}

@@ -1,0 +1,423 @@
+//! A server and everything around it.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use dtyp::Sid;
+use dtyp::upcase::equal_ignoring_case;
+use object::RootId;
+use proto::{
+    Account, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server, ServerSettings,
+    Share, ShareRefusal,
+};
+
+use crate::accounts;
+use crate::clock::VirtualClock;
+use crate::entropy::Random;
+use crate::ledger::Ledger;
+use crate::peer::Peer;
+use crate::store::MemoryStore;
+
+/// Rounds of effects that one event may cause. More is a server that asks itself the same question
+/// for ever.
+const ROUNDS_MAX: usize = 100_000;
+
+/// A server with a store, accounts and shares, of which every handle is the same one.
+///
+/// It begins with the users of [`accounts`], and with the shares `data` (everything is granted),
+/// `readonly`, `sealed` (encryption is required) and `IPC$`.
+#[derive(Clone, Debug)]
+pub struct World(Rc<RefCell<Inner>>);
+
+/// A request to the world whose answer a test keeps back.
+type Matches = Box<dyn Fn(&Effect) -> bool>;
+
+struct Inner {
+    server: Server,
+    credits_max: u32,
+    clock: VirtualClock,
+    store: MemoryStore,
+    accounts: Vec<Account>,
+    guest: Option<Account>,
+    shares: Vec<Share>,
+    refusals: HashMap<String, ShareRefusal>,
+    /// How often each root is connected.
+    connected: HashMap<RootId, u32>,
+    previous_sessions: Vec<(u64, Sid)>,
+    ledger: Ledger,
+    connections: HashMap<ConnectionId, Wire>,
+    client_count: u16,
+    hold: Option<Matches>,
+    held: VecDeque<(RequestId, Reply)>,
+    frames: Vec<Vec<u8>>,
+}
+
+/// What the client's end of a connection sees.
+#[derive(Debug, Default)]
+struct Wire {
+    inbox: VecDeque<Vec<u8>>,
+    /// Why the server has ended it.
+    closed: Option<Disconnect>,
+    /// The client has ended it, or sent a frame that no transport would take.
+    gone: bool,
+}
+
+impl World {
+    /// A world with the default settings.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// A world with other settings.
+    #[must_use]
+    pub fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
+        Self::with_seed(1, change)
+    }
+
+    /// A world with other randomness, too.
+    #[must_use]
+    pub fn with_seed(seed: u64, change: impl FnOnce(&mut ServerSettings)) -> Self {
+        let mut settings = accounts::settings();
+        change(&mut settings);
+        let entropy = Random::new(seed).into_entropy();
+        let credits_max = settings.credits_max;
+        let world = Self(Rc::new(RefCell::new(Inner {
+            server: Server::new(Arc::new(settings), entropy),
+            credits_max,
+            clock: VirtualClock::default(),
+            store: MemoryStore::new(),
+            accounts: accounts::accounts(),
+            guest: Some(accounts::guest()),
+            shares: vec![accounts::share("IPC$", None)],
+            refusals: HashMap::new(),
+            connected: HashMap::new(),
+            previous_sessions: Vec::new(),
+            ledger: Ledger::default(),
+            connections: HashMap::new(),
+            client_count: 0,
+            hold: None,
+            held: VecDeque::new(),
+            frames: Vec::new(),
+        })));
+        world.add_share("data", |_| {});
+        world.add_share("readonly", |share| {
+            share.access_max =
+                dtyp::AccessMask::FILE_GENERIC_READ | dtyp::AccessMask::FILE_GENERIC_EXECUTE;
+        });
+        world.add_share("sealed", |share| share.encryption = proto::settings::Policy::Required);
+        world
+    }
+
+    /// A new client.
+    #[must_use]
+    pub fn connect(&self) -> Peer {
+        let mut inner = self.inner();
+        inner.client_count += 1;
+        let port = 40_000 + inner.client_count;
+        let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port));
+        let server = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 254), 445));
+        let now = inner.clock.now();
+        let id = inner.server.handle_connect(now, client, server);
+        inner.connections.insert(id, Wire::default());
+        let credits_max = inner.credits_max;
+        drop(inner);
+        Peer::new(self.clone(), id, credits_max)
+    }
+
+    /// Replaces the settings.
+    pub fn change_settings(&self, change: impl FnOnce(&mut ServerSettings)) {
+        let mut settings = accounts::settings();
+        change(&mut settings);
+        self.inner().server.handle_settings(Arc::new(settings));
+    }
+
+    /// Another share, with a root of its own.
+    pub fn add_share(&self, name: &str, change: impl FnOnce(&mut Share)) -> RootId {
+        let mut inner = self.inner();
+        let root = inner.store.add_root();
+        let mut share = accounts::share(name, Some(root));
+        change(&mut share);
+        inner.shares.push(share);
+        root
+    }
+
+    /// From now on nobody is connected to that share.
+    pub fn refuse_share(&self, name: &str, refusal: ShareRefusal) {
+        self.inner().refusals.insert(name.to_owned(), refusal);
+    }
+
+    /// The root of a share.
+    ///
+    /// # Panics
+    /// If there is no such share, or it is the pipe share.
+    #[must_use]
+    pub fn root(&self, share: &str) -> RootId {
+        self.inner().share(share).and_then(|share| share.root).expect("a share with a root")
+    }
+
+    /// Replaces who guests are; with `None` there are none.
+    pub fn set_guest(&self, guest: Option<Account>) {
+        self.inner().guest = guest;
+    }
+
+    /// Another account.
+    pub fn add_account(&self, account: Account) {
+        self.inner().accounts.push(account);
+    }
+
+    /// The store, to prepare it, to look into it, and to let it fail.
+    pub fn store(&self) -> RefMut<'_, MemoryStore> {
+        RefMut::map(self.inner(), |inner| &mut inner.store)
+    }
+
+    /// What the server told the tables.
+    pub fn ledger(&self) -> RefMut<'_, Ledger> {
+        RefMut::map(self.inner(), |inner| &mut inner.ledger)
+    }
+
+    /// The sessions that the server wanted other workers to end, and whose they must be.
+    #[must_use]
+    pub fn previous_sessions(&self) -> Vec<(u64, Sid)> {
+        self.inner().previous_sessions.clone()
+    }
+
+    /// Another worker says that a session is given up.
+    pub fn close_session_of(&self, session_id: u64, user: &Sid) {
+        let mut inner = self.inner();
+        let now = inner.clock.now();
+        inner.server.handle_close_session_of(now, session_id, user);
+        inner.pump();
+    }
+
+    /// From now on answers to such questions are kept back; what they ask for is done at once.
+    pub fn hold(&self, matches: impl Fn(&Effect) -> bool + 'static) {
+        self.inner().hold = Some(Box::new(matches));
+    }
+
+    /// Nothing is kept back any more, beyond what is held already.
+    pub fn stop_holding(&self) {
+        self.inner().hold = None;
+    }
+
+    /// How many answers are kept back.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.inner().held.len()
+    }
+
+    /// Gives one of the kept answers to the server: the oldest is 0.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn release(&self, index: usize) {
+        let mut inner = self.inner();
+        let (id, reply) = inner.held.remove(index).expect("so many answers are held");
+        let now = inner.clock.now();
+        inner.server.handle_reply(now, id, reply);
+        inner.pump();
+    }
+
+    /// Gives all kept answers to the server, oldest first, and keeps none back any more.
+    pub fn release_all(&self) {
+        self.stop_holding();
+        while self.held() > 0 {
+            self.release(0);
+        }
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.inner().clock.now()
+    }
+
+    /// Lets time pass; what is due meanwhile happens when it is due.
+    pub fn advance(&self, by: Duration) {
+        let mut inner = self.inner();
+        let target = inner.clock.now().monotonic + by;
+        while let Some(due) = inner.server.poll_timeout().filter(|due| *due <= target) {
+            inner.clock.advance_to(due);
+            let now = inner.clock.now();
+            inner.server.handle_timeout(now);
+            inner.pump();
+            let next = inner.server.poll_timeout();
+            assert!(next.is_none_or(|next| next > now.monotonic), "a timeout stays due");
+        }
+        inner.clock.advance_to(target);
+    }
+
+    /// Whether the server has nothing to serve, and says so.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.inner().server.is_idle()
+    }
+
+    /// Checks that all connections are over and nothing of them is left anywhere.
+    ///
+    /// # Panics
+    /// If something is left.
+    pub fn assert_nothing_left(&self) {
+        let inner = self.inner();
+        assert!(inner.server.is_idle(), "the server has connections or requests");
+        assert_eq!(inner.server.poll_timeout(), None, "a timeout is left");
+        assert_eq!(inner.store.open_count(), 0, "opens are left in the store");
+        let connected: Vec<_> = inner.connected.iter().filter(|(_, count)| **count > 0).collect();
+        assert!(connected.is_empty(), "roots are still connected: {connected:?}");
+        inner.ledger.assert_empty();
+    }
+
+    /// Every frame that a client has sent, without the transport's length.
+    #[must_use]
+    pub fn frames(&self) -> Vec<Vec<u8>> {
+        self.inner().frames.clone()
+    }
+
+    pub(crate) fn deliver(&self, connection: ConnectionId, frame: &[u8]) {
+        let mut inner = self.inner();
+        inner.frames.push(frame.to_vec());
+        let frame_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let now = inner.clock.now();
+        if frame_len > inner.server.frame_len_max(connection) {
+            // What a worker does: it is not even buffered.
+            if let Some(wire) = inner.connections.get_mut(&connection) {
+                wire.gone = true;
+            }
+            inner.server.handle_disconnect(now, connection);
+        } else {
+            inner.server.handle_frame(connection, now, BytesMut::from(frame));
+        }
+        inner.pump();
+    }
+
+    pub(crate) fn disconnect(&self, connection: ConnectionId) {
+        let mut inner = self.inner();
+        if let Some(wire) = inner.connections.get_mut(&connection) {
+            wire.gone = true;
+        }
+        let now = inner.clock.now();
+        inner.server.handle_disconnect(now, connection);
+        inner.pump();
+    }
+
+    pub(crate) fn take_inbox(&self, connection: ConnectionId) -> VecDeque<Vec<u8>> {
+        let mut inner = self.inner();
+        let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
+        std::mem::take(&mut wire.inbox)
+    }
+
+    pub(crate) fn closed(&self, connection: ConnectionId) -> Option<Disconnect> {
+        self.inner().connections[&connection].closed
+    }
+
+    pub(crate) fn is_open(&self, connection: ConnectionId) -> bool {
+        let inner = self.inner();
+        let wire = &inner.connections[&connection];
+        wire.closed.is_none() && !wire.gone
+    }
+
+    fn inner(&self) -> RefMut<'_, Inner> {
+        self.0.borrow_mut()
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inner {
+    /// Does all that the server wants done, until it wants nothing more.
+    fn pump(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            let Some((id, effect)) = self.server.poll_effect() else {
+                self.collect();
+                return;
+            };
+            let holds = self.hold.as_ref().is_some_and(|matches| matches(&effect));
+            let reply = self.answer(effect);
+            match (id, reply) {
+                (Some(id), Some(reply)) if holds => self.held.push_back((id, reply)),
+                (Some(id), Some(reply)) => {
+                    let now = self.clock.now();
+                    self.server.handle_reply(now, id, reply);
+                }
+                (Some(_), None) => panic!("a request waits for an effect without a reply"),
+                // A failure that nobody waits for is nobody's.
+                (None, _) => {}
+            }
+            self.collect();
+        }
+        panic!("the server does not come to rest");
+    }
+
+    /// Frames, notices and ends of connections.
+    fn collect(&mut self) {
+        while let Some(transmit) = self.server.poll_transmit() {
+            let wire = self.connections.get_mut(&transmit.connection).expect("it was connected");
+            let (length, frame) = transmit.frame.split_first_chunk::<4>().expect("a length");
+            let length = usize::try_from(u32::from_be_bytes(*length)).expect("it fits");
+            assert_eq!(length, frame.len(), "the transport's length is that of the frame");
+            assert!(wire.closed.is_none(), "a frame for a connection that was ended");
+            wire.inbox.push_back(frame.to_vec());
+        }
+        while let Some(notice) = self.server.poll_notice() {
+            self.ledger.enter(notice);
+        }
+        while let Some((connection, reason)) = self.server.poll_close() {
+            let wire = self.connections.get_mut(&connection).expect("it was connected");
+            assert_eq!(wire.closed.replace(reason), None, "ended twice");
+        }
+    }
+
+    fn answer(&mut self, effect: Effect) -> Option<Reply> {
+        match effect {
+            Effect::ClosePreviousSession { session_id, user } => {
+                self.previous_sessions.push((session_id, user));
+                Some(Reply::PreviousSessionClosed)
+            }
+            Effect::ConnectShare(wanted) => Some(Reply::Share(self.connect_share(&wanted.name))),
+            Effect::DisconnectShare(root) => {
+                let count = self.connected.get_mut(&root).expect("what was connected");
+                *count = count.checked_sub(1).expect("disconnected once for each connect");
+                None
+            }
+            Effect::FindAccount { user, domain: _ } => {
+                let account = accounts::find(&self.accounts, &user);
+                Some(Reply::Account(account.cloned().map(Box::new)))
+            }
+            Effect::FindGuest => Some(Reply::Account(self.guest.clone().map(Box::new))),
+            Effect::Object { user: _, op } => {
+                let now = self.clock.now().wall;
+                Some(Reply::Object(self.store.perform(now, op)))
+            }
+        }
+    }
+
+    fn connect_share(&mut self, name: &str) -> Result<Box<Share>, ShareRefusal> {
+        if let Some(refusal) = self.refusals.get(name) {
+            return Err(*refusal);
+        }
+        let share = self.share(name).cloned().ok_or(ShareRefusal::BadNetworkName)?;
+        if let Some(root) = share.root {
+            *self.connected.entry(root).or_default() += 1;
+        }
+        Ok(Box::new(share))
+    }
+
+    fn share(&self, name: &str) -> Option<&Share> {
+        self.shares.iter().find(|share| equal_ignoring_case(&share.name, name))
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
