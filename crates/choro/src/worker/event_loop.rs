@@ -19,7 +19,7 @@ use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::Registry;
 use tracing::{debug, info, warn};
-use uring::{Backend, Completion, Driver, Limits, Op, Refused, Token};
+use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
 use super::accounts::Accounts;
@@ -29,6 +29,7 @@ use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::server_settings::server_settings;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
+use crate::log;
 use crate::settings::Settings;
 
 /// How long requests may take to end once the worker was told to stop.
@@ -78,7 +79,7 @@ impl Worker {
             .context("cannot join the server's messages")?;
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
-        let entropy = Entropy::new(Box::new(fill_random));
+        let entropy = Entropy::new(fill_random);
         let server = Server::new(server_settings(&settings.config, server_guid), entropy);
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
@@ -134,18 +135,18 @@ impl Worker {
 
     /// Hands an operation to the kernel, now or when there is room.
     pub(super) fn submit(&mut self, token: Token, op: Op) {
-        if let Err(Refused { op, reason }) = self.driver.submit(token, op) {
-            debug!("the kernel's queue has no room: {reason:?}");
-            self.refused.push_back((token, op));
+        match self.driver.submit(token, op) {
+            Ok(()) => {}
+            Err(Refused { op, reason: Reason::Full }) => self.refused.push_back((token, op)),
+            // Ranges were checked by the engine, and buffers have room.
+            Err(Refused { op, reason }) => panic!("{op:?} cannot be done: {reason:?}"),
         }
     }
 
     fn resubmit(&mut self) {
-        while let Some((token, op)) = self.refused.pop_front() {
-            if let Err(Refused { op, .. }) = self.driver.submit(token, op) {
-                self.refused.push_front((token, op));
-                return;
-            }
+        for _ in 0..self.refused.len() {
+            let Some((token, op)) = self.refused.pop_front() else { return };
+            self.submit(token, op);
         }
     }
 
@@ -374,9 +375,9 @@ impl Worker {
 
     /// Ends all connections; the loop ends when what was begun is done.
     fn stop(&mut self, why: &str) {
-        info!("stopping: {why}");
+        debug!("stopping: {why}");
         self.had_client = true;
-        self.stop_at.get_or_insert(Instant::now() + SHUTDOWN_TIMEOUT);
+        self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
         let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
         for id in ids {
             self.lost(id, "the server stops");
@@ -392,6 +393,9 @@ impl Worker {
                 let engine = server_settings(&settings.config, self.server_guid);
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
+                if let Err(error) = log::follow(&settings) {
+                    warn!("the log is kept as it was: {error:#}");
+                }
                 self.settings = settings;
                 info!("the configuration was read again");
             }

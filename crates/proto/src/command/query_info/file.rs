@@ -138,10 +138,7 @@ fn tell(
         FileInformationClass::ACCESS => access(open).encode(&mut out),
         FileInformationClass::ALIGNMENT => alignment().encode(&mut out),
         FileInformationClass::ALL => all(open, file, globals, metadata).encode(&mut out),
-        // No short names are made.
-        FileInformationClass::ALTERNATE_NAME => {
-            return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
-        }
+        FileInformationClass::ALTERNATE_NAME => short_name(file)?.encode(&mut out),
         FileInformationClass::ATTRIBUTE_TAG => FileAttributeTagInformation {
             file_attributes: metadata.attributes,
             reparse_tag: metadata.reparse_tag,
@@ -192,6 +189,20 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
         // From the share's root, with the separator that stands for it.
         name: FileNameInformation { file_name: format!("\\{}", file.path.to_windows()) },
     }
+}
+
+/// No short names are made, but a name of 8.3 form is its own.
+fn short_name(file: &OpenFile) -> Result<FileNameInformation, Reject> {
+    let name = file.path.file_name();
+    let (base, extension) = name.split_once('.').unwrap_or((name, ""));
+    let is_legal = |part: &str| {
+        part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-~$".contains(&byte))
+    };
+    let fits = !base.is_empty() && base.len() <= 8 && extension.len() <= 3;
+    if !(fits && is_legal(base) && is_legal(extension)) {
+        return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+    }
+    Ok(FileNameInformation { file_name: name.to_ascii_uppercase() })
 }
 
 fn basic(metadata: &Metadata) -> FileBasicInformation {
