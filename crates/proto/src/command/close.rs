@@ -1,5 +1,9 @@
 //! SMB2 CLOSE: [MS-SMB2] 3.3.5.10.
 
+#[cfg(test)]
+mod tests;
+
+use dtyp::NtStatus;
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 
@@ -60,7 +64,12 @@ impl Command for Close {
                 close(scope, response)
             }
             Pending::Closing(response) => {
-                reply.object()?;
+                match reply.object() {
+                    // Something came into the directory after it was marked for deletion: then
+                    // it stays, and its handle is closed like any other ([MS-FSA] 2.1.5.5).
+                    Ok(_) | Err(Reject::Object(NtStatus::DIRECTORY_NOT_EMPTY)) => {}
+                    Err(reject) => return Err(reject),
+                }
                 Ok(Step::Done(Response::new(&response)))
             }
         }
