@@ -17,7 +17,13 @@ pub struct Machine {
     pub kernel: String,
     /// The day, as year-month-day.
     pub date: String,
+    /// How many tasks wanted to run on average in the last minute. Taken before the run, it is what
+    /// others did to the machine; much above zero, the figures are not worth keeping.
+    pub load_average: f64,
 }
+
+/// The load average from which on a run is disturbed.
+const LOAD_DISTURBING: f64 = 0.5;
 
 impl Machine {
     /// This machine.
@@ -25,6 +31,7 @@ impl Machine {
     pub fn this() -> Self {
         let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let kib = field(&memory, "MemTotal")
             .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok());
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -37,7 +44,14 @@ impl Machine {
             memory_mib: kib.unwrap_or_default() / 1024,
             kernel,
             date: date(seconds / 86_400),
+            load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
         }
+    }
+
+    /// Whether something else keeps the machine busy.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.load_average > LOAD_DISTURBING
     }
 
     /// A name for files with its results.
@@ -112,8 +126,10 @@ mod tests {
             memory_mib: 1,
             kernel: "6".into(),
             date: "2024-01-01".into(),
+            load_average: 0.7,
         };
         assert_eq!(machine.file_stem(), "2024-01-01-amd-epyc-tm-7b13");
+        assert!(machine.is_disturbed());
     }
 
     #[test]

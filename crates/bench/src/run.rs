@@ -71,6 +71,10 @@ pub fn fresh_directory(options: &Options) -> Result<tempfile::TempDir> {
 pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -> Result<Report> {
     let rows = options.chosen_rows();
     ensure!(!rows.is_empty(), "no row has such a name; --list shows them");
+    let machine = Machine::this();
+    if machine.is_disturbed() {
+        writeln!(progress, "the load average is {}: something disturbs", machine.load_average)?;
+    }
     let directory = fresh_directory(options)?;
     let servers = start_servers(options, directory.path())?;
     let processors = Processors::new(options.cpu)?;
@@ -92,7 +96,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
         options.directory.display(),
         processors.chosen(),
     );
-    Ok(Report { machine: Machine::this(), versions, conditions, rows: reports })
+    Ok(Report { machine, versions, conditions, rows: reports })
 }
 
 /// Measures a row on all servers in turn, as often as the options say.
