@@ -66,6 +66,8 @@ pub struct OpenFile {
     pub mode: u32,
     /// The enumeration of a directory.
     pub enumeration: Option<Box<crate::command::query_directory::Enumeration>>,
+    /// How many extended attributes a query has listed: the next one begins behind them.
+    pub attributes_listed: usize,
     /// The changes that wait for a CHANGE_NOTIFY.
     pub watch: Option<Box<crate::command::change_notify::Watch>>,
     /// `Open.LockSequenceArray`.

@@ -88,7 +88,7 @@ impl Response {
 }
 
 /// A `Vec` as `BytesMut` without copying it.
-fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
+pub(crate) fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
     bytes::Bytes::from(buffer).try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
 }
 

@@ -130,6 +130,7 @@ impl Scene {
             position: 0,
             mode: 0,
             enumeration: None,
+            attributes_listed: 0,
             watch: None,
             lock_sequences: LockSequences::default(),
         };

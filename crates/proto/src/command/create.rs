@@ -36,7 +36,7 @@ use crate::scope::InTree;
 
 use contexts::Contexts;
 
-pub(crate) use validate::parse_path;
+pub(crate) use validate::{is_vetoed, parse_path};
 
 /// Opens or creates a file, a directory or a pipe.
 #[derive(Debug)]
@@ -244,7 +244,8 @@ fn enter(scope: &mut InTree<'_>, opening: &Opening, opened: Opened) -> FileId {
     let file = OpenFile {
         local_open: opened.open,
         identity,
-        is_directory: opened.metadata.is_directory(),
+        // A stream of a directory holds data.
+        is_directory: opened.metadata.is_directory() && opened.path.stream().is_none(),
         path: opened.path,
         share_access: opening.share_access,
         create_options: options,
@@ -252,6 +253,7 @@ fn enter(scope: &mut InTree<'_>, opening: &Opening, opened: Opened) -> FileId {
         position: 0,
         mode: 0,
         enumeration: None,
+        attributes_listed: 0,
         watch: None,
         lock_sequences: LockSequences::default(),
     };

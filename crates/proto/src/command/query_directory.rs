@@ -2,6 +2,9 @@
 //!
 //! The store hands out entries in batches; what does not fit into one answer waits in the open's
 //! [`Enumeration`] for the next request, so that nothing is listed twice or left out.
+//!
+//! Entries have no FileIndex, so there is none that INDEX_SPECIFIED could name: such a request goes
+//! on where the one before it ended.
 
 mod enumeration;
 #[cfg(test)]
@@ -10,16 +13,18 @@ mod tests;
 use dtyp::fscc::FileInformationClass;
 use dtyp::{AccessMask, NtStatus};
 use object::{EntryDetail, ObjectOp, ObjectReply};
+use wire::Encode;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 
 use crate::command::Command;
 use crate::effect::{Effect, Reply};
-use crate::open::Open;
+use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
-use crate::response::{Response, Step};
+use crate::response::{HEADROOM, Response, Step, buffer_from_vec};
 use crate::scope::InOpen;
 
+use enumeration::Demand;
 pub use enumeration::Enumeration;
 
 /// Lists a directory.
@@ -29,18 +34,16 @@ pub struct QueryDirectory;
 /// A listing for which the store fetches entries.
 #[derive(Debug)]
 pub struct Pending {
-    class: FileInformationClass,
-    detail: EntryDetail,
-    single: bool,
-    limit: usize,
+    demand: Demand,
+    /// The enumeration's generation when they were asked for.
+    generation: u64,
 }
 
-/// Entries to ask the store for at once: about what fills an answer of 64 KiB. A request with a
-/// larger buffer asks again.
-const BATCH_ENTRIES: u32 = 512;
-
-/// UTF-16 code units in a search pattern. Windows takes no longer one either.
+/// UTF-16 code units in a search pattern: it is compared with names, which have no more.
 const PATTERN_UNITS_MAX: usize = 255;
+
+/// Bytes of the response before the entries: [MS-SMB2] 2.2.34.
+const HEAD_LEN: usize = 8;
 
 impl Command for QueryDirectory {
     type Scope<'s> = InOpen<'s>;
@@ -55,25 +58,23 @@ impl Command for QueryDirectory {
     ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (request.output_buffer_length, negotiated.max_transact_size);
-        let charge = incoming.header.credit_charge;
-        if !open.file()?.is_directory {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
-        }
+        verify_directory(open)?;
         if length > max {
             return Err(Reject::LengthAboveMax { length, max });
         }
-        negotiated.verify_credit_charge(charge, length)?;
-        let detail = detail(request.file_information_class, open.share.extended_attributes)?;
+        negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
+        let class = request.file_information_class;
+        let detail = detail(class, open.share.extended_attributes)?;
         open.verify_access(AccessMask::READ_DATA)?;
-        let pattern = read_pattern(request.file_name)?;
-        begin_if_due(open, request.flags, &pattern)?;
-        let pending = Pending {
-            class: request.file_information_class,
-            detail,
+        let demand = Demand {
+            class,
             single: request.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
             limit: usize::try_from(length).expect("32 bits fit memory"),
         };
-        go_on(open, pending)
+        demand.verify_limit()?;
+        let pattern = read_pattern(request.file_name)?;
+        begin_if_due(open, request.flags, &pattern, detail)?;
+        go_on(open, demand)
     }
 
     fn resume(
@@ -86,8 +87,15 @@ impl Command for QueryDirectory {
             panic!("entries were asked for")
         };
         let enumeration = open.file_mut()?.enumeration.as_mut().expect("`start` made it");
-        enumeration.take(entries);
-        go_on(open, pending)
+        enumeration.take(pending.generation, entries);
+        go_on(open, pending.demand)
+    }
+}
+
+fn verify_directory(open: &Open) -> Result<(), Reject> {
+    match &open.target {
+        Target::File(file) if file.is_directory => Ok(()),
+        _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
     }
 }
 
@@ -114,6 +122,7 @@ fn detail(class: FileInformationClass, keeps_attributes: bool) -> Result<EntryDe
     }
 }
 
+/// The pattern of the names that are wanted. An empty one wants all: [MS-FSA] 2.1.5.6.
 fn read_pattern(name: &[u8]) -> Result<String, Reject> {
     let invalid = Reject::Status(NtStatus::OBJECT_NAME_INVALID);
     let pattern = dtyp::utf16::decode(name).map_err(|_| invalid)?;
@@ -124,42 +133,54 @@ fn read_pattern(name: &[u8]) -> Result<String, Reject> {
 }
 
 /// A new enumeration, or the one that is going on. The pattern is that of the request that began
-/// it; REOPEN takes a new one, RESTART_SCANS does if one is given.
-fn begin_if_due(open: &mut Open, flags: QueryDirectoryFlags, pattern: &str) -> Result<(), Reject> {
-    let share = std::sync::Arc::clone(&open.share);
-    let file = open.file_mut()?;
+/// it; REOPEN takes a new one, and RESTART_SCANS does if one is given.
+fn begin_if_due(
+    open: &mut Open,
+    flags: QueryDirectoryFlags,
+    pattern: &str,
+    detail: EntryDetail,
+) -> Result<(), Reject> {
     let restarts =
         flags.intersects(QueryDirectoryFlags::RESTART_SCANS | QueryDirectoryFlags::REOPEN);
-    if file.enumeration.is_some() && !restarts {
-        return Ok(());
-    }
-    if pattern.is_empty() && file.enumeration.is_none() {
-        // [MS-SMB2] 3.3.5.18: the first request has to say what it looks for.
-        return Err(Reject::Status(NtStatus::OBJECT_NAME_INVALID));
-    }
-    match &mut file.enumeration {
-        Some(enumeration) if pattern.is_empty() => enumeration.restart(),
-        place => *place = Some(Box::new(Enumeration::new(pattern, &share))),
+    let share = std::sync::Arc::clone(&open.share);
+    let begin = |pattern: &str| {
+        let pattern = if pattern.is_empty() { "*" } else { pattern };
+        Enumeration::new(pattern, &share, detail)
+    };
+    match &mut open.file_mut()?.enumeration {
+        place @ None => *place = Some(Box::new(begin(pattern))),
+        Some(enumeration) if restarts && !pattern.is_empty() => enumeration.reopen(begin(pattern)),
+        Some(enumeration) if restarts => {
+            enumeration.restart();
+            enumeration.provide(detail);
+        }
+        Some(enumeration) => enumeration.provide(detail),
     }
     Ok(())
 }
 
 /// Answers from what is there, or asks the store for more.
-fn go_on(open: &mut Open, pending: Pending) -> Result<Step<Pending>, Reject> {
+fn go_on(open: &mut Open, demand: Demand) -> Result<Step<Pending>, Reject> {
     let user = open.user;
     let file = open.file_mut()?;
     let local_open = file.local_open;
     let enumeration = file.enumeration.as_mut().expect("`start` made it");
-    if enumeration.needs_entries(pending.single, pending.limit) {
+    if let Some(batch) = enumeration.next_batch(&demand) {
         let op = ObjectOp::ReadDirectory {
             open: local_open,
-            restart: enumeration.begin_batch(),
-            detail: pending.detail,
-            entries_max: BATCH_ENTRIES,
+            restart: batch.restart,
+            detail: batch.detail,
+            entries_max: batch.entries_max,
         };
+        let pending = Pending { demand, generation: batch.generation };
         return Ok(Step::Wait(Effect::Object { user, op }, pending));
     }
-    let mut buffer = Vec::new();
-    enumeration.fill(pending.class, pending.single, pending.limit, &mut buffer)?;
-    Ok(Step::Done(Response::new(&QueryDirectoryResponse { output_buffer: &buffer })))
+    // Laid out where it will be signed and sent: a listing is large.
+    let mut buffer = vec![0; HEADROOM];
+    QueryDirectoryResponse::default().encode(&mut buffer);
+    debug_assert_eq!(buffer.len(), HEADROOM + HEAD_LEN);
+    enumeration.fill(&demand, &mut buffer)?;
+    let length = u32::try_from(buffer.len() - HEADROOM - HEAD_LEN).expect("at most the limit");
+    buffer[HEADROOM + HEAD_LEN - 4..HEADROOM + HEAD_LEN].copy_from_slice(&length.to_le_bytes());
+    Ok(Step::Done(Response::from_buffer(NtStatus::SUCCESS, buffer_from_vec(buffer))))
 }

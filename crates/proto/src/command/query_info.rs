@@ -62,11 +62,11 @@ impl Command for QueryInfo {
             InfoType::FILE if class == FileInformationClass::FULL_EA => {
                 extended_attributes::start(open, &request)
             }
-            InfoType::FILE => file::start(open, class, &request),
+            InfoType::FILE => file::start(open, negotiated.dialect, class, &request),
             InfoType::FILESYSTEM => {
                 file_system::start(open, FsInformationClass(request.file_info_class), &request)
             }
-            InfoType::SECURITY => security::start(open, &request),
+            InfoType::SECURITY => security::start(open, negotiated.dialect, &request),
             // There are no quotas to tell of.
             InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
             _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
@@ -94,18 +94,49 @@ impl Command for QueryInfo {
 /// An answer that has to fit.
 ///
 /// A buffer below the fixed part is INFO_LENGTH_MISMATCH; a variable part that does not fit is cut
-/// off, with BUFFER_OVERFLOW: [MS-SMB2] 3.3.5.20.1.
+/// off, with BUFFER_OVERFLOW: [MS-SMB2] 3.3.5.20.1. The lengths inside tell the whole, as those of
+/// Windows do.
 fn answer(
     mut bytes: Vec<u8>,
     minimum: usize,
     output_buffer_length: u32,
 ) -> Result<Step<Pending>, Reject> {
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
+    verify_limit(limit, minimum)?;
+    let status = if bytes.len() > limit { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    bytes.truncate(limit);
+    Ok(respond(status, &bytes))
+}
+
+fn verify_limit(limit: usize, minimum: usize) -> Result<(), Reject> {
     if limit < minimum {
         return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
     }
-    let status = if bytes.len() > limit { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-    bytes.truncate(limit);
-    let body = QueryInfoResponse { output_buffer: &bytes };
-    Ok(Step::Done(Response::with_status(status, &body)))
+    Ok(())
+}
+
+fn respond(status: NtStatus, bytes: &[u8]) -> Step<Pending> {
+    Step::Done(Response::with_status(status, &QueryInfoResponse { output_buffer: bytes }))
+}
+
+/// Bytes that the buffer for a class must have.
+///
+/// Windows wants room for the structure as its compiler lays it out, with the padding behind the
+/// fields. For classes that end in a name that is more than the fixed part has on the wire.
+fn file_minimum(class: FileInformationClass) -> usize {
+    match class {
+        FileInformationClass::ALL => 104,
+        FileInformationClass::ALTERNATE_NAME | FileInformationClass::NORMALIZED_NAME => 8,
+        FileInformationClass::STREAM => 32,
+        _ => class.minimum_len().expect("the class was checked"),
+    }
+}
+
+/// As [`file_minimum`], for file systems.
+fn file_system_minimum(class: FsInformationClass) -> usize {
+    match class {
+        FsInformationClass::ATTRIBUTE => 16,
+        FsInformationClass::VOLUME => 24,
+        _ => class.minimum_len().expect("the class was checked"),
+    }
 }

@@ -9,7 +9,9 @@ mod size;
 #[cfg(test)]
 mod tests;
 
-use dtyp::fscc::{FileInformationClass, FileModeInformation, FilePositionInformation};
+use dtyp::fscc::{
+    FileInformationClass, FileModeInformation, FilePositionInformation, FsInformationClass,
+};
 use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
@@ -38,7 +40,10 @@ pub enum Pending {
     /// Whether the directory is empty, before it is marked for deletion.
     Emptiness,
     /// The file's attributes, before it is marked for deletion.
-    Deletability,
+    Deletability {
+        /// A read-only file may go, too.
+        ignores_read_only: bool,
+    },
     /// Whether the target of a rename is there.
     Target(rename::Wanted),
     /// The name is being changed.
@@ -64,11 +69,13 @@ impl Command for SetInfo {
         if length > max {
             return Err(Reject::LengthAboveMax { length, max });
         }
+        if request.buffer.is_empty() {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         match request.info_type {
             InfoType::FILE => set_file(scope, &request),
-            // Neither labels nor object ids of volumes can be changed, and there are no quotas.
-            InfoType::FILESYSTEM => Err(Reject::Status(NtStatus::ACCESS_DENIED)),
+            InfoType::FILESYSTEM => set_file_system(scope.open()?, &request),
             InfoType::SECURITY => security::start(scope.open()?, &request),
             InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
             _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
@@ -87,7 +94,9 @@ impl Command for SetInfo {
                 report(&mut scope, filter)?;
                 done()
             }
-            Pending::Deletability => disposition::judge(scope, reply),
+            Pending::Deletability { ignores_read_only } => {
+                disposition::judge(scope, ignores_read_only, reply)
+            }
             Pending::Emptiness => disposition::judge_directory(scope, reply),
             Pending::Target(wanted) => rename::target_found(scope, wanted, reply),
             Pending::Renaming(wanted) => rename::renamed(scope, &wanted, reply),
@@ -104,7 +113,7 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<
         return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
     }
     if let Target::Pipe(_) = &scope.open()?.target {
-        return set_pipe(class);
+        return set_pipe(scope.open()?, class);
     }
     match class {
         FileInformationClass::ALLOCATION => size::set_allocation(scope, buffer),
@@ -120,15 +129,34 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<
         FileInformationClass::VALID_DATA_LENGTH => {
             size::set_valid_data_length(scope.open()?, buffer)
         }
-        FileInformationClass::SHORT_NAME => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+        // Classes that [MS-FSCC] 2.4 has for sets, and SMB2 has not; and there are no short names.
+        FileInformationClass::LINK_EX
+        | FileInformationClass::RENAME_EX
+        | FileInformationClass::SHORT_NAME => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+    }
+}
+
+/// [MS-SMB2] 3.3.5.21.2. Nothing of a file system can be changed: there are no quotas, and its
+/// label and object id are for the administrator to choose.
+fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+    match FsInformationClass(request.file_info_class) {
+        FsInformationClass::CONTROL | FsInformationClass::OBJECT_ID => {
+            open.verify_access(AccessMask::WRITE_DATA)?;
+            Err(Reject::Status(NtStatus::NOT_SUPPORTED))
+        }
+        FsInformationClass::LABEL => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
         _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
     }
 }
 
 /// A message pipe stays one: the modes that can be asked for are those that it has.
-fn set_pipe(class: FileInformationClass) -> Result<Step<Pending>, Reject> {
+fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step<Pending>, Reject> {
     match class {
-        FileInformationClass::PIPE => done(),
+        FileInformationClass::PIPE => {
+            open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
+            done()
+        }
         _ => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
     }
 }

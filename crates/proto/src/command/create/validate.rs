@@ -133,7 +133,7 @@ pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
 }
 
 /// `veto files`: such names do not exist for clients.
-fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
+pub(crate) fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
     share.veto_files.iter().any(|pattern| {
         let expression = NameExpression::new(pattern);
         path.components().any(|name| expression.matches(name))

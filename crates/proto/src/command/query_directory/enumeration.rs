@@ -7,7 +7,7 @@ use dtyp::fscc::{
 };
 use dtyp::name_expression::NameExpression;
 use dtyp::{FileAttributes, NtStatus};
-use object::DirectoryEntry;
+use object::{DirectoryEntry, EntryDetail, Metadata};
 
 use crate::effect::Share;
 use crate::reject::Reject;
@@ -20,22 +20,68 @@ pub struct Enumeration {
     vetoed: Vec<NameExpression>,
     /// Entries that matched and were not answered yet.
     entries: VecDeque<DirectoryEntry>,
-    /// Bytes that they take at most in an answer.
-    entries_bytes: usize,
+    /// Bytes that their names take at most in an answer.
+    names_bytes: usize,
+    /// What each of them tells at least.
+    detail: EntryDetail,
+    /// Entries answered since the start.
+    answered: u64,
+    /// Entries to pass over, because they were answered before the store was made to begin again.
+    skip: u64,
     /// The next batch begins at the start of the directory.
     at_start: bool,
     /// The store has no more.
     is_complete: bool,
-    /// Something was answered since the start.
-    has_answered: bool,
+    /// How often the store was made to begin again: a batch that was asked for before that is not
+    /// part of this listing.
+    generation: u64,
 }
 
-/// Bytes of the largest fixed part of an entry, padding included, beside two for each unit of its
-/// name.
-const ENTRY_BYTES: usize = 136;
+/// What one request wants of a listing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
+    pub(super) class: FileInformationClass,
+    /// RETURN_SINGLE_ENTRY.
+    pub(super) single: bool,
+    /// Bytes that the answer may have.
+    pub(super) limit: usize,
+}
+
+/// A batch to ask the store for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    pub(super) restart: bool,
+    pub(super) detail: EntryDetail,
+    pub(super) entries_max: u32,
+    pub(super) generation: u64,
+}
+
+/// Entries to ask the store for at once.
+///
+/// About what fills an answer of 128 KiB. A larger answer takes several batches, so that a worker
+/// never spends long in one directory while its other requests wait.
+const BATCH_ENTRIES_MAX: usize = 1_024;
+
+/// Bytes of a name of usual length.
+const USUAL_NAME_BYTES: usize = 24;
+
+impl Demand {
+    /// Bytes of an entry without its name.
+    fn fixed_bytes(&self) -> usize {
+        self.class.minimum_len().expect("a directory class has a fixed part")
+    }
+
+    /// [MS-FSA] 2.1.5.6.3: not even an entry with an empty name fits.
+    pub(super) fn verify_limit(&self) -> Result<(), Reject> {
+        if self.limit < self.fixed_bytes() {
+            return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+        }
+        Ok(())
+    }
+}
 
 impl Enumeration {
-    pub(super) fn new(pattern: &str, share: &Share) -> Self {
+    pub(super) fn new(pattern: &str, share: &Share, detail: EntryDetail) -> Self {
         let compile = |list: &[String]| list.iter().map(|it| NameExpression::new(it)).collect();
         let pattern = if share.case_sensitive {
             NameExpression::case_sensitive(pattern)
@@ -47,40 +93,91 @@ impl Enumeration {
             hidden: compile(&share.hide_files),
             vetoed: compile(&share.veto_files),
             entries: VecDeque::new(),
-            entries_bytes: 0,
+            names_bytes: 0,
+            detail,
+            answered: 0,
+            skip: 0,
             at_start: true,
             is_complete: false,
-            has_answered: false,
+            generation: 0,
         }
     }
 
     /// Begins again with the same pattern.
     pub(super) fn restart(&mut self) {
+        self.answered = 0;
+        self.read_again();
+    }
+
+    /// Begins again with the pattern of `new`.
+    pub(super) fn reopen(&mut self, new: Self) {
+        *self = Self { generation: self.generation + 1, ..new };
+    }
+
+    /// Sees to it that the entries tell what a request wants to know. Those that wait may have been
+    /// fetched for a class that tells less; then the store begins again, and what was answered is
+    /// passed over.
+    pub(super) fn provide(&mut self, detail: EntryDetail) {
+        if self.entries.is_empty() {
+            self.detail = detail;
+        } else if detail > self.detail {
+            self.detail = detail;
+            self.read_again();
+        }
+    }
+
+    fn read_again(&mut self) {
         self.entries.clear();
-        self.entries_bytes = 0;
+        self.names_bytes = 0;
+        self.skip = self.answered;
         self.at_start = true;
         self.is_complete = false;
-        self.has_answered = false;
+        self.generation += 1;
     }
 
-    /// Whether the store has to be asked before a request can be answered fully.
-    pub(super) fn needs_entries(&self, single: bool, limit: usize) -> bool {
-        let is_enough = if single { !self.entries.is_empty() } else { self.entries_bytes >= limit };
-        !self.is_complete && !is_enough
-    }
-
-    /// Whether the batch that is about to be asked for begins at the start of the directory.
-    pub(super) fn begin_batch(&mut self) -> bool {
-        std::mem::take(&mut self.at_start)
+    /// What to ask the store for before the request can be answered in full; nothing if there is
+    /// enough.
+    ///
+    /// No more than an answer takes, where that can be known: what waits here is told as it was,
+    /// even if it is gone by then.
+    pub(super) fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
+        let fixed = demand.fixed_bytes();
+        let waiting = self.entries.len() * fixed + self.names_bytes;
+        let is_enough =
+            if demand.single { !self.entries.is_empty() } else { waiting >= demand.limit };
+        if self.is_complete || is_enough {
+            return None;
+        }
+        let entries_max = if !self.pattern.matches_all() || self.skip > 0 {
+            BATCH_ENTRIES_MAX
+        } else if demand.single {
+            1
+        } else {
+            let fitting = (demand.limit - waiting) / (fixed + USUAL_NAME_BYTES);
+            fitting.clamp(1, BATCH_ENTRIES_MAX)
+        };
+        Some(Batch {
+            restart: std::mem::take(&mut self.at_start),
+            detail: self.detail,
+            entries_max: u32::try_from(entries_max).expect("at most BATCH_ENTRIES_MAX"),
+            generation: self.generation,
+        })
     }
 
     /// Takes a batch of the store; an empty one is the end.
-    pub(super) fn take(&mut self, batch: Vec<DirectoryEntry>) {
+    pub(super) fn take(&mut self, generation: u64, batch: Vec<DirectoryEntry>) {
+        if generation != self.generation {
+            return;
+        }
         self.is_complete = batch.is_empty();
         for mut entry in batch {
             let is_dots = entry.name == "." || entry.name == "..";
             let is_vetoed = !is_dots && matches_any(&self.vetoed, &entry.name);
             if is_vetoed || !self.pattern.matches(&entry.name) {
+                continue;
+            }
+            if self.skip > 0 {
+                self.skip -= 1;
                 continue;
             }
             if !is_dots
@@ -89,7 +186,7 @@ impl Enumeration {
             {
                 metadata.attributes = (metadata.attributes | FileAttributes::HIDDEN).shown();
             }
-            self.entries_bytes += ENTRY_BYTES + 2 * entry.name.len();
+            self.names_bytes += name_bytes(&entry.name);
             self.entries.push_back(entry);
         }
     }
@@ -98,34 +195,29 @@ impl Enumeration {
     ///
     /// # Errors
     /// If there is none left, or the buffer is too small for the first one.
-    pub(super) fn fill(
-        &mut self,
-        class: FileInformationClass,
-        single: bool,
-        limit: usize,
-        buffer: &mut Vec<u8>,
-    ) -> Result<(), Reject> {
+    pub(super) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
         if self.entries.is_empty() {
-            let first = !self.has_answered;
-            let status = if first { NtStatus::NO_SUCH_FILE } else { NtStatus::NO_MORE_FILES };
+            let is_first = self.answered == 0;
+            let status = if is_first { NtStatus::NO_SUCH_FILE } else { NtStatus::NO_MORE_FILES };
             return Err(Reject::Status(status));
         }
-        let minimum = class.minimum_len().expect("a directory class has a fixed part");
-        if limit < minimum {
-            return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
-        }
-        let mut writer = EntryListWriter::new(buffer, limit, 8);
-        while let Some(entry) = self.entries.front() {
-            let fields = fields(entry);
+        let padded = demand.fixed_bytes() + 8;
+        buffer.reserve(demand.limit.min(self.entries.len() * padded + self.names_bytes));
+        let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
+        while let Some(DirectoryEntry { name, metadata }) = self.entries.pop_front() {
+            let bytes = name_bytes(&name);
+            let fields = fields(name, metadata.as_ref());
             let fits = writer.push(|out| {
-                encode_directory_entry(class, &fields, out).expect("the class was checked");
+                encode_directory_entry(demand.class, &fields, out).expect("the class was checked");
             });
             if !fits {
+                let entry = DirectoryEntry { name: fields.file_name, metadata };
+                self.entries.push_front(entry);
                 break;
             }
-            self.entries_bytes -= ENTRY_BYTES + 2 * entry.name.len();
-            self.entries.pop_front();
-            if single {
+            self.names_bytes -= bytes;
+            self.answered += 1;
+            if demand.single {
                 break;
             }
         }
@@ -133,7 +225,6 @@ impl Enumeration {
             // The fixed part would fit, the name does not.
             return Err(Reject::Status(NtStatus::BUFFER_OVERFLOW));
         }
-        self.has_answered = true;
         Ok(())
     }
 }
@@ -142,13 +233,18 @@ fn matches_any(expressions: &[NameExpression], name: &str) -> bool {
     expressions.iter().any(|expression| expression.matches(name))
 }
 
-fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields {
-    let file_name = entry.name.clone();
-    let Some(metadata) = &entry.metadata else {
+/// No UTF-8 name has more UTF-16 units than bytes.
+fn name_bytes(name: &str) -> usize {
+    2 * name.len()
+}
+
+fn fields(file_name: String, metadata: Option<&Metadata>) -> DirectoryEntryFields {
+    let Some(metadata) = metadata else {
         return DirectoryEntryFields { file_name, ..DirectoryEntryFields::default() };
     };
-    // The share's root has no parent to tell of.
-    let file_id = if entry.name == ".." { 0 } else { metadata.identity.inode };
+    // What is above the share's root is none of the client's business, and who lists a directory
+    // knows its parent by other means.
+    let file_id = if file_name == ".." { 0 } else { metadata.identity.inode };
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&file_id.to_le_bytes());
     DirectoryEntryFields {
@@ -159,7 +255,7 @@ fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields {
         change_time: metadata.change_time,
         end_of_file: metadata.end_of_file,
         allocation_size: metadata.allocation_size,
-        file_attributes: metadata.attributes,
+        file_attributes: metadata.attributes.shown(),
         ea_size: metadata.ea_size,
         reparse_tag: metadata.reparse_tag,
         short_name: String::new(),

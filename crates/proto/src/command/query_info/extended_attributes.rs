@@ -1,11 +1,13 @@
 //! FileFullEaInformation: [MS-SMB2] 3.3.5.20.1, [MS-FSA] 2.1.5.12.14.
 
+use std::collections::HashMap;
+
 use dtyp::fscc::{EntryListWriter, FullEa, GetEaList, encode_full_ea_entry};
 use dtyp::{AccessMask, NtStatus};
 use object::{ExtendedAttribute, ObjectOp, ObjectReply};
 use wire::query_info::{QueryInfoFlags, QueryInfoRequest};
 
-use super::{Pending, answer};
+use super::{Pending, respond};
 use crate::effect::Effect;
 use crate::open::Open;
 use crate::reject::Reject;
@@ -14,12 +16,20 @@ use crate::response::Step;
 /// What was asked.
 #[derive(Debug)]
 pub struct Question {
-    /// Names that were asked for; nothing for all.
-    names: Option<Vec<String>>,
-    /// The one to begin with, counted from 1.
-    first: usize,
+    wanted: Wanted,
     single: bool,
     output_buffer_length: u32,
+}
+
+/// Which attributes.
+#[derive(Debug)]
+enum Wanted {
+    /// Those behind the ones that the query before listed.
+    Next,
+    /// Those from this one on, counted from zero.
+    From(usize),
+    /// Those of these names.
+    Named(Vec<String>),
 }
 
 /// Asks the store for the attributes.
@@ -28,17 +38,20 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<
     if !open.share.extended_attributes {
         return Err(Reject::Status(NtStatus::EAS_NOT_SUPPORTED));
     }
-    let names = if request.input_buffer.is_empty() {
-        None
-    } else {
+    let wanted = if !request.input_buffer.is_empty() {
         let names: Result<Vec<String>, _> = GetEaList(request.input_buffer).iter().collect();
-        Some(names.map_err(|error| Reject::Status(error.status()))?)
+        Wanted::Named(names.map_err(|error| Reject::Status(error.status()))?)
+    } else if request.flags.contains(QueryInfoFlags::INDEX_SPECIFIED) {
+        // The first attribute has the index 1.
+        let index = usize::try_from(request.additional_information).expect("32 bits fit memory");
+        Wanted::From(index.saturating_sub(1))
+    } else if request.flags.contains(QueryInfoFlags::RESTART_SCAN) {
+        Wanted::From(0)
+    } else {
+        Wanted::Next
     };
-    let by_index = request.flags.contains(QueryInfoFlags::INDEX_SPECIFIED);
-    let first = if by_index { request.additional_information } else { 1 };
     let question = Question {
-        names,
-        first: usize::try_from(first).expect("32 bits fit memory").max(1),
+        wanted,
         single: request.flags.contains(QueryInfoFlags::RETURN_SINGLE_ENTRY),
         output_buffer_length: request.output_buffer_length,
     };
@@ -49,62 +62,75 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<
 
 /// Answers with what the store told.
 pub(super) fn resume(
-    _: &Open,
+    open: &mut Open,
     question: &Question,
     reply: ObjectReply,
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::ExtendedAttributes(found) = reply else { panic!("these were asked for") };
-    let wanted = match &question.names {
-        Some(names) => names.iter().map(|name| named(&found, name)).collect(),
-        None if found.is_empty() => return Err(Reject::Status(NtStatus::NO_EAS_ON_FILE)),
-        None => found,
+    let file = open.file_mut()?;
+    let first = match &question.wanted {
+        Wanted::Named(names) => {
+            let (step, _) = list(named(&found, names), question)?;
+            return Ok(step);
+        }
+        _ if found.is_empty() => return Err(Reject::Status(NtStatus::NO_EAS_ON_FILE)),
+        Wanted::Next => file.attributes_listed,
+        Wanted::From(first) => *first,
     };
-    if question.first > wanted.len() {
-        return Err(Reject::Status(NtStatus::NONEXISTENT_EA_ENTRY));
+    if first >= found.len() {
+        let is_behind_the_last = first == found.len() || matches!(question.wanted, Wanted::Next);
+        return Err(Reject::Status(if is_behind_the_last {
+            NtStatus::NO_MORE_EAS
+        } else {
+            NtStatus::NONEXISTENT_EA_ENTRY
+        }));
     }
-    let count = if question.single { 1 } else { wanted.len() };
-    let wanted = wanted.into_iter().skip(question.first - 1).take(count);
-    let limit = usize::try_from(question.output_buffer_length).expect("32 bits fit memory");
-    let mut out = Vec::new();
-    let mut writer = EntryListWriter::new(&mut out, limit, 4);
-    for attribute in wanted {
-        let ea = full_ea(attribute);
-        let mut entry = Vec::new();
-        if encode_full_ea_entry(&ea, &mut entry).is_none() {
-            continue; // A value of more than 64 KiB cannot be told.
-        }
-        if !writer.push(|out| out.extend_from_slice(&entry)) {
-            // [MS-FSA] 2.1.5.12.14: what fits, or a status if that is nothing.
-            let status = match writer.entries() {
-                0 => NtStatus::BUFFER_TOO_SMALL,
-                _ => NtStatus::BUFFER_OVERFLOW,
-            };
-            return Err(Reject::Status(status));
-        }
-    }
-    answer(out, 0, question.output_buffer_length)
+    let (step, listed) = list(found.into_iter().skip(first).map(full_ea), question)?;
+    file.attributes_listed = first + listed;
+    Ok(step)
 }
 
-/// The attribute of this name; one that the file has not is told with an empty value.
-fn named(found: &[ExtendedAttribute], name: &str) -> ExtendedAttribute {
-    let same = found.iter().find(|attribute| attribute.name.eq_ignore_ascii_case(name));
-    same.cloned().unwrap_or_else(|| ExtendedAttribute {
-        flags: 0,
-        name: name.to_owned(),
-        value: Vec::new(),
+/// As many as fit, and how many those are. The rest is said to be there by BUFFER_OVERFLOW.
+fn list(
+    attributes: impl Iterator<Item = FullEa>,
+    question: &Question,
+) -> Result<(Step<Pending>, usize), Reject> {
+    let limit = usize::try_from(question.output_buffer_length).expect("32 bits fit memory");
+    let count_max = if question.single { 1 } else { usize::MAX };
+    let mut out = Vec::new();
+    let mut status = NtStatus::SUCCESS;
+    let mut listed = 0;
+    let mut writer = EntryListWriter::new(&mut out, limit, 4);
+    for attribute in attributes.take(count_max) {
+        let mut entry = Vec::new();
+        // A value of more than 64 KiB cannot be told.
+        if encode_full_ea_entry(&attribute, &mut entry).is_some()
+            && !writer.push(|out| out.extend_from_slice(&entry))
+        {
+            status = NtStatus::BUFFER_OVERFLOW;
+            break;
+        }
+        listed += 1;
+    }
+    if status == NtStatus::BUFFER_OVERFLOW && listed == 0 {
+        return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+    }
+    Ok((respond(status, &out), listed))
+}
+
+/// The attributes of these names; one that the file has not is told with an empty value.
+fn named<'n>(
+    found: &[ExtendedAttribute],
+    names: &'n [String],
+) -> impl Iterator<Item = FullEa> + use<'n> {
+    let by_name: HashMap<String, FullEa> =
+        found.iter().map(|it| (it.name.to_ascii_uppercase(), full_ea(it.clone()))).collect();
+    names.iter().map(move |name| {
+        let found = by_name.get(&name.to_ascii_uppercase()).cloned();
+        found.unwrap_or_else(|| FullEa { flags: 0, name: name.clone(), value: Vec::new() })
     })
 }
 
 fn full_ea(attribute: ExtendedAttribute) -> FullEa {
     FullEa { flags: attribute.flags, name: attribute.name, value: attribute.value }
-}
-
-/// Bytes that attributes take in all, as EaSize tells them: 4 for the list, and for each 4, its
-/// name, a zero and its value.
-pub(super) fn encoded_len(attributes: &[ExtendedAttribute]) -> u32 {
-    if attributes.is_empty() {
-        return 0;
-    }
-    let bytes: usize = attributes.iter().map(|it| 5 + it.name.len() + it.value.len()).sum();
-    u32::try_from(4 + bytes).unwrap_or(u32::MAX)
 }

@@ -10,23 +10,22 @@ use dtyp::fscc::{
 };
 use dtyp::{AccessMask, NtStatus};
 use object::{Metadata, ObjectOp, ObjectReply};
+use wire::Dialect;
 use wire::create::CreateOptions;
 use wire::query_info::QueryInfoRequest;
 
-use super::{Pending, answer};
+use super::{Pending, answer, file_minimum, respond, verify_limit};
 use crate::effect::Effect;
 use crate::open::{Open, OpenFile};
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::server::Globals;
 
-/// What was asked, and what is known so far.
+/// What was asked.
 #[derive(Debug)]
 pub struct Question {
     class: FileInformationClass,
     output_buffer_length: u32,
-    /// Set while the extended attributes are being measured.
-    metadata: Option<Box<Metadata>>,
 }
 
 /// CreateOptions that FileModeInformation tells of: [MS-FSCC] 2.4.31.
@@ -42,51 +41,64 @@ const MODE: CreateOptions = CreateOptions::from_bits_retain(
 /// Asks the store for what the class tells.
 pub(super) fn start(
     open: &Open,
+    dialect: Dialect,
     class: FileInformationClass,
     request: &QueryInfoRequest<'_>,
 ) -> Result<Step<Pending>, Reject> {
-    verify_access(open, class)?;
-    let output_buffer_length = request.output_buffer_length;
-    if let Some(minimum) = class.minimum_len()
-        && usize::try_from(output_buffer_length).is_ok_and(|length| length < minimum)
-        && class != FileInformationClass::STREAM
-    {
-        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+    verify_class(dialect, class)?;
+    if needs_read_attributes(class) {
+        open.verify_access(AccessMask::READ_ATTRIBUTES)?;
     }
-    let file = open.file()?;
-    let open_id = file.local_open;
+    let output_buffer_length = request.output_buffer_length;
+    let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
+    verify_limit(limit, file_minimum(class))?;
+    let open_id = open.file()?.local_open;
     let op = match class {
         FileInformationClass::STREAM => ObjectOp::ListStreams { open: open_id },
         _ => ObjectOp::QueryMetadata { open: open_id },
     };
-    let question = Question { class, output_buffer_length, metadata: None };
+    let question = Question { class, output_buffer_length };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::File(question)))
 }
 
-/// Which classes there are, and which rights they need: the tables of [MS-SMB2] 3.3.5.20.1.
-fn verify_access(open: &Open, class: FileInformationClass) -> Result<(), Reject> {
-    match class {
-        FileInformationClass::ALL
-        | FileInformationClass::ATTRIBUTE_TAG
-        | FileInformationClass::BASIC
-        | FileInformationClass::NETWORK_OPEN
-        | FileInformationClass::ID => open.verify_access(AccessMask::READ_ATTRIBUTES),
+/// Which classes there are: the table of [MS-SMB2] 2.2.37, as far as it is about files.
+fn verify_class(dialect: Dialect, class: FileInformationClass) -> Result<(), Reject> {
+    let status = match class {
         FileInformationClass::ACCESS
         | FileInformationClass::ALIGNMENT
+        | FileInformationClass::ALL
         | FileInformationClass::ALTERNATE_NAME
+        | FileInformationClass::ATTRIBUTE_TAG
+        | FileInformationClass::BASIC
         | FileInformationClass::COMPRESSION
         | FileInformationClass::EA
+        | FileInformationClass::ID
         | FileInformationClass::INTERNAL
         | FileInformationClass::MODE
-        | FileInformationClass::NORMALIZED_NAME
+        | FileInformationClass::NETWORK_OPEN
         | FileInformationClass::POSITION
         | FileInformationClass::STANDARD
-        | FileInformationClass::STREAM => Ok(()),
+        | FileInformationClass::STREAM => return Ok(()),
+        // [MS-SMB2] 3.3.5.20.1: older dialects do not have it.
+        FileInformationClass::NORMALIZED_NAME if dialect >= Dialect::SMB_3_1_1 => return Ok(()),
+        FileInformationClass::NORMALIZED_NAME => NtStatus::NOT_SUPPORTED,
         FileInformationClass::PIPE
         | FileInformationClass::PIPE_LOCAL
-        | FileInformationClass::PIPE_REMOTE => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
-        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
-    }
+        | FileInformationClass::PIPE_REMOTE => NtStatus::INVALID_PARAMETER,
+        _ => NtStatus::INVALID_INFO_CLASS,
+    };
+    Err(Reject::Status(status))
+}
+
+/// [MS-SMB2] 3.3.5.20.1: the others tell nothing that whoever has the file open may not know.
+fn needs_read_attributes(class: FileInformationClass) -> bool {
+    matches!(
+        class,
+        FileInformationClass::ALL
+            | FileInformationClass::ATTRIBUTE_TAG
+            | FileInformationClass::BASIC
+            | FileInformationClass::NETWORK_OPEN
+    )
 }
 
 /// Answers with what the store told.
@@ -98,29 +110,8 @@ pub(super) fn resume(
 ) -> Result<Step<Pending>, Reject> {
     let length = question.output_buffer_length;
     match reply {
-        ObjectReply::Streams(streams) => answer_streams(&streams, length),
-        ObjectReply::Metadata(metadata) => {
-            let tells_ea_size =
-                matches!(question.class, FileInformationClass::ALL | FileInformationClass::EA);
-            if tells_ea_size && open.share.extended_attributes {
-                let op = ObjectOp::ReadExtendedAttributes { open: open.file()?.local_open };
-                let question = Question {
-                    class: question.class,
-                    output_buffer_length: length,
-                    metadata: Some(metadata),
-                };
-                return Ok(Step::Wait(
-                    Effect::Object { user: open.user, op },
-                    Pending::File(question),
-                ));
-            }
-            tell(open, globals, question.class, &metadata, length)
-        }
-        ObjectReply::ExtendedAttributes(attributes) => {
-            let mut metadata = question.metadata.clone().expect("asked for before these");
-            metadata.ea_size = super::extended_attributes::encoded_len(&attributes);
-            tell(open, globals, question.class, &metadata, length)
-        }
+        ObjectReply::Streams(streams) => Ok(answer_streams(&streams, length)),
+        ObjectReply::Metadata(metadata) => tell(open, globals, question.class, &metadata, length),
         other => panic!("{other:?} does not answer {question:?}"),
     }
 }
@@ -140,7 +131,7 @@ fn tell(
         FileInformationClass::ALL => all(open, file, globals, metadata).encode(&mut out),
         FileInformationClass::ALTERNATE_NAME => short_name(file)?.encode(&mut out),
         FileInformationClass::ATTRIBUTE_TAG => FileAttributeTagInformation {
-            file_attributes: metadata.attributes,
+            file_attributes: metadata.attributes.shown(),
             reparse_tag: metadata.reparse_tag,
         }
         .encode(&mut out),
@@ -162,9 +153,9 @@ fn tell(
         }
         FileInformationClass::POSITION => position(file).encode(&mut out),
         FileInformationClass::STANDARD => standard(file, globals, metadata).encode(&mut out),
-        other => panic!("{other:?} was refused by `verify_access`"),
+        other => panic!("{other:?} was refused by `verify_class`"),
     }
-    answer(out, class.minimum_len().expect("these classes have a fixed part"), length)
+    answer(out, file_minimum(class), length)
 }
 
 fn access(open: &Open) -> FileAccessInformation {
@@ -211,7 +202,7 @@ fn basic(metadata: &Metadata) -> FileBasicInformation {
         last_access_time: metadata.last_access_time,
         last_write_time: metadata.last_write_time,
         change_time: metadata.change_time,
-        file_attributes: metadata.attributes,
+        file_attributes: metadata.attributes.shown(),
         reserved: Reserved,
     }
 }
@@ -239,7 +230,7 @@ fn network_open(metadata: &Metadata) -> FileNetworkOpenInformation {
         change_time: metadata.change_time,
         allocation_size: metadata.allocation_size,
         end_of_file: metadata.end_of_file,
-        file_attributes: metadata.attributes,
+        file_attributes: metadata.attributes.shown(),
         reserved: Reserved,
     }
 }
@@ -261,7 +252,8 @@ fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStan
     }
 }
 
-fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Result<Step<Pending>, Reject> {
+/// [MS-FSA] 2.1.5.12.29: whole entries, and BUFFER_OVERFLOW if there are more.
+fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Step<Pending> {
     let limit = usize::try_from(length).expect("32 bits fit memory");
     let mut out = Vec::new();
     let mut writer = EntryListWriter::new(&mut out, limit, 8);
@@ -272,13 +264,8 @@ fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Result<Step<P
             allocation_size: stream.allocation_size,
         };
         if !writer.push(|out| encode_stream_entry(&entry, out)) {
-            // [MS-FSA] 2.1.5.12.29: whole entries, or nothing.
-            return Err(Reject::Status(if writer.entries() == 0 {
-                NtStatus::INFO_LENGTH_MISMATCH
-            } else {
-                NtStatus::BUFFER_OVERFLOW
-            }));
+            return respond(NtStatus::BUFFER_OVERFLOW, &out);
         }
     }
-    answer(out, 0, length)
+    respond(NtStatus::SUCCESS, &out)
 }

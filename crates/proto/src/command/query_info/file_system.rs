@@ -10,7 +10,7 @@ use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply, Volume};
 use wire::query_info::QueryInfoRequest;
 
-use super::{Pending, answer};
+use super::{Pending, answer, file_system_minimum, verify_limit};
 use crate::effect::Effect;
 use crate::open::Open;
 use crate::reject::Reject;
@@ -43,10 +43,8 @@ pub(super) fn start(
         | FsInformationClass::VOLUME => {}
         _ => return Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
     }
-    let minimum = class.minimum_len().expect("these classes have a fixed part");
-    if usize::try_from(output_buffer_length).is_ok_and(|length| length < minimum) {
-        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
-    }
+    let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
+    verify_limit(limit, file_system_minimum(class))?;
     let op = ObjectOp::QueryVolume { open: open.file()?.local_open };
     let question = Question { class, output_buffer_length };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
@@ -93,8 +91,7 @@ pub(super) fn resume(
         .encode(&mut out),
         other => panic!("{other:?} was refused by `start`"),
     }
-    let minimum = question.class.minimum_len().expect("these classes have a fixed part");
-    answer(out, minimum, question.output_buffer_length)
+    answer(out, file_system_minimum(question.class), question.output_buffer_length)
 }
 
 fn device(tree: &TreeConnect) -> FileFsDeviceInformation {

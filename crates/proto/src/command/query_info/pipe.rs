@@ -2,7 +2,7 @@
 
 use dtyp::fscc::{
     FileAccessInformation, FileInformationClass, FilePipeInformation, FilePipeLocalInformation,
-    FileStandardInformation, Reserved,
+    FilePipeRemoteInformation, FileStandardInformation, Reserved,
 };
 use dtyp::{AccessMask, NtStatus};
 use wire::query_info::{InfoType, QueryInfoRequest};
@@ -34,11 +34,19 @@ pub(super) fn query(
             open.verify_access(AccessMask::READ_ATTRIBUTES)?;
             FilePipeInformation { read_mode: 1, completion_mode: 0 }.encode(&mut out);
         }
-        FileInformationClass::PIPE_LOCAL => local(pipe).encode(&mut out),
+        FileInformationClass::PIPE_LOCAL => {
+            open.verify_access(AccessMask::READ_ATTRIBUTES)?;
+            local(pipe).encode(&mut out);
+        }
+        FileInformationClass::PIPE_REMOTE => {
+            open.verify_access(AccessMask::READ_ATTRIBUTES)?;
+            FilePipeRemoteInformation::default().encode(&mut out);
+        }
         FileInformationClass::STANDARD => FileStandardInformation {
             allocation_size: u64::from(PIPE_BYTES),
             end_of_file: 0,
             number_of_links: 1,
+            // As Windows tells of its own: a pipe is gone with its last open.
             delete_pending: true,
             directory: false,
             reserved: Reserved,

@@ -3,7 +3,8 @@
 use dtyp::security_information::SecurityInformation;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
-use wire::error_response::ErrorResponse;
+use wire::Dialect;
+use wire::error_response::{ErrorContext, ErrorId, ErrorResponse};
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer};
@@ -16,34 +17,61 @@ use crate::response::{Response, Step};
 #[derive(Debug)]
 pub struct Question {
     output_buffer_length: u32,
+    /// Error data has the form of 3.1.1.
+    has_error_contexts: bool,
 }
 
 /// Asks the store for the parts that the request names.
-pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(
+    open: &Open,
+    dialect: Dialect,
+    request: &QueryInfoRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
     let information = SecurityInformation::from_bits_retain(request.additional_information);
-    if information.contains(SecurityInformation::SACL) {
-        open.verify_access(AccessMask::ACCESS_SYSTEM_SECURITY)?;
-    }
-    let by_control =
-        SecurityInformation::OWNER | SecurityInformation::GROUP | SecurityInformation::DACL;
-    if information.intersects(by_control) {
-        open.verify_access(AccessMask::READ_CONTROL)?;
-    }
+    open.verify_access(wanted_access(information))?;
     let op =
         ObjectOp::ReadSecurity { open: open.file()?.local_open, information: information.bits() };
-    let question = Question { output_buffer_length: request.output_buffer_length };
+    let question = Question {
+        output_buffer_length: request.output_buffer_length,
+        has_error_contexts: dialect >= Dialect::SMB_3_1_1,
+    };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Security(question)))
+}
+
+fn wanted_access(information: SecurityInformation) -> AccessMask {
+    let by_system = SecurityInformation::SACL | SecurityInformation::BACKUP;
+    let by_control = SecurityInformation::OWNER
+        | SecurityInformation::GROUP
+        | SecurityInformation::DACL
+        | SecurityInformation::LABEL
+        | SecurityInformation::ATTRIBUTE
+        | SecurityInformation::SCOPE
+        | SecurityInformation::BACKUP;
+    let mut wanted = AccessMask::empty();
+    wanted.set(AccessMask::ACCESS_SYSTEM_SECURITY, information.intersects(by_system));
+    wanted.set(AccessMask::READ_CONTROL, information.intersects(by_control));
+    wanted
 }
 
 /// Answers with the descriptor, or with the size that it needs.
 pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Security(descriptor) = reply else { panic!("it was asked for") };
-    let needed = u32::try_from(descriptor.len()).expect("a descriptor is below 64 KiB");
+    let needed = u32::try_from(descriptor.len()).expect("a descriptor is below 4 GiB");
     if needed > question.output_buffer_length {
-        let error_data = needed.to_le_bytes();
-        let body = ErrorResponse { error_data: &error_data, ..ErrorResponse::default() };
-        let response = Response::with_status(NtStatus::BUFFER_TOO_SMALL, &body);
-        return Ok(Step::Done(response));
+        return Ok(Step::Done(too_small(needed, question.has_error_contexts)));
     }
     answer(descriptor, 0, question.output_buffer_length)
+}
+
+/// [MS-SMB2] 2.2.2.2: half a descriptor is of no use, but its size is.
+fn too_small(needed: u32, has_error_contexts: bool) -> Response {
+    let size = needed.to_le_bytes();
+    let mut body = ErrorResponse { error_context_count: 0, error_data: &size };
+    let mut contexts = Vec::new();
+    if has_error_contexts {
+        let context = ErrorContext { error_id: ErrorId::DEFAULT, error_context_data: &size };
+        context.encode(&mut contexts, 0);
+        body = ErrorResponse { error_context_count: 1, error_data: &contexts };
+    }
+    Response::with_status(NtStatus::BUFFER_TOO_SMALL, &body)
 }

@@ -3,6 +3,7 @@
 use dtyp::fscc::{FileDispositionInformation, FileDispositionInformationEx};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{ObjectOp, ObjectReply};
+use wire::create::CreateOptions;
 
 use super::{Pending, decode, done};
 use crate::effect::{Effect, Reply};
@@ -24,10 +25,27 @@ pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>
         return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
     }
     let wanted = flags & FileDispositionInformationEx::DELETE != 0;
+    if flags & FileDispositionInformationEx::ON_CLOSE != 0 {
+        return set_delete_on_close(scope, wanted);
+    }
     let ignores = flags & FileDispositionInformationEx::IGNORE_READONLY_ATTRIBUTE != 0;
     mark(scope, wanted, ignores)
 }
 
+/// FILE_DISPOSITION_ON_CLOSE is about what CREATE asked for, and only for opens that did.
+fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step<Pending>, Reject> {
+    let open = scope.open()?;
+    open.verify_access(AccessMask::DELETE)?;
+    let file = open.file_mut()?;
+    if !file.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
+        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+    }
+    file.delete_on_close = wanted;
+    done()
+}
+
+/// The mark is the file's. What CREATE asked for by FILE_DELETE_ON_CLOSE is the open's own, and
+/// stays: it marks the file again when the open is closed.
 fn mark(
     mut scope: InTree<'_>,
     delete: bool,
@@ -36,29 +54,28 @@ fn mark(
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let user = open.user;
-    let file = open.file_mut()?;
+    let file = open.file()?;
     if !delete {
         let identity = file.identity;
-        file.delete_on_close = false;
-        if let Some(record) = scope.globals.files.get_mut(identity) {
-            record.delete_pending = false;
-        }
+        let record = scope.globals.files.get_mut(identity).expect("an open file has a record");
+        record.delete_pending = false;
         return done();
     }
     if file.path.is_root() && file.path.stream().is_none() {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
-    if ignores_read_only && !file.is_directory {
-        return doom(scope);
-    }
     let op = ObjectOp::QueryMetadata { open: file.local_open };
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Deletability))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
 }
 
 /// A read-only file stays, and of a directory it must be seen whether it is empty.
-pub(super) fn judge(mut scope: InTree<'_>, reply: Reply) -> Result<Step<Pending>, Reject> {
+pub(super) fn judge(
+    mut scope: InTree<'_>,
+    ignores_read_only: bool,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
-    if metadata.attributes.contains(FileAttributes::READONLY) {
+    if !ignores_read_only && metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::Status(NtStatus::CANNOT_DELETE));
     }
     let open = scope.open()?;

@@ -2,13 +2,15 @@
 
 use arbitration::ShareMode;
 use dtyp::fscc::FileRenameInformation;
+use dtyp::upcase::equal_ignoring_case;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectPath, ObjectReply};
 
 use super::{Pending, decode, done};
 use crate::change::{Change, ChangeKind};
-use crate::command::create::parse_path;
+use crate::command::create::{is_vetoed, parse_path};
 use crate::effect::{Effect, Reply};
+use crate::open::OpenFile;
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
@@ -27,6 +29,7 @@ pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending
     open.verify_access(AccessMask::DELETE)?;
     let wanted = read(&mut scope, buffer, false)?;
     verify_alone(&mut scope)?;
+    verify_directory_shared(&mut scope, &wanted.target)?;
     find_target(scope, wanted)
 }
 
@@ -49,27 +52,36 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
     let replace = information.replace_if_exists();
     let path = &scope.open()?.file()?.path;
     let name = information.file_name.as_str();
-    let target = match name.strip_prefix(':') {
-        Some(_) if path.is_root() => return Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
-        Some(_) => parse_path(&format!("x{name}"))?.stream().map(str::to_owned),
-        None => {
-            let target = parse_path(name.strip_prefix('\\').unwrap_or(name))?;
-            if target.is_root() {
-                return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
-            }
-            return Ok(Wanted { target, replace, links });
+    if name.starts_with(':') {
+        if path.is_root() {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
-    };
-    Ok(Wanted { target: path.with_stream(target), replace, links })
+        let stream = parse_path(&format!("x{name}"))?.stream().map(str::to_owned);
+        return Ok(Wanted { target: path.with_stream(stream), replace, links });
+    }
+    if path.stream().is_some() {
+        // A stream stays with its file, which is open by this very stream: that is what Windows says.
+        return Err(Reject::SharingViolation);
+    }
+    let target = parse_path(name.strip_prefix('\\').unwrap_or(name))?;
+    if target.is_root() {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    if is_vetoed(&scope.tree.share, &target) {
+        return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+    }
+    Ok(Wanted { target, replace, links })
 }
 
-/// Whoever has the file open must share its deletion; and nothing may be open beneath a directory.
+/// Whoever has the file open must share its deletion; and nothing may be open beneath a directory,
+/// nor any stream of a file.
 fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
     let root = open.share.root;
     let file = open.file()?;
     let (identity, is_directory) = (file.identity, file.is_directory);
+    let is_stream = file.path.stream().is_some();
     let prefix = format!("{}/", file.path.as_str());
     let mode = ShareMode {
         granted_access: AccessMask::DELETE,
@@ -81,10 +93,53 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     if record.is_some_and(|record| record.conflicts(volatile, mode)) {
         return Err(Reject::SharingViolation);
     }
-    let is_beneath = |path: &ObjectPath| path.as_str().starts_with(&prefix);
+    if is_stream {
+        return Ok(());
+    }
+    let is_part = |other: &OpenFile| {
+        let it = other.identity;
+        let is_stream = other.path.stream().is_some()
+            && (it.device, it.inode) == (identity.device, identity.inode);
+        is_stream || (is_directory && other.path.as_str().starts_with(&prefix))
+    };
     let mut others = scope.opens.values().filter(|other| other.share.root == root);
-    if is_directory && others.any(|it| it.file().is_ok_and(|file| is_beneath(&file.path))) {
+    if others.any(|other| other.file().is_ok_and(is_part)) {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+    }
+    Ok(())
+}
+
+/// [MS-FSA] 2.1.5.15.12: the directory of the new name is opened to add to it, and with that its
+/// deletion is not shared.
+fn verify_directory_shared(scope: &mut InTree<'_>, target: &ObjectPath) -> Result<(), Reject> {
+    let Some(parent) = target.parent().filter(|_| target.stream().is_none()) else {
+        return Ok(());
+    };
+    let volatile = scope.open()?.file_id.volatile;
+    let share = &scope.tree.share;
+    let same = |one: &str, other: &str| {
+        one == other || (!share.case_sensitive && equal_ignoring_case(one, other))
+    };
+    let is_parent = |file: &&OpenFile| {
+        file.is_directory
+            && file.path.stream().is_none()
+            && same(file.path.as_str(), parent.as_str())
+    };
+    let mut files = scope
+        .opens
+        .values()
+        .filter(|other| other.share.root == share.root)
+        .filter_map(|other| other.file().ok());
+    let Some(directory) = files.find(is_parent) else { return Ok(()) };
+    let adding = ShareMode {
+        granted_access: AccessMask::WRITE_DATA,
+        share_read: true,
+        share_write: true,
+        share_delete: false,
+    };
+    let record = scope.globals.files.get(directory.identity);
+    if record.is_some_and(|record| record.conflicts(volatile, adding)) {
+        return Err(Reject::SharingViolation);
     }
     Ok(())
 }

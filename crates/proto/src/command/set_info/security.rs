@@ -16,15 +16,7 @@ use crate::response::Step;
 /// Replaces the parts that the request names.
 pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
     let information = SecurityInformation::from_bits_retain(request.additional_information);
-    if information.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP) {
-        open.verify_access(AccessMask::WRITE_OWNER)?;
-    }
-    if information.contains(SecurityInformation::DACL) {
-        open.verify_access(AccessMask::WRITE_DAC)?;
-    }
-    if information.contains(SecurityInformation::SACL) {
-        open.verify_access(AccessMask::ACCESS_SYSTEM_SECURITY)?;
-    }
+    open.verify_access(wanted_access(information))?;
     if SecurityDescriptor::decode(request.buffer).is_none() {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }
@@ -34,4 +26,20 @@ pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pe
         descriptor: Bytes::copy_from_slice(request.buffer),
     };
     Ok(change(open, op, CompletionFilter::SECURITY))
+}
+
+fn wanted_access(information: SecurityInformation) -> AccessMask {
+    let by_owner = SecurityInformation::OWNER
+        | SecurityInformation::GROUP
+        | SecurityInformation::LABEL
+        | SecurityInformation::BACKUP;
+    let by_dac =
+        SecurityInformation::DACL | SecurityInformation::ATTRIBUTE | SecurityInformation::BACKUP;
+    let by_system =
+        SecurityInformation::SACL | SecurityInformation::SCOPE | SecurityInformation::BACKUP;
+    let mut wanted = AccessMask::empty();
+    wanted.set(AccessMask::WRITE_OWNER, information.intersects(by_owner));
+    wanted.set(AccessMask::WRITE_DAC, information.intersects(by_dac));
+    wanted.set(AccessMask::ACCESS_SYSTEM_SECURITY, information.intersects(by_system));
+    wanted
 }

@@ -14,8 +14,6 @@ use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
 
-const FILTER: CompletionFilter = CompletionFilter::SIZE.union(CompletionFilter::LAST_WRITE);
-
 /// Truncates or extends the file.
 pub(super) fn set_end_of_file(
     mut scope: InTree<'_>,
@@ -25,7 +23,7 @@ pub(super) fn set_end_of_file(
     verify(&mut scope, size)?;
     let open = scope.open()?;
     let op = ObjectOp::SetEndOfFile { open: open.file()?.local_open, size };
-    Ok(change(open, op, FILTER))
+    Ok(change(open, op, written(open.file()?)))
 }
 
 /// Reserves room, or truncates to it.
@@ -37,7 +35,7 @@ pub(super) fn set_allocation(
     verify(&mut scope, size)?;
     let open = scope.open()?;
     let op = ObjectOp::SetAllocation { open: open.file()?.local_open, size };
-    Ok(change(open, op, FILTER))
+    Ok(change(open, op, written(open.file()?)))
 }
 
 /// What lies behind the valid data of a POSIX file reads as zeros in any case.
@@ -60,4 +58,11 @@ fn verify(scope: &mut InTree<'_>, size: u64) -> Result<(), Reject> {
     let range = ByteRange { offset: size, length: u64::MAX - size };
     let access = RangeAccess { open: open.file_id.volatile, range, writes: true };
     scope.globals.files.verify_unlocked(identity, access)
+}
+
+fn written(file: &OpenFile) -> CompletionFilter {
+    match file.path.stream() {
+        None => CompletionFilter::SIZE | CompletionFilter::LAST_WRITE,
+        Some(_) => CompletionFilter::STREAM_SIZE | CompletionFilter::STREAM_WRITE,
+    }
 }
