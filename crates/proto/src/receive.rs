@@ -34,6 +34,10 @@ impl Server {
         for (header, _) in &messages {
             self.admit(connection, header)?;
         }
+        // What stands beside a NEGOTIATE that is admitted is another one.
+        if messages.len() > 1 && messages[0].0.command == Command::NEGOTIATE {
+            return Err(Disconnect::NegotiatedTwice);
+        }
         if let Some(session_id) = sealed {
             verify_sealed_session(messages.iter().map(|(header, _)| header), session_id)?;
         }

@@ -232,6 +232,8 @@ pub enum Disconnect {
     Smb1Only,
     /// No session was set up in time.
     TooSlow,
+    /// A user of 3.1.1 connected to a share without proving what was negotiated.
+    TreeConnectNotSigned,
     /// A 3.1.1 client, whose negotiation is protected otherwise, asks to validate it.
     ValidationNotWanted,
 }

@@ -52,6 +52,14 @@ impl Outgoing {
         self.messages.push(Laid { start, header, wants_signature });
     }
 
+    /// Whether one more response fits the length that a frame can have. One alone always does:
+    /// no maximum size comes near it.
+    fn has_room_for(&self, body: &BytesMut) -> bool {
+        let header_and_body = body.len() - FIRST;
+        self.messages.is_empty()
+            || self.frame.len().next_multiple_of(8) + header_and_body <= wire::frame::LENGTH_MAX
+    }
+
     /// Where each message ends: at the next one, padding included, or with the frame.
     fn ends(&self) -> impl Iterator<Item = usize> {
         self.messages.iter().skip(1).map(|laid| laid.start).chain([self.frame.len()])
@@ -71,7 +79,9 @@ impl Server {
         let request = &incoming.header;
         let session_id = session_id.unwrap_or(request.session_id);
         let tree_id = tree_id.unwrap_or(request.tree_id);
-        chain.carried.session_id = session_id;
+        // A session that is none cannot be handed down: [MS-SMB2] 3.3.5.2.7.2.
+        let is_known = self.sessions.contains_key(&session_id);
+        chain.carried.session_id = if is_known { session_id } else { 0 };
         chain.carried.tree_id = tree_id;
         chain.carried.status = status;
         if file_id.is_some() {
@@ -86,6 +96,11 @@ impl Server {
         let wants_signature =
             wants_signature(self.sessions.get(&session_id), chain.connection, request, status);
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
+        if !chain.outgoing.has_room_for(&buffer) {
+            // [MS-SMB2] 3.3.4.1.3: responses to a compound need not be compounded.
+            let full = std::mem::take(&mut chain.outgoing);
+            self.transmit(chain.connection, chain.sealed, full);
+        }
         chain.outgoing.push(header, buffer, wants_signature);
     }
 

@@ -75,9 +75,17 @@ impl Ledger {
     }
 
     /// # Panics
-    /// If something is left.
-    pub fn assert_empty(&self) {
+    /// If a file is open.
+    #[track_caller]
+    pub fn assert_no_opens(&self) {
         assert!(self.opens.is_empty(), "opens are left: {:?}", self.opens);
+    }
+
+    /// # Panics
+    /// If something is left.
+    #[track_caller]
+    pub fn assert_empty(&self) {
+        self.assert_no_opens();
         assert!(self.tree_connects.is_empty(), "tree connects are left: {:?}", self.tree_connects);
         assert!(self.sessions.is_empty(), "sessions are left: {:?}", self.sessions);
     }

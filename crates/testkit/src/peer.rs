@@ -220,6 +220,11 @@ impl Peer {
         self.preauth
     }
 
+    /// Begins that hash anew, as a client does whose NEGOTIATE was refused.
+    pub fn forget_preauth(&mut self) {
+        self.preauth = PreauthHash::ZERO;
+    }
+
     fn nt_hash(password: &str) -> NtHash {
         NtHash::of_password(password)
     }

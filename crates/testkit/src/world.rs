@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use dtyp::Sid;
 use dtyp::upcase::equal_ignoring_case;
+use dtyp::{FileAttributes, Sid};
 use object::RootId;
 use proto::{
     Account, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server, ServerSettings,
@@ -174,6 +174,45 @@ impl World {
     /// The store, to prepare it, to look into it, and to let it fail.
     pub fn store(&self) -> RefMut<'_, MemoryStore> {
         RefMut::map(self.inner(), |inner| &mut inner.store)
+    }
+
+    /// Puts a file into a share. `/` separates components.
+    pub fn add_file(&self, share: &str, path: &str, data: &[u8]) {
+        let root = self.root(share);
+        self.store().add_file(root, path, data);
+    }
+
+    /// Puts a directory into a share.
+    pub fn add_directory(&self, share: &str, path: &str) {
+        let root = self.root(share);
+        self.store().add_directory(root, path);
+    }
+
+    /// The data of a file in a share, or of its stream after a colon.
+    #[must_use]
+    pub fn contents(&self, share: &str, path: &str) -> Option<Vec<u8>> {
+        let root = self.root(share);
+        self.store().contents(root, path)
+    }
+
+    /// Whether something is there in a share.
+    #[must_use]
+    pub fn exists(&self, share: &str, path: &str) -> bool {
+        let root = self.root(share);
+        self.store().exists(root, path)
+    }
+
+    /// The attributes of what is there in a share.
+    #[must_use]
+    pub fn attributes(&self, share: &str, path: &str) -> Option<FileAttributes> {
+        let root = self.root(share);
+        self.store().attributes(root, path)
+    }
+
+    /// Sets the attributes of what is there in a share.
+    pub fn set_attributes(&self, share: &str, path: &str, attributes: FileAttributes) {
+        let root = self.root(share);
+        self.store().set_attributes(root, path, attributes);
     }
 
     /// What the server told the tables.
@@ -364,6 +403,7 @@ impl Inner {
             let (length, frame) = transmit.frame.split_first_chunk::<4>().expect("a length");
             let length = usize::try_from(u32::from_be_bytes(*length)).expect("it fits");
             assert_eq!(length, frame.len(), "the transport's length is that of the frame");
+            assert!(length <= wire::frame::LENGTH_MAX, "a frame's length has 24 bits");
             assert!(wire.closed.is_none(), "a frame for a connection that was ended");
             wire.inbox.push_back(frame.to_vec());
         }

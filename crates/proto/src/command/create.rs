@@ -281,7 +281,11 @@ fn overwritten(
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
         Err(reject) => {
-            let failed = scope.opens.remove(&file_id.volatile);
+            let mut failed = scope.opens.remove(&file_id.volatile);
+            // Only an open that went well takes the file along when it is closed.
+            if let Some(Open { target: Target::File(file), .. }) = &mut failed {
+                file.delete_on_close = false;
+            }
             let close = failed.and_then(|open| scope.globals.retire(open));
             let close = close.map(|(user, op)| (None, Effect::Object { user, op }));
             scope.globals.outbox.effects.extend(close);

@@ -68,8 +68,10 @@ impl Command for Negotiate {
         let dialect = choose_dialect(&globals.settings, |it| request.dialects.contains(it))
             .ok_or(Reject::NoCommonDialect)?;
         let chosen = if dialect == Dialect::SMB_3_1_1 {
+            let chosen = choose(globals, request.negotiate_contexts)?;
+            // Only now: a request that was refused is no part of what was agreed on.
             connection.preauth.update(&incoming.message);
-            choose(globals, request.negotiate_contexts)?
+            chosen
         } else {
             Chosen::default()
         };

@@ -99,7 +99,7 @@ impl Command for SessionSetup {
         let session = scope.sessions.get_mut(&session_id).expect("begun or found above");
         let acceptor = session.acceptor.as_mut().expect("set by `begin` or `go_on`");
         let step = acceptor.step(request.security_buffer);
-        authenticate(scope, incoming, pending, step)
+        authenticate(scope, incoming, pending, step, None)
     }
 
     fn resume(
@@ -117,10 +117,7 @@ impl Command for SessionSetup {
                 let nt_hash = account.as_ref().and_then(|account| account.nt_hash.clone());
                 let acceptor = session.acceptor.as_mut().expect("it asked for the account");
                 let step = acceptor.resume(nt_hash);
-                if session.account.is_none() {
-                    session.account = account.map(|it| Arc::new(*it));
-                }
-                authenticate(scope, incoming, pending, step)
+                authenticate(scope, incoming, pending, step, account.map(|it| Arc::new(*it)))
             }
             (Wanted::Guest { token, is_anonymous }, Reply::Account(account)) => {
                 let Some(account) = account else {
@@ -189,11 +186,13 @@ fn go_on(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) -> 
 }
 
 /// What the mechanism's step leads to: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
+/// `claimed` is the account whose proof was checked, once it was.
 fn authenticate(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
     step: Result<auth::Step, AuthError>,
+    claimed: Option<Arc<Account>>,
 ) -> Result<Step<Pending>, Reject> {
     let session_id = pending.session_id;
     match step {
@@ -213,8 +212,7 @@ fn authenticate(
                 pending.waits_for = Wanted::Guest { token, is_anonymous: true };
                 return Ok(Step::Wait(Effect::FindGuest, pending));
             }
-            let session = scope.sessions.get_mut(&session_id).expect("looked up by the caller");
-            let account = Arc::clone(session.account());
+            let account = claimed.expect("a user is proven with the hash of an account");
             if account.disabled {
                 return Err(fail(&mut scope, session_id, Reject::AccountDisabled));
             }

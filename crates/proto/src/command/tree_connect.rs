@@ -11,7 +11,7 @@ use wire::tree_connect::{
 use crate::command::{Abandoned, Command};
 use crate::effect::{ConnectShare, Effect, Reply, Share, ShareRefusal};
 use crate::notice::Notice;
-use crate::reject::Reject;
+use crate::reject::{Disconnect, Reject};
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InSession;
@@ -37,10 +37,10 @@ impl Command for TreeConnect {
     ) -> Result<Step<Pending>, Reject> {
         let is_known = session.signing_key(incoming.connection).is_some();
         let is_authentic = incoming.sealed || incoming.header.is_signed();
-        // A man in the middle could have downgraded what was negotiated: only a signature proves
-        // that both sides hashed the same messages.
+        // [MS-SMB2] 3.3.5.7: a man in the middle could have downgraded what was negotiated, and only a
+        // signature proves that both sides hashed the same messages.
         if connection.negotiated().dialect == Dialect::SMB_3_1_1 && is_known && !is_authentic {
-            return Err(Reject::NotSigned);
+            return Err(Reject::Disconnect(Disconnect::TreeConnectNotSigned));
         }
         let (server, name) = parse_path(request.path).ok_or(Reject::NoSuchShare)?;
         let connect = ConnectShare {

@@ -59,13 +59,16 @@ impl Peer {
     /// Gives a request its message id and remembers it.
     fn identify(&mut self, request: &mut Request) -> u64 {
         let is_cancel = request.header.command == Command::CANCEL;
+        let pays = self.dialect > Dialect::SMB_2_0_2;
+        let charge = if pays { request.header.credit_charge } else { 1 };
         let id = match request.message_id {
-            Some(id) => id,
-            None if is_cancel => 0,
-            None => {
-                let pays = self.dialect > Dialect::SMB_2_0_2;
-                self.window.take(if pays { request.header.credit_charge } else { 1 })
+            Some(id) if is_cancel => id,
+            Some(id) => {
+                self.window.take_at(id, charge);
+                id
             }
+            None if is_cancel => 0,
+            None => self.window.take(charge),
         };
         request.header.message_id = id;
         if !is_cancel {

@@ -1,0 +1,330 @@
+//! Compounds: [MS-SMB2] 3.3.5.2.7 and 3.3.4.1.3.
+
+use dtyp::NtStatus;
+use proto::{Disconnect, Effect};
+use testkit::request::RELATED;
+use testkit::{Create, Peer, Request, Response, World};
+use wire::close::CloseResponse;
+use wire::create::CreateResponse;
+use wire::echo::EchoRequest;
+use wire::header::{self, set_next_command};
+use wire::read::ReadResponse;
+use wire::{Command, Decode, DecodeError, Dialect, FileId, HeaderFlags};
+
+fn ready(world: &World) -> Peer {
+    world.add_file("data", "file", b"data");
+    Peer::ready(world, Dialect::SMB_3_1_1)
+}
+
+fn statuses(responses: &[Response]) -> Vec<NtStatus> {
+    responses.iter().map(Response::status).collect()
+}
+
+fn create(peer: &Peer, name: &str) -> Request {
+    peer.request(Command::CREATE, &Create::open(name))
+}
+
+fn read(peer: &Peer, file_id: FileId) -> Request {
+    peer.read_request(file_id, 0, 10)
+}
+
+#[test]
+fn a_file_is_opened_read_and_closed_in_one_frame() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let requests = [
+        create(&peer, "file"),
+        read(&peer, RELATED).related(),
+        peer.close_request(RELATED).related(),
+    ];
+    let frames = world.frames().len();
+    let responses = peer.call_all(requests);
+    assert_eq!(world.frames().len(), frames + 1);
+    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 3]);
+    assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"data");
+    responses[2].body::<CloseResponse>();
+    assert_eq!(world.store().open_count(), 0);
+}
+
+#[test]
+fn responses_lie_in_one_frame_aligned_to_8_bytes_and_say_that_they_are_related() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let requests = [
+        create(&peer, "file"),
+        read(&peer, RELATED).related(),
+        peer.close_request(RELATED).related(),
+    ];
+    let responses = peer.call_all(requests);
+    let related = |it: &Response| it.header.flags.contains(HeaderFlags::RELATED_OPERATIONS);
+    assert_eq!(responses.iter().map(related).collect::<Vec<_>>(), [false, true, true]);
+    let ids = |it: &Response| (it.header.session_id, it.header.tree_id);
+    assert!(responses.iter().all(|it| ids(it) == (peer.session_id, peer.tree_id)));
+    let next: Vec<u32> = responses.iter().map(|it| it.header.next_command).collect();
+    assert!(next[0] > 0 && next[1] > 0 && next[2] == 0, "one frame: {next:?}");
+    assert!(next.iter().all(|next| next.is_multiple_of(8)), "{next:?}");
+    // 4 bytes of data end off a boundary, so that there is something to pad.
+    assert_eq!(next[1], (64 + 16 + 4_u32).next_multiple_of(8));
+}
+
+#[test]
+fn what_depends_on_a_failed_create_fails_alike() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let requests = [
+        create(&peer, "missing"),
+        read(&peer, RELATED).related(),
+        peer.close_request(RELATED).related(),
+    ];
+    let responses = peer.call_all(requests);
+    assert_eq!(statuses(&responses), [NtStatus::OBJECT_NAME_NOT_FOUND; 3]);
+}
+
+#[test]
+fn what_follows_a_failed_read_still_has_the_file() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let requests = [
+        create(&peer, "file"),
+        peer.read_request(RELATED, 100, 1).related(),
+        peer.close_request(RELATED).related(),
+    ];
+    let responses = peer.call_all(requests);
+    let want = [NtStatus::SUCCESS, NtStatus::END_OF_FILE, NtStatus::SUCCESS];
+    assert_eq!(statuses(&responses), want);
+    assert_eq!(world.store().open_count(), 0);
+}
+
+#[test]
+fn the_file_of_a_related_request_is_that_of_the_one_before_whatever_it_names() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    world.add_file("data", "other", b"other");
+    let other = peer.create(&Create::open("other")).file_id;
+    let requests = [create(&peer, "file"), read(&peer, other).related()];
+    let responses = peer.call_all(requests);
+    assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"data");
+    // And it may come from a request that did not make it.
+    let requests = [read(&peer, other), read(&peer, RELATED).related()];
+    let responses = peer.call_all(requests);
+    assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"other");
+}
+
+#[test]
+fn a_file_id_is_not_handed_down_past_a_request_without_one() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let echo = peer.request(Command::ECHO, &EchoRequest);
+    let requests = [create(&peer, "file"), echo.related(), read(&peer, RELATED).related()];
+    let responses = peer.call_all(requests);
+    let want = [NtStatus::SUCCESS, NtStatus::SUCCESS, NtStatus::INVALID_HANDLE];
+    assert_eq!(statuses(&responses), want);
+}
+
+#[test]
+fn unrelated_requests_share_nothing_but_the_frame() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file = peer.create(&Create::open("file")).file_id;
+    let requests = [
+        create(&peer, "missing"),
+        read(&peer, file),
+        peer.request(Command::ECHO, &EchoRequest),
+        peer.close_request(file),
+    ];
+    let responses = peer.call_all(requests);
+    let missing = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let ok = NtStatus::SUCCESS;
+    assert_eq!(statuses(&responses), [missing, ok, ok, ok]);
+}
+
+#[test]
+fn a_chain_may_be_related_twice() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let requests = [
+        create(&peer, "file"),
+        peer.close_request(RELATED).related(),
+        create(&peer, "file"),
+        read(&peer, RELATED).related(),
+    ];
+    let responses = peer.call_all(requests);
+    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 4]);
+}
+
+#[test]
+fn the_first_cannot_be_related() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let requests = [create(&peer, "file").related(), read(&peer, RELATED).related()];
+    // Signed with the session's key, which the ids of all ones do not name.
+    let requests = requests.map(Request::unsigned);
+    let responses = peer.call_all(requests);
+    assert_eq!(responses[0].status(), NtStatus::INVALID_PARAMETER);
+    assert!(responses[1].status().is_error());
+    assert!(peer.is_open());
+    assert_eq!(world.store().open_count(), 0);
+}
+
+#[test]
+fn session_and_tree_are_made_and_used_in_one_frame() {
+    let world = World::new();
+    let mut peer = world.connect();
+    peer.negotiate([Dialect::SMB_3_0]);
+    peer.login_alice();
+    world.add_file("data", "file", b"data");
+    let requests = [
+        peer.tree_request("data"),
+        create(&peer, "file").related(),
+        read(&peer, RELATED).related(),
+    ];
+    let responses = peer.call_all(requests);
+    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 3]);
+    let tree_id = responses[0].header.tree_id;
+    assert!(tree_id != 0 && responses.iter().all(|it| it.header.tree_id == tree_id));
+}
+
+#[test]
+fn requests_are_served_in_order_however_long_one_takes() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let requests = [create(&peer, "file"), read(&peer, RELATED).related()];
+    peer.send_all(requests);
+    for _ in 0..2 {
+        assert_eq!(world.held(), 1, "one at a time");
+        assert!(peer.receive().is_empty());
+        world.release(0);
+    }
+    let responses = peer.receive();
+    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 2]);
+    // Another frame does not wait for that one.
+}
+
+#[test]
+fn a_frame_overtakes_another_that_waits() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let request = create(&peer, "file");
+    peer.send(request);
+    peer.echo().ok();
+    world.release_all();
+    assert_eq!(statuses(&peer.receive()), [NtStatus::SUCCESS]);
+}
+
+#[test]
+fn cancel_in_a_compound_leaves_no_gap() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let cancel = peer.request(Command::CANCEL, &EchoRequest).unsigned();
+    let requests = [create(&peer, "file"), cancel, peer.request(Command::ECHO, &EchoRequest)];
+    let responses = peer.call_all(requests);
+    let commands: Vec<Command> = responses.iter().map(|it| it.header.command).collect();
+    assert_eq!(commands, [Command::CREATE, Command::ECHO]);
+}
+
+/// 40 MiB of data do not fit the 24 bits of a frame's length; they come in several frames.
+#[test]
+fn responses_that_do_not_fit_one_frame_come_in_several() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    peer.credit_request = 1_000;
+    peer.echo().ok();
+    let file = peer.create(&Create::open("file")).file_id;
+    peer.write(file, 0, &vec![7; 0x10_0000]).ok();
+    let reads: Vec<Request> = (0..40).map(|_| peer.read_request(file, 0, 0x10_0000)).collect();
+    let responses = peer.call_all(reads);
+    assert_eq!(responses.len(), 40);
+    for response in &responses {
+        assert_eq!(response.body::<ReadResponse<'_>>().data.len(), 0x10_0000);
+    }
+    let frames = responses.iter().filter(|it| it.header.next_command == 0).count();
+    assert!(frames >= 3, "{frames}");
+}
+
+/// A frame of two ECHO requests, laid out by hand.
+fn two_echoes(peer: &mut Peer, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let echo = peer.request(Command::ECHO, &EchoRequest).unsigned();
+    let (mut frame, _) = peer.lay_out([echo.clone(), echo]);
+    change(&mut frame);
+    frame
+}
+
+#[track_caller]
+fn check_chain(change: impl FnOnce(&mut Vec<u8>), want: DecodeError) {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let frame = two_echoes(&mut peer, change);
+    peer.send_frame(&frame);
+    assert_eq!(peer.closed(), Some(Disconnect::Malformed(want)));
+    assert!(peer.receive().is_empty(), "nothing of a broken chain is served");
+}
+
+#[test]
+fn a_chain_that_is_not_aligned_ends_the_connection() {
+    let bad = DecodeError::BadValue { field: "NextCommand", value: 0x44 };
+    check_chain(|frame| set_next_command(frame, 0x44), bad);
+}
+
+#[test]
+fn a_chain_that_points_into_its_own_header_ends_the_connection() {
+    for next in [8, 0x38] {
+        let bad = DecodeError::BadValue { field: "NextCommand", value: next.into() };
+        check_chain(|frame| set_next_command(frame, next), bad);
+    }
+}
+
+#[test]
+fn a_chain_that_leaves_the_frame_ends_the_connection() {
+    let len = 2 * (header::SIZE + 8) - 4;
+    for next in [0x0001_0000, 0x7FFF_FFF8, 0xFFFF_FFF8] {
+        let offset = usize::try_from(next).expect("it fits");
+        let bad = DecodeError::Offset { offset, length: header::SIZE, have: len };
+        check_chain(|frame| set_next_command(frame, next), bad);
+    }
+}
+
+#[test]
+fn a_second_message_shorter_than_a_header_ends_the_connection() {
+    let bad = DecodeError::Short { need: 64, have: 63 };
+    check_chain(|frame| frame.truncate(header::SIZE + 8 + 63), bad);
+}
+
+#[test]
+fn a_body_that_is_too_short_spoils_only_its_own_request() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let echo = peer.request(Command::ECHO, &EchoRequest);
+    let short = echo.clone().body(|body| body.truncate(3));
+    let responses = peer.call_all([echo, short]);
+    assert_eq!(statuses(&responses), [NtStatus::SUCCESS, NtStatus::INVALID_PARAMETER]);
+}
+
+#[test]
+fn a_compound_of_as_many_requests_as_there_are_credits_is_served() {
+    let world = World::with(|settings| settings.credits_max = 512);
+    let mut peer = ready(&world);
+    peer.credit_request = 512;
+    peer.echo().ok();
+    let echoes: Vec<Request> =
+        (0..512).map(|_| peer.request(Command::ECHO, &EchoRequest)).collect();
+    let responses = peer.call_all(echoes);
+    assert_eq!(responses.len(), 512);
+    assert_eq!(peer.credits(), 512);
+}
+
+#[test]
+fn a_create_that_another_frame_made_impossible_fails_with_all_that_follows() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let requests = [create(&peer, "file"), read(&peer, RELATED).related()];
+    peer.send_all(requests);
+    peer.tree_disconnect().ok();
+    world.release_all();
+    let responses = peer.receive();
+    assert_eq!(statuses(&responses), [NtStatus::NETWORK_NAME_DELETED; 2]);
+    assert_eq!(world.store().open_count(), 0);
+    CreateResponse::decode(&responses[0].message).expect_err("an error has no such body");
+}

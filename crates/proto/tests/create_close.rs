@@ -1,0 +1,541 @@
+//! CREATE and CLOSE: [MS-SMB2] 3.3.5.9 and 3.3.5.10, [MS-FSA] 2.1.5.1 and 2.1.5.5.
+
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
+use proto::{Effect, Notice};
+use testkit::store::OpKind;
+use testkit::{Create, Peer, World};
+use wire::close::{CloseFlags, CloseRequest, CloseResponse};
+use wire::create::{
+    CreateAction, CreateDisposition, CreateOptions, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use wire::create_context::{
+    DurableHandleReconnect, QueryMaximalAccessRequest, QueryMaximalAccessResponse,
+    QueryOnDiskIdRequest, QueryOnDiskIdResponse, TimewarpToken,
+};
+use wire::{Command, Dialect, FileId};
+
+fn ready(world: &World) -> Peer {
+    Peer::ready(world, Dialect::SMB_3_1_1)
+}
+
+#[track_caller]
+fn check_disposition(
+    disposition: CreateDisposition,
+    existing: Result<CreateAction, NtStatus>,
+    missing: Result<CreateAction, NtStatus>,
+) {
+    for (name, want) in [("existing", existing), ("missing", missing)] {
+        let world = World::new();
+        world.add_file("data", "existing", b"data");
+        let mut peer = ready(&world);
+        let response = peer.try_create(&Create::with_disposition(name, disposition));
+        let got = match response.status() {
+            NtStatus::SUCCESS => Ok(response.body::<CreateResponse<'_>>().create_action),
+            status => Err(status),
+        };
+        assert_eq!(got, want, "{disposition:?} of {name}");
+        if let Ok(action) = want {
+            let kept = action == CreateAction::OPENED;
+            let contents = if kept { b"data".to_vec() } else { Vec::new() };
+            assert_eq!(world.contents("data", name), Some(contents), "{disposition:?} of {name}");
+        }
+        let opens = usize::from(want.is_ok());
+        let left = world.store().open_count();
+        assert_eq!((left, world.ledger().open_count()), (opens, opens));
+    }
+}
+
+#[test]
+fn each_disposition_does_what_it_says_to_existing_and_missing_files() {
+    use CreateAction as Did;
+    use CreateDisposition as Do;
+    let not_found = Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    let collision = Err(NtStatus::OBJECT_NAME_COLLISION);
+    check_disposition(Do::SUPERSEDE, Ok(Did::SUPERSEDED), Ok(Did::CREATED));
+    check_disposition(Do::OPEN, Ok(Did::OPENED), not_found);
+    check_disposition(Do::CREATE, collision, Ok(Did::CREATED));
+    check_disposition(Do::OPEN_IF, Ok(Did::OPENED), Ok(Did::CREATED));
+    check_disposition(Do::OVERWRITE, Ok(Did::OVERWRITTEN), not_found);
+    check_disposition(Do::OVERWRITE_IF, Ok(Did::OVERWRITTEN), Ok(Did::CREATED));
+    let invalid = Err(NtStatus::INVALID_PARAMETER);
+    check_disposition(CreateDisposition(6), invalid, invalid);
+}
+
+#[track_caller]
+fn check(create: &Create, want: NtStatus) {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    world.add_directory("data", "dir");
+    let mut peer = ready(&world);
+    assert_eq!(peer.try_create(create).status(), want, "{create:?}");
+    if want.is_error() {
+        assert_eq!(world.store().open_count(), 0);
+    }
+}
+
+#[test]
+fn the_kind_that_is_asked_for_must_be_the_kind_that_is_there() {
+    let directory = CreateOptions::DIRECTORY_FILE;
+    let file = CreateOptions::NON_DIRECTORY_FILE;
+    check(&Create::open("file").options(directory), NtStatus::NOT_A_DIRECTORY);
+    check(&Create::open("dir").options(file), NtStatus::FILE_IS_A_DIRECTORY);
+    check(&Create::open("file").options(file), NtStatus::SUCCESS);
+    check(&Create::open("dir").options(directory), NtStatus::SUCCESS);
+    check(&Create::open("dir"), NtStatus::SUCCESS);
+    check(&Create::open("").options(directory), NtStatus::SUCCESS);
+    check(&Create::open("dir").options(directory | file), NtStatus::INVALID_PARAMETER);
+    check(&Create::open("file:s:$DATA").options(directory), NtStatus::NOT_A_DIRECTORY);
+}
+
+#[test]
+fn fields_that_make_no_sense_are_refused() {
+    let open = || Create::open("file");
+    check(&open().access(AccessMask::empty()), NtStatus::ACCESS_DENIED);
+    check(&open().access(AccessMask::from_bits_retain(0x0000_0200)), NtStatus::ACCESS_DENIED);
+    let system = AccessMask::ACCESS_SYSTEM_SECURITY;
+    check(&open().access(system), NtStatus::PRIVILEGE_NOT_HELD);
+    check(&open().share(ShareAccess::from_bits_retain(8)), NtStatus::INVALID_PARAMETER);
+    let bad = FileAttributes::from_bits_retain(0x8000_0000);
+    check(&open().attributes(bad), NtStatus::INVALID_PARAMETER);
+    let bad = CreateOptions::from_bits_retain(0x0100_0000);
+    check(&open().options(bad), NtStatus::INVALID_PARAMETER);
+    check(&open().options(CreateOptions::OPEN_BY_FILE_ID), NtStatus::NOT_SUPPORTED);
+    let mut create = open();
+    create.impersonation_level = ImpersonationLevel(4);
+    check(&create, NtStatus::BAD_IMPERSONATION_LEVEL);
+    let supersede = Create::with_disposition("dir", CreateDisposition::SUPERSEDE);
+    check(&supersede.options(CreateOptions::DIRECTORY_FILE), NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn names_that_lead_nowhere_or_out_are_refused() {
+    check(&Create::open("none\\file"), NtStatus::OBJECT_PATH_NOT_FOUND);
+    check(&Create::open("file\\below"), NtStatus::OBJECT_PATH_NOT_FOUND);
+    check(&Create::open("..\\file"), NtStatus::OBJECT_PATH_SYNTAX_BAD);
+    check(&Create::open("dir\\..\\file"), NtStatus::OBJECT_PATH_SYNTAX_BAD);
+    check(&Create::open("\\file"), NtStatus::INVALID_PARAMETER);
+    check(&Create::open("a*b"), NtStatus::OBJECT_NAME_INVALID);
+    check(&Create::open("dir/file"), NtStatus::OBJECT_NAME_INVALID);
+    check(&Create::open(&"x".repeat(256)), NtStatus::OBJECT_NAME_INVALID);
+    check(&Create::open_if(&"x".repeat(255)), NtStatus::SUCCESS);
+}
+
+#[test]
+fn maximum_allowed_is_what_the_share_and_the_file_leave() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    world.add_file("readonly", "file", b"data");
+    let mut peer = ready(&world);
+    let maximum = Create::open("file").access(AccessMask::MAXIMUM_ALLOWED);
+    let file = peer.create(&maximum).file_id;
+    peer.write(file, 0, b"x").ok();
+    peer.tree("readonly");
+    let file = peer.create(&maximum).file_id;
+    assert_eq!(peer.read(file, 0, 1), b"d");
+    assert_eq!(peer.write(file, 0, b"x").status(), NtStatus::ACCESS_DENIED);
+}
+
+fn shares(bits: u32) -> ShareAccess {
+    ShareAccess::from_bits_retain(bits)
+}
+
+/// Opens a file twice; gives the status of the second.
+fn open_twice(first: (AccessMask, u32), second: (AccessMask, u32)) -> NtStatus {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let mut peers = [ready(&world), ready(&world)];
+    let create = |(access, share)| Create::open("file").access(access).share(shares(share));
+    peers[0].create(&create(first));
+    peers[1].try_create(&create(second)).status()
+}
+
+#[test]
+fn two_opens_stand_side_by_side_only_if_each_shares_what_the_other_does() {
+    let rights = [
+        (AccessMask::READ_DATA, 1),
+        (AccessMask::EXECUTE, 1),
+        (AccessMask::WRITE_DATA, 2),
+        (AccessMask::APPEND_DATA, 2),
+        (AccessMask::DELETE, 4),
+    ];
+    for (access, bit) in rights {
+        let neutral = AccessMask::READ_ATTRIBUTES;
+        assert_eq!(open_twice((access, 7), (access, 7)), NtStatus::SUCCESS, "{access:?}");
+        let violation = NtStatus::SHARING_VIOLATION;
+        assert_eq!(open_twice((access, 7), (access, 7 & !bit)), violation, "{access:?}");
+        assert_eq!(open_twice((access, 7 & !bit), (access, 7)), violation, "{access:?}");
+        // Who only looks at attributes disturbs nobody.
+        assert_eq!(open_twice((access, 0), (neutral, 0)), NtStatus::SUCCESS, "{access:?}");
+        assert_eq!(open_twice((neutral, 0), (access, 0)), NtStatus::SUCCESS, "{access:?}");
+    }
+    let (read, write) = (AccessMask::READ_DATA, AccessMask::WRITE_DATA);
+    assert_eq!(open_twice((read, 2), (write, 1)), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_sharing_violation_leaves_the_file_and_no_open() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let mut peer = ready(&world);
+    let reading = Create::open("file").access(AccessMask::READ_DATA);
+    let first = peer.create(&reading.clone().share(ShareAccess::READ)).file_id;
+    // Emptying is writing, whatever was asked for.
+    let overwrite = Create::with_disposition("file", CreateDisposition::OVERWRITE);
+    let overwrite = overwrite.access(AccessMask::READ_DATA);
+    assert_eq!(peer.try_create(&overwrite).status(), NtStatus::SHARING_VIOLATION);
+    assert_eq!(world.contents("data", "file").as_deref(), Some(&b"data"[..]));
+    assert_eq!(world.store().open_count(), 1);
+    peer.close(first).ok();
+    peer.create(&overwrite);
+    assert_eq!(world.contents("data", "file").as_deref(), Some(&b""[..]));
+}
+
+#[test]
+fn streams_are_shared_each_on_its_own() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    peer.create(&Create::open_if("file").share(ShareAccess::empty()));
+    let stream = Create::open_if("file:s").share(ShareAccess::empty());
+    peer.create(&stream);
+    assert_eq!(peer.try_create(&stream).status(), NtStatus::SHARING_VIOLATION);
+}
+
+#[track_caller]
+fn check_overwrite(has: FileAttributes, says: FileAttributes, want: NtStatus) {
+    for disposition in [CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE] {
+        let world = World::new();
+        world.add_file("data", "file", b"data");
+        world.set_attributes("data", "file", has);
+        let mut peer = ready(&world);
+        let create = Create::with_disposition("file", disposition).attributes(says);
+        assert_eq!(peer.try_create(&create).status(), want, "{has:?} {says:?}");
+        let kept = world.contents("data", "file").is_some_and(|data| data == b"data");
+        assert_eq!(kept, want.is_error());
+    }
+}
+
+#[test]
+fn hidden_and_system_files_are_overwritten_by_those_who_know_of_it() {
+    let (hidden, system) = (FileAttributes::HIDDEN, FileAttributes::SYSTEM);
+    let none = FileAttributes::empty();
+    check_overwrite(hidden, none, NtStatus::ACCESS_DENIED);
+    check_overwrite(hidden, hidden, NtStatus::SUCCESS);
+    check_overwrite(hidden | system, hidden, NtStatus::ACCESS_DENIED);
+    check_overwrite(hidden | system, hidden | system, NtStatus::SUCCESS);
+    check_overwrite(none, hidden, NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_read_only_file_is_not_overwritten() {
+    let read_only = FileAttributes::READONLY;
+    check_overwrite(read_only, FileAttributes::empty(), NtStatus::ACCESS_DENIED);
+    check_overwrite(read_only, read_only, NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn attributes_are_replaced_by_supersede_and_added_by_overwrite() {
+    let (hidden, archive) = (FileAttributes::HIDDEN, FileAttributes::ARCHIVE);
+    let temporary = FileAttributes::TEMPORARY;
+    for (disposition, want) in [
+        (CreateDisposition::SUPERSEDE, hidden | archive),
+        (CreateDisposition::OVERWRITE, hidden | temporary | archive),
+    ] {
+        let world = World::new();
+        world.add_file("data", "file", b"data");
+        world.set_attributes("data", "file", temporary);
+        let create = Create::with_disposition("file", disposition).attributes(hidden);
+        let created = ready(&world).create(&create);
+        assert_eq!((created.attributes, created.end_of_file), (want, 0));
+        assert_eq!(world.attributes("data", "file"), Some(want));
+    }
+}
+
+#[test]
+fn the_read_only_attribute_of_a_new_file_does_not_bind_the_open_that_makes_it() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let create = Create::new("file").attributes(FileAttributes::READONLY);
+    let file = peer.create(&create).file_id;
+    peer.write(file, 0, b"first and last").ok();
+    assert_eq!(peer.try_create(&Create::open("file")).status(), NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn a_file_goes_with_the_last_open_once_one_wanted_that() {
+    let world = World::new();
+    let mut peers = [ready(&world), ready(&world)];
+    let marked = peers[0].create(&Create::new("file").delete_on_close()).file_id;
+    let other = peers[1].create(&Create::open("file")).file_id;
+    peers[0].close(marked).ok();
+    assert!(world.exists("data", "file"));
+    assert_eq!(peers[0].try_create(&Create::open("file")).status(), NtStatus::DELETE_PENDING);
+    peers[1].write(other, 0, b"last words").ok();
+    peers[1].close(other).ok();
+    assert!(!world.exists("data", "file"));
+    peers[0].create(&Create::new("file"));
+}
+
+#[test]
+fn delete_on_close_needs_the_right_and_a_file_that_may_go() {
+    let marked = Create::open("file").delete_on_close();
+    check(&marked.clone().access(AccessMask::READ_DATA), NtStatus::INVALID_PARAMETER);
+    check(&marked.clone().access(AccessMask::DELETE), NtStatus::SUCCESS);
+    check(&marked.access(AccessMask::MAXIMUM_ALLOWED), NtStatus::SUCCESS);
+    check(&Create::open("").delete_on_close(), NtStatus::CANNOT_DELETE);
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    world.set_attributes("data", "file", FileAttributes::READONLY);
+    let marked = Create::open("file").access(AccessMask::DELETE).delete_on_close();
+    assert_eq!(ready(&world).try_create(&marked).status(), NtStatus::CANNOT_DELETE);
+}
+
+#[test]
+fn a_stream_and_an_empty_directory_go_the_same_way() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file = peer.create(&Create::new("file")).file_id;
+    let stream = peer.create(&Create::new("file:s").delete_on_close()).file_id;
+    peer.close(stream).ok();
+    assert_eq!(world.contents("data", "file:s"), None);
+    peer.close(file).ok();
+    assert!(world.exists("data", "file"));
+    let directory = peer.create(&Create::directory("dir").delete_on_close()).file_id;
+    peer.close(directory).ok();
+    assert!(!world.exists("data", "dir"));
+}
+
+/// The file is deleted by whoever opened it with success, and this open failed.
+#[test]
+fn a_failed_overwrite_deletes_nothing() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let mut peer = ready(&world);
+    world.store().fail_nth_of(OpKind::Overwrite, 0, NtStatus::DISK_FULL);
+    let create = Create::with_disposition("file", CreateDisposition::OVERWRITE).delete_on_close();
+    assert_eq!(peer.try_create(&create).status(), NtStatus::DISK_FULL);
+    assert_eq!(world.store().open_count(), 0);
+    assert!(world.exists("data", "file"));
+    world.ledger().assert_no_opens();
+    peer.create(&Create::open("file").share(ShareAccess::empty()));
+}
+
+#[test]
+fn what_the_store_refuses_is_refused_with_its_status() {
+    for status in [NtStatus::ACCESS_DENIED, NtStatus::DISK_FULL, NtStatus::TOO_MANY_OPENED_FILES] {
+        let world = World::new();
+        let mut peer = ready(&world);
+        world.store().fail_nth_of(OpKind::Open, 0, status);
+        assert_eq!(peer.try_create(&Create::new("file")).status(), status);
+        world.ledger().assert_no_opens();
+    }
+}
+
+/// The store has opened, and nobody is there any more who could close.
+#[test]
+fn an_open_that_comes_too_late_is_closed_again() {
+    let ends: [fn(&mut Peer); 4] = [
+        |peer| peer.disconnect(),
+        |peer| drop(peer.logoff().ok()),
+        |peer| drop(peer.tree_disconnect().ok()),
+        |peer| {
+            let (user, password) = testkit::accounts::ALICE;
+            let mut next = peer.world().connect();
+            next.negotiate([Dialect::SMB_3_1_1]);
+            let login = testkit::Login::user(user, password);
+            next.authenticate(&login.previous_session(peer.session_id)).ok();
+            next.disconnect();
+        },
+    ];
+    for end in ends {
+        for disposition in [CreateDisposition::OPEN, CreateDisposition::OVERWRITE] {
+            let world = World::new();
+            world.add_file("data", "file", b"data");
+            let mut peer = ready(&world);
+            world.hold(|effect| matches!(effect, Effect::Object { .. }));
+            let create = Create::with_disposition("file", disposition);
+            let request = peer.request(Command::CREATE, &create);
+            peer.send(request);
+            assert_eq!((world.held(), world.store().open_count()), (1, 1));
+            end(&mut peer);
+            world.release_all();
+            assert_eq!(world.store().open_count(), 0);
+            peer.disconnect();
+            world.assert_nothing_left();
+        }
+    }
+}
+
+#[test]
+fn an_open_that_is_being_overwritten_when_its_session_ends_is_closed() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let mut peer = ready(&world);
+    world.hold(|effect| {
+        let Effect::Object { op, .. } = effect else { return false };
+        OpKind::of(op) == OpKind::Overwrite
+    });
+    let create = Create::with_disposition("file", CreateDisposition::SUPERSEDE);
+    let request = peer.request(Command::CREATE, &create);
+    peer.send(request);
+    assert_eq!(world.held(), 1);
+    peer.disconnect();
+    world.release_all();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn contexts_that_are_asked_for_are_answered() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let create = Create::open_if("file")
+        .context(&QueryMaximalAccessRequest::default())
+        .context(&QueryOnDiskIdRequest);
+    let response = peer.try_create(&create).ok();
+    let body: CreateResponse<'_> = response.body();
+    let maximal: QueryMaximalAccessResponse =
+        body.create_contexts.find().expect("well-formed").expect("it was asked for");
+    assert_eq!(maximal.query_status, NtStatus::SUCCESS);
+    assert_eq!(maximal.maximal_access, AccessMask::FILE_ALL);
+    let id: QueryOnDiskIdResponse =
+        body.create_contexts.find().expect("well-formed").expect("it was asked for");
+    assert_ne!(id.disk_file_id, 0);
+    let known = QueryMaximalAccessRequest { timestamp: Some(body.last_write_time) };
+    let response = peer.try_create(&Create::open("file").context(&known)).ok();
+    let maximal: QueryMaximalAccessResponse = response
+        .body::<CreateResponse<'_>>()
+        .create_contexts
+        .find()
+        .expect("well-formed")
+        .expect("it was asked for");
+    assert_eq!(maximal.query_status, NtStatus::NONE_MAPPED);
+}
+
+#[test]
+fn contexts_of_what_was_never_granted_find_nothing() {
+    let reconnect = DurableHandleReconnect { file_id: FileId { persistent: 1, volatile: 0 } };
+    check(&Create::open("file").context(&reconnect), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let snapshot = TimewarpToken { timestamp: FileTime(1) };
+    check(&Create::open("file").context(&snapshot), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn vetoed_names_do_not_exist() {
+    let world = World::new();
+    let root = world.add_share("veto", |share| share.veto_files = vec!["*.tmp".into()]);
+    world.store().add_file(root, "a.tmp", b"");
+    let mut peer = ready(&world);
+    peer.tree("veto");
+    for name in ["a.tmp", "A.TMP", "new.tmp", "dir.tmp\\file"] {
+        let refused = peer.try_create(&Create::open_if(name));
+        assert_eq!(refused.status(), NtStatus::OBJECT_NAME_NOT_FOUND, "{name}");
+    }
+    peer.create(&Create::new("a.txt"));
+}
+
+#[test]
+fn close_tells_the_attributes_of_those_who_ask() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    for (flags, size) in [(CloseFlags::POSTQUERY_ATTRIB, 4), (CloseFlags::empty(), 0)] {
+        let file_id = peer.create(&Create::open_if("file")).file_id;
+        peer.write(file_id, 0, b"data").ok();
+        let request = peer.request(Command::CLOSE, &CloseRequest { flags, file_id });
+        let body: CloseResponse = peer.call(request).ok().body();
+        assert_eq!((body.flags, body.end_of_file), (flags, size));
+        assert_eq!(body.last_write_time == FileTime::ZERO, size == 0);
+    }
+}
+
+#[test]
+fn a_close_that_cannot_ask_any_more_closes_all_the_same() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open_if("file")).file_id;
+    world.store().fail_nth_of(OpKind::QueryMetadata, 0, NtStatus::UNEXPECTED_IO_ERROR);
+    let flags = CloseFlags::POSTQUERY_ATTRIB;
+    let request = peer.request(Command::CLOSE, &CloseRequest { flags, file_id });
+    assert_eq!(peer.call(request).ok().body::<CloseResponse>().flags, CloseFlags::empty());
+    assert_eq!(world.store().open_count(), 0);
+}
+
+#[test]
+fn a_close_that_fails_is_told_and_the_open_is_gone() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file = peer.create(&Create::open_if("file")).file_id;
+    world.store().fail_nth_of(OpKind::Close, 0, NtStatus::DISK_FULL);
+    assert_eq!(peer.close(file).status(), NtStatus::DISK_FULL);
+    assert_eq!(peer.close(file).status(), NtStatus::FILE_CLOSED);
+    world.ledger().assert_no_opens();
+}
+
+#[test]
+fn what_is_closed_twice_or_was_never_open_is_closed() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file = peer.create(&Create::open_if("file")).file_id;
+    let FileId { persistent, volatile } = file;
+    let wrong = [
+        FileId { persistent: persistent ^ 1, volatile },
+        FileId { persistent, volatile: volatile + 1 },
+        FileId { persistent: 0, volatile: 0 },
+        FileId::ANY,
+    ];
+    for file_id in wrong {
+        assert_eq!(peer.close(file_id).status(), NtStatus::FILE_CLOSED, "{file_id:?}");
+    }
+    peer.close(file).ok();
+    assert_eq!(peer.close(file).status(), NtStatus::FILE_CLOSED);
+}
+
+#[test]
+fn two_closes_on_their_way_are_one_close() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open_if("file")).file_id;
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let flags = CloseFlags::POSTQUERY_ATTRIB;
+    for _ in 0..2 {
+        let request = peer.request(Command::CLOSE, &CloseRequest { flags, file_id });
+        peer.send(request);
+    }
+    world.release_all();
+    let mut statuses: Vec<_> = peer.receive().iter().map(testkit::Response::status).collect();
+    statuses.sort_by_key(|status| status.0);
+    assert_eq!(statuses, [NtStatus::SUCCESS, NtStatus::FILE_CLOSED]);
+    assert_eq!(world.store().op_count(OpKind::Close), 1);
+}
+
+#[test]
+fn a_file_id_is_never_given_twice() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..100 {
+        let file = peer.create(&Create::open_if("file")).file_id;
+        assert!(seen.insert(file.volatile) && seen.insert(file.persistent | 1 << 63));
+        peer.close(file).ok();
+    }
+}
+
+#[test]
+fn an_open_of_another_session_is_closed_to_this_one() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file = peer.create(&Create::open_if("file")).file_id;
+    let mut other = ready(&world);
+    assert_eq!(other.close(file).status(), NtStatus::FILE_CLOSED);
+    peer.close(file).ok();
+}
+
+#[test]
+fn the_tables_learn_what_is_open() {
+    let world = World::new();
+    world.add_file("data", "Dir/File", b"");
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open("DIR\\file")).file_id;
+    let ledger = world.ledger();
+    let Some(Notice::Opened(opened)) = ledger.notices().last() else { panic!("a file was opened") };
+    assert_eq!((opened.path.as_str(), opened.share.as_str()), ("Dir\\File", "data"));
+    assert_eq!(opened.file_id, file_id);
+}

@@ -1,0 +1,450 @@
+//! SESSION_SETUP and LOGOFF: [MS-SMB2] 3.3.5.5 and 3.3.5.6.
+
+use std::time::Duration;
+
+use auth::Framing;
+use dtyp::{NtStatus, Sid};
+use proto::settings::{MapToGuest, Policy};
+use proto::{Disconnect, Effect, Notice};
+use testkit::accounts::{ALICE, BOB, CAROL};
+use testkit::{Create, Login, Peer, World};
+use wire::Dialect;
+use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
+
+const ALL: [Dialect; 5] = [
+    Dialect::SMB_2_0_2,
+    Dialect::SMB_2_1,
+    Dialect::SMB_3_0,
+    Dialect::SMB_3_0_2,
+    Dialect::SMB_3_1_1,
+];
+
+fn negotiated(world: &World, dialect: Dialect) -> Peer {
+    let mut peer = world.connect();
+    peer.negotiate([dialect]);
+    peer
+}
+
+fn alice() -> Login {
+    Login::user(ALICE.0, ALICE.1)
+}
+
+fn flags(response: &testkit::Response) -> SessionFlags {
+    response.body::<SessionSetupResponse<'_>>().session_flags
+}
+
+/// The peer verifies the signature of the last response with the keys that it derived itself, so
+/// both sides have the same, in 3.1.1 over the same messages.
+#[test]
+fn the_last_response_is_signed_with_the_new_key_in_every_dialect() {
+    for dialect in ALL {
+        let world = World::new();
+        let mut peer = negotiated(&world, dialect);
+        let response = peer.authenticate(&alice()).ok();
+        assert!(response.is_signed(), "{dialect:?}");
+        assert!(peer.has_signing_key(), "{dialect:?}");
+        assert_eq!(flags(&response), SessionFlags::empty());
+        assert_eq!(world.ledger().session_count(), 1);
+    }
+}
+
+#[test]
+fn every_wrapping_of_ntlm_is_understood() {
+    for framing in [Framing::Raw, Framing::Spnego, Framing::SpnegoAfterKerberos] {
+        let world = World::new();
+        let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+        peer.authenticate(&alice().framing(framing)).ok();
+        peer.tree("data");
+    }
+}
+
+#[test]
+fn a_wrong_password_and_an_unknown_user_look_the_same() {
+    for (user, password) in [(ALICE.0, "wrong"), ("mallory", "wrong"), (BOB.0, ALICE.1)] {
+        let world = World::new();
+        let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+        let response = peer.authenticate(&Login::user(user, password));
+        assert_eq!(response.status(), NtStatus::LOGON_FAILURE, "{user}");
+        assert!(!response.is_signed());
+        assert_eq!(world.ledger().session_count(), 0);
+    }
+}
+
+#[test]
+fn a_session_whose_authentication_failed_is_gone() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    let response = peer.authenticate(&Login::user(ALICE.0, "wrong"));
+    peer.session_id = response.header.session_id;
+    assert_ne!(peer.session_id, 0);
+    assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    let again = peer.session_setup(&alice(), b"");
+    assert_eq!(peer.call(again).status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn a_disabled_account_is_told_so_only_with_its_password() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    let response = peer.authenticate(&Login::user(CAROL.0, "wrong"));
+    assert_eq!(response.status(), NtStatus::LOGON_FAILURE);
+    let response = peer.authenticate(&Login::user(CAROL.0, CAROL.1));
+    assert_eq!(response.status(), NtStatus::ACCOUNT_DISABLED);
+    assert_eq!(world.ledger().session_count(), 0);
+}
+
+#[test]
+fn a_token_that_is_none_is_refused_and_the_session_is_gone() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    let request = peer.session_setup(&alice(), b"\x60\x03abc");
+    let response = peer.call(request).expect(NtStatus::INVALID_PARAMETER);
+    assert_eq!(world.ledger().notices().len(), 1, "the connection was negotiated, no more");
+    peer.session_id = response.header.session_id;
+    assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn nobody_in_particular_gets_a_null_session_without_keys() {
+    for dialect in ALL {
+        let world = World::new();
+        let mut peer = negotiated(&world, dialect);
+        let response = peer.authenticate(&Login::anonymous()).ok();
+        assert_eq!(flags(&response), SessionFlags::IS_NULL, "{dialect:?}");
+        assert!(!peer.has_signing_key());
+        // Nothing is signed, because there is nothing to sign with.
+        peer.tree("data");
+    }
+}
+
+#[test]
+fn without_a_guest_account_nobody_in_particular_is_refused() {
+    let world = World::new();
+    world.set_guest(None);
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    let response = peer.authenticate(&Login::anonymous());
+    assert_eq!(response.status(), NtStatus::LOGON_FAILURE);
+}
+
+#[track_caller]
+fn check_guest(map: MapToGuest, user: &str, password: &str, want: Option<SessionFlags>) {
+    let world = World::with(|settings| settings.map_to_guest = map);
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    let response = peer.authenticate(&Login::user(user, password));
+    match want {
+        Some(want) => assert_eq!(flags(&response.ok()), want),
+        None => assert_eq!(response.status(), NtStatus::LOGON_FAILURE),
+    }
+}
+
+#[test]
+fn who_becomes_a_guest_is_a_setting() {
+    let guest = Some(SessionFlags::IS_GUEST);
+    let user = Some(SessionFlags::empty());
+    check_guest(MapToGuest::Never, "mallory", "x", None);
+    check_guest(MapToGuest::BadUser, "mallory", "x", guest);
+    check_guest(MapToGuest::BadUser, ALICE.0, "x", None);
+    check_guest(MapToGuest::BadPassword, ALICE.0, "x", guest);
+    check_guest(MapToGuest::BadPassword, "mallory", "x", guest);
+    check_guest(MapToGuest::BadPassword, ALICE.0, ALICE.1, user);
+}
+
+#[test]
+fn a_guest_is_refused_where_everything_must_be_encrypted() {
+    let world = World::with(|settings| {
+        settings.map_to_guest = MapToGuest::BadUser;
+        settings.encryption = Policy::Required;
+    });
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    let response = peer.authenticate(&Login::user("mallory", "x"));
+    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    let response = peer.authenticate(&Login::anonymous());
+    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_client_that_cannot_encrypt_is_refused_where_it_must() {
+    for dialect in [Dialect::SMB_2_0_2, Dialect::SMB_2_1] {
+        let world = World::with(|settings| settings.encryption = Policy::Required);
+        let mut peer = negotiated(&world, dialect);
+        assert_eq!(peer.authenticate(&alice()).status(), NtStatus::ACCESS_DENIED);
+    }
+}
+
+#[test]
+fn session_ids_are_never_zero_and_never_the_same() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    let mut seen = std::collections::HashSet::from([0, u64::MAX]);
+    for _ in 0..20 {
+        peer.session_id = 0;
+        assert!(seen.insert(peer.login_alice()));
+    }
+    assert_eq!(world.ledger().session_count(), 20);
+}
+
+#[test]
+fn a_client_has_at_most_1024_sessions() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    for _ in 0..1_024 {
+        let (_, token) = peer.begin(&alice());
+        peer.session_id = 0;
+        let request = peer.session_setup(&alice(), &token);
+        peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
+    }
+    let (_, token) = peer.begin(&alice());
+    let request = peer.session_setup(&alice(), &token);
+    assert_eq!(peer.call(request).status(), NtStatus::INSUFF_SERVER_RESOURCES);
+}
+
+#[test]
+fn a_session_of_another_connection_is_none() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    let mut second = negotiated(&world, Dialect::SMB_3_0);
+    second.session_id = first.session_id;
+    assert_eq!(second.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    let (_, token) = second.begin(&alice());
+    let request = second.session_setup(&alice(), &token);
+    assert_eq!(second.call(request).status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(world.ledger().session_count(), 1);
+}
+
+#[test]
+fn nothing_but_session_setup_is_served_before_the_authentication_is_done() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    let (_, token) = peer.begin(&alice());
+    let request = peer.session_setup(&alice(), &token);
+    let response = peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
+    peer.session_id = response.header.session_id;
+    assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn reauthentication_keeps_the_session_its_keys_and_its_opens() {
+    for dialect in ALL {
+        let world = World::new();
+        let mut peer = Peer::ready(&world, dialect);
+        let file = peer.create(&Create::open_if("file")).file_id;
+        let session_id = peer.session_id;
+        let response = peer.authenticate(&alice().again(session_id)).ok();
+        assert_eq!(response.header.session_id, session_id);
+        assert!(response.is_signed());
+        peer.write(file, 0, b"still open").ok();
+        assert_eq!(world.ledger().session_count(), 1);
+    }
+}
+
+#[test]
+fn a_failed_reauthentication_ends_the_session() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.create(&Create::open_if("file"));
+    let session_id = peer.session_id;
+    let again = Login::user(ALICE.0, "wrong").again(session_id);
+    assert_eq!(peer.authenticate(&again).status(), NtStatus::LOGON_FAILURE);
+    world.ledger().assert_empty();
+    assert_eq!(world.store().open_count(), 0);
+}
+
+/// Whom the server asks to connect a share.
+fn user_of_the_next_tree_connect(world: &World, peer: &mut Peer) -> String {
+    let asked = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
+    let seen = std::rc::Rc::clone(&asked);
+    world.hold(move |effect| {
+        if let Effect::ConnectShare(connect) = effect {
+            seen.borrow_mut().clone_from(&connect.account.user);
+        }
+        false
+    });
+    peer.tree("data");
+    world.stop_holding();
+    asked.take()
+}
+
+/// Windows lets a session change hands this way; smbtorture's session tests rely on it.
+#[test]
+fn whoever_reauthenticates_is_who_acts_from_then_on() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_0);
+    let session_id = peer.session_id;
+    peer.authenticate(&Login::user(BOB.0, BOB.1).again(session_id)).ok();
+    assert_eq!(user_of_the_next_tree_connect(&world, &mut peer), BOB.0);
+    let failed = Login::user(CAROL.0, CAROL.1).again(session_id);
+    assert_eq!(peer.authenticate(&failed).status(), NtStatus::ACCOUNT_DISABLED);
+}
+
+#[test]
+fn binding_is_refused() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    let mut second = negotiated(&world, Dialect::SMB_3_0);
+    second.session_id = first.session_id;
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let (_, token) = second.begin(&login);
+    let request = second.session_setup(&login, &token);
+    assert_eq!(second.call(request).status(), NtStatus::REQUEST_NOT_ACCEPTED);
+}
+
+#[test]
+fn the_session_that_a_client_had_before_is_ended() {
+    let world = World::new();
+    let mut lost = Peer::ready(&world, Dialect::SMB_3_1_1);
+    lost.create(&Create::open_if("file"));
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    peer.authenticate(&alice().previous_session(lost.session_id)).ok();
+    assert_eq!(world.store().open_count(), 0);
+    assert_eq!(world.ledger().session_count(), 1);
+    assert_eq!(lost.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn somebody_elses_previous_session_is_left_alone() {
+    let world = World::new();
+    let mut victim = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    peer.authenticate(&Login::user(BOB.0, BOB.1).previous_session(victim.session_id)).ok();
+    victim.create(&Create::open_if("file"));
+    assert_eq!(world.ledger().session_count(), 2);
+}
+
+#[test]
+fn guests_and_wrong_passwords_end_no_previous_session() {
+    let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadPassword);
+    let mut victim = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    let previous = victim.session_id;
+    peer.authenticate(&Login::user(ALICE.0, "wrong").previous_session(previous)).ok();
+    peer.authenticate(&Login::anonymous().previous_session(previous)).ok();
+    victim.create(&Create::open_if("file"));
+}
+
+#[test]
+fn a_previous_session_that_is_unknown_here_is_asked_for_elsewhere() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    peer.authenticate(&alice().previous_session(0x1234)).ok();
+    assert_eq!(world.previous_sessions(), [(0x1234, Sid::unix_user(1_000))]);
+    peer.tree("data");
+}
+
+#[test]
+fn another_worker_ends_sessions_of_the_same_user_only() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    world.close_session_of(peer.session_id, &Sid::unix_user(1_001));
+    peer.create(&Create::open_if("file"));
+    world.close_session_of(peer.session_id, &Sid::unix_user(1_000));
+    world.ledger().assert_empty();
+    assert_eq!(world.store().open_count(), 0);
+    assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn a_client_has_45_seconds_to_set_up_a_session() {
+    let world = World::new();
+    let silent = world.connect();
+    world.advance(Duration::from_millis(44_999));
+    assert!(silent.is_open());
+    world.advance(Duration::from_millis(1));
+    assert_eq!(silent.closed(), Some(Disconnect::TooSlow));
+    world.assert_nothing_left();
+}
+
+#[test]
+fn failed_logons_do_not_buy_time_and_a_session_does() {
+    let world = World::new();
+    let mut good = negotiated(&world, Dialect::SMB_3_1_1);
+    let mut bad = negotiated(&world, Dialect::SMB_3_1_1);
+    world.advance(Duration::from_secs(44));
+    bad.authenticate(&Login::user(ALICE.0, "wrong")).expect(NtStatus::LOGON_FAILURE);
+    good.login_alice();
+    good.logoff().ok();
+    world.advance(Duration::from_secs(3_600));
+    assert_eq!(bad.closed(), Some(Disconnect::TooSlow));
+    assert!(good.is_open());
+}
+
+#[test]
+fn a_token_that_comes_while_the_account_is_looked_up_ends_the_session() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    let (mut initiator, token) = peer.begin(&alice());
+    let request = peer.session_setup(&alice(), &token);
+    let response = peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
+    peer.session_id = response.header.session_id;
+    let body: SessionSetupResponse<'_> = response.body();
+    let token = initiator.step(body.security_buffer).expect("a challenge").token;
+    world.hold(|effect| matches!(effect, Effect::FindAccount { .. }));
+    let first = peer.session_setup(&alice(), &token);
+    peer.send(first.clone());
+    assert_eq!(peer.call(first).status(), NtStatus::INVALID_PARAMETER);
+    world.release_all();
+    let late = peer.receive();
+    assert_eq!(late.len(), 1);
+    assert_eq!(late[0].status(), NtStatus::USER_SESSION_DELETED);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_connection_that_ends_during_a_logon_leaves_nothing() {
+    for held in 0..3_u8 {
+        let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
+        let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+        world.hold(move |effect| match effect {
+            Effect::FindAccount { .. } => held == 0,
+            Effect::FindGuest => held == 1,
+            Effect::ClosePreviousSession { .. } => held == 2,
+            _ => false,
+        });
+        let user = if held == 1 { "mallory" } else { ALICE.0 };
+        let login = Login::user(user, ALICE.1).previous_session(7);
+        let (mut initiator, token) = peer.begin(&login);
+        let request = peer.session_setup(&login, &token);
+        let response = peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
+        peer.session_id = response.header.session_id;
+        let body: SessionSetupResponse<'_> = response.body();
+        let token = initiator.step(body.security_buffer).expect("a challenge").token;
+        let request = peer.session_setup(&login, &token);
+        peer.send(request);
+        assert_eq!(world.held(), 1);
+        peer.disconnect();
+        assert!(!world.is_idle(), "an answer is still to come");
+        world.release_all();
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn logoff_ends_the_session_and_is_signed_with_its_key() {
+    for dialect in ALL {
+        let world = World::new();
+        let mut peer = Peer::ready(&world, dialect);
+        peer.create(&Create::open_if("file"));
+        assert!(peer.logoff().ok().is_signed());
+        world.ledger().assert_empty();
+        assert_eq!(world.store().open_count(), 0);
+        assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
+    }
+}
+
+#[test]
+fn the_tables_learn_who_has_a_session() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    peer.authenticate(&alice().signing_required()).ok();
+    let ledger = world.ledger();
+    let Some(Notice::SessionOpened(opened)) = ledger.notices().last() else {
+        panic!("a session was opened: {:?}", ledger.notices());
+    };
+    assert_eq!(opened.session_id, peer.session_id);
+    assert_eq!((opened.user.as_str(), opened.dialect), (ALICE.0, Dialect::SMB_3_1_1));
+    assert!(opened.signing_required && !opened.encrypted);
+    assert_eq!((opened.signing_algorithm, opened.cipher), (2, 2));
+}
