@@ -21,6 +21,7 @@ pub mod settings;
 pub mod effect;
 pub mod notice;
 
+pub mod buffer_pool;
 mod dispatch;
 mod receive;
 pub mod reject;

@@ -11,6 +11,7 @@ use dtyp::{FileTime, Sid};
 use object::{FileIdentity, ObjectOp, UserId};
 use wire::{Command, FileId};
 
+use crate::buffer_pool::BufferPool;
 use crate::change::{Change, ChangeKind};
 use crate::command::change_notify;
 use crate::connection::{Connection, ConnectionId};
@@ -72,6 +73,8 @@ pub struct Globals {
     pub settings: Arc<ServerSettings>,
     /// Sharing, locks and watches of the files that are open.
     pub files: FileTable,
+    /// Buffers for answers to READ.
+    pub buffers: BufferPool,
     /// Where unguessable bytes come from.
     pub entropy: Entropy,
     /// What is to be done in the world.
@@ -150,6 +153,7 @@ impl Server {
             globals: Globals {
                 settings,
                 files: FileTable::default(),
+                buffers: BufferPool::default(),
                 entropy,
                 outbox: Outbox::default(),
                 open_count: 0,
@@ -214,6 +218,7 @@ impl Server {
 
     /// Does what is due. See [`Server::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Now) {
+        self.globals.buffers.forget_idle(now.monotonic);
         let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
         let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
         for id in late {
@@ -246,7 +251,13 @@ impl Server {
     /// When [`Server::handle_timeout`] is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.deadlines.values().min().copied()
+        let deadline = self.deadlines.values().min().copied();
+        deadline.into_iter().chain(self.globals.buffers.next_timeout()).min()
+    }
+
+    /// Takes the buffer of a frame that was sent, to be used again.
+    pub fn handle_sent(&mut self, now: Now, frame: BytesMut) {
+        self.globals.buffers.give(frame, now.monotonic);
     }
 
     /// Bytes that a frame of this connection may have, the transport's length not counted. A

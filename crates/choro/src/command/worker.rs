@@ -36,6 +36,8 @@ impl WorkerArguments {
         let control = WorkerEnd::inherited()
             .context("a worker is started by `choro serve`; its standard input is no socket")?;
         self.bind_life_to_supervisor()?;
+        // What process lists show: the executable was started as /proc/self/exe.
+        rustix::thread::set_name(c"choro-worker").context("cannot name the process")?;
         // Keys of sessions and hashes of passwords must not end in a core dump, nor be read by
         // another process of the user the worker acts as.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)

@@ -1,10 +1,12 @@
 //! The bytes of one connection: frames in, frames out.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use uring::{Op, SendBuffer};
 use wire::frame::{self, FrameHeader, FrameType};
 
@@ -16,13 +18,16 @@ const RECEIVE_LEN: usize = 64 * 1024;
 /// a client that does not read its answers stops itself.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// Frames that one call sends: the kernel's own limit of vectors is 1,024.
+const SLICES_MAX: usize = 64;
+
 /// One TCP connection.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: TcpStream,
     /// What was received and is not a whole frame yet. Not here while it is being received into.
     received: Option<BytesMut>,
-    queued: VecDeque<Bytes>,
+    queued: VecDeque<BytesMut>,
     outgoing_bytes: usize,
     is_sending: bool,
     /// The engine has ended it: close when what is queued has left.
@@ -92,19 +97,44 @@ impl Channel {
     }
 
     /// Puts a frame behind those that wait.
-    pub(super) fn queue(&mut self, frame: Bytes) {
+    pub(super) fn queue(&mut self, frame: BytesMut) {
         self.outgoing_bytes += frame.len();
         self.queued.push_back(frame);
     }
 
-    /// The operation that sends everything that waits, unless one is under way.
-    pub(super) fn send(&mut self) -> Option<Op> {
+    /// Sends everything that waits, unless a send is under way.
+    ///
+    /// What the socket takes at once needs no completion: nearly always that is all, and then a
+    /// request costs one call to answer and one to wait for the next. The rest, and any failure,
+    /// is left to the operation that this returns. Frames that are gone are given to `done`.
+    pub(super) fn send(&mut self, done: impl FnMut(BytesMut)) -> Option<Op> {
         if self.is_sending || self.queued.is_empty() {
             return None;
         }
+        self.send_at_once(done);
+        if self.queued.is_empty() {
+            return None;
+        }
         self.is_sending = true;
-        let buffers = self.queued.drain(..).map(SendBuffer::from).collect();
+        let buffers = self.queued.drain(..).map(|frame| frame.freeze().into()).collect();
         Some(Op::Send { socket: self.socket.as_raw_fd(), buffers })
+    }
+
+    fn send_at_once(&mut self, mut done: impl FnMut(BytesMut)) {
+        let slices: Vec<IoSlice<'_>> =
+            self.queued.iter().take(SLICES_MAX).map(|frame| IoSlice::new(frame)).collect();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let control = &mut SendAncillaryBuffer::default();
+        let Ok(mut sent) = sendmsg(&self.socket, &slices, control, flags) else { return };
+        self.outgoing_bytes -= sent;
+        while let Some(frame) = self.queued.front_mut() {
+            if sent < frame.len() {
+                frame.advance(sent);
+                return;
+            }
+            sent -= frame.len();
+            self.queued.pop_front().map(&mut done);
+        }
     }
 
     /// What [`Channel::send`] handed out has left, or never will.

@@ -19,7 +19,7 @@ use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::Registry;
 use tracing::{debug, info, warn};
-use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
+use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
 use super::WorkerStart;
 use super::accounts::Accounts;
@@ -251,9 +251,17 @@ impl Worker {
     }
 
     fn sent(&mut self, id: ConnectionId, completion: Completion) {
-        let Op::Send { buffers, .. } = &completion.op else { unreachable!("a send") };
+        let Op::Send { buffers, .. } = completion.op else { unreachable!("a send") };
+        let now = self.now();
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        channel.sent(buffers);
+        channel.sent(&buffers);
+        for buffer in buffers {
+            if let SendBuffer::Bytes(bytes) = buffer
+                && let Ok(frame) = bytes.try_into_mut()
+            {
+                self.server.handle_sent(now, frame);
+            }
+        }
         if let Err(error) = completion.result {
             return self.lost(id, &error.to_string());
         }
@@ -269,7 +277,7 @@ impl Worker {
         }
         while let Some(transmit) = self.server.poll_transmit() {
             if let Some(channel) = self.channels.get_mut(&transmit.connection) {
-                channel.queue(transmit.frame.freeze());
+                channel.queue(transmit.frame);
             }
         }
         let now = wall_clock();
@@ -306,7 +314,9 @@ impl Worker {
     fn flush(&mut self) {
         let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
         for id in ids {
-            let op = self.channels.get_mut(&id).and_then(Channel::send);
+            let (now, server) = (self.now(), &mut self.server);
+            let channel = self.channels.get_mut(&id);
+            let op = channel.and_then(|it| it.send(|frame| server.handle_sent(now, frame)));
             if let Some(op) = op {
                 self.submit(Token(SEND | u64::from(id.0)), op);
             }

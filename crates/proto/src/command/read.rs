@@ -48,7 +48,11 @@ impl Command for Read {
         }
         negotiated.verify_credit_charge(incoming.header.credit_charge, request.length)?;
         verify_readable(open)?;
-        let buffer = response_buffer(request.length);
+        let length = usize::try_from(request.length).expect("32 bits fit memory");
+        let capacity = HEADROOM + HEAD_LEN + length;
+        let mut buffer = globals.buffers.take(capacity, incoming.now.monotonic);
+        // Room for everything before the data.
+        buffer.resize(HEADROOM + HEAD_LEN, 0);
         let file = match &mut open.target {
             Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer),
             Target::File(file) => file,
@@ -66,11 +70,9 @@ impl Command for Read {
             length: request.length,
             buffer,
         };
-        // A READ of no bytes succeeds at the end of the file; any other must return one.
-        let minimum_count = match request.length {
-            0 => 0,
-            _ => request.minimum_count.max(1),
-        };
+        // A READ of no bytes succeeds at the end of the file, unless it insists on more than it
+        // asks for; any other must return one.
+        let minimum_count = request.minimum_count.max(request.length.min(1));
         Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending { minimum_count }))
     }
 
@@ -124,14 +126,6 @@ fn read_pipe(
     let status =
         if pipe.message_left() > 0 { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
     Ok(Step::Done(respond(status, buffer)))
-}
-
-/// Room for everything before the data, and capacity for the data.
-fn response_buffer(length: u32) -> BytesMut {
-    let length = usize::try_from(length).expect("32 bits fit memory");
-    let mut buffer = BytesMut::with_capacity(HEADROOM + HEAD_LEN + length);
-    buffer.resize(HEADROOM + HEAD_LEN, 0);
-    buffer
 }
 
 fn respond(status: NtStatus, mut buffer: BytesMut) -> Response {
