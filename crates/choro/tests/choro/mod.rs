@@ -29,6 +29,8 @@ pub struct Site {
     port: u16,
     /// The executable and who runs it, if that is not us.
     somebody: Option<(PathBuf, u32)>,
+    /// A program and its arguments that start every command, if they are not started directly.
+    launcher: Vec<String>,
 }
 
 /// What a command that has ended left behind.
@@ -38,7 +40,7 @@ pub struct Outcome(Output);
 impl Site {
     pub fn new() -> Self {
         let root = tempfile::tempdir().expect("there is space");
-        let site = Self { root, port: free_port(), somebody: None };
+        let site = Self { root, port: free_port(), somebody: None, launcher: Vec::new() };
         fs::create_dir(site.path("data")).expect("it is new");
         let data = text(&site.path("data"));
         site.write_config(&format!("[data]\npath = {data}\nread only = no\n"));
@@ -81,6 +83,12 @@ impl Site {
         fs::read_to_string(self.path("smb.conf")).expect("it was written").lines().count()
     }
 
+    /// From now on commands are started by this program, such as one that enters a namespace and
+    /// then becomes the command.
+    pub fn launch_with(&mut self, launcher: &[String]) {
+        self.launcher = launcher.to_vec();
+    }
+
     /// From now on commands run as a user who is not root, if the test runs as root.
     pub fn run_as_somebody(&mut self) {
         if !rustix::process::geteuid().is_root() {
@@ -88,7 +96,7 @@ impl Site {
         }
         // Whoever runs the test may keep the executable where nobody else can reach it.
         let executable = self.path("choro");
-        fs::copy(env!("CARGO_BIN_EXE_choro"), &executable).expect("there is space");
+        fs::copy(built_executable(), &executable).expect("there is space");
         for entry in fs::read_dir(self.root.path()).expect("it exists").flatten() {
             chown(entry.path(), Some(NOBODY), Some(NOBODY)).expect("we are root");
         }
@@ -104,7 +112,14 @@ impl Site {
                 command.uid(*uid).gid(*uid);
                 command
             }
-            None => Command::new(env!("CARGO_BIN_EXE_choro")),
+            None => match self.launcher.split_first() {
+                Some((program, arguments)) => {
+                    let mut command = Command::new(program);
+                    command.args(arguments).arg(built_executable());
+                    command
+                }
+                None => Command::new(built_executable()),
+            },
         };
         command.arg("--config").arg(self.path("smb.conf")).args(arguments).stdin(Stdio::null());
         command
@@ -278,6 +293,12 @@ pub fn is_alive(pid: u32) -> bool {
 /// A path as text; those of tests are plain.
 pub fn text(path: &Path) -> String {
     path.to_str().expect("paths of tests are UTF-8").to_owned()
+}
+
+/// The program under test: the one that cargo built along with the tests, unless the environment
+/// names another, such as a release.
+pub fn built_executable() -> PathBuf {
+    std::env::var_os("CHORO_BIN").map_or_else(|| env!("CARGO_BIN_EXE_choro").into(), PathBuf::from)
 }
 
 /// A port that nobody listens on at the moment.

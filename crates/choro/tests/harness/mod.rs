@@ -1,0 +1,166 @@
+//! A server under test with its users and shares, and Debian's clients for it.
+//!
+//! Everything a test makes is in one temporary folder and on one free port, so that tests run side
+//! by side and leave nothing behind.
+
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+
+#[path = "../choro/mod.rs"]
+pub mod choro;
+pub mod content;
+pub mod smbclient;
+pub mod smbtorture;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use choro::{Server, Site, text};
+use smbclient::Smbclient;
+
+/// The users of every server under test; the clients act as the first.
+pub const USER: &str = "tester";
+pub const OTHER_USER: &str = "tester2";
+
+/// The password of both.
+pub const PASSWORD: &str = "Passw0rd!";
+
+/// Lines of a server's log that are shown when a test fails.
+const LOG_LINES_SHOWN: usize = 60;
+
+/// A user of every system without rights: a server that runs as root serves files as this one, so
+/// that the kernel checks what it would check for any user.
+const FORCED_USER: (&str, u32) = ("nobody", 65_534);
+
+/// A server that is yet to be started.
+#[derive(Debug)]
+pub struct Setup {
+    site: Site,
+    global: String,
+    shares: String,
+}
+
+/// A running server. Killed if the test ends without stopping it; its log is shown if it fails.
+#[derive(Debug)]
+pub struct TestServer {
+    server: Option<Server>,
+    site: Site,
+}
+
+impl Setup {
+    pub fn new() -> Self {
+        let site = Site::new();
+        // Whom the server acts as must be able to reach the shares, which are below.
+        fs::set_permissions(site.path(""), Permissions::from_mode(0o755)).expect("it is ours");
+        Self { site, global: String::new(), shares: String::new() }
+    }
+
+    /// More lines for `[global]`.
+    pub fn global(mut self, lines: &str) -> Self {
+        self.global.push_str(lines);
+        self.global.push('\n');
+        self
+    }
+
+    /// A writable share with a folder of its own, and more lines for its section.
+    pub fn share(mut self, name: &str, lines: &str) -> Self {
+        let folder = self.site.path("shares").join(name);
+        fs::create_dir_all(&folder).expect("there is space");
+        give_to_server(&folder);
+        let path = text(&folder);
+        self.shares.push_str(&format!("[{name}]\npath = {path}\nread only = no\n{lines}\n"));
+        if runs_as_root() {
+            self.shares.push_str(&format!("force user = {}\n", FORCED_USER.0));
+        }
+        self
+    }
+
+    /// Starts every command of the server by way of another one.
+    pub fn launch_with(mut self, launcher: &[String]) -> Self {
+        self.site.launch_with(launcher);
+        self
+    }
+
+    /// Adds the users and starts the server; it listens when this returns.
+    pub fn start(self) -> TestServer {
+        let Self { site, global, shares } = self;
+        site.write_config_with(&global, &shares);
+        for user in [USER, OTHER_USER] {
+            let add = ["user", "add", user, "--password-stdin"];
+            site.run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
+        }
+        let server = Some(site.serve());
+        TestServer { server, site }
+    }
+}
+
+impl TestServer {
+    /// A server with one writable share, `data`.
+    pub fn start() -> Self {
+        Setup::new().share("data", "").start()
+    }
+
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    pub fn port(&self) -> u16 {
+        self.site.address().port()
+    }
+
+    /// The folder of a share.
+    pub fn share_path(&self, share: &str) -> PathBuf {
+        self.site.path("shares").join(share)
+    }
+
+    /// A folder for what a client reads and writes, empty at first.
+    pub fn client_folder(&self, name: &str) -> PathBuf {
+        let folder = self.site.path("clients").join(name);
+        fs::create_dir_all(&folder).expect("there is space");
+        folder
+    }
+
+    /// Debian's smbclient, as [`USER`], with the highest dialect and no more protection than the
+    /// server asks for.
+    pub fn client(&self) -> Smbclient {
+        Smbclient::new(self)
+    }
+
+    pub fn log(&self) -> String {
+        self.server.as_ref().expect("it runs until it is stopped").log()
+    }
+
+    /// Stops the server, which must end cleanly and never have panicked.
+    #[track_caller]
+    pub fn stop(mut self) {
+        let server = self.server.take().expect("it runs until it is stopped");
+        let log = server.log();
+        let (code, _) = server.stop();
+        assert!(!log.contains("panicked at"), "the server panicked:\n{log}");
+        assert_eq!(code, Some(0), "the server did not end cleanly:\n{log}");
+    }
+}
+
+impl Drop for TestServer {
+    #[expect(clippy::print_stderr, reason = "that is where the messages of a failed test are")]
+    fn drop(&mut self) {
+        if let (true, Some(server)) = (thread::panicking(), &self.server) {
+            let log = server.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+            eprintln!("end of the server's log:\n{}", shown.join("\n"));
+        }
+    }
+}
+
+pub fn runs_as_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Makes what the test put into a share belong to whom the server acts as.
+pub fn give_to_server(path: &Path) {
+    if runs_as_root() {
+        chown(path, Some(FORCED_USER.1), Some(FORCED_USER.1)).expect("we are root");
+    }
+}

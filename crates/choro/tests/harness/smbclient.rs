@@ -1,0 +1,232 @@
+//! Debian's smbclient, run to the end under a time limit.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use super::choro::text;
+use super::{PASSWORD, TestServer, USER};
+
+/// How long a client may take for what takes seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What `timeout` exits with when the time is up.
+const TIMED_OUT: i32 = 124;
+
+/// What protects the messages of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Signed only where the dialect demands it (the first TREE_CONNECT of 3.1.1).
+    Plain,
+    Signed,
+    Sealed,
+}
+
+/// The dialects by the names that smbclient has for them.
+pub const DIALECTS: [&str; 5] = ["SMB2_02", "SMB2_10", "SMB3_00", "SMB3_02", "SMB3_11"];
+
+impl Protection {
+    /// The protections that a dialect has.
+    pub fn of_dialect(dialect: &str) -> &'static [Self] {
+        let all = &[Self::Plain, Self::Signed, Self::Sealed];
+        if dialect.starts_with("SMB3") { all } else { &all[..2] }
+    }
+
+    fn argument(self) -> &'static str {
+        match self {
+            Self::Plain => "--client-protection=off",
+            Self::Signed => "--client-protection=sign",
+            Self::Sealed => "--client-protection=encrypt",
+        }
+    }
+}
+
+/// One client, yet to be run.
+#[derive(Clone, Debug)]
+pub struct Smbclient {
+    arguments: Vec<String>,
+    credentials: Vec<String>,
+    folder: PathBuf,
+    port: u16,
+    limit: Duration,
+}
+
+/// A client that is connected. It leaves, and is waited for, when this is dropped.
+#[derive(Debug)]
+pub struct Staying {
+    child: Child,
+    /// Kept open, since the client would otherwise end at its next word.
+    _stdout: BufReader<ChildStdout>,
+}
+
+/// What a client said and how it ended.
+#[derive(Debug)]
+pub struct Outcome {
+    code: Option<i32>,
+    text: String,
+}
+
+impl Smbclient {
+    pub(super) fn new(server: &TestServer) -> Self {
+        // The client keeps a cache and reads the system's configuration if it is not given its own.
+        let own = server.client_folder("own");
+        let config = own.join("smb.conf");
+        let directories = ["lock", "state", "cache", "private"].map(|kind| {
+            let suffix = if kind == "private" { "dir" } else { "directory" };
+            format!("{kind} {suffix} = {}\n", text(&own))
+        });
+        // Written once and not again, since other clients may be reading it.
+        if !config.exists() {
+            let draft = own.join(format!("draft-{:?}", std::thread::current().id()));
+            fs::write(&draft, format!("[global]\n{}", directories.concat()))
+                .expect("there is space");
+            fs::rename(&draft, &config).expect("it is in the same folder");
+        }
+        Self {
+            arguments: vec![format!("--configfile={}", text(&config))],
+            credentials: vec![format!("--user={USER}%{PASSWORD}")],
+            folder: server.client_folder("work"),
+            port: server.port(),
+            limit: LIMIT,
+        }
+    }
+
+    /// This dialect and no other.
+    pub fn dialect(self, dialect: &str) -> Self {
+        self.option(&format!("client min protocol={dialect}"))
+            .argument(&format!("--max-protocol={dialect}"))
+    }
+
+    pub fn protection(self, protection: Protection) -> Self {
+        self.argument(protection.argument())
+    }
+
+    /// One more line of the client's smb.conf.
+    pub fn option(self, line: &str) -> Self {
+        self.argument(&format!("--option={line}"))
+    }
+
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    pub fn user(mut self, user: &str, password: &str) -> Self {
+        self.credentials = vec![format!("--user={user}%{password}")];
+        self
+    }
+
+    pub fn anonymous(mut self) -> Self {
+        self.credentials = vec!["--user=%".to_owned(), "--no-pass".to_owned()];
+        self
+    }
+
+    /// Where the client's own files are.
+    pub fn folder(mut self, folder: PathBuf) -> Self {
+        self.folder = folder;
+        self
+    }
+
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs commands on a share.
+    #[track_caller]
+    pub fn run(&self, share: &str, commands: &[&str]) -> Outcome {
+        self.spawn(&[format!("//127.0.0.1/{share}"), format!("--command={}", commands.join(";"))])
+    }
+
+    /// Lists the shares.
+    #[track_caller]
+    pub fn list_shares(&self) -> Outcome {
+        self.spawn(&["--list=127.0.0.1".to_owned(), "--grepable".to_owned()])
+    }
+
+    /// Connects to a share and stays until the result is dropped.
+    #[track_caller]
+    pub fn stay(&self, share: &str) -> Staying {
+        let mut child = self
+            .command(&[format!("//127.0.0.1/{share}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Debian's smbclient is installed");
+        // It answers the first command when it is connected.
+        child.stdin.as_mut().expect("it is piped").write_all(b"ls\n").expect("it reads");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut said = String::new();
+        while !said.contains("blocks of size") {
+            let count = stdout.read_line(&mut said).expect("it is text");
+            assert!(count != 0 && !said.contains("NT_STATUS_"), "it did not stay: {said}");
+        }
+        Staying { child, _stdout: stdout }
+    }
+
+    #[track_caller]
+    fn spawn(&self, arguments: &[String]) -> Outcome {
+        let output = self.command(arguments).output().expect("Debian's smbclient is installed");
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        let code = output.status.code();
+        assert_ne!(code, Some(TIMED_OUT), "after {:?} it still ran: {text}", self.limit);
+        Outcome { code, text }
+    }
+
+    fn command(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new("timeout");
+        command
+            .arg("--kill-after=5")
+            .arg(self.limit.as_secs().to_string())
+            // Into a pipe it would otherwise speak once at the end.
+            .args(["stdbuf", "-oL", "smbclient"])
+            .args(arguments)
+            .arg(format!("--port={}", self.port))
+            .args(&self.credentials)
+            .args(&self.arguments)
+            .env("LC_ALL", "C.UTF-8")
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Outcome {
+    /// What the client said, whether it succeeded or not.
+    pub fn text(self) -> String {
+        self.text
+    }
+
+    /// What the client said; nothing that it did may have failed.
+    #[track_caller]
+    pub fn succeeds(self) -> String {
+        // The exit code is that of the last command.
+        let clean = self.code == Some(0) && !self.text.contains("NT_STATUS_");
+        assert!(clean, "exit code {:?}: {}", self.code, self.text);
+        self.text
+    }
+
+    /// What the client said; something must have failed with this status, and nothing with another.
+    #[track_caller]
+    pub fn fails(self, status: &str) -> String {
+        assert!(
+            self.text.contains(status),
+            "exit code {:?}, no {status}: {}",
+            self.code,
+            self.text
+        );
+        let others = self.text.replace(status, "");
+        assert!(!others.contains("NT_STATUS_"), "another failure: {}", self.text);
+        self.text
+    }
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Builds a small Debian with Linux's own SMB client, for a User-Mode Linux kernel to boot. What is
+# there already is kept. Needs root and debootstrap; about 500 MB of packages and files.
+#
+#   $GUEST_DIR/root       the file tree, with the kernel in usr/bin/linux.uml
+#   $GUEST_DIR/root.ext4  the same as a disk, which every guest has read-only
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+: "${GUEST_DIR:=${XDG_CACHE_HOME:-$HOME/.cache}/choro-guest}"
+
+# This release's kernel has cifs; the guest's kernel runs in the guest's own tree, so that the
+# machine's C library may be an older one.
+RELEASE=trixie
+PACKAGES=(attr cifs-utils diffutils git iproute2 kmod procps python3-minimal util-linux)
+root=$GUEST_DIR/root
+
+step() {
+    printf 'guest: %s\n' "$*" >&2
+}
+
+# The mirror that this machine uses, since it may be the only one within reach.
+mirror() {
+    local uri
+    uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+        grep -oE '^(URIs:|deb)[^#]*' | grep -oE '[a-z]+://[^ ]+/debian/?( |$)' | head -n 1) || true
+    printf '%s' "${uri:-http://deb.debian.org/debian}"
+}
+
+in_root() {
+    DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@"
+}
+
+mkdir -p "$GUEST_DIR"
+exec 9>"$GUEST_DIR/lock"
+flock 9
+
+# Half a tree from an attempt that was broken off is of no use.
+if [ ! -e "$root.done" ]; then
+    rm -rf "$root"
+    step "1/4 a minimal Debian $RELEASE (a few minutes, the first time only)"
+    debootstrap --variant=minbase "$RELEASE" "$root" "$(mirror)" >"$GUEST_DIR/debootstrap.log" 2>&1 || {
+        tail -n 5 "$GUEST_DIR/debootstrap.log" >&2
+        exit 1
+    }
+    printf 'path-exclude /usr/share/man/*\npath-exclude /usr/share/locale/*\n' \
+        >"$root/etc/dpkg/dpkg.cfg.d/choro"
+    touch "$root.done"
+fi
+
+wanted="$RELEASE ${PACKAGES[*]}"
+if [ "$(cat "$GUEST_DIR/packages" 2>/dev/null)" != "$wanted" ]; then
+    step "2/4 packages: ${PACKAGES[*]}"
+    {
+        in_root apt-get -q update
+        in_root apt-get -q install -y --no-install-recommends "${PACKAGES[@]}"
+        in_root sh -c 'cd /tmp && rm -f ./*.deb && apt-get -q download user-mode-linux'
+        step '3/4 the kernel'
+        # Unpacked, not installed: nothing of the package's dependencies is needed.
+        rm -rf "$GUEST_DIR/kernel"
+        dpkg-deb -x "$root"/tmp/user-mode-linux*.deb "$GUEST_DIR/kernel"
+        cp "$GUEST_DIR/kernel/usr/bin/linux.uml" "$root/usr/bin/"
+        mkdir -p "$root/usr/lib/modules"
+        cp -a "$GUEST_DIR"/kernel/usr/lib/uml/modules/. "$root/usr/lib/modules/"
+        in_root depmod "$(ls "$GUEST_DIR/kernel/usr/lib/uml/modules")"
+        rm -rf "$GUEST_DIR/kernel"
+        in_root apt-get clean
+        rm -rf "$root"/tmp/* "$root"/var/lib/apt/lists/*
+    } >"$GUEST_DIR/packages.log" 2>&1 || {
+        tail -n 5 "$GUEST_DIR/packages.log" >&2
+        exit 1
+    }
+    printf '%s' "$wanted" >"$GUEST_DIR/packages"
+    rm -f "$root.ext4"
+fi
+
+if [ ! -e "$root.ext4" ] || [ "$here/init.sh" -nt "$root.ext4" ] || [ "$here/build.sh" -nt "$root.ext4" ]; then
+    step '4/4 the disk'
+    install -m 755 "$here/init.sh" "$root/usr/sbin/choro-init"
+    mkdir -p "$root/job" "$root/guest"
+    printf '127.0.0.1 localhost guest\n10.99.0.1 host\n' >"$root/etc/hosts"
+    rm -f "$root.ext4.new"
+    size=$(($(du -sm "$root" | cut -f 1) + 200))
+    mke2fs -q -F -t ext4 -O ^has_journal -m 0 -d "$root" "$root.ext4.new" "${size}M"
+    # A guest that runs keeps the file it has.
+    mv "$root.ext4.new" "$root.ext4"
+fi
