@@ -116,15 +116,24 @@ impl Scene {
         granted_access: AccessMask,
         is_directory: bool,
     ) -> FileId {
+        self.open_sharing(path, granted_access, is_directory, ShareAccess::all())
+    }
+
+    pub(crate) fn open_sharing(
+        &mut self,
+        path: &str,
+        granted_access: AccessMask,
+        is_directory: bool,
+        share_access: ShareAccess,
+    ) -> FileId {
         self.next_local_open += 1;
-        let inode = path.bytes().fold(1, |sum: u64, byte| sum * 31 + u64::from(byte));
-        let identity = FileIdentity { device: 1, inode, stream: 0 };
+        let identity = identity_of(path);
         let file = OpenFile {
             local_open: LocalOpen { index: self.next_local_open, generation: 0 },
             identity,
             path: ObjectPath::parse(path).expect("tests name real paths"),
             is_directory,
-            share_access: ShareAccess::all(),
+            share_access,
             create_options: CreateOptions::empty(),
             delete_on_close: false,
             position: 0,
@@ -137,12 +146,28 @@ impl Scene {
         let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);
         let mode = arbitration::ShareMode {
             granted_access,
-            share_read: true,
-            share_write: true,
-            share_delete: true,
+            share_read: share_access.contains(ShareAccess::READ),
+            share_write: share_access.contains(ShareAccess::WRITE),
+            share_delete: share_access.contains(ShareAccess::DELETE),
         };
         self.server.globals.files.open(identity, file_id.volatile, mode);
         file_id
+    }
+
+    /// What an open leads to.
+    pub(crate) fn file(&mut self, file_id: FileId) -> &mut OpenFile {
+        let open = self.server.opens.get_mut(&file_id.volatile).expect("it is open");
+        open.file_mut().expect("it is a file")
+    }
+
+    /// Configures the share, for those who have something open in it, too.
+    pub(crate) fn change_share(&mut self, change: impl Fn(&mut Share)) {
+        let session = self.server.sessions.get_mut(&SESSION).expect("it is there");
+        let trees = session.tree_connects.values_mut().map(|tree| &mut tree.share);
+        let opens = self.server.opens.values_mut().map(|open| &mut open.share);
+        for share in trees.chain(opens) {
+            change(Arc::make_mut(share));
+        }
     }
 
     /// Opens a pipe.
@@ -171,8 +196,7 @@ impl Scene {
 
     /// Makes the file go with this open.
     pub(crate) fn delete_on_close(&mut self, file_id: FileId) {
-        let open = self.server.opens.get_mut(&file_id.volatile).expect("it is open");
-        open.file_mut().expect("it is a file").delete_on_close = true;
+        self.file(file_id).delete_on_close = true;
     }
 
     /// Sends a request for files, and says which.
@@ -282,6 +306,15 @@ impl Answer {
     pub(crate) fn status(&self) -> NtStatus {
         self.header.status
     }
+}
+
+/// Which file this is in every scene: files of one path are one file, and its streams are part of it.
+pub(crate) fn identity_of(path: &str) -> FileIdentity {
+    let step = |sum: u64, byte: u8| sum.wrapping_mul(31).wrapping_add(u64::from(byte));
+    let hash = |text: &str| text.bytes().fold(1, step);
+    let (object, stream) = path.split_once(':').unwrap_or((path, ""));
+    let stream = if stream.is_empty() { 0 } else { hash(stream) };
+    FileIdentity { device: 1, inode: hash(object), stream }
 }
 
 /// Metadata of a file of this size.

@@ -1,1 +1,444 @@
 //! QUERY_INFO, with a store that is played by the test.
+
+use dtyp::fscc::ea::FullEaList;
+use dtyp::fscc::stream::decode_stream_list;
+use dtyp::fscc::{
+    FileAllInformation, FileFsVolumeInformation, FileInformationClass, FileNameInformation,
+    FileStandardInformation, FsInformationClass, encode_get_ea_entry,
+};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{
+    ExtendedAttribute, FileIdentity, Metadata, ObjectOp, ObjectReply, StreamEntry, Volume,
+};
+use wire::error_response::{ErrorContext, ErrorResponse};
+use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
+use wire::{Command, Dialect, FileId};
+
+use crate::scene::{Answer, PIPES, Scene};
+
+const SYNCHRONIZE: AccessMask = AccessMask::SYNCHRONIZE;
+const READ_ATTRIBUTES: AccessMask = AccessMask::READ_ATTRIBUTES;
+
+/// File classes by their fixed part as Windows has it, and the right that they need.
+const FILE_CLASSES: &[(u8, u32, AccessMask)] = &[
+    (4, 40, READ_ATTRIBUTES),
+    (5, 24, SYNCHRONIZE),
+    (6, 8, SYNCHRONIZE),
+    (7, 4, SYNCHRONIZE),
+    (8, 4, SYNCHRONIZE),
+    (14, 8, SYNCHRONIZE),
+    (16, 4, SYNCHRONIZE),
+    (17, 4, SYNCHRONIZE),
+    (18, 104, READ_ATTRIBUTES),
+    (21, 8, SYNCHRONIZE),
+    (22, 32, SYNCHRONIZE),
+    (28, 16, SYNCHRONIZE),
+    (34, 56, READ_ATTRIBUTES),
+    (35, 8, READ_ATTRIBUTES),
+    (48, 8, SYNCHRONIZE),
+    (59, 24, SYNCHRONIZE),
+];
+
+/// The same for file systems.
+const FILE_SYSTEM_CLASSES: &[(u8, u32)] =
+    &[(1, 24), (3, 24), (4, 8), (5, 16), (6, 48), (7, 32), (8, 64), (11, 28)];
+
+fn request(file_id: FileId, info_type: InfoType, class: u8) -> QueryInfoRequest<'static> {
+    QueryInfoRequest {
+        info_type,
+        file_info_class: class,
+        output_buffer_length: 0x1_0000,
+        file_id,
+        ..QueryInfoRequest::default()
+    }
+}
+
+/// Sends a request, and plays the store.
+fn ask(scene: &mut Scene, request: &QueryInfoRequest<'_>) -> Answer {
+    scene.send(Command::QUERY_INFO, request);
+    if let Some(answer) = scene.receive() {
+        return answer;
+    }
+    let (id, op) = scene.op();
+    let reply = match op {
+        ObjectOp::ListStreams { .. } => ObjectReply::Streams(streams()),
+        ObjectOp::QueryMetadata { .. } => ObjectReply::Metadata(Box::new(metadata())),
+        ObjectOp::QueryVolume { .. } => ObjectReply::Volume(Box::new(volume())),
+        ObjectOp::ReadExtendedAttributes { .. } => ObjectReply::ExtendedAttributes(attributes()),
+        ObjectOp::ReadSecurity { .. } => ObjectReply::Security(vec![7; 100]),
+        other => panic!("{other:?} asks for nothing"),
+    };
+    scene.reply(id, Ok(reply));
+    scene.receive().expect("the store has answered")
+}
+
+fn metadata() -> Metadata {
+    Metadata {
+        identity: FileIdentity { device: 3, inode: 77, stream: 0 },
+        end_of_file: 10,
+        allocation_size: 4_096,
+        attributes: FileAttributes::ARCHIVE,
+        number_of_links: 2,
+        ea_size: 33,
+        ..Metadata::default()
+    }
+}
+
+fn streams() -> Vec<StreamEntry> {
+    let stream =
+        |name: &str, size| StreamEntry { name: name.to_owned(), size, allocation_size: 4_096 };
+    vec![stream("", 10), stream("one", 20)]
+}
+
+fn volume() -> Volume {
+    Volume {
+        total_bytes: 1 << 40,
+        free_bytes: 1 << 39,
+        available_bytes: 1 << 38,
+        cluster_bytes: 4_096,
+        sector_bytes: 512,
+        serial_number: 5,
+        label: "drawings".to_owned(),
+        file_system_name: "NTFS".to_owned(),
+        component_units_max: 255,
+        ..Volume::default()
+    }
+}
+
+fn attributes() -> Vec<ExtendedAttribute> {
+    let attribute = |name: &str, value: &str| ExtendedAttribute {
+        flags: 0,
+        name: name.to_owned(),
+        value: value.as_bytes().to_vec(),
+    };
+    vec![attribute("One", "1"), attribute("TWO", "22"), attribute("three", "333")]
+}
+
+fn output(answer: &Answer) -> Vec<u8> {
+    let QueryInfoResponse { output_buffer } = answer.body();
+    output_buffer.to_vec()
+}
+
+/// Asks with every length up to the whole answer and beyond.
+#[track_caller]
+fn check_lengths(info_type: InfoType, class: u8, fixed: u32) {
+    let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
+    let file_id = scene.open("short.txt");
+    let request = request(file_id, info_type, class);
+    let answer = ask(&mut scene, &request);
+    assert_eq!(answer.status(), NtStatus::SUCCESS, "{class}");
+    let whole = output(&answer);
+    let len = u32::try_from(whole.len()).expect("a short answer");
+    for output_buffer_length in 0..len + 8 {
+        let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
+        let want = match output_buffer_length {
+            length if length < fixed => NtStatus::INFO_LENGTH_MISMATCH,
+            length if length < len => NtStatus::BUFFER_OVERFLOW,
+            _ => NtStatus::SUCCESS,
+        };
+        assert_eq!(answer.status(), want, "class {class}, {output_buffer_length} of {len}");
+        if want == NtStatus::INFO_LENGTH_MISMATCH {
+            let ErrorResponse { .. } = answer.body();
+            continue;
+        }
+        let limit = usize::try_from(output_buffer_length).expect("small");
+        assert!(output(&answer).len() <= limit);
+        assert!(whole.starts_with(&output(&answer)[..4]) || output(&answer)[..4] == [0; 4]);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_cut_off_behind_the_fixed_part() {
+    for (class, fixed, _) in FILE_CLASSES.iter().filter(|(class, ..)| *class != 22) {
+        check_lengths(InfoType::FILE, *class, *fixed);
+    }
+    for (class, fixed) in FILE_SYSTEM_CLASSES {
+        check_lengths(InfoType::FILESYSTEM, *class, *fixed);
+    }
+}
+
+#[test]
+fn streams_are_listed_whole_or_not() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let request = request(file_id, InfoType::FILE, FileInformationClass::STREAM.0);
+    // The first has 38 bytes; the second begins at 40 and has 44.
+    for (output_buffer_length, want, count) in [
+        (31, NtStatus::INFO_LENGTH_MISMATCH, 0),
+        (32, NtStatus::BUFFER_OVERFLOW, 0),
+        (38, NtStatus::BUFFER_OVERFLOW, 1),
+        (83, NtStatus::BUFFER_OVERFLOW, 1),
+        (84, NtStatus::SUCCESS, 2),
+    ] {
+        let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
+        assert_eq!(answer.status(), want, "{output_buffer_length}");
+        if want != NtStatus::INFO_LENGTH_MISMATCH {
+            let listed = decode_stream_list(&output(&answer)).expect("whole entries");
+            let names: Vec<_> = listed.iter().map(|it| it.name.as_str()).collect();
+            assert_eq!(names, ["::$DATA", ":one:$DATA"][..count]);
+        }
+    }
+}
+
+#[test]
+fn each_class_needs_its_right_and_no_other() {
+    for (class, _, right) in FILE_CLASSES {
+        for granted in [SYNCHRONIZE, READ_ATTRIBUTES] {
+            let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
+            let file_id = scene.open_with("file", granted, false);
+            let want = match *right {
+                READ_ATTRIBUTES if granted == SYNCHRONIZE => NtStatus::ACCESS_DENIED,
+                _ => NtStatus::SUCCESS,
+            };
+            let answer = ask(&mut scene, &request(file_id, InfoType::FILE, *class));
+            assert_eq!(answer.status(), want, "{class} with {granted:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_to_be_deleted_has_one_name_less() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let request = request(file_id, InfoType::FILE, FileInformationClass::STANDARD.0);
+    for pending in [false, true] {
+        let identity = scene.file(file_id).identity;
+        let record = scene.server.globals.files.get_mut(identity).expect("it is open");
+        record.delete_pending = pending;
+        let answer = output(&ask(&mut scene, &request));
+        let standard = FileStandardInformation::decode(&answer).expect("whole");
+        assert_eq!(standard.delete_pending, pending);
+        assert_eq!(standard.number_of_links, 2 - u32::from(pending));
+    }
+}
+
+#[test]
+fn all_information_is_what_the_single_classes_tell() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("folder\\file");
+    let answer = ask(&mut scene, &request(file_id, InfoType::FILE, FileInformationClass::ALL.0));
+    let all = FileAllInformation::decode(&output(&answer)).expect("whole");
+    assert_eq!(all.name.file_name, "\\folder\\file");
+    assert_eq!((all.internal.index_number, all.ea.ea_size), (77, 33));
+    assert_eq!(all.basic.file_attributes, FileAttributes::ARCHIVE);
+    assert_eq!(all.access.access_flags, AccessMask::FILE_ALL);
+}
+
+#[test]
+fn a_normalized_name_is_for_3_1_1() {
+    let class = FileInformationClass::NORMALIZED_NAME.0;
+    for (dialect, want) in
+        [(Dialect::SMB_3_0_2, NtStatus::NOT_SUPPORTED), (Dialect::SMB_3_1_1, NtStatus::SUCCESS)]
+    {
+        let mut scene = Scene::with_dialect(dialect);
+        let file_id = scene.open("folder\\file:stream");
+        let answer = ask(&mut scene, &request(file_id, InfoType::FILE, class));
+        assert_eq!(answer.status(), want);
+        if want == NtStatus::SUCCESS {
+            let name = FileNameInformation::decode(&output(&answer)).expect("whole");
+            assert_eq!(name.file_name, "folder\\file:stream");
+        }
+    }
+}
+
+#[test]
+fn a_long_name_has_no_other() {
+    let class = FileInformationClass::ALTERNATE_NAME.0;
+    for (name, want) in [("file.txt", Some("FILE.TXT")), ("a longer name", None), ("a.b.c", None)] {
+        let mut scene = Scene::new();
+        let file_id = scene.open(name);
+        let answer = ask(&mut scene, &request(file_id, InfoType::FILE, class));
+        if let Some(want) = want {
+            let name = FileNameInformation::decode(&output(&answer)).expect("whole");
+            assert_eq!(name.file_name, want);
+        } else {
+            assert_eq!(answer.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+    }
+}
+
+#[test]
+fn classes_of_nothing_are_refused() {
+    for (info_type, class, want) in [
+        (InfoType::FILE, 1, NtStatus::INVALID_INFO_CLASS),
+        (InfoType::FILE, 10, NtStatus::INVALID_INFO_CLASS),
+        (InfoType::FILE, 23, NtStatus::INVALID_PARAMETER),
+        (InfoType::FILE, 200, NtStatus::INVALID_INFO_CLASS),
+        (InfoType::FILESYSTEM, 2, NtStatus::INVALID_INFO_CLASS),
+        (InfoType::FILESYSTEM, 200, NtStatus::INVALID_INFO_CLASS),
+        (InfoType::QUOTA, 0, NtStatus::NOT_SUPPORTED),
+        (InfoType(9), 4, NtStatus::INVALID_PARAMETER),
+    ] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let answer = ask(&mut scene, &request(file_id, info_type, class));
+        assert_eq!(answer.status(), want, "{info_type:?} {class}");
+    }
+}
+
+#[test]
+fn an_answer_is_paid_for_and_bounded() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let request = request(file_id, InfoType::FILE, FileInformationClass::BASIC.0);
+    for (output_buffer_length, want) in [
+        (0x1_0000, NtStatus::SUCCESS),
+        (0x1_0001, NtStatus::INVALID_PARAMETER),
+        (u32::MAX, NtStatus::INVALID_PARAMETER),
+    ] {
+        let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
+        assert_eq!(answer.status(), want, "{output_buffer_length}");
+    }
+}
+
+#[test]
+fn a_volume_label_that_is_cut_off_tells_its_whole_length() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let request = request(file_id, InfoType::FILESYSTEM, FsInformationClass::VOLUME.0);
+    let whole = output(&ask(&mut scene, &request));
+    let volume = FileFsVolumeInformation::decode(&whole).expect("whole");
+    assert_eq!((volume.volume_label.as_str(), volume.volume_serial_number), ("drawings", 5));
+    let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length: 24, ..request });
+    assert_eq!(answer.status(), NtStatus::BUFFER_OVERFLOW);
+    assert_eq!(output(&answer), whole[..24]);
+}
+
+fn listed(answer: &Answer) -> Vec<(String, Vec<u8>)> {
+    let list = output(answer);
+    FullEaList(&list).iter().map(|ea| ea.map(|ea| (ea.name, ea.value)).expect("whole")).collect()
+}
+
+fn attribute_names(answer: &Answer) -> Vec<String> {
+    assert!(!answer.status().is_error(), "{:?}", answer.status());
+    listed(answer).into_iter().map(|(name, _)| name).collect()
+}
+
+#[test]
+fn extended_attributes_go_on_where_the_query_before_ended() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let request = request(file_id, InfoType::FILE, FileInformationClass::FULL_EA.0);
+    let single = QueryInfoRequest { flags: QueryInfoFlags::RETURN_SINGLE_ENTRY, ..request };
+    assert_eq!(attribute_names(&ask(&mut scene, &single)), ["One"]);
+    assert_eq!(attribute_names(&ask(&mut scene, &single)), ["TWO"]);
+    // "three" takes 8 + 6 + 3 bytes; what does not fit comes next.
+    let short = QueryInfoRequest { output_buffer_length: 16, ..request };
+    assert_eq!(ask(&mut scene, &short).status(), NtStatus::BUFFER_TOO_SMALL);
+    assert_eq!(attribute_names(&ask(&mut scene, &request)), ["three"]);
+    assert_eq!(ask(&mut scene, &request).status(), NtStatus::NO_MORE_EAS);
+    let again = QueryInfoRequest { flags: QueryInfoFlags::RESTART_SCAN, ..request };
+    assert_eq!(attribute_names(&ask(&mut scene, &again)), ["One", "TWO", "three"]);
+    let two = QueryInfoRequest { output_buffer_length: 30, ..again };
+    let answer = ask(&mut scene, &two);
+    assert_eq!(answer.status(), NtStatus::BUFFER_OVERFLOW);
+    assert_eq!(attribute_names(&answer), ["One", "TWO"]);
+    assert_eq!(attribute_names(&ask(&mut scene, &request)), ["three"]);
+}
+
+#[test]
+fn extended_attributes_are_found_by_index_and_by_name() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let request = request(file_id, InfoType::FILE, FileInformationClass::FULL_EA.0);
+    let flags = QueryInfoFlags::INDEX_SPECIFIED | QueryInfoFlags::RETURN_SINGLE_ENTRY;
+    let at = |index| QueryInfoRequest { flags, additional_information: index, ..request };
+    assert_eq!(attribute_names(&ask(&mut scene, &at(2))), ["TWO"]);
+    assert_eq!(ask(&mut scene, &at(4)).status(), NtStatus::NO_MORE_EAS);
+    assert_eq!(ask(&mut scene, &at(5)).status(), NtStatus::NONEXISTENT_EA_ENTRY);
+    let mut names = Vec::new();
+    encode_get_ea_entry("two", &mut names).expect("a good name");
+    names.resize(12, 0);
+    names[..4].copy_from_slice(&12_u32.to_le_bytes());
+    encode_get_ea_entry("none", &mut names).expect("a good name");
+    let answer = ask(&mut scene, &QueryInfoRequest { input_buffer: &names, ..request });
+    let want = [("TWO".to_owned(), b"22".to_vec()), ("none".to_owned(), Vec::new())];
+    assert_eq!(listed(&answer), want);
+}
+
+#[test]
+fn extended_attributes_need_their_right_and_must_be_there() {
+    let class = FileInformationClass::FULL_EA.0;
+    for (granted, want) in
+        [(READ_ATTRIBUTES, NtStatus::ACCESS_DENIED), (AccessMask::READ_EA, NtStatus::SUCCESS)]
+    {
+        let mut scene = Scene::new();
+        let file_id = scene.open_with("file", granted, false);
+        let answer = ask(&mut scene, &request(file_id, InfoType::FILE, class));
+        assert_eq!(answer.status(), want);
+    }
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    scene.send(Command::QUERY_INFO, &request(file_id, InfoType::FILE, class));
+    let (id, _) = scene.op();
+    scene.reply(id, Ok(ObjectReply::ExtendedAttributes(Vec::new())));
+    let answer = scene.receive().expect("it is answered");
+    assert_eq!(answer.status(), NtStatus::NO_EAS_ON_FILE);
+}
+
+#[test]
+fn a_descriptor_that_does_not_fit_is_told_by_its_size() {
+    let size = 100_u32.to_le_bytes();
+    for dialect in [Dialect::SMB_3_0_2, Dialect::SMB_3_1_1] {
+        let mut scene = Scene::with_dialect(dialect);
+        let file_id = scene.open("file");
+        let request = request(file_id, InfoType::SECURITY, 0);
+        let whole = QueryInfoRequest { output_buffer_length: 100, ..request };
+        assert_eq!(output(&ask(&mut scene, &whole)), vec![7; 100]);
+        for output_buffer_length in [0, 99] {
+            let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
+            assert_eq!(answer.status(), NtStatus::BUFFER_TOO_SMALL);
+            let ErrorResponse { error_context_count, error_data } = answer.body();
+            if dialect == Dialect::SMB_3_1_1 {
+                let mut contexts = ErrorContext::iter(error_data, error_context_count);
+                let context = contexts.next().expect("one").expect("whole");
+                assert_eq!((context.error_context_data, contexts.next()), (&size[..], None));
+            } else {
+                assert_eq!((error_context_count, error_data), (0, &size[..]));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_part_of_a_descriptor_needs_its_right() {
+    const READ_CONTROL: AccessMask = AccessMask::READ_CONTROL;
+    const SYSTEM: AccessMask = AccessMask::ACCESS_SYSTEM_SECURITY;
+    for (additional_information, granted, want) in [
+        (0x0, SYNCHRONIZE, NtStatus::SUCCESS),
+        (0x1, SYNCHRONIZE, NtStatus::ACCESS_DENIED),
+        (0x7, READ_ATTRIBUTES, NtStatus::ACCESS_DENIED),
+        (0x7, READ_CONTROL, NtStatus::SUCCESS),
+        (0x10, SYNCHRONIZE, NtStatus::ACCESS_DENIED),
+        (0x8, READ_CONTROL, NtStatus::ACCESS_DENIED),
+        (0x8, SYSTEM, NtStatus::SUCCESS),
+        (0xF, SYSTEM, NtStatus::ACCESS_DENIED),
+        (0xF, SYSTEM | READ_CONTROL, NtStatus::SUCCESS),
+    ] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_with("file", granted, false);
+        let request = request(file_id, InfoType::SECURITY, 0);
+        let answer = ask(&mut scene, &QueryInfoRequest { additional_information, ..request });
+        assert_eq!(answer.status(), want, "{additional_information:#x} with {granted:?}");
+    }
+}
+
+#[test]
+fn a_pipe_tells_what_pipes_have() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_pipe("srvsvc");
+    for (info_type, class, want) in [
+        (InfoType::FILE, 5, NtStatus::SUCCESS),
+        (InfoType::FILE, 8, NtStatus::SUCCESS),
+        (InfoType::FILE, 23, NtStatus::SUCCESS),
+        (InfoType::FILE, 24, NtStatus::SUCCESS),
+        (InfoType::FILE, 25, NtStatus::SUCCESS),
+        (InfoType::FILE, 18, NtStatus::INVALID_PARAMETER),
+        (InfoType::FILESYSTEM, 1, NtStatus::NOT_SUPPORTED),
+        (InfoType::SECURITY, 0, NtStatus::NOT_SUPPORTED),
+    ] {
+        let request = request(file_id, info_type, class);
+        let answer = scene.ask_in(PIPES, Command::QUERY_INFO, &request);
+        assert_eq!(answer.status(), want, "{info_type:?} {class}");
+    }
+}

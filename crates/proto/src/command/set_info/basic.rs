@@ -33,8 +33,8 @@ pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject>
 /// the times of a POSIX file cannot do: they leave it alone, too ([MS-FSCC] 2.4.7).
 fn time(time: FileTime) -> Result<Option<FileTime>, Reject> {
     match time.0.cast_signed() {
-        0 | -1 | -2 => Ok(None),
-        ..0 => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        -2..=0 => Ok(None),
+        ..-2 => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
         _ => Ok(Some(time)),
     }
 }

@@ -56,8 +56,10 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
         if path.is_root() {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
-        let stream = parse_path(&format!("x{name}"))?.stream().map(str::to_owned);
-        return Ok(Wanted { target: path.with_stream(stream), replace, links });
+        let parsed = parse_path(&format!("x{name}"))?;
+        // Data does not move between a stream and the file proper, which are kept apart.
+        let stream = parsed.stream().ok_or(Reject::Status(NtStatus::NOT_SUPPORTED))?.to_owned();
+        return Ok(Wanted { target: path.with_stream(Some(stream)), replace, links });
     }
     if path.stream().is_some() {
         // A stream stays with its file, which is open by this very stream: that is what Windows says.

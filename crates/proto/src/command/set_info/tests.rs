@@ -1,1 +1,695 @@
 //! SET_INFO, with a store that is played by the test.
+
+use arbitration::{ByteRange, ByteRangeLock};
+use dtyp::fscc::{
+    FileAllocationInformation, FileBasicInformation, FileDispositionInformation,
+    FileDispositionInformationEx, FileEndOfFileInformation, FileInformationClass,
+    FileModeInformation, FilePositionInformation, FileRenameInformation, FullEa,
+    encode_full_ea_entry,
+};
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus, SecurityDescriptor};
+use object::{Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult};
+use wire::create::{CreateOptions, ShareAccess};
+use wire::query_info::InfoType;
+use wire::set_info::{SetInfoRequest, SetInfoResponse};
+use wire::{Command, FileId};
+
+use crate::scene::{PIPES, Scene, TRANSACT_MAX, identity_of};
+
+const FILE_ALL: AccessMask = AccessMask::FILE_ALL;
+
+fn set(
+    scene: &mut Scene,
+    file_id: FileId,
+    class: FileInformationClass,
+    encode: impl FnOnce(&mut Vec<u8>),
+) {
+    let mut buffer = Vec::new();
+    encode(&mut buffer);
+    let request = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: class.0,
+        additional_information: 0,
+        file_id,
+        buffer: &buffer,
+    };
+    scene.send(Command::SET_INFO, &request);
+}
+
+/// The status of a request that is answered by now.
+#[track_caller]
+fn status(scene: &mut Scene) -> NtStatus {
+    let answer = scene.receive().expect("it is answered");
+    if answer.status() == NtStatus::SUCCESS {
+        let SetInfoResponse = answer.body();
+    }
+    assert!(scene.receive().is_none() && scene.server.poll_effect().is_none());
+    answer.status()
+}
+
+/// Has the store answer the question that it was asked, and says which that was.
+#[track_caller]
+fn store_says(scene: &mut Scene, result: ObjectResult) -> ObjectOp {
+    let (id, op) = scene.op();
+    scene.reply(id, result);
+    op
+}
+
+#[track_caller]
+fn store_does(scene: &mut Scene) -> ObjectOp {
+    store_says(scene, Ok(ObjectReply::Done))
+}
+
+fn metadata(path: &str, attributes: FileAttributes) -> ObjectReply {
+    let identity = identity_of(path);
+    ObjectReply::Metadata(Box::new(Metadata { identity, attributes, ..Metadata::default() }))
+}
+
+mod request {
+    use super::*;
+
+    #[track_caller]
+    fn check(info_type: InfoType, class: u8, length: usize, want: NtStatus) {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let buffer = vec![0; length];
+        let request = SetInfoRequest {
+            info_type,
+            file_info_class: class,
+            additional_information: 0,
+            file_id,
+            buffer: &buffer,
+        };
+        scene.send(Command::SET_INFO, &request);
+        assert_eq!(status(&mut scene), want, "{info_type:?} {class}");
+    }
+
+    #[test]
+    fn classes_of_nothing_are_refused() {
+        for class in [0, 1, 5, 6, 18, 22, 34, 200] {
+            check(InfoType::FILE, class, 128, NtStatus::INVALID_INFO_CLASS);
+        }
+        check(InfoType::FILE, 40, 128, NtStatus::NOT_SUPPORTED);
+        check(InfoType::FILESYSTEM, 2, 128, NtStatus::NOT_SUPPORTED);
+        check(InfoType::FILESYSTEM, 6, 128, NtStatus::NOT_SUPPORTED);
+        check(InfoType::FILESYSTEM, 1, 128, NtStatus::INVALID_INFO_CLASS);
+        check(InfoType::QUOTA, 0, 128, NtStatus::NOT_SUPPORTED);
+        check(InfoType(9), 4, 128, NtStatus::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn a_buffer_below_the_fixed_part_is_a_length_mismatch() {
+        for (class, fixed) in [(4, 40), (10, 20), (13, 1), (14, 8), (16, 4), (19, 8), (20, 8)] {
+            check(InfoType::FILE, class, 0, NtStatus::INVALID_PARAMETER);
+            if fixed > 1 {
+                check(InfoType::FILE, class, fixed - 1, NtStatus::INFO_LENGTH_MISMATCH);
+            }
+        }
+    }
+
+    #[test]
+    fn a_buffer_is_bounded() {
+        let max = usize::try_from(TRANSACT_MAX).expect("small");
+        check(InfoType::FILE, 4, max + 1, NtStatus::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn a_pipe_has_modes_alone() {
+        let mut scene = Scene::new();
+        let file_id = scene.open_pipe("srvsvc");
+        for (class, want) in [(23, NtStatus::SUCCESS), (4, NtStatus::NOT_SUPPORTED)] {
+            let request = SetInfoRequest {
+                info_type: InfoType::FILE,
+                file_info_class: class,
+                file_id,
+                buffer: &[0; 64],
+                ..SetInfoRequest::default()
+            };
+            let answer = scene.ask_in(PIPES, Command::SET_INFO, &request);
+            assert_eq!(answer.status(), want);
+        }
+    }
+}
+
+mod basic {
+    use super::*;
+
+    const TIME: FileTime = FileTime(0x01DA_0000_0000_0000);
+
+    fn send(scene: &mut Scene, file_id: FileId, basic: FileBasicInformation) {
+        set(scene, file_id, FileInformationClass::BASIC, |out| basic.encode(out));
+    }
+
+    #[track_caller]
+    fn check(is_directory: bool, attributes: FileAttributes, want: NtStatus) {
+        let mut scene = Scene::new();
+        let file_id = scene.open_with("it", FILE_ALL, is_directory);
+        let basic = FileBasicInformation { file_attributes: attributes, ..Default::default() };
+        send(&mut scene, file_id, basic);
+        if want == NtStatus::SUCCESS {
+            store_does(&mut scene);
+        }
+        assert_eq!(status(&mut scene), want, "{attributes:?}");
+    }
+
+    #[test]
+    fn attributes_that_the_kind_cannot_have_are_refused() {
+        check(false, FileAttributes::DIRECTORY, NtStatus::INVALID_PARAMETER);
+        check(true, FileAttributes::DIRECTORY, NtStatus::SUCCESS);
+        check(true, FileAttributes::TEMPORARY, NtStatus::INVALID_PARAMETER);
+        check(false, FileAttributes::TEMPORARY, NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn zero_and_the_special_times_leave_a_time_alone() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let basic = FileBasicInformation {
+            creation_time: FileTime(u64::MAX),
+            last_access_time: FileTime(u64::MAX - 1),
+            last_write_time: TIME,
+            file_attributes: FileAttributes::NORMAL,
+            ..Default::default()
+        };
+        send(&mut scene, file_id, basic);
+        let ObjectOp::SetBasic { basic, .. } = store_does(&mut scene) else { panic!("not set") };
+        assert_eq!((basic.creation_time, basic.last_access_time), (None, None));
+        assert_eq!((basic.last_write_time, basic.change_time), (Some(TIME), None));
+        assert_eq!(basic.attributes, Some(FileAttributes::empty()));
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        send(&mut scene, file_id, FileBasicInformation::default());
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        let negative =
+            FileBasicInformation { change_time: FileTime(1 << 63), ..Default::default() };
+        send(&mut scene, file_id, negative);
+        assert_eq!(status(&mut scene), NtStatus::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn it_needs_the_right_to_write_attributes() {
+        let mut scene = Scene::new();
+        let access = FILE_ALL.difference(AccessMask::WRITE_ATTRIBUTES);
+        let file_id = scene.open_with("file", access, false);
+        send(&mut scene, file_id, FileBasicInformation::default());
+        assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+    }
+}
+
+mod size {
+    use super::*;
+
+    const EOF: FileInformationClass = FileInformationClass::END_OF_FILE;
+
+    fn send(scene: &mut Scene, file_id: FileId, end_of_file: u64) {
+        set(scene, file_id, EOF, |out| FileEndOfFileInformation { end_of_file }.encode(out));
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_moved() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        send(&mut scene, file_id, 37);
+        let ObjectOp::SetEndOfFile { size, .. } = store_does(&mut scene) else { panic!("not it") };
+        assert_eq!((size, status(&mut scene)), (37, NtStatus::SUCCESS));
+        let allocation = FileAllocationInformation { allocation_size: 4_096 };
+        set(&mut scene, file_id, FileInformationClass::ALLOCATION, |out| allocation.encode(out));
+        let ObjectOp::SetAllocation { size, .. } = store_does(&mut scene) else { panic!("not it") };
+        assert_eq!((size, status(&mut scene)), (4_096, NtStatus::SUCCESS));
+    }
+
+    #[test]
+    fn a_lock_of_another_keeps_what_lies_behind_it() {
+        let mut scene = Scene::new();
+        let (file_id, other) = (scene.open("file"), scene.open("file"));
+        let range = ByteRange { offset: 100, length: 10 };
+        let lock = ByteRangeLock { open: other.volatile, range, exclusive: false };
+        let record = scene.server.globals.files.get_mut(identity_of("file")).expect("open");
+        record.locks.acquire(lock).expect("nothing is in the way");
+        for (size, want) in [(100, false), (109, false), (110, true), (1 << 40, true)] {
+            send(&mut scene, file_id, size);
+            if want {
+                store_does(&mut scene);
+            }
+            let want = if want { NtStatus::SUCCESS } else { NtStatus::FILE_LOCK_CONFLICT };
+            assert_eq!(status(&mut scene), want, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_positive_and_of_a_file_that_may_be_written() {
+        let mut scene = Scene::new();
+        let access = FILE_ALL.difference(AccessMask::WRITE_DATA);
+        let reader = scene.open_with("file", access, false);
+        let (writer, directory) = (scene.open("file"), scene.open_directory("directory"));
+        for (file_id, size, want) in [
+            (reader, 1, NtStatus::ACCESS_DENIED),
+            (writer, 1 << 63, NtStatus::INVALID_PARAMETER),
+            (directory, 1, NtStatus::INVALID_PARAMETER),
+        ] {
+            send(&mut scene, file_id, size);
+            assert_eq!(status(&mut scene), want);
+        }
+    }
+}
+
+mod mode {
+    use super::*;
+
+    #[test]
+    fn only_modes_that_can_change_are_taken() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        for (mode, want) in [
+            (0x02, NtStatus::SUCCESS),
+            (0x36, NtStatus::INVALID_PARAMETER),
+            (0x01, NtStatus::INVALID_PARAMETER),
+            (0x14, NtStatus::SUCCESS),
+            (0x00, NtStatus::SUCCESS),
+        ] {
+            let before = scene.file(file_id).mode;
+            let information = FileModeInformation { mode };
+            set(&mut scene, file_id, FileInformationClass::MODE, |out| information.encode(out));
+            assert_eq!(status(&mut scene), want, "{mode:#x}");
+            let after = if want == NtStatus::SUCCESS { mode } else { before };
+            assert_eq!(scene.file(file_id).mode, after);
+        }
+    }
+
+    #[test]
+    fn a_position_is_kept_for_this_open() {
+        let mut scene = Scene::new();
+        let (file_id, other) = (scene.open("file"), scene.open("file"));
+        let position = |current_byte_offset| FilePositionInformation { current_byte_offset };
+        let class = FileInformationClass::POSITION;
+        set(&mut scene, file_id, class, |out| position(123_456).encode(out));
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!((scene.file(file_id).position, scene.file(other).position), (123_456, 0));
+        set(&mut scene, file_id, class, |out| position(1 << 63).encode(out));
+        assert_eq!(status(&mut scene), NtStatus::INVALID_PARAMETER);
+    }
+}
+
+mod disposition {
+    use super::*;
+
+    fn send(scene: &mut Scene, file_id: FileId, delete_pending: bool) {
+        let information = FileDispositionInformation { delete_pending };
+        set(scene, file_id, FileInformationClass::DISPOSITION, |out| information.encode(out));
+    }
+
+    fn send_ex(scene: &mut Scene, file_id: FileId, flags: u32) {
+        let information = FileDispositionInformationEx { flags };
+        set(scene, file_id, FileInformationClass::DISPOSITION_EX, |out| information.encode(out));
+    }
+
+    fn is_pending(scene: &Scene, path: &str) -> bool {
+        scene.server.globals.files.is_delete_pending(identity_of(path))
+    }
+
+    #[test]
+    fn a_file_is_marked_and_spared() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        send(&mut scene, file_id, true);
+        store_says(&mut scene, Ok(metadata("file", FileAttributes::ARCHIVE)));
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert!(is_pending(&scene, "file"));
+        send(&mut scene, file_id, false);
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert!(!is_pending(&scene, "file"));
+    }
+
+    #[test]
+    fn a_read_only_file_stays_unless_that_is_to_be_ignored() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let read_only = || Ok(metadata("file", FileAttributes::READONLY));
+        send(&mut scene, file_id, true);
+        store_says(&mut scene, read_only());
+        assert_eq!(status(&mut scene), NtStatus::CANNOT_DELETE);
+        assert!(!is_pending(&scene, "file"));
+        send_ex(&mut scene, file_id, 0x01 | 0x10);
+        store_says(&mut scene, read_only());
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert!(is_pending(&scene, "file"));
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_stays() {
+        for (empty, want) in [(false, NtStatus::DIRECTORY_NOT_EMPTY), (true, NtStatus::SUCCESS)] {
+            let mut scene = Scene::new();
+            let file_id = scene.open_directory("directory");
+            send(&mut scene, file_id, true);
+            store_says(&mut scene, Ok(metadata("directory", FileAttributes::DIRECTORY)));
+            let op = store_says(&mut scene, Ok(ObjectReply::Empty(empty)));
+            assert!(matches!(op, ObjectOp::IsEmpty { .. }));
+            assert_eq!(status(&mut scene), want);
+            assert_eq!(is_pending(&scene, "directory"), empty);
+        }
+    }
+
+    #[test]
+    fn what_create_asked_for_is_the_opens_own() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        send_ex(&mut scene, file_id, 0x08);
+        assert_eq!(status(&mut scene), NtStatus::NOT_SUPPORTED);
+        scene.file(file_id).create_options = CreateOptions::DELETE_ON_CLOSE;
+        scene.delete_on_close(file_id);
+        send(&mut scene, file_id, false);
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert!(scene.file(file_id).delete_on_close);
+        send_ex(&mut scene, file_id, 0x08);
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert!(!scene.file(file_id).delete_on_close);
+    }
+
+    #[test]
+    fn the_share_itself_and_what_may_not_be_deleted_stay() {
+        let mut scene = Scene::new();
+        let access = FILE_ALL.difference(AccessMask::DELETE);
+        let file_id = scene.open_with("file", access, false);
+        let root = scene.open_directory("");
+        for (file_id, delete) in [(file_id, true), (file_id, false), (root, true)] {
+            send(&mut scene, file_id, delete);
+            assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+        }
+        send_ex(&mut scene, root, 0x01 | 0x02);
+        assert_eq!(status(&mut scene), NtStatus::NOT_SUPPORTED);
+    }
+}
+
+mod rename {
+    use super::*;
+
+    fn send(scene: &mut Scene, file_id: FileId, name: &str, replace: bool) {
+        let information = FileRenameInformation {
+            flags: u32::from(replace),
+            root_directory: 0,
+            file_name: name.to_owned(),
+        };
+        set(scene, file_id, FileInformationClass::RENAME, |out| information.encode(out));
+    }
+
+    fn path(name: &str) -> ObjectPath {
+        ObjectPath::parse(name).expect("a real path")
+    }
+
+    /// A rename that nothing stands against.
+    #[track_caller]
+    fn succeed(scene: &mut Scene, file_id: FileId, name: &str) {
+        send(scene, file_id, name, false);
+        let op = store_says(scene, Ok(ObjectReply::Renamed(path(name))));
+        let ObjectOp::Rename { target, replace: false, .. } = op else { panic!("{op:?}") };
+        assert_eq!((target, status(scene)), (path(name), NtStatus::SUCCESS));
+    }
+
+    /// A rename of `file` in a scene, and how it ends.
+    #[track_caller]
+    fn check(prepare: impl FnOnce(&mut Scene), name: &str, want: NtStatus) {
+        let mut scene = Scene::new();
+        let file_id = scene.open("folder\\file");
+        prepare(&mut scene);
+        if want == NtStatus::SUCCESS {
+            return succeed(&mut scene, file_id, name);
+        }
+        send(&mut scene, file_id, name, false);
+        assert_eq!(status(&mut scene), want, "{name}");
+    }
+
+    #[test]
+    fn every_open_of_the_file_has_the_new_name() {
+        let mut scene = Scene::new();
+        let (file_id, other) = (scene.open("a\\file"), scene.open("a\\file"));
+        let neighbour = scene.open("a\\file2");
+        succeed(&mut scene, file_id, "b\\name");
+        for (file_id, want) in [(file_id, "b\\name"), (other, "b\\name"), (neighbour, "a\\file2")] {
+            assert_eq!(scene.file(file_id).path, path(want));
+        }
+    }
+
+    #[test]
+    fn a_directory_takes_what_is_closed_beneath_it_along() {
+        let mut scene = Scene::new();
+        let directory = scene.open_directory("a\\b");
+        let beside = scene.open("a\\bc");
+        succeed(&mut scene, directory, "d");
+        assert_eq!(scene.file(directory).path, path("d"));
+        assert_eq!(scene.file(beside).path, path("a\\bc"));
+    }
+
+    #[test]
+    fn a_directory_stays_while_something_is_open_beneath_it() {
+        let mut scene = Scene::new();
+        let directory = scene.open_directory("a\\b");
+        let beneath = scene.open("a\\b\\c\\file");
+        send(&mut scene, directory, "d", false);
+        assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+        scene.close(beneath);
+        succeed(&mut scene, directory, "d");
+    }
+
+    #[test]
+    fn an_open_that_does_not_share_deletion_is_in_the_way() {
+        let reader = |share| {
+            move |scene: &mut Scene| {
+                scene.open_sharing("folder\\file", AccessMask::READ_DATA, false, share);
+            }
+        };
+        let read_write = ShareAccess::READ | ShareAccess::WRITE;
+        check(reader(read_write), "folder\\new", NtStatus::SHARING_VIOLATION);
+        check(reader(ShareAccess::all()), "folder\\new", NtStatus::SUCCESS);
+        let attributes = |scene: &mut Scene| {
+            let access = AccessMask::READ_ATTRIBUTES;
+            scene.open_sharing("folder\\file", access, false, ShareAccess::empty());
+        };
+        check(attributes, "folder\\new", NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn an_open_stream_is_in_the_way_of_its_file() {
+        let stream = |scene: &mut Scene| {
+            scene.open("folder\\file:stream");
+        };
+        check(stream, "folder\\new", NtStatus::ACCESS_DENIED);
+    }
+
+    #[test]
+    fn who_has_the_directory_open_must_let_names_be_added() {
+        let directory = |access, share| {
+            move |scene: &mut Scene| {
+                scene.open_sharing("FOLDER", access, true, share);
+            }
+        };
+        let (data, all) = (AccessMask::READ_DATA, ShareAccess::all());
+        let both = data | AccessMask::DELETE;
+        check(directory(data, all), "folder\\new", NtStatus::SUCCESS);
+        check(directory(both, all), "folder\\new", NtStatus::SHARING_VIOLATION);
+        check(directory(both, all), "elsewhere\\new", NtStatus::SUCCESS);
+        let nothing = ShareAccess::empty();
+        check(directory(data, nothing), "folder\\new", NtStatus::SHARING_VIOLATION);
+        let attributes = AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE;
+        check(directory(attributes, nothing), "folder\\new", NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn the_name_must_be_one() {
+        let nothing = |_: &mut Scene| {};
+        for (name, want) in [
+            ("", NtStatus::INVALID_PARAMETER),
+            ("\\", NtStatus::INVALID_PARAMETER),
+            ("..\\x", NtStatus::OBJECT_PATH_SYNTAX_BAD),
+            ("a\\..\\..\\x", NtStatus::OBJECT_PATH_SYNTAX_BAD),
+            ("a*", NtStatus::OBJECT_NAME_INVALID),
+            ("secret", NtStatus::OBJECT_NAME_NOT_FOUND),
+        ] {
+            let veto = |scene: &mut Scene| {
+                scene.change_share(|share| share.veto_files = vec!["secret".to_owned()]);
+            };
+            check(veto, name, want);
+        }
+        check(nothing, "secret", NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn a_root_directory_is_not_for_smb2() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let information =
+            FileRenameInformation { flags: 0, root_directory: 1, file_name: "new".to_owned() };
+        let class = FileInformationClass::RENAME;
+        set(&mut scene, file_id, class, |out| information.encode(out));
+        assert_eq!(status(&mut scene), NtStatus::INVALID_PARAMETER);
+    }
+
+    #[test]
+    fn renaming_needs_the_right_to_delete() {
+        let mut scene = Scene::new();
+        let file_id = scene.open_with("file", FILE_ALL.difference(AccessMask::DELETE), false);
+        send(&mut scene, file_id, "new", false);
+        assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+    }
+
+    #[test]
+    fn a_file_that_is_open_is_not_replaced() {
+        for (is_open, want) in [(true, NtStatus::ACCESS_DENIED), (false, NtStatus::SUCCESS)] {
+            let mut scene = Scene::new();
+            let file_id = scene.open("file");
+            if is_open {
+                scene.open("target");
+            }
+            send(&mut scene, file_id, "target", true);
+            let op = store_says(&mut scene, Ok(metadata("target", FileAttributes::ARCHIVE)));
+            assert!(matches!(op, ObjectOp::Lookup { .. }));
+            if !is_open {
+                let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("target"))));
+                assert!(matches!(op, ObjectOp::Rename { replace: true, .. }));
+            }
+            assert_eq!(status(&mut scene), want);
+        }
+    }
+
+    #[test]
+    fn a_change_of_case_replaces_nothing_but_itself() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        send(&mut scene, file_id, "FILE", true);
+        store_says(&mut scene, Ok(metadata("file", FileAttributes::ARCHIVE)));
+        store_says(&mut scene, Ok(ObjectReply::Renamed(path("FILE"))));
+        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_seen_ends_it() {
+        for (found, want) in [
+            (NtStatus::OBJECT_PATH_NOT_FOUND, NtStatus::OBJECT_PATH_NOT_FOUND),
+            (NtStatus::ACCESS_DENIED, NtStatus::ACCESS_DENIED),
+        ] {
+            let mut scene = Scene::new();
+            let file_id = scene.open("file");
+            send(&mut scene, file_id, "no\\where", true);
+            store_says(&mut scene, Err(found));
+            assert_eq!(status(&mut scene), want);
+        }
+    }
+
+    #[test]
+    fn a_stream_stays_with_its_file() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file:one");
+        send(&mut scene, file_id, "file:two", false);
+        assert_eq!(status(&mut scene), NtStatus::SHARING_VIOLATION);
+        send(&mut scene, file_id, "::$DATA", true);
+        assert_eq!(status(&mut scene), NtStatus::NOT_SUPPORTED);
+        send(&mut scene, file_id, ":two:$DATA", true);
+        let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("file:two"))));
+        let ObjectOp::Rename { target, .. } = op else { panic!("{op:?}") };
+        assert_eq!((target, status(&mut scene)), (path("file:two"), NtStatus::SUCCESS));
+        assert_eq!(scene.file(file_id).path, path("file:two"));
+    }
+
+    #[test]
+    fn a_directory_has_one_name() {
+        let mut scene = Scene::new();
+        let (directory, file_id) = (scene.open_directory("directory"), scene.open("file"));
+        let information =
+            FileRenameInformation { flags: 0, root_directory: 0, file_name: "link".to_owned() };
+        for (file_id, want) in
+            [(directory, NtStatus::FILE_IS_A_DIRECTORY), (file_id, NtStatus::SUCCESS)]
+        {
+            let class = FileInformationClass::LINK;
+            set(&mut scene, file_id, class, |out| information.encode(out));
+            if want == NtStatus::SUCCESS {
+                let op = store_does(&mut scene);
+                assert!(matches!(op, ObjectOp::Link { replace: false, .. }), "{op:?}");
+            }
+            assert_eq!(status(&mut scene), want);
+        }
+        assert_eq!(scene.file(file_id).path, path("file"));
+    }
+}
+
+mod extended_attributes {
+    use super::*;
+
+    #[track_caller]
+    fn check(access: AccessMask, buffer: &[u8], kept: bool, want: NtStatus) {
+        let mut scene = Scene::new();
+        let file_id = scene.open_with("file", access, false);
+        scene.change_share(|share| share.extended_attributes = kept);
+        let class = FileInformationClass::FULL_EA;
+        set(&mut scene, file_id, class, |out| out.extend_from_slice(buffer));
+        if want == NtStatus::SUCCESS {
+            let op = store_does(&mut scene);
+            let ObjectOp::WriteExtendedAttributes { attributes, .. } = op else { panic!("{op:?}") };
+            assert_eq!((attributes.len(), attributes[0].name.as_str()), (1, "name"));
+        }
+        assert_eq!(status(&mut scene), want);
+    }
+
+    #[test]
+    fn they_are_set_where_they_are_kept_by_who_may() {
+        let mut list = Vec::new();
+        let ea = FullEa { flags: 0, name: "name".to_owned(), value: vec![1] };
+        encode_full_ea_entry(&ea, &mut list).expect("a good name");
+        check(AccessMask::WRITE_EA, &list, true, NtStatus::SUCCESS);
+        check(AccessMask::READ_EA, &list, true, NtStatus::ACCESS_DENIED);
+        check(AccessMask::WRITE_EA, &list, false, NtStatus::EAS_NOT_SUPPORTED);
+        check(AccessMask::WRITE_EA, &list[..12], true, NtStatus::EA_LIST_INCONSISTENT);
+        list[8] = b'*';
+        check(AccessMask::WRITE_EA, &list, true, NtStatus::INVALID_EA_NAME);
+    }
+}
+
+mod security {
+    use super::*;
+
+    #[track_caller]
+    fn check(information: u32, access: AccessMask, buffer: &[u8], want: NtStatus) {
+        let mut scene = Scene::new();
+        let file_id = scene.open_with("file", access, false);
+        let request = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            file_info_class: 0,
+            additional_information: information,
+            file_id,
+            buffer,
+        };
+        scene.send(Command::SET_INFO, &request);
+        if want == NtStatus::SUCCESS {
+            let op = store_does(&mut scene);
+            assert!(matches!(op, ObjectOp::WriteSecurity { .. }), "{op:?}");
+        }
+        assert_eq!(status(&mut scene), want, "{information:#x} with {access:?}");
+    }
+
+    #[test]
+    fn each_part_needs_its_right() {
+        const DAC: AccessMask = AccessMask::WRITE_DAC;
+        const OWNER: AccessMask = AccessMask::WRITE_OWNER;
+        const SYSTEM: AccessMask = AccessMask::ACCESS_SYSTEM_SECURITY;
+        let descriptor = SecurityDescriptor::default().to_bytes();
+        for (information, needed) in [
+            (0x01, OWNER),
+            (0x02, OWNER),
+            (0x04, DAC),
+            (0x08, SYSTEM),
+            (0x10, OWNER),
+            (0x20, DAC),
+            (0x40, SYSTEM),
+            (0x07, OWNER | DAC),
+            (0x1_0000, OWNER | DAC | SYSTEM),
+        ] {
+            check(information, needed, &descriptor, NtStatus::SUCCESS);
+            for right in needed.iter() {
+                let access = (DAC | OWNER | SYSTEM).difference(right);
+                check(information, access, &descriptor, NtStatus::ACCESS_DENIED);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_descriptor_is_refused() {
+        check(0x4, FILE_ALL, &[1; 20], NtStatus::INVALID_PARAMETER);
+    }
+}
