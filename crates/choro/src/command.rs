@@ -6,7 +6,7 @@ mod man;
 mod serve;
 mod status;
 mod user;
-mod worker;
+pub(crate) mod worker;
 
 use std::path::PathBuf;
 
@@ -38,8 +38,6 @@ enum Command {
     Status(status::Status),
     Completions(completions::Completions),
     Man(man::Man),
-    #[command(hide = true)]
-    Worker(worker::WorkerArguments),
 }
 
 impl CommandLine {
@@ -56,7 +54,6 @@ impl CommandLine {
             Command::Serve(serve) => serve.run(file),
             Command::Status(status) => status.run(file),
             Command::User(user) => user.run(file),
-            Command::Worker(worker) => worker.run(file),
         }
     }
 }

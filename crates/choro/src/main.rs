@@ -22,6 +22,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use command::CommandLine;
+use command::worker::WorkerArguments;
 
 /// The command could not be done.
 const EXIT_FAILURE: u8 = 1;
@@ -30,11 +31,17 @@ const EXIT_FAILURE: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let command_line = match CommandLine::try_parse() {
-        Ok(command_line) => command_line,
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let done = if arguments.peek().is_some_and(|name| name == WorkerArguments::NAME) {
+        WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)
+    } else {
+        CommandLine::try_parse().map(CommandLine::run)
+    };
+    let done = match done {
+        Ok(done) => done,
         Err(error) => return ExitCode::from(explain(&error)),
     };
-    match command_line.run() {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

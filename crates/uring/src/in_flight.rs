@@ -2,12 +2,15 @@
 
 /// A bounded slab whose keys are never confused with those of a predecessor in the same place.
 ///
-/// Invariant: `free` lists exactly the slots without a value. The slots are allocated once and do not
-/// move, so memory inside a value stays where it is until the value is removed.
+/// Invariant: `free` lists exactly the slots without a value. Room for all slots is reserved once and
+/// they do not move, so memory inside a value stays where it is until the value is removed. A slot
+/// is touched when it is first needed: a worker that never has many operations in flight does not
+/// pay for the memory of many.
 #[derive(Debug)]
 pub(crate) struct InFlight<T> {
-    slots: Box<[Slot<T>]>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
+    values_max: usize,
 }
 
 #[derive(Debug)]
@@ -41,10 +44,8 @@ impl Key {
 
 impl<T> InFlight<T> {
     pub(crate) fn new(values_max: u32) -> Self {
-        Self {
-            slots: (0..values_max).map(|_| Slot { generation: 0, value: None }).collect(),
-            free: (0..values_max).rev().collect(),
-        }
+        let values_max = values_max as usize;
+        Self { slots: Vec::with_capacity(values_max), free: Vec::new(), values_max }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -52,13 +53,18 @@ impl<T> InFlight<T> {
     }
 
     pub(crate) fn values_max(&self) -> usize {
-        self.slots.len()
+        self.values_max
     }
 
     /// Gives the value back when every slot is taken.
     pub(crate) fn insert(&mut self, value: T) -> Result<Key, T> {
-        let Some(index) = self.free.pop() else {
-            return Err(value);
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.slots.len() == self.values_max => return Err(value),
+            None => {
+                self.slots.push(Slot { generation: 0, value: None });
+                u32::try_from(self.slots.len() - 1).expect("values_max has 32 bits")
+            }
         };
         let slot = &mut self.slots[index as usize];
         assert!(slot.value.is_none(), "a free slot holds no value");

@@ -1,9 +1,12 @@
 //! `choro worker`: one client's process. Started by the supervisor, never by people.
+//!
+//! It has a command line of its own, apart from that of the other commands: taking theirs apart
+//! costs a process that lives for one client a tenth of a MiB.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::Parser;
 use dtyp::ServerId;
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
@@ -14,8 +17,12 @@ use crate::settings::{Settings, Source};
 use crate::worker::{Worker, WorkerStart};
 
 /// Serve one client.
-#[derive(Args, Debug)]
-pub(super) struct WorkerArguments {
+#[derive(Debug, Parser)]
+#[command(name = "choro worker")]
+pub(crate) struct WorkerArguments {
+    /// The configuration in effect.
+    #[arg(long)]
+    config: PathBuf,
     /// Which configuration the file is, counted from 1.
     #[arg(long)]
     config_generation: u64,
@@ -32,7 +39,14 @@ fn parse_unique_id(text: &str) -> Result<u64, std::num::ParseIntError> {
 }
 
 impl WorkerArguments {
-    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+    /// The name by which the supervisor asks for this.
+    pub(crate) const NAME: &str = "worker";
+
+    /// Serves one client.
+    ///
+    /// # Errors
+    /// The supervisor is gone, or the server cannot be joined.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
         let control = WorkerEnd::inherited()
             .context("a worker is started by `choro serve`; its standard input is no socket")?;
         self.bind_life_to_supervisor()?;
@@ -48,8 +62,7 @@ impl WorkerArguments {
         rustix::process::setrlimit(Resource::Core, limit).context("cannot forbid core dumps")?;
         // `create mask` and its relatives decide alone.
         rustix::process::umask(Mode::empty());
-        let config = config.context("--config is missing")?;
-        let settings = Settings::load(Source::File(config.to_owned()))?;
+        let settings = Settings::load(Source::File(self.config.clone()))?;
         log::start(&settings)?;
         let server_id = ServerId { pid: std::process::id(), unique_id: self.unique_id };
         Worker::prepare(WorkerStart { settings, server_id, control })?.run()
