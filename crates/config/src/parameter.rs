@@ -71,7 +71,14 @@ pub fn parameters() -> &'static [Parameter] {
 /// names do not matter.
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
-    by_name().get(&folded(name)).copied()
+    let name = folded(name);
+    // Those with an effect are few and lie in the program; the table of all the others is made
+    // only when one of them is met, which a process that reads what another checked never does.
+    let is_meant = |known: &str| folding(known).eq(name.chars());
+    let with_effect = global::PARAMETERS.iter().chain(share::PARAMETERS);
+    let found = with_effect.flat_map(names_of).find(|(known, _, _)| is_meant(known));
+    let found = found.map(|(_, parameter, inverse)| (parameter, inverse));
+    found.or_else(|| by_name().get(&name).copied())
 }
 
 /// The known name nearest to a misspelled one, if one is near enough to be worth saying.
@@ -93,7 +100,11 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 /// Name without case and white space.
 fn folded(name: &str) -> String {
-    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+    folding(name).collect()
+}
+
+fn folding(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase)
 }
 
 fn by_name() -> &'static HashMap<String, (&'static Parameter, bool)> {
@@ -104,13 +115,18 @@ fn by_name() -> &'static HashMap<String, (&'static Parameter, bool)> {
 }
 
 fn names() -> impl Iterator<Item = (&'static str, &'static Parameter, bool)> {
-    parameters().iter().flat_map(|parameter| {
-        let synonyms = parameter.synonyms.iter().map(move |synonym| match synonym {
-            Synonym::Inverse(name) => (*name, parameter, true),
-            Synonym::Same(name) => (*name, parameter, false),
-        });
-        std::iter::once((parameter.name, parameter, false)).chain(synonyms)
-    })
+    parameters().iter().flat_map(names_of)
+}
+
+/// What a parameter may be called, and whether that means its opposite.
+fn names_of(
+    parameter: &'static Parameter,
+) -> impl Iterator<Item = (&'static str, &'static Parameter, bool)> {
+    let synonyms = parameter.synonyms.iter().map(move |synonym| match synonym {
+        Synonym::Inverse(name) => (*name, parameter, true),
+        Synonym::Same(name) => (*name, parameter, false),
+    });
+    std::iter::once((parameter.name, parameter, false)).chain(synonyms)
 }
 
 /// Insertions, removals and replacements that turn one name into the other.

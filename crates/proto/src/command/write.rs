@@ -3,7 +3,6 @@
 use arbitration::RangeAccess;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
-use wire::Decode;
 use wire::create::CreateOptions;
 use wire::read::Channel;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
@@ -23,18 +22,10 @@ pub struct Write;
 
 /// A WRITE that the store is carrying out.
 #[derive(Debug)]
-pub enum Pending {
-    /// The end of the file is being looked up, to append there.
-    FindEnd,
-    /// The data is being written.
-    Writing,
-}
+pub struct Pending;
 
 /// DataOffset beyond which Windows refuses a request: [MS-SMB2] 3.3.5.13.
 const DATA_OFFSET_MAX: u16 = 0x100;
-
-/// FILE_WRITE_TO_END_OF_FILE: [MS-FSA] 2.1.5.4.
-const TO_END_OF_FILE: u64 = u64::MAX;
 
 impl Command for Write {
     type Scope<'s> = InOpen<'s>;
@@ -62,10 +53,6 @@ impl Command for Write {
             Target::Pipe(pipe) => return write_pipe(pipe, &request),
             Target::File(file) => file,
         };
-        if request.offset == TO_END_OF_FILE {
-            let op = ObjectOp::QueryMetadata { open: file.local_open };
-            return Ok(Step::Wait(Effect::Object { user, op }, Pending::FindEnd));
-        }
         let range = file_range(request.offset, length)?;
         let access = RangeAccess { open: volatile, range, writes: true };
         globals.files.verify_unlocked(file.identity, access)?;
@@ -76,30 +63,22 @@ impl Command for Write {
             data: incoming.message.slice(request.data_range),
             write_through: through,
         };
-        Ok(Step::Wait(Effect::Object { user, op }, Pending::Writing))
+        Ok(Step::Wait(Effect::Object { user, op }, Pending))
     }
 
     fn resume(
-        scope: InOpen<'_>,
-        incoming: &Incoming,
-        pending: Pending,
+        InOpen { open, globals, .. }: InOpen<'_>,
+        _: &Incoming,
+        Pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        match (pending, reply.object()?) {
-            (Pending::FindEnd, ObjectReply::Metadata(metadata)) => {
-                let mut request =
-                    WriteRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
-                request.offset = metadata.end_of_file;
-                Self::start(scope, incoming, request)
-            }
-            (Pending::Writing, ObjectReply::Written(count)) => {
-                scope.globals.report_written(scope.open);
-                let count = u32::try_from(count).expect("at most max_write_size");
-                let response = WriteResponse { count, ..WriteResponse::default() };
-                Ok(Step::Done(Response::new(&response)))
-            }
-            (pending, reply) => panic!("{reply:?} does not answer {pending:?}"),
-        }
+        let ObjectReply::Written(count) = reply.object()? else {
+            panic!("WRITE gets a count back")
+        };
+        globals.report_written(open);
+        let count = u32::try_from(count).expect("at most max_write_size");
+        let response = WriteResponse { count, ..WriteResponse::default() };
+        Ok(Step::Done(Response::new(&response)))
     }
 }
 

@@ -28,6 +28,9 @@ impl Contexts {
     /// Reads them.
     pub(super) fn read(request: &CreateRequest<'_>) -> Result<Self, Reject> {
         let contexts = request.create_contexts;
+        if contexts.iter().any(|context| context.name.0.is_empty()) {
+            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        }
         let extended_attributes = match find::<ExtendedAttributes<'_>>(contexts)? {
             Some(found) => read_extended_attributes(found.entries)?,
             None => Vec::new(),

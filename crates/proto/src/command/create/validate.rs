@@ -54,7 +54,9 @@ pub(super) fn validate(request: &CreateRequest<'_>, share: &Share) -> Result<Wan
 }
 
 fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
-    if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
+    // An open that could only be waited on is of no use; Windows refuses it like one for nothing.
+    let is_for_nothing = AccessMask::SYNCHRONIZE.contains(desired);
+    if is_for_nothing || desired.bits() & ACCESS_RESERVED != 0 {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
     if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
