@@ -24,11 +24,14 @@ pub(super) struct Contexts {
     on_disk_id: bool,
 }
 
+/// Bytes of the shortest name: [MS-SMB2] 2.2.13.2.
+const NAME_BYTES_MIN: usize = 4;
+
 impl Contexts {
     /// Reads them.
     pub(super) fn read(request: &CreateRequest<'_>) -> Result<Self, Reject> {
         let contexts = request.create_contexts;
-        if contexts.iter().any(|context| context.name.0.is_empty()) {
+        if contexts.iter().any(|context| context.name.0.len() < NAME_BYTES_MIN) {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
         let extended_attributes = match find::<ExtendedAttributes<'_>>(contexts)? {
