@@ -180,8 +180,9 @@ impl Acceptor {
 
     fn start(&mut self, token: &[u8]) -> Result<Step, AuthError> {
         if token.starts_with(SIGNATURE) {
+            let challenge = self.ntlm.negotiate(token)?;
             self.state = State::Authenticate;
-            return self.ntlm.negotiate(token).map(Step::Continue);
+            return Ok(Step::Continue(challenge));
         }
         let init = NegTokenInit::parse(token)?;
         let rank = init.rank(MechType::Ntlm)?.ok_or(AuthError::NoCommonMechanism)?;

@@ -1,22 +1,11 @@
 //! Bytes that no honest client sends: each has an error status or ends the connection, and nothing
 //! panics, hangs or stays behind.
 
-use dtyp::utf16;
 use testkit::entropy::Random;
-use testkit::peer::Offer;
-use testkit::{Create, Login, Peer, Request, World};
-use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use testkit::request::of_every_command;
+use testkit::{Create, Peer, Request, World};
 use wire::echo::EchoRequest;
-use wire::flush::FlushRequest;
-use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
-use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
-use wire::logoff::LogoffRequest;
-use wire::oplock_break::OplockBreak;
-use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
-use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest};
-use wire::set_info::SetInfoRequest;
-use wire::tree_disconnect::TreeDisconnectRequest;
-use wire::{Command, Dialect, FileId, OplockLevel};
+use wire::{Command, Dialect, FileId};
 
 /// A client in an unencrypted, unsigned session, so that whatever it sends reaches the decoders.
 fn ready(world: &World) -> (Peer, FileId, FileId) {
@@ -27,91 +16,6 @@ fn ready(world: &World) -> (Peer, FileId, FileId) {
     peer.write(file, 0, b"some data").ok();
     let directory = peer.create(&Create::directory("dir")).file_id;
     (peer, file, directory)
-}
-
-/// One good request of every command.
-fn requests(peer: &mut Peer, file: FileId, directory: FileId) -> Vec<Request> {
-    let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
-    let login = Login::user("alice", "whatever");
-    let (_, token) = peer.begin(&login);
-    let pattern = utf16::to_bytes("*");
-    let element = LockElement { offset: 1, length: 2, flags: LockFlags::EXCLUSIVE_LOCK };
-    vec![
-        peer.negotiate_request(&offer, &offer.contexts()),
-        peer.session_setup(&login, &token).session(0),
-        peer.request(Command::LOGOFF, &LogoffRequest).session(1),
-        peer.tree_request("data"),
-        peer.request(Command::TREE_DISCONNECT, &TreeDisconnectRequest).tree(9),
-        peer.request(Command::CREATE, &Create::open_if("another")),
-        peer.close_request(FileId::ANY),
-        peer.request(Command::FLUSH, &FlushRequest { file_id: file }),
-        peer.read_request(file, 0, 100),
-        peer.write_request(file, 3, b"data"),
-        peer.request(
-            Command::LOCK,
-            &LockRequest { lock_sequence: 0, file_id: file, locks: Locks::new(&[element]) },
-        ),
-        peer.request(
-            Command::IOCTL,
-            &IoctlRequest {
-                ctl_code: FsctlCode(0x0014_0204),
-                file_id: file,
-                input: &[1; 40],
-                max_input_response: 0,
-                output_count: 0,
-                max_output_response: 100,
-                flags: IoctlFlags::all(),
-            },
-        ),
-        peer.request(Command::CANCEL, &EchoRequest),
-        peer.request(Command::ECHO, &EchoRequest),
-        peer.request(
-            Command::QUERY_DIRECTORY,
-            &QueryDirectoryRequest {
-                file_information_class: dtyp::FileInformationClass(37),
-                flags: QueryDirectoryFlags::empty(),
-                file_index: 0,
-                file_id: directory,
-                output_buffer_length: 65_536,
-                file_name: &pattern,
-            },
-        ),
-        peer.request(
-            Command::CHANGE_NOTIFY,
-            &ChangeNotifyRequest {
-                flags: ChangeNotifyFlags::empty(),
-                output_buffer_length: 100,
-                file_id: directory,
-                completion_filter: CompletionFilter::all(),
-            },
-        ),
-        peer.request(
-            Command::QUERY_INFO,
-            &QueryInfoRequest {
-                info_type: InfoType(1),
-                file_info_class: 18,
-                output_buffer_length: 1_000,
-                additional_information: 0,
-                flags: QueryInfoFlags::empty(),
-                file_id: file,
-                input_buffer: &[],
-            },
-        ),
-        peer.request(
-            Command::SET_INFO,
-            &SetInfoRequest {
-                info_type: InfoType(1),
-                file_info_class: 20,
-                additional_information: 0,
-                file_id: file,
-                buffer: &[9, 0, 0, 0, 0, 0, 0, 0],
-            },
-        ),
-        peer.request(
-            Command::OPLOCK_BREAK,
-            &OplockBreak { oplock_level: OplockLevel::NONE, file_id: file },
-        ),
-    ]
 }
 
 /// Sends a request to a world of its own; whatever comes of it, nothing may be left.
@@ -135,7 +39,7 @@ const COMMANDS: usize = 19;
 fn there_is_a_request_of_every_command() {
     let world = World::new();
     let (mut peer, file, directory) = ready(&world);
-    let all = requests(&mut peer, file, directory);
+    let all = of_every_command(&mut peer, file, directory);
     let codes: Vec<u8> = all.iter().map(|request| request.to_message()[12]).collect();
     assert_eq!(codes, (0..=18).collect::<Vec<u8>>());
     assert_eq!(all.len(), COMMANDS);
@@ -146,11 +50,11 @@ fn a_request_that_is_cut_short_is_refused() {
     for index in 0..COMMANDS {
         let whole = {
             let (mut peer, file, directory) = ready(&World::new());
-            requests(&mut peer, file, directory)[index].to_message().len() - 64
+            of_every_command(&mut peer, file, directory)[index].to_message().len() - 64
         };
         for len in 0..whole {
             survives(|peer, file, directory| {
-                let request = requests(peer, file, directory).swap_remove(index);
+                let request = of_every_command(peer, file, directory).swap_remove(index);
                 request.body(|body| body.truncate(len))
             });
         }
@@ -164,7 +68,7 @@ fn a_length_of_4_gib_is_survived_wherever_it_stands() {
         for at in (0..64).step_by(2) {
             for value in [u32::MAX, 0x7FFF_FFFF, 0x0001_0000] {
                 survives(|peer, file, directory| {
-                    let request = requests(peer, file, directory).swap_remove(index);
+                    let request = of_every_command(peer, file, directory).swap_remove(index);
                     request.body(|body| {
                         if let Some(field) = body.get_mut(at..at + 4) {
                             field.copy_from_slice(&value.to_le_bytes());
@@ -181,7 +85,7 @@ fn random_changes_of_a_request_are_survived() {
     let mut random = Random::new(7);
     for round in 0..1_500 {
         survives(|peer, file, directory| {
-            let request = requests(peer, file, directory).swap_remove(round % COMMANDS);
+            let request = of_every_command(peer, file, directory).swap_remove(round % COMMANDS);
             request.body(|body| {
                 for _ in 0..=random.below(4) {
                     let at = random.below(body.len().max(1));
@@ -200,7 +104,7 @@ fn random_commands_and_flags_are_survived() {
     for round in 0..1_000 {
         let world = World::new();
         let (mut peer, file, directory) = ready(&world);
-        let request = requests(&mut peer, file, directory).swap_remove(round % COMMANDS);
+        let request = of_every_command(&mut peer, file, directory).swap_remove(round % COMMANDS);
         let (mut frame, _) = peer.lay_out([request.unsigned()]);
         for _ in 0..=random.below(3) {
             // Any byte of the header behind the protocol id.

@@ -1,7 +1,11 @@
 //! Requests as a test wants them, correct or not.
 
+mod every_command;
+
 use wire::header::{self, HeaderFlags};
 use wire::{Command, Encode, FileId, Header};
+
+pub use every_command::of_every_command;
 
 /// One request: a header that may still change, and a body.
 ///
@@ -116,6 +120,12 @@ impl Request {
     pub fn body(mut self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         change(&mut self.body);
         self
+    }
+
+    /// Its command.
+    #[must_use]
+    pub fn command_code(&self) -> Command {
+        self.header.command
     }
 
     /// Header and body, as they would be sent as the only message of a frame, without a signature.

@@ -55,6 +55,16 @@ struct Inner {
     hold: Option<Matches>,
     held: VecDeque<(RequestId, Reply)>,
     frames: Vec<Vec<u8>>,
+    plain: Vec<Plain>,
+}
+
+/// A frame as it was before it was sealed, or after it was opened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Plain {
+    /// From a peer.
+    Requests(Vec<u8>),
+    /// From the server.
+    Responses(Vec<u8>),
 }
 
 /// What the client's end of a connection sees.
@@ -104,6 +114,7 @@ impl World {
             hold: None,
             held: VecDeque::new(),
             frames: Vec::new(),
+            plain: Vec::new(),
         })));
         world.add_share("data", |_| {});
         world.add_share("readonly", |share| {
@@ -315,6 +326,16 @@ impl World {
     #[must_use]
     pub fn frames(&self) -> Vec<Vec<u8>> {
         self.inner().frames.clone()
+    }
+
+    /// Every frame that a peer has laid out or received, in the clear.
+    #[must_use]
+    pub fn plain_frames(&self) -> Vec<Plain> {
+        self.inner().plain.clone()
+    }
+
+    pub(crate) fn remember(&self, plain: Plain) {
+        self.inner().plain.push(plain);
     }
 
     pub(crate) fn deliver(&self, connection: ConnectionId, frame: &[u8]) {

@@ -288,6 +288,18 @@ fn finished_machine_takes_nothing() {
     assert_eq!(acceptor.step(b"NTLMSSP\0").expect_err("over"), AuthError::OutOfSequence);
 }
 
+/// Found by the fuzzer: a first token without SPNEGO that was refused let a second one in.
+#[test]
+fn a_refused_first_token_is_the_last() {
+    let bare = initiator(alice(), initiator::Framing::Raw).start().expect("a new machine");
+    for refused in [&b"NTLMSSP\0"[..], b"\x60\x00", b""] {
+        let mut acceptor = acceptor();
+        acceptor.step(refused).expect_err("no token of any kind");
+        assert_eq!(acceptor.step(&bare).expect_err("over"), AuthError::OutOfSequence);
+        assert_eq!(acceptor.step(refused).expect_err("over"), AuthError::OutOfSequence);
+    }
+}
+
 #[test]
 fn token_while_the_account_is_looked_for_ends_it() {
     let (mut acceptor, mut initiator) = (acceptor(), initiator(alice(), FRAMINGS[1]));

@@ -10,6 +10,7 @@ use wire::{Command, Dialect, Header};
 use super::{Outstanding, Peer};
 use crate::request::Request;
 use crate::response::Response;
+use crate::world::Plain;
 
 impl Peer {
     /// Sends requests as one frame; gives their message ids.
@@ -53,6 +54,7 @@ impl Peer {
             }
             self.finish(&request, session_id, &mut frame[start..]);
         }
+        self.world.remember(Plain::Requests(frame.clone()));
         (frame, ids)
     }
 
@@ -128,6 +130,7 @@ impl Peer {
             if sealed {
                 frame = self.unseal(frame);
             }
+            self.world.remember(Plain::Responses(frame.clone()));
             let messages: Vec<_> = Compound::new(&frame)
                 .map(|message| message.expect("a server sends whole compounds").to_vec())
                 .collect();

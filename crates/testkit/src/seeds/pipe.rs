@@ -1,0 +1,84 @@
+//! Seeds of the RPC pipes: C706 chapter 12, [MS-SRVS] 3.1.4.8, [MS-WKST] 3.2.4.1.
+
+use super::{Recorder, join};
+
+/// NDR 2.0: 8a885d04-1ceb-11c9-9fe8-08002b104860.
+const NDR: [u8; 20] = [
+    0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60,
+    2, 0, 0, 0,
+];
+
+/// srvsvc 3.0: 4b324fc8-1670-01d3-1278-5a47bf6ee188.
+const SRVSVC: [u8; 20] = [
+    0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88,
+    3, 0, 0, 0,
+];
+
+/// wkssvc 1.0: 6bffd098-a112-3610-9833-46c3f87e345a.
+const WKSSVC: [u8; 20] = [
+    0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A,
+    1, 0, 0, 0,
+];
+
+const REQUEST: u8 = 0;
+const BIND: u8 = 11;
+
+pub(super) fn record(recorder: &mut Recorder) {
+    // Which pipe, then what is written to it.
+    let shares = [vec![0], bind(SRVSVC), request(15, &share_enum())];
+    recorder.put("rpc_pipe", "srvsvc", join(shares));
+    let info = [vec![1], bind(WKSSVC), request(0, &get_info())];
+    recorder.put("rpc_pipe", "wkssvc", join(info));
+}
+
+fn fragment(kind: u8, body: &[u8]) -> Vec<u8> {
+    // Version 5.0, first and last fragment, little-endian, no authentication, call 1.
+    let mut bytes = vec![5, 0, kind, 3, 0x10, 0, 0, 0];
+    let len = u16::try_from(16 + body.len()).expect("a small fragment");
+    bytes.extend_from_slice(&len.to_le_bytes());
+    bytes.extend_from_slice(&[0, 0, 1, 0, 0, 0]);
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn bind(interface: [u8; 20]) -> Vec<u8> {
+    let mut body = vec![0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
+    body.extend_from_slice(&interface);
+    body.extend_from_slice(&NDR);
+    fragment(BIND, &body)
+}
+
+fn request(opnum: u16, stub: &[u8]) -> Vec<u8> {
+    let mut body = u32::try_from(stub.len()).expect("a small stub").to_le_bytes().to_vec();
+    body.extend_from_slice(&[0, 0]);
+    body.extend_from_slice(&opnum.to_le_bytes());
+    body.extend_from_slice(stub);
+    fragment(REQUEST, &body)
+}
+
+/// NetrShareEnum of level 1, for the server `\\S`.
+fn share_enum() -> Vec<u8> {
+    let mut stub = server_name();
+    // Level and its union, a container of nothing, no limit, no resume handle.
+    for word in [1, 1, 0x0002_0004, 0, 0, u32::MAX, 0] {
+        stub.extend_from_slice(&word.to_le_bytes());
+    }
+    stub
+}
+
+/// NetrWkstaGetInfo of level 100.
+fn get_info() -> Vec<u8> {
+    let mut stub = server_name();
+    stub.extend_from_slice(&100_u32.to_le_bytes());
+    stub
+}
+
+/// A unique pointer to `\\S`.
+fn server_name() -> Vec<u8> {
+    let mut stub = Vec::new();
+    for word in [0x0002_0000_u32, 4, 0, 4] {
+        stub.extend_from_slice(&word.to_le_bytes());
+    }
+    stub.extend_from_slice(b"\\\0\\\0S\0\0\0");
+    stub
+}

@@ -1,0 +1,50 @@
+//! What a client writes to a named pipe. The first part chooses the pipe, the others are written.
+#![no_main]
+
+use std::sync::Arc;
+
+use dtyp::FileTime;
+use libfuzzer_sys::fuzz_target;
+use rpc::{Catalogue, Pipe, PipeName, ServerEntry, ShareEntry};
+use testkit::seeds::split;
+
+struct Shares;
+
+impl Catalogue for Shares {
+    fn shares(&self) -> Vec<ShareEntry> {
+        let share = |name: &str| ShareEntry {
+            name: name.into(),
+            comment: "a comment".into(),
+            path: "/srv".into(),
+            ..ShareEntry::default()
+        };
+        vec![share("data"), share("IPC$")]
+    }
+
+    fn server(&self) -> ServerEntry {
+        ServerEntry { name: "SERVER".into(), domain: "CHORO".into(), ..ServerEntry::default() }
+    }
+
+    fn now(&self) -> FileTime {
+        FileTime::ZERO
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let mut parts = split(input);
+    let Some(which) = parts.next() else { return };
+    let index = usize::from(which.first().copied().unwrap_or(0)) % PipeName::ALL.len();
+    let mut pipe = Pipe::new(PipeName::ALL[index], Arc::new(Shares));
+    for part in parts {
+        if pipe.write(part).is_err() {
+            pipe.write(part).expect_err("a broken pipe stays broken");
+            return;
+        }
+        while pipe.pending_len() > 0 {
+            let before = pipe.pending_len();
+            // A short read leaves the rest of the message for the next.
+            let read = pipe.read(1 + part.len());
+            assert!(!read.is_empty() && read.len() == before - pipe.pending_len());
+        }
+    }
+});
