@@ -5,7 +5,7 @@
 //! that comes to life here moves to `global.rs` or `share.rs`.
 
 use crate::kind::Kind;
-use crate::parameter::{Parameter, Scope, Synonym};
+use crate::parameter::{Effect, Parameter, Scope, Synonym};
 
 /// The accepted names as parameters.
 pub(crate) fn all() -> impl Iterator<Item = Parameter> {
@@ -16,7 +16,15 @@ pub(crate) fn all() -> impl Iterator<Item = Parameter> {
 fn accepted(name: &'static str, scope: Scope) -> Parameter {
     let synonyms =
         SYNONYMS.iter().find(|(of, _)| *of == name).map_or(&[] as &[Synonym], |(_, names)| names);
-    Parameter { name, synonyms, scope, kind: Kind::Text, default: "", effect: false, doc: DOC }
+    Parameter {
+        name,
+        synonyms,
+        scope,
+        kind: Kind::Text,
+        default: "",
+        effect: Effect::Never,
+        doc: DOC,
+    }
 }
 
 const DOC: &str = "Accepted, has no effect.";

@@ -175,7 +175,6 @@ impl Config {
         let mut hidden = incomplete;
         match name.to_lowercase().as_str() {
             "homes" => {
-                warn("[homes] is read, but home folders are not served".to_owned());
                 self.homes = Some(Share::new(name, section));
                 return;
             }

@@ -13,36 +13,36 @@ parameter_table! {
     /// What `[global]` says about the whole server. What it says about shares is in each share.
     Global in Global {
         /// Threads that do blocking file operations.
-        aio_max_threads: u32 = "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100";
+        aio_max_threads: u32 = "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100", NotYet;
         /// Listen on the addresses of `interfaces` only, and refuse clients that come in elsewhere.
         bind_interfaces_only: bool = "bind interfaces only", Kind::Bool, "No";
         /// Folder for files that may be lost without harm.
         cache_directory: String = "cache directory", Kind::Path, "/var/cache/choro";
         /// Tell clients about changes in folders they watch.
-        change_notify: bool = "change notify", Kind::Bool, "Yes";
+        change_notify: bool = "change notify", Kind::Bool, "Yes", NotYet;
         /// Minutes after which a connection without open files is closed; 0 for never.
-        deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080";
+        deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
         /// Look up the names of clients, which lists of hosts may then contain.
-        hostname_lookups: bool = "hostname lookups", Kind::Bool, "No";
+        hostname_lookups: bool = "hostname lookups", Kind::Bool, "No", NotYet;
         /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks,
         /// each with `;if_index=,speed=,capability=` behind it or not.
         interfaces: Vec<String> = "interfaces", Kind::List, "";
         /// Seconds between probes of idle connections; 0 for none.
-        keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300";
+        keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300", NotYet;
         /// Notice changes that other programs make in watched folders.
-        kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
+        kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes", NotYet;
         /// Folder for files that live as long as the server runs.
         lock_directory: String = "lock directory" / "lock dir", Kind::Path, "/run/choro";
         /// File the log goes to; standard error when empty.
         log_file: String = "log file", Kind::Path, "";
-        /// Detail of the log, 0 to 10, and of single subjects as `subject:level`.
+        /// Detail of the log, 0 to 10; levels of single subjects, `subject:level`, are passed over.
         log_level: String = "log level" / "debuglevel", Kind::Text, "1";
         /// Which failed logons become guest.
         map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
         /// Size in KiB at which the log file is renamed and started anew; 0 for never.
-        max_log_size: u32 = "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000";
+        max_log_size: u32 = "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000", NotYet;
         /// Files one client process may have open.
         max_open_files: u32 = "max open files", Kind::Integer { min: 1, max: 16_777_216 }, "16424";
         /// Worker processes; 0 for no limit.
@@ -53,14 +53,14 @@ parameter_table! {
             "messaging type", Kind::Choice(MessagingType::WORDS), "dgram";
         /// Size from which a WRITE may go to the file without passing through memory; 0 for never.
         min_receivefile_size: u64 =
-            "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0";
+            "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0", NotYet;
         /// Further names of this server.
-        netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "";
+        netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "", NotYet;
         /// Name of this server; the name of the host when empty.
         netbios_name: String = "netbios name", Kind::Upper, "";
         /// Milliseconds to wait before a break is sent to a client that just opened the file.
         oplock_break_wait_time: u32 =
-            "oplock break wait time", Kind::Integer { min: 0, max: 60_000 }, "0";
+            "oplock break wait time", Kind::Integer { min: 0, max: 60_000 }, "0", NotYet;
         /// Folder of the file that holds the server's process id.
         pid_directory: String = "pid directory", Kind::Path, "/run/choro";
         /// Folder of secrets; only root may enter it.
@@ -75,7 +75,7 @@ parameter_table! {
         server_min_protocol: Protocol =
             "server min protocol" / "min protocol", Kind::Choice(Protocol::WORDS), "SMB2_02";
         /// Let a session use several connections.
-        server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes";
+        server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes", NotYet;
         /// Whether messages are signed.
         server_signing: Signing = "server signing", Kind::Choice(Signing::WORDS), "default";
         /// Ciphers to negotiate, best first.
@@ -90,12 +90,12 @@ parameter_table! {
         server_string: String = "server string", Kind::Text, "Choro %v";
         /// Do not recognize the repetition of lock requests after a channel was lost.
         smb2_disable_lock_sequence_checking: bool =
-            "smb2 disable lock sequence checking", Kind::Bool, "No";
+            "smb2 disable lock sequence checking", Kind::Bool, "No", NotYet;
         /// Do not send a break again on another channel when the first one does not take it.
         smb2_disable_oplock_break_retry: bool =
-            "smb2 disable oplock break retry", Kind::Bool, "No";
+            "smb2 disable oplock break retry", Kind::Bool, "No", NotYet;
         /// Grant leases.
-        smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes";
+        smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes", NotYet;
         /// Credits one connection may hold.
         smb2_max_credits: u32 = "smb2 max credits", Kind::Integer { min: 1, max: 65_535 }, "8192";
         /// Bytes of one READ.
@@ -105,17 +105,17 @@ parameter_table! {
         /// Bytes of one WRITE.
         smb2_max_write: u32 = "smb2 max write", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
         /// Grant leases on folders.
-        smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto";
+        smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto", NotYet;
         /// Offer the POSIX extensions of SMB 3.1.1.
-        smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No";
+        smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No", NotYet;
         /// TCP ports to listen on.
         smb_ports: Vec<u16> = "smb ports", Kind::Ports, "445";
         /// Options of the sockets, such as `TCP_NODELAY`.
-        socket_options: Vec<String> = "socket options", Kind::List, "TCP_NODELAY";
+        socket_options: Vec<String> = "socket options", Kind::List, "TCP_NODELAY", NotYet;
         /// Folder of databases that outlive the server.
         state_directory: String = "state directory", Kind::Path, "/var/lib/choro";
         /// File that maps names clients give to users of this system.
-        username_map: String = "username map", Kind::Path, "";
+        username_map: String = "username map", Kind::Path, "", NotYet;
         /// Workgroup the server belongs to.
         workgroup: String = "workgroup", Kind::Upper, "WORKGROUP";
     }

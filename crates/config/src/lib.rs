@@ -41,7 +41,7 @@ mod warning;
 pub use config::{Config, Directories, EmbeddedDefault};
 pub use global::Global;
 pub use kind::{BadValue, Canonical, Kind};
-pub use parameter::{Parameter, Scope, Synonym, find, nearest, parameters};
+pub use parameter::{Effect, Parameter, Scope, Synonym, find, nearest, parameters};
 pub use render::render_effective;
 pub use share::Share;
 pub use substitutions::Substitutions;

@@ -10,7 +10,7 @@ use crate::limits::{
     FILE_BYTES_MAX, LINE_BYTES_MAX, OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
 };
 use crate::lines::{Line, Statement, statements};
-use crate::parameter::{Parameter, Scope, find, nearest};
+use crate::parameter::{Effect, Parameter, Scope, find, nearest};
 use crate::section::{Section, option_key};
 use crate::source::Source;
 use crate::substitutions::Substitutions;
@@ -223,7 +223,7 @@ impl<'a> Loader<'a> {
             "include" => self.include(value, folder, place)?,
             "copy" => self.copy(value, place)?,
             "-valid" => self.drop_section(value),
-            _ if !parameter.effect => {
+            _ if parameter.effect == Effect::Never => {
                 let text = format!("`{}` is accepted and has no effect", parameter.name);
                 self.warn(place, WarningKind::NoEffect, text);
             }
@@ -245,6 +245,10 @@ impl<'a> Loader<'a> {
                 if let Some(remark) = read.remark {
                     let text = format!("`{} = {}`: {remark}", parameter.name, quoted(value));
                     self.warn(place, WarningKind::BadValue, text);
+                }
+                if parameter.effect == Effect::NotYet {
+                    let text = format!("`{}` has no effect yet", parameter.name);
+                    self.warn(place, WarningKind::NoEffect, text);
                 }
                 if inverse { opposite(&read.text) } else { read.text }
             }

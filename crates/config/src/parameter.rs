@@ -25,10 +25,21 @@ pub struct Parameter {
     pub kind: Kind,
     /// The value when nobody sets it, in canonical form.
     pub default: &'static str,
-    /// False: accepted so that files of Samba load, and ignored.
-    pub effect: bool,
+    /// Whether the server does what it says.
+    pub effect: Effect,
     /// What it does.
     pub doc: &'static str,
+}
+
+/// Whether setting a parameter changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It does.
+    Now,
+    /// Its value is checked and kept; what it is about is still to come.
+    NotYet,
+    /// Accepted so that files of Samba load, and ignored.
+    Never,
 }
 
 /// Where a parameter may stand.
@@ -58,7 +69,7 @@ impl Parameter {
     }
 }
 
-/// All parameters, those without effect included.
+/// All parameters, also those without effect.
 #[must_use]
 pub fn parameters() -> &'static [Parameter] {
     static PARAMETERS: OnceLock<Vec<Parameter>> = OnceLock::new();
@@ -72,11 +83,11 @@ pub fn parameters() -> &'static [Parameter] {
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
     let name = folded(name);
-    // Those with an effect are few and lie in the program; the table of all the others is made
+    // Those of the two tables are few and lie in the program; the table of all the others is made
     // only when one of them is met, which a process that reads what another checked never does.
     let is_meant = |known: &str| folding(known).eq(name.chars());
-    let with_effect = global::PARAMETERS.iter().chain(share::PARAMETERS);
-    let found = with_effect.flat_map(names_of).find(|(known, _, _)| is_meant(known));
+    let of_ours = global::PARAMETERS.iter().chain(share::PARAMETERS);
+    let found = of_ours.flat_map(names_of).find(|(known, _, _)| is_meant(known));
     let found = found.map(|(_, parameter, inverse)| (parameter, inverse));
     found.or_else(|| by_name().get(&name).copied())
 }
@@ -150,7 +161,7 @@ macro_rules! parameter_table {
     ($(#[$meta:meta])* $type:ident in $scope:ident {
         $( $(#[doc = $doc:literal])+
            $field:ident: $value:ty = $name:literal $(/ $same:literal)* $(/ not $inverse:literal)*,
-           $kind:expr, $default:literal; )+
+           $kind:expr, $default:literal $(, $effect:ident)?; )+
     }) => {
         $(#[$meta])*
         #[derive(Debug, Clone)]
@@ -174,11 +185,17 @@ macro_rules! parameter_table {
                 synonyms: &[ $(crate::parameter::Synonym::Same($same),)*
                              $(crate::parameter::Synonym::Inverse($inverse),)* ],
                 scope: crate::parameter::Scope::$scope,
-                kind: $kind, default: $default, effect: true, doc: concat!($($doc),+),
+                kind: $kind, default: $default, doc: concat!($($doc),+),
+                effect: crate::parameter::effect(&[$(crate::parameter::Effect::$effect)?]),
             }, )+ ];
     };
 }
 pub(crate) use parameter_table;
+
+/// What an entry of the table says at its end, or that it has an effect if it says nothing.
+pub(crate) const fn effect(said: &[Effect]) -> Effect {
+    if let [effect, ..] = said { *effect } else { Effect::Now }
+}
 
 /// Protection that a misspelled value must not take away.
 const REFUSED_WHEN_BAD: &[&str] = &[
@@ -202,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_default_is_in_its_canonical_form() {
-        for parameter in parameters().iter().filter(|parameter| parameter.effect) {
+        for parameter in parameters().iter().filter(|parameter| parameter.effect != Effect::Never) {
             let read = parameter.kind.canonical(parameter.default, parameter.default);
             let read = read.unwrap_or_else(|bad| panic!("{}: {bad}", parameter.name));
             assert_eq!(read.text, parameter.default, "{}", parameter.name);
@@ -222,13 +239,16 @@ mod tests {
     #[test]
     fn only_booleans_have_an_opposite() {
         for (name, parameter, inverse) in names() {
-            assert!(!inverse || parameter.kind == Kind::Bool || !parameter.effect, "{name}");
+            assert!(
+                !inverse || parameter.kind == Kind::Bool || parameter.effect == Effect::Never,
+                "{name}"
+            );
         }
     }
 
     #[test]
-    fn every_parameter_with_effect_says_what_it_does() {
-        for parameter in parameters().iter().filter(|parameter| parameter.effect) {
+    fn every_parameter_of_the_tables_says_what_it_does() {
+        for parameter in parameters().iter().filter(|parameter| parameter.effect != Effect::Never) {
             assert!(parameter.doc.trim().ends_with('.'), "{}", parameter.name);
         }
         for name in REFUSED_WHEN_BAD {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::config::Config;
-use crate::parameter::{Parameter, Scope, parameters};
+use crate::parameter::{Effect, Parameter, Scope, parameters};
 use crate::section::Section;
 use crate::share::Share;
 
@@ -34,7 +34,7 @@ fn write_scope(out: &mut String, scope: Scope, section: &Section, base: &Section
         .filter(|parameter| parameter.scope == scope && !DONE.contains(&parameter.name))
         .filter_map(|parameter| {
             let text = effective(section, parameter);
-            let everything = verbose && parameter.effect;
+            let everything = verbose && parameter.effect == Effect::Now;
             let show = everything || text != effective(base, parameter);
             show.then_some((parameter.name, text))
         })

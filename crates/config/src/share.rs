@@ -11,11 +11,11 @@ parameter_table! {
     /// What a share's section says, on top of what `[global]` said above it.
     Share in Share {
         /// Show a share only to those who may connect to it.
-        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No";
+        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No", NotYet;
         /// Users who act as root in this share.
         admin_users: UserList = "admin users", Kind::List, "";
         /// Hide the share from everyone but administrators, who may still connect.
-        administrative_share: bool = "administrative share", Kind::Bool, "No";
+        administrative_share: bool = "administrative share", Kind::Bool, "No", NotYet;
         /// Off: nobody can connect.
         available: bool = "available", Kind::Bool, "Yes";
         /// Show the share in lists of shares.
@@ -29,22 +29,22 @@ parameter_table! {
         /// Client-side caching.
         csc_policy: CscPolicy = "csc policy", Kind::Choice(CscPolicy::WORDS), "manual";
         /// Case of new names when `preserve case` is off.
-        default_case: DefaultCase = "default case", Kind::Choice(DefaultCase::WORDS), "lower";
+        default_case: DefaultCase = "default case", Kind::Choice(DefaultCase::WORDS), "lower", NotYet;
         /// Let read-only files be deleted.
         delete_readonly: bool = "delete readonly", Kind::Bool, "No";
         /// Delete a folder together with the vetoed files in it.
-        delete_veto_files: bool = "delete veto files", Kind::Bool, "No";
+        delete_veto_files: bool = "delete veto files", Kind::Bool, "No", NotYet;
         /// Permission bits a new folder may have.
         directory_mask: u32 = "directory mask" / "directory mode", Kind::Mode, "0755";
         /// Let everyone who may write a file change its permissions.
-        dos_filemode: bool = "dos filemode", Kind::Bool, "No";
+        dos_filemode: bool = "dos filemode", Kind::Bool, "No", NotYet;
         /// Round times to two seconds.
-        dos_filetime_resolution: bool = "dos filetime resolution", Kind::Bool, "No";
+        dos_filetime_resolution: bool = "dos filetime resolution", Kind::Bool, "No", NotYet;
         /// Let everyone who may write a file change its times.
-        dos_filetimes: bool = "dos filetimes", Kind::Bool, "Yes";
+        dos_filetimes: bool = "dos filetimes", Kind::Bool, "Yes", NotYet;
         /// Let opens outlive their connection. Samba grants them only where no local program can
         /// interfere, that is with `kernel oplocks`, `kernel share modes` and `posix locking` off.
-        durable_handles: bool = "durable handles", Kind::Bool, "Yes";
+        durable_handles: bool = "durable handles", Kind::Bool, "Yes", NotYet;
         /// Keep extended attributes.
         ea_support: bool = "ea support", Kind::Bool, "Yes";
         /// Follow symbolic links that stay inside the share.
@@ -68,57 +68,57 @@ parameter_table! {
         /// Names that are hidden, patterns between slashes.
         hide_files: String = "hide files", Kind::Text, "";
         /// Leave sockets, devices and pipes out of listings.
-        hide_special_files: bool = "hide special files", Kind::Bool, "No";
+        hide_special_files: bool = "hide special files", Kind::Bool, "No", NotYet;
         /// Leave files the user cannot read out of listings.
-        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
+        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No", NotYet;
         /// Leave files the user cannot write out of listings.
-        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
+        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No", NotYet;
         /// Clients that may connect, see [`crate::hosts_access`].
         hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
         /// Clients that may not connect, see [`crate::hosts_access`].
         hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
         /// Let default entries of a POSIX ACL pass to new files.
-        inherit_acls: bool = "inherit acls", Kind::Bool, "No";
+        inherit_acls: bool = "inherit acls", Kind::Bool, "No", NotYet;
         /// Owner of a new file.
         inherit_owner: InheritOwner =
-            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no";
+            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no", NotYet;
         /// New files and folders take their permission bits from the folder.
-        inherit_permissions: bool = "inherit permissions", Kind::Bool, "No";
+        inherit_permissions: bool = "inherit permissions", Kind::Bool, "No", NotYet;
         /// Users who may not connect, whatever else is said.
         invalid_users: UserList = "invalid users", Kind::List, "";
         /// Break oplocks when local programs open the file.
-        kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No";
+        kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No", NotYet;
         /// Keep local programs from files that a client opened for itself.
-        kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No";
+        kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No", NotYet;
         /// Grant shared oplocks.
-        level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes";
+        level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes", NotYet;
         /// Honor byte-range locks.
-        locking: bool = "locking", Kind::Bool, "Yes";
+        locking: bool = "locking", Kind::Bool, "Yes", NotYet;
         /// Which names get a short name of 8.3 form.
         mangled_names: MangledNames =
-            "mangled names", Kind::Choice(MangledNames::WORDS), "illegal";
+            "mangled names", Kind::Choice(MangledNames::WORDS), "illegal", NotYet;
         /// Character in short names.
-        mangling_char: String = "mangling char", Kind::Character, "~";
+        mangling_char: String = "mangling char", Kind::Character, "~", NotYet;
         /// Keep the archive attribute in the owner's execute permission.
-        map_archive: bool = "map archive", Kind::Bool, "Yes";
+        map_archive: bool = "map archive", Kind::Bool, "Yes", NotYet;
         /// Keep the hidden attribute in the others' execute permission.
-        map_hidden: bool = "map hidden", Kind::Bool, "No";
+        map_hidden: bool = "map hidden", Kind::Bool, "No", NotYet;
         /// Where the read-only attribute comes from when it is not stored.
-        map_readonly: MapReadonly = "map readonly", Kind::Choice(MapReadonly::WORDS), "no";
+        map_readonly: MapReadonly = "map readonly", Kind::Choice(MapReadonly::WORDS), "no", NotYet;
         /// Keep the system attribute in the group's execute permission.
-        map_system: bool = "map system", Kind::Bool, "No";
+        map_system: bool = "map system", Kind::Bool, "No", NotYet;
         /// Tree connects to this share at a time; 0 for no limit.
         max_connections: u32 = "max connections", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
         /// Keep Windows ACLs.
-        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes";
+        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes", NotYet;
         /// Grant oplocks.
-        oplocks: bool = "oplocks", Kind::Bool, "Yes";
+        oplocks: bool = "oplocks", Kind::Bool, "Yes", NotYet;
         /// Folder that is served.
         path: String = "path" / "directory", Kind::Path, "";
         /// Let local programs see the byte-range locks of clients.
-        posix_locking: bool = "posix locking", Kind::Bool, "Yes";
+        posix_locking: bool = "posix locking", Kind::Bool, "Yes", NotYet;
         /// New names keep the case the client gave them.
-        preserve_case: bool = "preserve case", Kind::Bool, "Yes";
+        preserve_case: bool = "preserve case", Kind::Bool, "Yes", NotYet;
         /// Users who may not write even where `read only` is off.
         read_list: UserList = "read list", Kind::List, "";
         /// Nobody may write, except `write list`.
@@ -128,37 +128,37 @@ parameter_table! {
         smb_encrypt: Encryption =
             "server smb encrypt" / "smb encrypt", Kind::Choice(Encryption::WORDS), "default";
         /// New names of 8.3 form keep their case.
-        short_preserve_case: bool = "short preserve case", Kind::Bool, "Yes";
+        short_preserve_case: bool = "short preserve case", Kind::Bool, "Yes", NotYet;
         /// Bytes of one extended attribute.
         smbd_max_xattr_size: u32 =
-            "smbd max xattr size", Kind::Integer { min: 1, max: 16_777_216 }, "65536";
+            "smbd max xattr size", Kind::Integer { min: 1, max: 16_777_216 }, "65536", NotYet;
         /// Keep DOS attributes and the birth time in an extended attribute.
         store_dos_attributes: bool = "store dos attributes", Kind::Bool, "Yes";
         /// Give a file its space when its size is set.
-        strict_allocate: bool = "strict allocate", Kind::Bool, "No";
+        strict_allocate: bool = "strict allocate", Kind::Bool, "No", NotYet;
         /// Check byte-range locks on every READ and WRITE; automatic: where no oplock makes it
         /// needless.
-        strict_locking: Tri = "strict locking", Kind::Choice(Tri::WORDS), "Auto";
+        strict_locking: Tri = "strict locking", Kind::Choice(Tri::WORDS), "Auto", NotYet;
         /// Refuse to rename a folder in which files are open, by whatever process.
-        strict_rename: bool = "strict rename", Kind::Bool, "No";
+        strict_rename: bool = "strict rename", Kind::Bool, "No", NotYet;
         /// FLUSH waits until the data is on the disk.
         strict_sync: bool = "strict sync", Kind::Bool, "Yes";
         /// Every WRITE waits until the data is on the disk; needs `strict sync`.
         sync_always: bool = "sync always", Kind::Bool, "No";
         /// Send file data from the page cache without a copy where possible.
-        use_sendfile: bool = "use sendfile", Kind::Bool, "No";
+        use_sendfile: bool = "use sendfile", Kind::Bool, "No", NotYet;
         /// Users who may connect; everyone when empty.
         valid_users: UserList = "valid users", Kind::List, "";
         /// Names that do not exist for clients, patterns between slashes.
         veto_files: String = "veto files", Kind::Text, "";
         /// Names for which no oplock is granted, patterns between slashes.
-        veto_oplock_files: String = "veto oplock files", Kind::Text, "";
+        veto_oplock_files: String = "veto oplock files", Kind::Text, "", NotYet;
         /// Modules; those that are part of this server are always there.
         vfs_objects: Vec<String> = "vfs objects" / "vfs object", Kind::List, "";
         /// Label of the volume; the name of the share when empty.
         volume: String = "volume", Kind::Text, "";
         /// Follow symbolic links that leave the share.
-        wide_links: bool = "wide links", Kind::Bool, "No";
+        wide_links: bool = "wide links", Kind::Bool, "No", NotYet;
         /// Users who may write even where `read only` is on.
         write_list: UserList = "write list", Kind::List, "";
     }

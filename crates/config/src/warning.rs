@@ -34,7 +34,7 @@ pub enum WarningKind {
     Contradiction,
     /// An `include` that is not there.
     MissingInclude,
-    /// Samba knows the parameter; here it has no effect.
+    /// Samba knows the parameter; here it has no effect, or none yet.
     NoEffect,
     /// A module of `vfs objects` that is not part of this server.
     NotBuiltIn,

@@ -45,8 +45,8 @@ fn includes() {
 /// server knowingly lacks.
 #[test]
 fn office() {
-    use WarningKind::{NotBuiltIn, NotServed};
-    check("office", &[NotBuiltIn, NotBuiltIn, NotServed]);
+    use WarningKind::NotBuiltIn;
+    check("office", &[NotBuiltIn, NotBuiltIn]);
 }
 
 /// What we refuse to serve, Samba refuses as well.
@@ -121,9 +121,10 @@ fn normalized(text: &str) -> String {
                 Some((module, option)) => format!("{}:{}", module.trim(), option.trim()),
                 None => name.trim().to_owned(),
             };
-            let effect = config::find(&name).is_none_or(|(parameter, _)| parameter.effect);
+            let is_kept = config::find(&name)
+                .is_none_or(|(parameter, _)| parameter.effect != config::Effect::Never);
             // `testparm` never shows the level of the log, which it sets for itself.
-            if effect && name != "log level" {
+            if is_kept && name != "log level" {
                 // Samba quotes only words with blanks, and leaves out the rest of the separators.
                 lines.insert(name, value.trim().replace('"', ""));
             }

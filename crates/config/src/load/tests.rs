@@ -138,12 +138,12 @@ fn each_sort_of_trouble_has_its_warning() {
             (3, Syntax),
             (4, BadValue),
             (5, BadValue),
+            (5, NoEffect),
             (6, NoEffect),
             (9, WrongScope),
             (10, NotBuiltIn),
             (11, BadValue),
             (14, NoEffect),
-            (12, NotServed),
             (13, NotServed),
             (15, NotServed),
             (16, NotServed),
@@ -155,6 +155,18 @@ fn each_sort_of_trouble_has_its_warning() {
     let available: Vec<(&str, bool)> =
         config.shares.iter().map(|share| (&*share.name, share.available)).collect();
     assert_eq!(available, [("a", true), ("nopath", false), ("x/y", false)]);
+}
+
+#[test]
+fn what_is_still_to_come_is_checked_and_noted() {
+    let config = warns(
+        "[global]\nusername map = /etc/map\n[a]\npath=/a\noplocks = maybe\nlevel2 oplocks = 0\n",
+        &[(2, WarningKind::NoEffect), (5, WarningKind::BadValue), (6, WarningKind::NoEffect)],
+    );
+    assert!(config.shares[0].oplocks && !config.shares[0].level2_oplocks);
+    let verbose = crate::render_effective(&config, true);
+    assert!(verbose.contains("username map = /etc/map"), "what was set is shown");
+    assert!(!verbose.contains("durable handles"), "no default is shown for what is not done");
 }
 
 #[test]
