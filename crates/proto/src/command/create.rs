@@ -9,8 +9,6 @@
 
 mod contexts;
 mod pipe;
-#[cfg(test)]
-mod tests;
 mod validate;
 
 use std::sync::Arc;

@@ -1,1 +1,0 @@
-//! CREATE, judged from outside.
