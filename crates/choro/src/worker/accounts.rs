@@ -36,6 +36,11 @@ impl Accounts {
         }
     }
 
+    /// Whether the server may act as others: it was root when this was made.
+    pub(super) fn is_root(&self) -> bool {
+        self.is_root
+    }
+
     /// The account of a user, if there is one.
     pub(super) fn find(&mut self, store: &mut Store, user: &str) -> Option<Account> {
         let entry = match self.users.as_mut()?.find(user) {

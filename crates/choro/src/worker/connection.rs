@@ -14,8 +14,9 @@ use wire::frame::{self, FrameHeader, FrameType};
 /// small requests, small enough that the head of a large WRITE is copied cheaply.
 const RECEIVE_LEN: usize = 64 * 1024;
 
-/// Bytes that may wait to be sent to one connection. Beyond it nothing more is received from it, so
-/// a client that does not read its answers stops itself.
+/// Bytes that may wait to be sent to one connection. Beyond it nothing more is received from it, and
+/// what was received already is not served, so a client that does not read its answers stops itself:
+/// the requests of one receive alone could ask for gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
@@ -57,7 +58,7 @@ impl Channel {
 
     /// The operation that receives more, unless one is under way or the client has to read first.
     pub(super) fn receive(&mut self) -> Option<Op> {
-        if self.is_closing || self.outgoing_bytes > OUTGOING_BYTES_MAX {
+        if self.is_closing || self.must_drain() {
             return None;
         }
         let mut buffer = self.received.take()?;
@@ -144,6 +145,16 @@ impl Channel {
         self.outgoing_bytes -= bytes;
     }
 
+    /// Whether the client has to read answers before anything more is done for it.
+    pub(super) fn must_drain(&self) -> bool {
+        self.outgoing_bytes > OUTGOING_BYTES_MAX
+    }
+
+    /// Whether something is queued that no send has taken yet.
+    pub(super) fn wants_to_send(&self) -> bool {
+        !self.is_sending && !self.queued.is_empty()
+    }
+
     /// Whether everything that was queued has left.
     pub(super) fn is_drained(&self) -> bool {
         !self.is_sending && self.queued.is_empty()
@@ -194,6 +205,21 @@ mod tests {
         let mut channel = channel_with(&[0, 0xFF, 0xFF, 0xFF]);
         let error = FrameError::TooLong { length: 0x00FF_FFFF, max: 100 };
         assert_eq!(channel.next_frame(100), Err(error));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_not_served_until_it_does() {
+        let mut channel = channel_with(&[]);
+        channel.queue(BytesMut::zeroed(OUTGOING_BYTES_MAX));
+        assert!(!channel.must_drain());
+        channel.queue(BytesMut::zeroed(1));
+        assert!(channel.must_drain() && channel.wants_to_send());
+        assert!(channel.receive().is_none());
+        let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };
+        assert!(!channel.wants_to_send());
+        channel.sent(&buffers);
+        assert!(!channel.must_drain());
+        assert!(channel.receive().is_some());
     }
 
     #[test]

@@ -28,6 +28,8 @@ impl Worker {
                 return;
             }
             Effect::ConnectShare(connect) => {
+                // The thread still has the rights of whoever was served last.
+                self.store.wear_server();
                 let mut shares = Shares {
                     config: &self.settings.config,
                     store: &mut self.store,
@@ -40,7 +42,10 @@ impl Worker {
                 self.store.wear_server();
                 Reply::Account(self.accounts.find(&mut self.store, &user).map(Box::new))
             }
-            Effect::FindGuest => Reply::Account(self.accounts.guest(&mut self.store).map(Box::new)),
+            Effect::FindGuest => {
+                self.store.wear_server();
+                Reply::Account(self.accounts.guest(&mut self.store).map(Box::new))
+            }
             Effect::ClosePreviousSession { session_id, user } => {
                 self.store.wear_server();
                 let request = request.expect("SESSION_SETUP waits for this");

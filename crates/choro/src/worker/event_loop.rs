@@ -213,10 +213,16 @@ impl Worker {
             Err(error) => return self.lost(id, &error.to_string()),
             Ok(_) => {}
         }
+        self.take_frames(id);
+    }
+
+    /// Serves the whole frames that are there, as far as there is room for their answers. The rest
+    /// is taken when answers have left: see [`Self::flush`].
+    fn take_frames(&mut self, id: ConnectionId) {
         loop {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
             let Some(channel) = self.channels.get_mut(&id) else { return };
-            if channel.is_closing {
+            if channel.is_closing || channel.must_drain() {
                 break;
             }
             match channel.next_frame(length_max) {
@@ -314,11 +320,13 @@ impl Worker {
     fn flush(&mut self) {
         let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
         for id in ids {
-            let (now, server) = (self.now(), &mut self.server);
-            let channel = self.channels.get_mut(&id);
-            let op = channel.and_then(|it| it.send(|frame| server.handle_sent(now, frame)));
-            if let Some(op) = op {
-                self.submit(Token(SEND | u64::from(id.0)), op);
+            // Answers that have left make room for those to frames that were held back.
+            loop {
+                self.take_frames(id);
+                if !self.channels.get(&id).is_some_and(Channel::wants_to_send) {
+                    break;
+                }
+                self.send(id);
             }
             self.receive(id);
             // An operation that ended may have been the last thing to wait for.
@@ -326,6 +334,15 @@ impl Worker {
             if self.channels.get(&id).is_some_and(is_over) {
                 self.close(id);
             }
+        }
+    }
+
+    fn send(&mut self, id: ConnectionId) {
+        let (now, server) = (self.now(), &mut self.server);
+        let channel = self.channels.get_mut(&id);
+        let op = channel.and_then(|it| it.send(|frame| server.handle_sent(now, frame)));
+        if let Some(op) = op {
+            self.submit(Token(SEND | u64::from(id.0)), op);
         }
     }
 

@@ -70,7 +70,7 @@ impl Setup {
         give_to_server(&folder);
         let path = text(&folder);
         self.shares.push_str(&format!("[{name}]\npath = {path}\nread only = no\n{lines}\n"));
-        if runs_as_root() {
+        if runs_as_root() && !lines.contains("force user") {
             self.shares.push_str(&format!("force user = {}\n", FORCED_USER.0));
         }
         self
