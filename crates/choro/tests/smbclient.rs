@@ -427,6 +427,8 @@ fn users_and_hosts_are_let_in_by_the_lists() {
     let server = Setup::new()
         .share("valid", &format!("valid users = {OTHER_USER}"))
         .share("invalid", &format!("invalid users = {OTHER_USER}"))
+        .share(OTHER_USER, "valid users = %S")
+        .share("nobody", "invalid users = %U")
         .share("elsewhere", "hosts deny = 127.0.0.0/8")
         .share("here", "hosts allow = 127.0.0.1\nhosts deny = ALL")
         .start();
@@ -435,6 +437,9 @@ fn users_and_hosts_are_let_in_by_the_lists() {
     server.client().run("valid", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
     other.run("invalid", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
     server.client().run("invalid", &["ls"]).succeeds();
+    other.run(OTHER_USER, &["ls"]).succeeds();
+    server.client().run(OTHER_USER, &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
+    other.run("nobody", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
     server.client().run("elsewhere", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
     server.client().run("here", &["ls"]).succeeds();
     server.stop();

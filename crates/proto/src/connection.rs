@@ -83,6 +83,13 @@ impl Connection {
         }
     }
 
+    /// Message ids that a request takes: one before 2.1, whatever it says ([MS-SMB2] 3.3.5.2.3).
+    #[must_use]
+    pub fn charge(&self, header: &wire::Header) -> u16 {
+        let pays = self.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit);
+        if pays { header.credit_charge } else { 1 }
+    }
+
     /// What NEGOTIATE decided.
     ///
     /// # Panics

@@ -99,8 +99,6 @@ pub struct Share {
     pub case_sensitive: bool,
     /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.
     pub caching: u32,
-    /// Entries that are not listed to those who may not read them.
-    pub access_based_enumeration: bool,
     /// Extended attributes are kept.
     pub extended_attributes: bool,
     /// Names that are hidden, as name expressions.
@@ -109,8 +107,6 @@ pub struct Share {
     pub veto_files: Vec<String>,
     /// Every WRITE reaches stable storage before it is answered.
     pub sync_always: bool,
-    /// FLUSH does nothing but wait for earlier writes.
-    pub strict_sync: bool,
 }
 
 /// Why a share was not connected.

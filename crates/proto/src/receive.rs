@@ -8,7 +8,7 @@ use crate::command::{cancel, negotiate};
 use crate::connection::ConnectionId;
 use crate::dispatch::{self, Outcome};
 use crate::reject::{Disconnect, Reject};
-use crate::request::{Carried, Chain, Incoming};
+use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::respond::Outgoing;
 use crate::response::TRANSFORM;
 use crate::server::{Now, Server};
@@ -47,6 +47,7 @@ impl Server {
             messages,
             carried: Carried::default(),
             is_first: true,
+            credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
         };
         self.run(chain, now);
@@ -87,8 +88,7 @@ impl Server {
         if header.command == Command::CANCEL {
             return Ok(());
         }
-        let pays = connection.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit);
-        let charge = if pays { header.credit_charge } else { 1 };
+        let charge = connection.charge(header);
         connection
             .command_sequence_window
             .consume(header.message_id, charge)
@@ -139,6 +139,12 @@ impl Server {
             return Some((Err(reject), None));
         }
         incoming.message = message.freeze();
+        let connection = self.connections.get(&chain.connection);
+        let charge = connection.map_or(1, |it| it.charge(&incoming.header).max(1));
+        let Some(credits_left) = chain.credits_left.checked_sub(charge.into()) else {
+            return Some((Err(Reject::CompoundTooLarge), None));
+        };
+        chain.credits_left = credits_left;
         let outcome = if is_related && is_first {
             // [MS-SMB2] 3.3.5.2.7.2: nothing came before it that it could be related to.
             (Err(Reject::FirstIsRelated), None)

@@ -34,6 +34,8 @@ pub enum Reject {
     BindingNotOffered,
     /// The request was cancelled, or what it waited for went away.
     Cancelled,
+    /// The requests of one frame ask for more than is held for one.
+    CompoundTooLarge,
     /// The request pays for less than it sends or asks for: [MS-SMB2] 3.3.5.2.5.
     CreditChargeTooSmall {
         /// Credits needed.
@@ -59,6 +61,8 @@ pub enum Reject {
     LockRange,
     /// The file has its limit of locks.
     TooManyLocks,
+    /// A session of a guest was to become a user's, or the other way round.
+    GuestBecameUser,
     /// More than the limit of its kind.
     LengthAboveMax {
         /// What was asked for, in bytes.
@@ -149,6 +153,7 @@ impl Reject {
         match self {
             Self::AccessNotGranted { .. }
             | Self::BadSignature
+            | Self::GuestBecameUser
             | Self::NotEncrypted
             | Self::NotSigned
             | Self::ShareAccessDenied => NtStatus::ACCESS_DENIED,
@@ -196,7 +201,9 @@ impl Reject {
                 NtStatus::INSUFFICIENT_RESOURCES
             }
             Self::TooManyOpens => NtStatus::TOO_MANY_OPENED_FILES,
-            Self::TooManySessions | Self::TooManyTreeConnects => NtStatus::INSUFF_SERVER_RESOURCES,
+            Self::CompoundTooLarge | Self::TooManySessions | Self::TooManyTreeConnects => {
+                NtStatus::INSUFF_SERVER_RESOURCES
+            }
         }
     }
 }

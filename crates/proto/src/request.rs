@@ -32,6 +32,13 @@ pub struct Incoming {
     pub now: Now,
 }
 
+/// Credits that the requests of one frame may cost together.
+///
+/// Their responses are held until the last one is there, and a credit stands for 64 KiB of them:
+/// so this bounds what one frame can make the server hold at 32 MiB. No client is known to put
+/// more than a few small requests into one.
+pub(crate) const FRAME_CREDITS_MAX: u32 = 512;
+
 /// A frame's requests that are not served yet, and the responses to those that are.
 #[derive(Debug)]
 pub(crate) struct Chain {
@@ -44,6 +51,8 @@ pub(crate) struct Chain {
     pub(crate) carried: Carried,
     /// The frame had one request only, or the first of several was not served yet.
     pub(crate) is_first: bool,
+    /// Credits that the rest of the frame may cost.
+    pub(crate) credits_left: u32,
     /// Responses laid out so far.
     pub(crate) outgoing: Outgoing,
 }

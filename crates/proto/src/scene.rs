@@ -349,12 +349,10 @@ fn share(root: Option<RootId>) -> Share {
         encryption: Policy::Off,
         case_sensitive: false,
         caching: 0,
-        access_based_enumeration: false,
         extended_attributes: true,
         hide_files: Vec::new(),
         veto_files: Vec::new(),
         sync_always: false,
-        strict_sync: false,
     }
 }
 

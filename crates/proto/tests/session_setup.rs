@@ -252,6 +252,18 @@ fn a_failed_reauthentication_ends_the_session() {
     assert_eq!(world.store().open_count(), 0);
 }
 
+/// It has no keys, and could neither be signed nor sealed.
+#[test]
+fn a_session_without_a_user_does_not_become_a_users() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
+    peer.authenticate(&Login::anonymous()).ok();
+    let session_id = peer.session_id;
+    let response = peer.authenticate(&alice().again(session_id));
+    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    world.ledger().assert_empty();
+}
+
 /// Whom the server asks to connect a share.
 fn user_of_the_next_tree_connect(world: &World, peer: &mut Peer) -> String {
     let asked = std::rc::Rc::new(std::cell::RefCell::new(String::new()));

@@ -79,12 +79,10 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         encryption: Policy::Enabled,
         case_sensitive: false,
         caching: 0,
-        access_based_enumeration: false,
         extended_attributes: true,
         hide_files: Vec::new(),
         veto_files: Vec::new(),
         sync_always: false,
-        strict_sync: true,
     }
 }
 

@@ -379,6 +379,8 @@ impl Worker {
     }
 
     fn take_messages(&mut self) {
+        // Messages that waited for room may need a new connection, which is the server's to make.
+        self.store.wear_server();
         while let Some(message) = self.messaging.poll(Instant::now()) {
             self.store.wear_server();
             match self.waiting.read(&mut self.messaging, &message) {

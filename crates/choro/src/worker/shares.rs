@@ -40,6 +40,7 @@ impl Shares<'_> {
         let account = &*request.account;
         verify_hosts(&share, request.client)?;
         let account = self.guest_if_due(&share, account)?;
+        let share = with_names(share, &substitutions(request, &account, None));
         let is_member = |_: GroupKind, group: &str| is_member(&account, group);
         if !share.admits(&account.user, is_member) {
             info!("{} may not use share {}", account.user, share.name);
@@ -50,7 +51,7 @@ impl Shares<'_> {
         }
         let read_only = share.is_read_only_for(&account.user, is_member);
         let unix = self.unix_identity(&share, &account)?;
-        let substitutions = substitutions(request, &share, &account, unix.as_ref());
+        let substitutions = substitutions(request, &account, unix.as_ref());
         let user = match unix {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
@@ -71,12 +72,10 @@ impl Shares<'_> {
             encryption: policy(self.config.ipc.smb_encrypt),
             case_sensitive: false,
             caching: ShareFlags::NO_CACHING.bits(),
-            access_based_enumeration: false,
             extended_attributes: false,
             hide_files: Vec::new(),
             veto_files: Vec::new(),
             sync_always: false,
-            strict_sync: true,
         })
     }
 
@@ -208,12 +207,10 @@ impl Shares<'_> {
             encryption: policy(share.smb_encrypt),
             case_sensitive: share.case_sensitive == Tri::Yes,
             caching: caching(share.csc_policy).bits(),
-            access_based_enumeration: share.hide_unreadable,
             extended_attributes: share.ea_support,
             hide_files: patterns(&share.hide_files),
             veto_files: patterns(&share.veto_files),
             sync_always: share.sync_always && share.strict_sync,
-            strict_sync: share.strict_sync,
         })
     }
 }
@@ -246,9 +243,23 @@ fn is_member(account: &Account, group: &str) -> bool {
     gid.is_some_and(|gid| account.groups.contains(&Sid::unix_group(gid)))
 }
 
+/// The share with the names in its lists of users filled in: `valid users = %S`.
+fn with_names(mut share: config::Share, substitutions: &Substitutions) -> config::Share {
+    let substitutions = Substitutions { share: share.name.clone(), ..substitutions.clone() };
+    for list in [
+        &mut share.admin_users,
+        &mut share.invalid_users,
+        &mut share.read_list,
+        &mut share.valid_users,
+        &mut share.write_list,
+    ] {
+        *list = list.expanded(&substitutions);
+    }
+    share
+}
+
 fn substitutions(
     request: &ConnectShare,
-    share: &config::Share,
     account: &Account,
     unix: Option<&UnixUser>,
 ) -> Substitutions {
@@ -260,7 +271,7 @@ fn substitutions(
         domain: account.domain.clone(),
         client_address: request.client.ip().to_canonical().to_string(),
         client_name: request.client.ip().to_canonical().to_string(),
-        share: share.name.clone(),
+        share: request.name.clone(),
         ..Substitutions::of_this_process()
     }
 }

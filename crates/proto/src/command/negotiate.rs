@@ -18,7 +18,7 @@ use crate::connection::{Connection, ConnectionId, Negotiated};
 use crate::effect::Reply;
 use crate::notice::Notice;
 use crate::reject::{Disconnect, Reject};
-use crate::request::{Carried, Chain, Incoming};
+use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::response::{Response, Step};
 use crate::scope::InConnection;
 use crate::server::{Globals, Now, Server};
@@ -287,6 +287,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         messages: std::collections::VecDeque::new(),
         carried: Carried::default(),
         is_first: true,
+        credits_left: FRAME_CREDITS_MAX,
         outgoing: crate::respond::Outgoing::default(),
     };
     server.respond(&mut chain, &incoming, None, response);

@@ -285,8 +285,15 @@ fn establish(
         globals.outbox.ended_sessions.push(pending.session_id);
         return Err(Reject::NotEncrypted);
     }
-    session.acceptor = None;
     let is_new = session.state == SessionState::InProgress;
+    // Keys are made once, when the session is: one that began without a user has none, and a user
+    // in it could be neither signed nor sealed for.
+    let had_keys = session.signing_key(incoming.connection).is_some();
+    if !is_new && had_keys == is_guest {
+        globals.outbox.ended_sessions.push(pending.session_id);
+        return Err(Reject::GuestBecameUser);
+    }
+    session.acceptor = None;
     session.state = SessionState::Valid;
     session.account = Some(Arc::clone(&done.account));
     session.is_anonymous = done.is_anonymous;

@@ -131,7 +131,6 @@ fn describe(share: &Share, encrypt_data: bool) -> TreeConnectResponse {
         flags = ShareFlags::NO_CACHING;
     }
     flags.set(ShareFlags::ENCRYPT_DATA, encrypt_data);
-    flags.set(ShareFlags::ACCESS_BASED_DIRECTORY_ENUM, share.access_based_enumeration);
     TreeConnectResponse {
         share_type: if share.root.is_some() { ShareType::DISK } else { ShareType::PIPE },
         share_flags: flags,
