@@ -51,7 +51,7 @@ pub struct Options {
     /// Where the shares and the servers' state go; should be a tmpfs.
     #[arg(long, value_name = "DIRECTORY", default_value = "/dev/shm")]
     pub directory: PathBuf,
-    /// Where the results go [default: crates/bench/results]. A quick or partial run writes none
+    /// Where the results go [default: bench/results]. A quick or partial run writes none
     /// unless this is given.
     #[arg(long, value_name = "DIRECTORY")]
     pub results: Option<PathBuf>,
@@ -119,7 +119,7 @@ impl Options {
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
         let whole = !self.quick && self.rows.is_empty() && self.only.is_none();
-        let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/results"));
+        let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results"));
         self.results.clone().or_else(|| whole.then(ours))
     }
 }

@@ -229,7 +229,9 @@ impl Supervisor {
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
-            let Some(worker) = self.workers.remove(pid) else { continue };
+            let Some(mut worker) = self.workers.remove(pid) else { continue };
+            // One that served a client quickly may have come and gone before it was heard.
+            worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
             match self.registry.remove_all_of(worker.server_id) {
                 Ok(removed) if removed == tables::Removed::default() => {}
@@ -257,7 +259,8 @@ impl Supervisor {
                 tracing::error!("worker {pid} {how}; its client has lost its connections");
             }
         }
-        let failed = worker.state == WorkerState::Idle || !worker.is_ready;
+        let served = worker.is_ready || status.exit_status() == Some(0);
+        let failed = worker.state == WorkerState::Idle || !served;
         if failed && worker.state != WorkerState::Stopping {
             let pause = self.backoff.record_failure(Instant::now());
             tracing::warn!("no worker is started for {pause:?}");

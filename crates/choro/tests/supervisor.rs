@@ -168,6 +168,20 @@ fn workers_that_cannot_start_are_not_started_in_a_loop() {
     assert!((&client).read(&mut [0]).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock));
 }
 
+/// A worker may have served its client and gone before the supervisor has heard that it started.
+#[test]
+fn clients_that_leave_at_once_hold_nobody_up() {
+    let site = Site::new();
+    let server = site.serve();
+    for _ in 0..60 {
+        drop(server.connect());
+    }
+    // Behind those that have left, one that stays is served.
+    let _client = server.connect();
+    wait_until(|| server.workers().len() == 4, || server.log());
+    assert!(!server.log().contains("no worker is started"), "{}", server.log());
+}
+
 #[test]
 fn a_worker_killed_with_a_client_harms_no_other_client() {
     let site = Site::new();
