@@ -167,6 +167,8 @@ impl Worker {
     }
 
     fn add_connection(&mut self, socket: TcpStream) {
+        // Also one that is gone already was this worker's client: it serves no other.
+        self.had_client = true;
         let addresses = socket.peer_addr().and_then(|peer| Ok((peer, socket.local_addr()?)));
         let (client, server) = match addresses {
             Ok(addresses) => addresses,
@@ -178,7 +180,6 @@ impl Worker {
         let now = self.now();
         let id = self.server.handle_connect(now, client, server);
         info!("{client} connected");
-        self.had_client = true;
         self.channels.insert(id, Channel::new(socket));
         self.receive(id);
     }
