@@ -18,12 +18,13 @@ step() {
     printf 'guest: %s\n' "$*" >&2
 }
 
-# The mirror that this machine uses, since it may be the only one within reach.
+# The mirror that this machine uses, since it may be the only one within reach; nothing if it says
+# none, and debootstrap takes its own.
 mirror() {
     local uri
     uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
         grep -oE '^(URIs:|deb)[^#]*' | grep -oE '[a-z]+://[^ ]+/debian/?( |$)' | head -n 1) || true
-    printf '%s' "${uri:-http://deb.debian.org/debian}"
+    printf '%s' "$uri"
 }
 
 in_root() {
@@ -38,7 +39,8 @@ flock 9
 if [ ! -e "$root.done" ]; then
     rm -rf "$root"
     step "1/4 a minimal Debian $RELEASE (a few minutes, the first time only)"
-    debootstrap --variant=minbase "$RELEASE" "$root" "$(mirror)" >"$GUEST_DIR/debootstrap.log" 2>&1 || {
+    # shellcheck disable=SC2046
+    debootstrap --variant=minbase "$RELEASE" "$root" $(mirror) >"$GUEST_DIR/debootstrap.log" 2>&1 || {
         tail -n 5 "$GUEST_DIR/debootstrap.log" >&2
         exit 1
     }
