@@ -1,7 +1,9 @@
 //! Reading and writing.
 //!
 //! What the page cache has is read at once; what it has not goes to the ring, so that one slow disk
-//! does not hold up everything else. Writes go to the page cache.
+//! does not hold up everything else. Of several large reads all but the first go there as well: one
+//! processor copies no faster than it can, and the answers before them can be sent meanwhile. Writes
+//! go to the page cache.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
@@ -21,6 +23,13 @@ use crate::{Continuation, Started, Store};
 /// Passes over the cache before what is missing is left to the ring: the first, and one that tells the
 /// end of the file from the end of what is cached.
 const CACHE_READS_MAX: u32 = 4;
+
+/// Bytes of a read from which on another thread copies them out of the page cache, if this one has
+/// something else to do meanwhile: it takes several times as long as handing it over.
+const HANDED_OVER_MIN: usize = 512 * 1024;
+
+/// What is copied here of such a read, to see whether the file is in the cache at all.
+const PROBE_LEN: usize = 64 * 1024;
 
 /// An operation that the ring works on. It holds the file open, whatever becomes of the open.
 #[derive(Debug)]
@@ -43,7 +52,7 @@ impl Store {
             let read = stream::read(opened, name, offset, length, buffer)?;
             return Ok(Started::Done(Ok(ObjectReply::Read(read))));
         }
-        read_file(opened, offset, length, buffer)
+        read_file(opened, offset, length, buffer, self.more_waits)
     }
 
     pub(crate) fn write(
@@ -103,6 +112,7 @@ fn read_file(
     offset: u64,
     length: u32,
     mut buffer: BytesMut,
+    more_waits: bool,
 ) -> Result<Started, NtStatus> {
     let wanted = usize::try_from(length).unwrap_or(usize::MAX);
     let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
@@ -111,14 +121,15 @@ fn read_file(
     }
     // The contract gives the capacity; a caller that did not must not make us write beyond it.
     buffer.reserve(wanted);
+    let here = if more_waits && wanted >= HANDED_OVER_MIN { PROBE_LEN } else { wanted };
     let mut have = 0;
     for _ in 0..CACHE_READS_MAX {
-        if have == wanted {
+        if have == here {
             break;
         }
         let position = offset + u64::try_from(have).unwrap_or(u64::MAX);
         let uncached = open.uncached.get();
-        match system::read_at(open.fd(), &mut buffer, position, wanted - have, uncached) {
+        match system::read_at(open.fd(), &mut buffer, position, here - have, uncached) {
             Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
             Ok(count) => have += count,
             Err(Errno::INTR) => {}
@@ -140,6 +151,8 @@ fn read_file(
         offset: offset + u64::try_from(have).unwrap_or(u64::MAX),
         buffer,
         length: wanted - have,
+        // If the cache ended early, the ring waits for the disk without a thread.
+        in_thread: have == here,
     };
     let pending = Pending::Read { file: open.fd.clone() };
     Ok(Started::Submit(op, Continuation { pending }))

@@ -64,6 +64,7 @@ pub struct Store {
     directories: Directories,
     names: Names,
     names_left_out: u64,
+    more_waits: bool,
 }
 
 /// What became of an operation.
@@ -99,6 +100,7 @@ impl Store {
             directories: Directories::default(),
             names: Names::default(),
             names_left_out: 0,
+            more_waits: false,
             settings,
         }
     }
@@ -166,6 +168,12 @@ impl Store {
     #[must_use]
     pub fn names_left_out(&self) -> u64 {
         self.names_left_out
+    }
+
+    /// Whether there is something to do beside the operation that is begun next. Then copying a
+    /// large piece out of the page cache is left to another thread.
+    pub fn set_more_waits(&mut self, more_waits: bool) {
+        self.more_waits = more_waits;
     }
 
     /// Begins an operation with the rights of `user`.

@@ -75,6 +75,32 @@ fn uncached_data_come_through_the_ring_also_after_a_close() {
 }
 
 #[test]
+fn large_reads_are_handed_over_when_more_waits() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    let data: Vec<u8> = (0..=250u8).cycle().take(900_000).collect();
+    share.write(open, 0, &data);
+    for (more_waits, length, want) in
+        [(false, 1 << 20, false), (true, 1 << 20, true), (true, 1 << 18, false)]
+    {
+        share.store.set_more_waits(more_waits);
+        let buffer = BytesMut::with_capacity(1 << 20);
+        let read = ObjectOp::Read { open, offset: 0, length, buffer };
+        let started = share.store.start(share.user, read);
+        let in_thread = matches!(started, Started::Submit(Op::ReadAt { in_thread: true, .. }, _));
+        assert_eq!(in_thread, want, "{more_waits}, {length}");
+        let length = usize::try_from(length).expect("64 bits").min(data.len());
+        match share.drive(started) {
+            Ok(ObjectReply::Read(buffer)) => assert!(buffer == data[..length]),
+            other => panic!("{other:?}"),
+        }
+    }
+    // One that ends in what is read here needs no thread.
+    share.store.set_more_waits(true);
+    assert_eq!(share.read(open, 899_990, 1 << 20), data[899_990..]);
+}
+
+#[test]
 fn writing_through_waits_for_the_disk() {
     let mut share = Share::new();
     let open = share.create("f");

@@ -45,6 +45,9 @@ pub enum Op {
         buffer: BytesMut,
         /// Bytes to read.
         length: usize,
+        /// Have another thread read, even what is in memory: copying much of it takes longer than
+        /// handing it over. Changes no result.
+        in_thread: bool,
     },
     /// Receives what a socket has, appending to `buffer`.
     ///

@@ -34,6 +34,7 @@ pub(crate) enum Call {
         offset: u64,
         pointer: *mut u8,
         length: u32,
+        in_thread: bool,
     },
     Receive {
         socket: RawFd,
@@ -110,7 +111,7 @@ impl Operation {
         match &mut self.op {
             Op::Accept { socket, .. } => Call::Accept { socket: *socket },
             Op::PollReadable { fd } => Call::PollReadable { fd: *fd },
-            Op::ReadAt { file, offset, buffer, length } => {
+            Op::ReadAt { file, offset, buffer, length, in_thread } => {
                 let spare = buffer.spare_capacity_mut();
                 let length = call_length(spare.len().min(*length));
                 Call::ReadAt {
@@ -118,6 +119,7 @@ impl Operation {
                     offset: *offset,
                     pointer: spare.as_mut_ptr().cast(),
                     length,
+                    in_thread: *in_thread,
                 }
             }
             Op::Receive { socket, buffer, limit, poll_first } => {

@@ -279,8 +279,12 @@ impl Entry {
                     .build()
             }
             Call::PollReadable { fd } => poll(fd, Direction::Read),
-            Call::ReadAt { file, offset, pointer, length } => {
-                opcode::Read::new(types::Fd(file), pointer, length).offset(offset).build()
+            Call::ReadAt { file, offset, pointer, length, in_thread } => {
+                let flags = if in_thread { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
+                opcode::Read::new(types::Fd(file), pointer, length)
+                    .offset(offset)
+                    .build()
+                    .flags(flags)
             }
             Call::Receive { socket, pointer, length, poll_first } => {
                 opcode::Recv::new(types::Fd(socket), pointer, length)

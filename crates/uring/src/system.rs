@@ -32,9 +32,10 @@ pub(crate) fn attempt(operation: &mut Operation, vectors: &mut Vec<iovec>) -> St
 
 /// Reads from the page cache if all that is asked for is there, or the file has ended.
 ///
-/// `None` means that a thread has to read; nothing was consumed.
+/// `None` means that a thread has to read, or is wanted to; nothing was consumed.
 pub(crate) fn read_cached(operation: &mut Operation) -> Option<Step> {
-    let Call::ReadAt { file, offset, pointer, length } = operation.next_call(&mut Vec::new())
+    let Call::ReadAt { file, offset, pointer, length, in_thread: false } =
+        operation.next_call(&mut Vec::new())
     else {
         return None;
     };
@@ -56,7 +57,7 @@ pub(crate) fn read_cached(operation: &mut Operation) -> Option<Step> {
 pub(crate) fn run(operation: &mut Operation) -> io::Result<usize> {
     loop {
         let outcome = match operation.next_call(&mut Vec::new()) {
-            Call::ReadAt { file, offset, pointer, length } => {
+            Call::ReadAt { file, offset, pointer, length, .. } => {
                 let offset = i64::try_from(offset).expect("verified on submission");
                 // SAFETY: the operation owns `length` writable bytes at `pointer`.
                 count(unsafe { libc::pread64(file, pointer.cast(), length as usize, offset) })

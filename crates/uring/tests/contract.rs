@@ -127,7 +127,7 @@ fn send(socket: &impl AsRawFd, data: &'static [u8]) -> Op {
 
 fn read_at(file: &impl AsRawFd, offset: u64, length: usize) -> Op {
     let buffer = BytesMut::with_capacity(length);
-    Op::ReadAt { file: file.as_raw_fd(), offset, buffer, length }
+    Op::ReadAt { file: file.as_raw_fd(), offset, buffer, length, in_thread: false }
 }
 
 fn write_at(file: &impl AsRawFd, offset: u64, data: impl Into<Bytes>) -> Op {
@@ -189,7 +189,7 @@ fn bad_descriptors_are_errors(backend: Backend) {
         for op in [
             Op::Accept { socket, accepted: None },
             Op::PollReadable { fd },
-            Op::ReadAt { file: fd, offset: 0, buffer: buffer(), length: 8 },
+            Op::ReadAt { file: fd, offset: 0, buffer: buffer(), length: 8, in_thread: false },
             Op::Receive { socket, buffer: buffer(), limit: 8, poll_first: true },
             Op::Send { socket, buffers: vec![Bytes::from_static(b"lost").into()] },
             Op::Sync { file: fd, data_only: true },
@@ -374,8 +374,15 @@ fn files_are_read_at_any_offset(backend: Backend) {
     let mut storage = BytesMut::with_capacity(64);
     storage.extend_from_slice(b"header");
     let file = file.as_raw_fd();
-    let op = io.run(Op::ReadAt { file, offset: 3, buffer: storage, length: 4 }).op;
+    let read = Op::ReadAt { file, offset: 3, buffer: storage, length: 4, in_thread: false };
+    let op = io.run(read).op;
     assert_eq!(buffer(&op), [b"header", &content[3..7]].concat());
+    // A thread reads the same, and the end of the file is where it is.
+    for (offset, want) in [(3, &content[3..]), (1 << 40, &[])] {
+        let (buffer, length) = (BytesMut::with_capacity(content.len()), content.len());
+        let read = Op::ReadAt { file, offset, buffer, length, in_thread: true };
+        assert_eq!(self::buffer(&io.run(read).op), want);
+    }
 }
 
 fn large_send_through_a_small_buffer_arrives_whole(backend: Backend) {
@@ -500,7 +507,10 @@ fn operations_without_room_are_refused(backend: Backend) {
     check(Op::Receive { socket, buffer: full, limit, poll_first: false }, Reason::NoRoom);
     check(receive(&ours, 0), Reason::NoRoom);
     let buffer = BytesMut::with_capacity(8);
-    check(Op::ReadAt { file: socket, offset: 0, buffer, length: 1 << 20 }, Reason::NoRoom);
+    check(
+        Op::ReadAt { file: socket, offset: 0, buffer, length: 1 << 20, in_thread: false },
+        Reason::NoRoom,
+    );
     check(read_at(&ours, u64::MAX, 1), Reason::OffsetTooLarge);
     check(write_at(&ours, u64::MAX, &b"x"[..]), Reason::OffsetTooLarge);
     assert_eq!(io.driver.in_flight(), 0);

@@ -73,6 +73,11 @@ impl Channel {
         self.received = Some(buffer);
     }
 
+    /// Whether something was received that is not taken yet.
+    pub(super) fn has_received(&self) -> bool {
+        self.received.as_ref().is_some_and(|buffer| !buffer.is_empty())
+    }
+
     /// The next whole frame, without its length.
     pub(super) fn next_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, FrameError> {
         let Some(buffer) = &mut self.received else { return Ok(None) };

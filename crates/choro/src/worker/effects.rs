@@ -4,6 +4,7 @@ use proto::{Effect, Reply, RequestId};
 use store::{Continuation, Started};
 use uring::Completion;
 
+use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
 use super::shares::Shares;
 
@@ -20,6 +21,8 @@ impl Worker {
     pub(super) fn serve(&mut self, request: Option<RequestId>, effect: Effect) {
         let reply = match effect {
             Effect::Object { user, op } => {
+                let more_waits = self.more_waits();
+                self.store.set_more_waits(more_waits);
                 let started = self.store.start(user, op);
                 return self.go_on(request, started);
             }
@@ -61,6 +64,11 @@ impl Worker {
             }
         };
         self.answer(request, reply);
+    }
+
+    /// Whether this thread has other requests to see to than the one that is served.
+    fn more_waits(&self) -> bool {
+        !self.store_requests.is_empty() || self.channels.values().any(Channel::has_received)
     }
 
     /// The kernel has done something for the store.

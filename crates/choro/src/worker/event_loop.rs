@@ -51,7 +51,7 @@ pub(crate) struct Worker {
     driver: Driver,
     /// Operations that the driver had no room for.
     refused: VecDeque<(Token, Op)>,
-    channels: HashMap<ConnectionId, Channel>,
+    pub(super) channels: HashMap<ConnectionId, Channel>,
     /// A worker that waits for its client is not one that has lost it.
     had_client: bool,
     started: Instant,

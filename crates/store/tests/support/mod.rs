@@ -302,7 +302,7 @@ impl Share {
 fn perform(op: Op) -> (Op, std::io::Result<usize>) {
     use std::os::fd::BorrowedFd;
     match op {
-        Op::ReadAt { file, offset, mut buffer, length } => {
+        Op::ReadAt { file, offset, mut buffer, length, in_thread } => {
             // SAFETY: the continuation keeps the file open.
             let fd = unsafe { BorrowedFd::borrow_raw(file) };
             let mut data = vec![0; length];
@@ -310,7 +310,7 @@ fn perform(op: Op) -> (Op, std::io::Result<usize>) {
             if let Ok(count) = result {
                 buffer.extend_from_slice(&data[..count]);
             }
-            (Op::ReadAt { file, offset, buffer, length }, result)
+            (Op::ReadAt { file, offset, buffer, length, in_thread }, result)
         }
         Op::Sync { file, data_only } => {
             // SAFETY: the continuation keeps the file open.

@@ -68,7 +68,13 @@ fn one_call_carries_no_more_vectors_than_the_kernel_takes() {
 fn ranges_end_below_two_to_the_63() {
     #[track_caller]
     fn check(offset: u64, want: Result<(), Reason>) {
-        let read = Op::ReadAt { file: 0, offset, buffer: BytesMut::with_capacity(2), length: 2 };
+        let read = Op::ReadAt {
+            file: 0,
+            offset,
+            buffer: BytesMut::with_capacity(2),
+            length: 2,
+            in_thread: false,
+        };
         assert_eq!(read.verify(), want);
         let write = Op::WriteAt { file: 0, offset, data: Bytes::from_static(b"ab") };
         assert_eq!(write.verify(), want);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use io_uring::register::{Probe, Restriction};
-use io_uring::{IoUring, opcode};
+use io_uring::{IoUring, opcode, squeue};
 
 use crate::driver::Limits;
 
@@ -53,7 +53,10 @@ pub(super) fn open(limits: Limits) -> io::Result<IoUring> {
         _ => {}
     }
     // No registration is allowed from here on.
-    submitter.register_restrictions(&mut OPERATIONS.map(|(_, code)| Restriction::sqe_op(code)))?;
+    let flags = Restriction::sqe_flags_allowed(squeue::Flags::ASYNC.bits());
+    let operations = OPERATIONS.map(|(_, code)| Restriction::sqe_op(code));
+    let mut restrictions: Vec<Restriction> = operations.into_iter().chain([flags]).collect();
+    submitter.register_restrictions(&mut restrictions)?;
     submitter.register_enable_rings()?;
     Ok(ring)
 }
