@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_build
-need_packages samba=smbd samba-common-bin=testparm strace
+need_packages samba=smbd samba-common-bin=testparm strace iproute2=ip util-linux=unshare
 case " $* " in
     *' --truth '*) need_packages smbclient samba-testsuite=smbtorture ;;
 esac

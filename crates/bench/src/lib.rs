@@ -6,7 +6,8 @@
 //!
 //! Machines are noisy and change from day to day; a figure means something only beside the other
 //! server's figure of the same minute. So every repetition of every row measures both servers, the
-//! first of them alternating, and the ratio is the median of the ratios of the repetitions.
+//! first of them alternating, and the ratio is the median of the ratios of the repetitions. And a run
+//! has a [`network`] of its own, so that the machine's settings for TCP are not what is measured.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod client;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod network;
 pub mod options;
 pub mod processor;
 pub mod report;

@@ -4,6 +4,8 @@ use std::fs;
 
 use serde::Serialize;
 
+use crate::network;
+
 /// The machine and its system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -15,6 +17,8 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Release of the kernel.
     pub kernel: String,
+    /// Congestion control of TCP, which decides how fast loopback is.
+    pub tcp: String,
     /// The day, as year-month-day.
     pub date: String,
     /// How many tasks wanted to run on average in the last minute. Taken before the run, it is what
@@ -43,6 +47,7 @@ impl Machine {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: kib.unwrap_or_default() / 1024,
             kernel,
+            tcp: network::congestion_control(),
             date: date(seconds / 86_400),
             load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
         }
@@ -125,6 +130,7 @@ mod tests {
             processors: 2,
             memory_mib: 1,
             kernel: "6".into(),
+            tcp: "cubic".into(),
             date: "2024-01-01".into(),
             load_average: 0.7,
         };

@@ -5,10 +5,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{row, truth};
+use bench::{network, row, truth};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -29,6 +29,17 @@ fn run(options: &Options) -> Result<bool> {
         let mut out = io::stdout().lock();
         row::all().iter().try_for_each(|row| writeln!(out, "{row}"))?;
         return Ok(true);
+    }
+    if options.own_network {
+        network::set_up()?;
+    } else if network::may_be_made() {
+        return Err(network::restart_within("--own-network")).context("starting unshare");
+    } else {
+        let tcp = network::congestion_control();
+        writeln!(
+            io::stderr(),
+            "in the machine's own network, with TCP {tcp}: no right to another"
+        )?;
     }
     let interrupt = Interrupt::of_signals()?;
     if options.truth {

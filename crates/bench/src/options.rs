@@ -55,6 +55,9 @@ pub struct Options {
     /// unless this is given.
     #[arg(long, value_name = "DIRECTORY")]
     pub results: Option<PathBuf>,
+    /// This process has a network namespace of its own already.
+    #[arg(long, hide = true)]
+    pub own_network: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -176,12 +176,13 @@ impl Report {
     /// The report as a page of Markdown.
     #[must_use]
     pub fn to_markdown(&self) -> String {
-        let Machine { cpu, processors, memory_mib, kernel, date, load_average } = &self.machine;
+        let Machine { cpu, processors, memory_mib, kernel, tcp, date, load_average } =
+            &self.machine;
         let versions = self.versions.join(" and ");
         format!(
             "# {versions}\n\n\
              {date}, {cpu}, {processors} processors, {memory_mib} MiB, Linux {kernel},\n\
-             load average {load_average} before the run.\n\
+             TCP {tcp}, load average {load_average} before the run.\n\
              {conditions}\n\n\
              {legend}\n{table}\n{failures}",
             conditions = self.conditions,

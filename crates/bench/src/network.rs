@@ -1,0 +1,63 @@
+//! A network of its own for a run.
+//!
+//! TCP on the loopback interface goes by the machine's congestion control. BBR, which some machines
+//! have for all of it, paces by a bandwidth that it estimates from the traffic, and on loopback that
+//! estimate falls to either side of what the processors can do, anew for each connection: the same
+//! server then has two speeds, a factor of 1.5 apart. So a run takes place in a network namespace
+//! where the algorithm is the kernel's default, and nothing else uses the interface.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// What Linux uses where nobody has chosen. It does not pace.
+const CONGESTION_CONTROL: &str = "cubic";
+
+/// The setting, which is that of the namespace of whoever opens it.
+const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+/// Whether this process may make a network namespace.
+#[must_use]
+pub fn may_be_made() -> bool {
+    let mut command = Command::new("unshare");
+    let command = command.args(["--net", "true"]).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs this program anew in a network namespace, with `flag` behind its arguments. Comes back only
+/// with the reason why it could not.
+#[must_use]
+pub fn restart_within(flag: &str) -> io::Error {
+    let own = match std::env::current_exe() {
+        Ok(own) => own,
+        Err(error) => return error,
+    };
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--"]).arg(own).args(std::env::args_os().skip(1)).arg(flag).exec()
+}
+
+/// Makes a fresh namespace fit for a run.
+///
+/// # Errors
+///
+/// When it is the namespace of whoever started this process, the interface cannot be set up, or the
+/// kernel does not have the algorithm.
+pub fn set_up() -> Result<()> {
+    // The machine's own setting is not ours to change, should somebody give the flag by hand.
+    let parent = format!("/proc/{}/ns/net", std::os::unix::process::parent_id());
+    ensure!(fs::read_link("/proc/self/ns/net")? != fs::read_link(parent)?, "not in a namespace");
+    let status = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    ensure!(status.context("running ip")?.success(), "the loopback interface stays down");
+    fs::write(SETTING, CONGESTION_CONTROL)
+        .with_context(|| format!("choosing {CONGESTION_CONTROL} for TCP"))
+}
+
+/// The congestion control of new connections.
+#[must_use]
+pub fn congestion_control() -> String {
+    let text = fs::read_to_string(SETTING).unwrap_or_default();
+    if text.trim().is_empty() { "unknown".into() } else { text.trim().into() }
+}
