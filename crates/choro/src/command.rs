@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod man;
+pub(crate) mod notifyd;
 mod serve;
 mod status;
 mod user;

@@ -39,6 +39,7 @@ const DESCRIPTORS_MAX: usize = 2;
 const KIND_CONNECTION: u16 = 1;
 const KIND_RELOAD: u16 = 2;
 const KIND_SHUTDOWN: u16 = 3;
+const KIND_WATCH_AGAIN: u16 = 4;
 const KIND_READY: u16 = 0x101;
 
 /// From the supervisor to a worker.
@@ -53,6 +54,8 @@ pub(crate) enum ToWorker {
     },
     /// Finish what is being done and exit.
     Shutdown,
+    /// There is a new `notifyd`: tell it what is watched.
+    WatchAgain,
 }
 
 /// From a worker to the supervisor.
@@ -140,6 +143,7 @@ impl SupervisorEnd {
             ToWorker::Connection(socket) => send(&self.0, KIND_CONNECTION, 0, Some(socket.as_fd())),
             ToWorker::Reload { generation } => send(&self.0, KIND_RELOAD, *generation, None),
             ToWorker::Shutdown => send(&self.0, KIND_SHUTDOWN, 0, None),
+            ToWorker::WatchAgain => send(&self.0, KIND_WATCH_AGAIN, 0, None),
         }
     }
 
@@ -199,7 +203,10 @@ impl WorkerEnd {
             (KIND_CONNECTION, None) => Err("a connection without its socket"),
             (KIND_RELOAD, None) => Ok(ToWorker::Reload { generation: value }),
             (KIND_SHUTDOWN, None) => Ok(ToWorker::Shutdown),
-            (KIND_RELOAD | KIND_SHUTDOWN, Some(_)) => Err("a descriptor that nobody asked for"),
+            (KIND_WATCH_AGAIN, None) => Ok(ToWorker::WatchAgain),
+            (KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN, Some(_)) => {
+                Err("a descriptor that nobody asked for")
+            }
             _ => Err("a kind that no supervisor sends"),
         })
     }

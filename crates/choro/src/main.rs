@@ -1,7 +1,7 @@
 //! Choro, an SMB3 file server.
 //!
 //! One executable: `choro serve` is the supervisor, which starts itself again as `choro worker` for
-//! each client; the other commands look after the configuration, the users and a running server.
+//! each client and as `choro notifyd`; the other commands look after the configuration, the users and a running server.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod command;
 mod control;
 mod default_share;
 mod log;
+mod notifyd;
 mod report;
 mod settings;
 mod supervisor;
@@ -22,6 +23,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use command::CommandLine;
+use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
 
 /// The command could not be done.
@@ -32,8 +34,12 @@ const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
-    let done = if arguments.peek().is_some_and(|name| name == WorkerArguments::NAME) {
+    let mut is = |name: &str| arguments.peek().is_some_and(|first| first == name);
+    let (is_worker, is_notifyd) = (is(WorkerArguments::NAME), is(NotifydArguments::NAME));
+    let done = if is_worker {
         WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)
+    } else if is_notifyd {
+        NotifydArguments::try_parse_from(arguments).map(NotifydArguments::run)
     } else {
         CommandLine::try_parse().map(CommandLine::run)
     };

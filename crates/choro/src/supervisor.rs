@@ -11,6 +11,7 @@ mod backoff;
 mod directories;
 mod effective;
 mod events;
+mod helper;
 mod interfaces;
 mod listeners;
 mod pid_file;
@@ -23,13 +24,16 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use dtyp::ServerId;
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::Registry;
+use tables::{Registry, WatchPage};
 
-use crate::control::{Received, ToSupervisor};
+use crate::command::notifyd::NotifydArguments;
+use crate::control::{Received, ToSupervisor, ToWorker};
 use crate::settings::Settings;
 use backoff::Backoff;
 use events::{Event, Events};
+use helper::Helper;
 use listeners::Listener;
 use pid_file::PidFile;
 use signals::{Signal, Signals};
@@ -48,6 +52,7 @@ struct Supervisor {
     command: WorkerCommand,
     listeners: Vec<Listener>,
     workers: Workers,
+    notifyd: Helper,
     registry: Registry,
     backoff: Backoff,
     events: Events,
@@ -79,6 +84,10 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let lock = settings.directories.lock.clone();
     let registry =
         Registry::create(&lock).with_context(|| format!("tables in {}", lock.display()))?;
+    // Nobody watches yet, whatever the last server left.
+    WatchPage::open(&lock)
+        .with_context(|| format!("page of watches in {}", lock.display()))?
+        .begin(ServerId::default());
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand { config: effective::path(&lock), generation: 1 };
     effective::write(&command.config, &settings.config)?;
@@ -94,6 +103,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         command,
         listeners,
         workers: Workers::default(),
+        notifyd: Helper::new(NotifydArguments::NAME),
         registry,
         backoff: Backoff::default(),
         events,
@@ -137,15 +147,17 @@ impl Started {
 impl Supervisor {
     fn is_finished(&self) -> bool {
         let Some(deadline) = self.stop_deadline else { return false };
-        self.workers.len() == 0 || (self.killed && Instant::now() >= deadline)
+        let is_alone = self.workers.len() == 0 && !self.notifyd.is_running();
+        is_alone || (self.killed && Instant::now() >= deadline)
     }
 
     fn wait(&mut self) -> anyhow::Result<Vec<Event>> {
         let now = Instant::now();
         let starts_worker =
             self.wants_idle_worker().then(|| self.backoff.blocked_until(now).unwrap_or(now));
-        let next =
-            [starts_worker, self.accept_from, self.stop_deadline].into_iter().flatten().min();
+        let starts_notifyd = self.wants_notifyd().then(|| self.notifyd.start_at(now)).flatten();
+        let next = [starts_worker, starts_notifyd, self.accept_from, self.stop_deadline];
+        let next = next.into_iter().flatten().min();
         self.events.wait(next.map(|at| at.saturating_duration_since(now))).context("cannot poll")
     }
 
@@ -173,6 +185,7 @@ impl Supervisor {
         if self.stop_deadline.is_some_and(|deadline| deadline <= now) && !self.killed {
             tracing::warn!("{} workers did not finish and are killed", self.workers.len());
             self.workers.kill_all();
+            self.notifyd.kill();
             self.killed = true;
             self.stop_deadline = Some(now + KILL_TIMEOUT);
         }
@@ -183,6 +196,19 @@ impl Supervisor {
         if self.wants_idle_worker() && self.backoff.blocked_until(Instant::now()).is_none() {
             self.spawn();
         }
+        let now = Instant::now();
+        if self.wants_notifyd()
+            && self.notifyd.start_at(now).is_some_and(|at| at <= now)
+            && let Some(process) = self.notifyd.start(&self.command)
+            && let Err(error) =
+                self.events.add(process.control(), Event::Worker(process.server_id.pid))
+        {
+            tracing::error!("notifyd will not be heard: {error}");
+        }
+    }
+
+    fn wants_notifyd(&self) -> bool {
+        self.stop_deadline.is_none() && self.settings.config.global.change_notify
     }
 
     fn wants_idle_worker(&self) -> bool {
@@ -202,6 +228,9 @@ impl Supervisor {
 
     /// Takes what a worker says.
     fn receive(&mut self, pid: u32) {
+        if self.notifyd.is(pid) {
+            return self.receive_from_notifyd(pid);
+        }
         let Some(worker) = self.workers.get_mut(pid) else { return };
         match worker.receive() {
             Ok(Received::Message(ToSupervisor::Ready { unique_id })) => {
@@ -224,11 +253,37 @@ impl Supervisor {
         }
     }
 
+    /// Takes what `notifyd` says: that it has started, and knows nothing yet.
+    fn receive_from_notifyd(&mut self, pid: u32) {
+        let Some(process) = self.notifyd.process() else { return };
+        match process.receive() {
+            Ok(Received::Message(ToSupervisor::Ready { unique_id })) => {
+                if self.notifyd.is_ready(unique_id) {
+                    self.workers.tell_serving(&ToWorker::WatchAgain);
+                } else {
+                    tracing::error!("notifyd {pid} goes by another id than it was given");
+                    workers::kill(pid, rustix::process::Signal::KILL);
+                }
+            }
+            Ok(Received::Nothing) => {}
+            Ok(Received::Closed) => self.events.remove(process.control()),
+            Err(error) => {
+                tracing::error!("notifyd {pid}: {error}");
+                self.events.remove(process.control());
+                workers::kill(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+
     /// Takes note of all workers that have ended, and removes what they left behind.
     fn reap(&mut self) {
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
+            if self.notifyd.is(pid) {
+                self.notifyd.bury(status, self.stop_deadline.is_some());
+                continue;
+            }
             let Some(mut worker) = self.workers.remove(pid) else { continue };
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
@@ -277,6 +332,7 @@ impl Supervisor {
         self.accept_from = None;
         self.listeners.clear();
         self.workers.shut_down();
+        self.notifyd.tell(&ToWorker::Shutdown);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
 }

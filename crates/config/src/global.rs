@@ -19,7 +19,7 @@ parameter_table! {
         /// Folder for files that may be lost without harm.
         cache_directory: String = "cache directory", Kind::Path, "/var/cache/choro";
         /// Tell clients about changes in folders they watch.
-        change_notify: bool = "change notify", Kind::Bool, "Yes", NotYet;
+        change_notify: bool = "change notify", Kind::Bool, "Yes";
         /// Minutes after which a connection without open files is closed; 0 for never.
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Account whose rights a guest has.
@@ -31,8 +31,6 @@ parameter_table! {
         interfaces: Vec<String> = "interfaces", Kind::List, "";
         /// Seconds between probes of idle connections; 0 for none.
         keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300", NotYet;
-        /// Notice changes that other programs make in watched folders.
-        kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes", NotYet;
         /// Folder for files that live as long as the server runs.
         lock_directory: String = "lock directory" / "lock dir", Kind::Path, "/run/choro";
         /// File the log goes to; standard error when empty.

@@ -86,6 +86,8 @@ parameter_table! {
         inherit_permissions: bool = "inherit permissions", Kind::Bool, "No", NotYet;
         /// Users who may not connect, whatever else is said.
         invalid_users: UserList = "invalid users", Kind::List, "";
+        /// Tell clients also of changes that other programs make in folders they watch.
+        kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
         /// Break oplocks when local programs open the file.
         kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No", NotYet;
         /// Keep local programs from files that a client opened for itself.

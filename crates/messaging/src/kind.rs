@@ -43,6 +43,15 @@ kinds! {
     7 CLOSE_SHARE,
     /// Log more or less: [`crate::LogLevel`].
     8 LOG_LEVEL,
+    /// From a worker to `notifyd`: a directory is watched: [`crate::Watch`].
+    32 WATCH,
+    /// From a worker to `notifyd`: a directory is not watched any more: [`crate::Unwatch`].
+    33 UNWATCH,
+    /// From a worker to `notifyd`: what its client changed: [`crate::Changes`].
+    34 CHANGED,
+    /// From `notifyd` to a worker: what others changed where its client watches:
+    /// [`crate::Changes`].
+    35 NOTIFY,
 }
 
 impl fmt::Debug for MessageKind {

@@ -18,5 +18,7 @@ pub use counters::Counters;
 pub use kind::MessageKind;
 pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{DATA_BYTES_MAX, Messaging};
-pub use payload::{ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed};
+pub use payload::{
+    Changes, ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed, Unwatch, Watch,
+};
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

@@ -1,6 +1,10 @@
 //! The data of the kinds that have a form of their own. Numbers are little-endian, texts UTF-8.
 
+mod change_notify;
+
 use dtyp::Sid;
+
+pub use change_notify::{Changes, Unwatch, Watch};
 
 /// The data of [`crate::MessageKind::CLOSE_PREVIOUS_SESSION`]: [MS-SMB2] 3.3.5.5.3.
 ///

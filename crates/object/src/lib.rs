@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod change;
 pub mod metadata;
 pub mod open;
 pub mod path;
@@ -15,6 +16,7 @@ pub mod volume;
 use bytes::{Bytes, BytesMut};
 use dtyp::{FileAttributes, FileTime, NtStatus};
 
+pub use change::{HostChange, HostChangeKind};
 pub use metadata::{FileIdentity, Metadata, ObjectKind};
 pub use open::{Disposition, ExtendedAttribute, KindWanted, OpenRequest, Opened};
 pub use path::{ObjectPath, PathError};

@@ -121,6 +121,28 @@ impl ObjectPath {
         self.path.split('/').filter(|component| !component.is_empty())
     }
 
+    /// This path as seen from above, where its root lies at `folder`.
+    #[must_use]
+    pub fn below(&self, folder: &Self) -> Self {
+        let path = match (folder.is_root(), self.is_root()) {
+            (true, _) => self.path.clone(),
+            (false, true) => folder.path.clone(),
+            (false, false) => format!("{}/{}", folder.path, self.path),
+        };
+        Self { path, stream: self.stream.clone() }
+    }
+
+    /// The way from `directory` to this path: empty if it is the directory itself, `None` if it
+    /// lies elsewhere. Streams are not looked at.
+    #[must_use]
+    pub fn relative_to(&self, directory: &Self) -> Option<&str> {
+        if directory.is_root() {
+            return Some(&self.path);
+        }
+        let rest = self.path.strip_prefix(directory.as_str())?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    }
+
     /// The same object without its stream.
     #[must_use]
     pub fn without_stream(&self) -> Self {
@@ -226,6 +248,20 @@ mod tests {
         check("\\a", Err(PathError::Escapes));
         check("a/b", Err(PathError::BadComponent));
         check("a\\\\b", Err(PathError::BadComponent));
+    }
+
+    #[test]
+    fn a_path_below_a_folder_is_found_from_it() {
+        let path = |name| ObjectPath::parse(name).expect("it is one");
+        let file = path("b\\f:s").below(&path("a"));
+        assert_eq!((file.as_str(), file.stream()), ("a/b/f", Some("s")));
+        assert_eq!(file.relative_to(&path("a")), Some("b/f"));
+        assert_eq!(file.relative_to(&path("")), Some("a/b/f"));
+        assert_eq!(file.relative_to(&path("a\\b\\f")), Some(""));
+        assert_eq!(file.relative_to(&path("a\\b\\")), Some("f"));
+        assert_eq!(path("ab").relative_to(&path("a")), None);
+        assert_eq!(path("").below(&path("a")), path("a"));
+        assert_eq!(path("a").below(&path("")), path("a"));
     }
 
     #[test]

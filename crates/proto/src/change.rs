@@ -1,6 +1,6 @@
 //! Changes of names and files that this client made: what CHANGE_NOTIFY tells.
 
-use object::{ObjectPath, RootId};
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath, RootId};
 use wire::change_notify::CompletionFilter;
 
 use crate::open::Open;
@@ -34,6 +34,19 @@ impl Change {
             kind: ChangeKind::Modified(filter),
         })
     }
+
+    /// The same change, where the share's root lies at `folder`.
+    #[must_use]
+    pub fn seen_from_host(self, folder: &ObjectPath) -> HostChange {
+        let kind = match self.kind {
+            ChangeKind::Added => HostChangeKind::Added,
+            ChangeKind::Doomed(identity) => HostChangeKind::Doomed(identity),
+            ChangeKind::Modified(filter) => HostChangeKind::Modified(filter.bits()),
+            ChangeKind::Removed => HostChangeKind::Removed,
+            ChangeKind::Renamed { to } => HostChangeKind::Renamed { to: to.below(folder) },
+        };
+        HostChange { path: self.path.below(folder), is_directory: self.is_directory, kind }
+    }
 }
 
 /// How a name or file changed.
@@ -41,6 +54,8 @@ impl Change {
 pub enum ChangeKind {
     /// The name is new.
     Added,
+    /// The directory goes when its last open is closed.
+    Doomed(FileIdentity),
     /// The name is gone.
     Removed,
     /// The name is another now.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dtyp::{AccessMask, Sid};
-use object::{ObjectOp, ObjectReply, ObjectResult, RootId, UserId};
+use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 
 use crate::reject::Reject;
 use crate::settings::Policy;
@@ -107,6 +107,10 @@ pub struct Share {
     pub veto_files: Vec<String>,
     /// Every WRITE reaches stable storage before it is answered.
     pub sync_always: bool,
+    /// Where its root is, from the root of the host's file system.
+    pub folder: ObjectPath,
+    /// Changes that other programs make in it are told, too.
+    pub kernel_change_notify: bool,
 }
 
 /// Why a share was not connected.

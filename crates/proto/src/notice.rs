@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 
 use dtyp::Guid;
-use object::FileIdentity;
+use object::{FileIdentity, HostChange, ObjectPath};
 use wire::Dialect;
 
 /// One change. Fields name what `choro status` shows.
 #[derive(Clone, Debug)]
 pub enum Notice {
+    /// This client changed something, and somebody watches through another worker.
+    Changed(Vec<HostChange>),
     /// A connection negotiated a dialect.
     ConnectionNegotiated {
         /// The client.
@@ -63,6 +65,13 @@ pub enum Notice {
         /// The open's volatile id.
         volatile: u64,
     },
+    /// A directory is not watched any more.
+    Unwatched {
+        /// The open's volatile id.
+        volatile: u64,
+    },
+    /// A directory is watched, or is called otherwise than before.
+    Watched(Box<WatchedDirectory>),
 }
 
 /// A session as the tables know it.
@@ -113,4 +122,19 @@ pub struct OpenedFile {
     pub oplock_level: u8,
     /// Which file.
     pub identity: FileIdentity,
+}
+
+/// A directory for whose changes a client asks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WatchedDirectory {
+    /// The open's volatile id.
+    pub volatile: u64,
+    /// The directory, from the root of the host's file system.
+    pub path: ObjectPath,
+    /// What lies deeper counts, too.
+    pub recursive: bool,
+    /// Which changes count: [MS-SMB2] 2.2.35.
+    pub filter: u32,
+    /// Changes that other programs of this host make count.
+    pub kernel: bool,
 }

@@ -36,6 +36,8 @@ pub enum Reject {
     Cancelled,
     /// The requests of one frame ask for more than is held for one.
     CompoundTooLarge,
+    /// `change notify` is off.
+    ChangeNotifyOff,
     /// The request pays for less than it sends or asks for: [MS-SMB2] 3.3.5.2.5.
     CreditChargeTooSmall {
         /// Credits needed.
@@ -162,6 +164,7 @@ impl Reject {
             Self::Authentication(error) => error.status(),
             Self::BindingNotOffered | Self::TooManyConnections => NtStatus::REQUEST_NOT_ACCEPTED,
             Self::Cancelled => NtStatus::CANCELLED,
+            Self::ChangeNotifyOff => NtStatus::NOT_IMPLEMENTED,
             Self::DeletePending => NtStatus::DELETE_PENDING,
             // Nobody hears it.
             Self::Disconnect(_) => NtStatus::INVALID_PARAMETER,

@@ -47,6 +47,8 @@ pub(crate) const PIPES: u32 = 6;
 pub(crate) const CLIENT_GUID: Guid = Guid([7; 16]);
 pub(crate) const TRANSACT_MAX: u32 = 0x10_0000;
 const ROOT: RootId = RootId(1);
+/// Where the share is on the host.
+pub(crate) const FOLDER: &str = "srv/data";
 
 #[derive(Debug)]
 struct Catalogue;
@@ -96,6 +98,7 @@ impl Scene {
             let tree = TreeConnect { tree_id, share, maximal_access, encrypt_data: false };
             session.tree_connects.insert(tree_id, tree);
         }
+        server.globals.folders.insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));
         server.sessions.insert(SESSION, session);
         Self { server, connection, next_message_id: 0, next_local_open: 0 }
     }
@@ -353,6 +356,8 @@ fn share(root: Option<RootId>) -> Share {
         hide_files: Vec::new(),
         veto_files: Vec::new(),
         sync_always: false,
+        folder: ObjectPath::from_stored(FOLDER.to_owned(), None),
+        kernel_change_notify: true,
     }
 }
 
@@ -393,6 +398,7 @@ fn settings() -> Arc<ServerSettings> {
         max_write_size: TRANSACT_MAX,
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
+        change_notify: true,
         started: FileTime(1),
         catalogue,
     })

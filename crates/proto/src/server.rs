@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use dtyp::{FileTime, Sid};
-use object::{FileIdentity, ObjectOp, UserId};
+use object::{HostChange, ObjectOp, ObjectPath, RootId, UserId};
 use wire::{Command, FileId};
 
 use crate::buffer_pool::BufferPool;
@@ -86,6 +86,11 @@ pub struct Globals {
     /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
     /// for it is to see that this is empty.
     pub watchers: Vec<u64>,
+    /// Somebody watches a directory through another worker.
+    pub is_watched_elsewhere: bool,
+    /// Where the roots of shares are on the host. A root that is used again is entered again, so
+    /// there are never more than the store has roots.
+    pub folders: HashMap<RootId, ObjectPath>,
 }
 
 /// What is to be done in the world, and in this server once a handler has returned.
@@ -103,10 +108,8 @@ pub struct Outbox {
     pub wakes: VecDeque<RequestId>,
     /// Opens that were closed: whoever is suspended on them is woken.
     pub closed_opens: Vec<u64>,
-    /// Changes that watchers of this client may want to know of.
-    pub changes: Vec<Change>,
-    /// Directories that are to be deleted when their last open is closed.
-    pub doomed_directories: Vec<FileIdentity>,
+    /// Changes that watchers may want to know of.
+    pub changes: Vec<HostChange>,
     /// Sessions that end once the response to it is signed.
     pub ended_sessions: Vec<u64>,
 }
@@ -159,6 +162,8 @@ impl Server {
                 open_count: 0,
                 file_id_base,
                 watchers: Vec::new(),
+                is_watched_elsewhere: false,
+                folders: HashMap::new(),
             },
             deadlines: HashMap::new(),
             request_count: 0,
@@ -214,6 +219,18 @@ impl Server {
             self.end_session(session_id);
         }
         self.quiesce(now);
+    }
+
+    /// Takes changes that others made: another worker's client, or a program of this host.
+    pub fn handle_changes(&mut self, now: Now, changes: &[HostChange]) {
+        change_notify::tell(self, changes);
+        self.quiesce(now);
+    }
+
+    /// Takes whether anyone watches through another worker. Where nobody does, no change leaves
+    /// this one: to be said before every `handle_*` that may bring a change about.
+    pub fn handle_watched_elsewhere(&mut self, is_watched_elsewhere: bool) {
+        self.globals.is_watched_elsewhere = is_watched_elsewhere;
     }
 
     /// Does what is due. See [`Server::poll_timeout`].
@@ -494,11 +511,20 @@ impl Globals {
         let Target::File(file) = open.target else { return None };
         if file.watch.is_some() {
             self.watchers.retain(|watcher| *watcher != volatile);
+            self.outbox.notices.push_back(Notice::Unwatched { volatile });
         }
         let unlink = self.files.close(file.identity, volatile, file.delete_on_close);
         self.outbox.wakes.extend(unlink.wakes);
-        if file.is_directory && self.files.is_delete_pending(file.identity) {
-            self.outbox.doomed_directories.push(file.identity);
+        if let Some(root) = open.share.root
+            && file.is_directory
+            && self.files.is_delete_pending(file.identity)
+        {
+            self.report(|| Change {
+                root,
+                path: file.path.clone(),
+                is_directory: true,
+                kind: ChangeKind::Doomed(file.identity),
+            });
         }
         if let (true, Some(root)) = (unlink.unlink, open.share.root) {
             self.report(|| Change {
@@ -514,15 +540,27 @@ impl Globals {
 
     /// Notes a change, if anybody watches.
     pub(crate) fn report(&mut self, change: impl FnOnce() -> Change) {
-        if !self.watchers.is_empty() {
-            self.outbox.changes.push(change());
+        if self.is_watched() {
+            self.note(change());
         }
     }
 
     /// Notes that data was written to what is open, if anybody watches.
     pub(crate) fn report_written(&mut self, open: &Open) {
-        if !self.watchers.is_empty() {
-            self.outbox.changes.extend(Change::written(open));
+        if self.is_watched()
+            && let Some(change) = Change::written(open)
+        {
+            self.note(change);
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.is_watched_elsewhere || !self.watchers.is_empty()
+    }
+
+    fn note(&mut self, change: Change) {
+        if let Some(folder) = self.folders.get(&change.root) {
+            self.outbox.changes.push(change.seen_from_host(folder));
         }
     }
 }

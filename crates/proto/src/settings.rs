@@ -66,6 +66,8 @@ pub struct ServerSettings {
     pub max_transact_size: u32,
     /// Credits that a connection may hold.
     pub credits_max: u32,
+    /// CHANGE_NOTIFY is offered.
+    pub change_notify: bool,
     /// When the server started: ServerStartTime is not told (zero), but srvsvc's clock needs one.
     pub started: dtyp::FileTime,
     /// What srvsvc and wkssvc tell.

@@ -18,6 +18,7 @@ mod dos_attributes;
 mod entries;
 pub mod errno;
 mod extended_attributes;
+pub mod host_changes;
 mod lookup;
 mod metadata;
 mod names;
@@ -40,7 +41,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectReply, ObjectResult, RootId, UserId};
+use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -156,6 +157,18 @@ impl Store {
         if let Some(slot) = self.roots.get_mut(index) {
             *slot = None;
         }
+    }
+
+    /// Where a share's directory is, from the root of the host's file system and with all symbolic
+    /// links followed: the name that the kernel has for it.
+    #[must_use]
+    pub fn folder(&self, root: RootId) -> ObjectPath {
+        let index = usize::try_from(root.0).unwrap_or(usize::MAX);
+        let Some(Some(root)) = self.roots.get(index) else { return ObjectPath::root() };
+        let path = rustix::fs::readlink(system::magic_path(root.directory.fd.as_fd()), Vec::new());
+        let path = path.unwrap_or_default().into_bytes();
+        let path = String::from_utf8_lossy(&path);
+        ObjectPath::from_stored(path.trim_start_matches('/').to_owned(), None)
     }
 
     /// Opens that exist.

@@ -17,6 +17,7 @@ mod table;
 mod tdb;
 mod typed_table;
 mod unique_ids;
+mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use memory::MemoryTable;
@@ -26,3 +27,4 @@ pub use table::{Change, RECORD_BYTES_MAX, Table, TableError};
 pub use tdb::Tdb;
 pub use typed_table::{Listing, RECORDS_PER_PROCESS_MAX};
 pub use unique_ids::random_unique_id;
+pub use watch_page::WatchPage;

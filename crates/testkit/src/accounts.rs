@@ -6,7 +6,7 @@ use auth::NtHash;
 use crypto::{Cipher, SigningAlgorithm};
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{AccessMask, FileTime, Guid, Sid};
-use object::{RootId, UserId};
+use object::{ObjectPath, RootId, UserId};
 use proto::settings::{MapToGuest, Policy};
 use proto::{Account, ServerSettings, Share};
 use rpc::{Catalogue, ServerEntry, ShareEntry};
@@ -83,6 +83,8 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         hide_files: Vec::new(),
         veto_files: Vec::new(),
         sync_always: false,
+        folder: ObjectPath::from_stored(format!("srv/{name}"), None),
+        kernel_change_notify: true,
     }
 }
 
@@ -110,6 +112,7 @@ pub fn settings() -> ServerSettings {
         max_write_size: 0x10_0000,
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
+        change_notify: true,
         started: FileTime::ZERO,
         catalogue: Arc::new(OneShare),
     }

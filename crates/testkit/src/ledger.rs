@@ -13,6 +13,7 @@ pub struct Ledger {
     sessions: HashSet<u64>,
     tree_connects: HashSet<(u64, u32)>,
     opens: HashSet<u64>,
+    watches: HashSet<u64>,
     all: Vec<Notice>,
 }
 
@@ -50,6 +51,14 @@ impl Ledger {
             Notice::Closed { volatile } => {
                 self.opens.remove(volatile);
             }
+            Notice::Changed(changes) => assert!(!changes.is_empty(), "nothing was changed"),
+            Notice::Unwatched { volatile } => {
+                assert!(self.watches.remove(volatile), "{notice:?} of what was not watched");
+            }
+            // A second one says that the directory is called otherwise.
+            Notice::Watched(watch) => {
+                self.watches.insert(watch.volatile);
+            }
             #[expect(unreachable_patterns, reason = "the engine may learn to tell more")]
             _ => {}
         }
@@ -79,6 +88,7 @@ impl Ledger {
     #[track_caller]
     pub fn assert_no_opens(&self) {
         assert!(self.opens.is_empty(), "opens are left: {:?}", self.opens);
+        assert!(self.watches.is_empty(), "watches are left: {:?}", self.watches);
     }
 
     /// # Panics

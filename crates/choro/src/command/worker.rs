@@ -3,6 +3,7 @@
 //! It has a command line of its own, apart from that of the other commands: taking theirs apart
 //! costs a process that lives for one client a tenth of a MiB.
 
+use std::ffi::CStr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -47,11 +48,20 @@ impl WorkerArguments {
     /// # Errors
     /// The supervisor is gone, or the server cannot be joined.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        let start = self.begin(c"choro-worker")?;
+        Worker::prepare(start)?.run()
+    }
+
+    /// Becomes a process of the server that process lists show as `name`: the executable was started
+    /// as /proc/self/exe.
+    ///
+    /// # Errors
+    /// The supervisor is gone, or the configuration cannot be read.
+    pub(crate) fn begin(self, name: &CStr) -> anyhow::Result<WorkerStart> {
         let control = WorkerEnd::inherited()
-            .context("a worker is started by `choro serve`; its standard input is no socket")?;
+            .context("this is started by `choro serve`; its standard input is no socket")?;
         self.bind_life_to_supervisor()?;
-        // What process lists show: the executable was started as /proc/self/exe.
-        rustix::thread::set_name(c"choro-worker").context("cannot name the process")?;
+        rustix::thread::set_name(name).context("cannot name the process")?;
         // Keys of sessions and hashes of passwords must not end in a core dump, nor be read by
         // another process of the user the worker acts as.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -65,7 +75,7 @@ impl WorkerArguments {
         let settings = Settings::load(Source::File(self.config.clone()))?;
         log::start(&settings)?;
         let server_id = ServerId { pid: std::process::id(), unique_id: self.unique_id };
-        Worker::prepare(WorkerStart { settings, server_id, control })?.run()
+        Ok(WorkerStart { settings, server_id, control })
     }
 
     /// The kernel ends us when the supervisor dies, from now on; before now it may have died

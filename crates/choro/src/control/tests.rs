@@ -56,11 +56,13 @@ fn a_connection_arrives_with_its_socket() {
 fn messages_keep_their_order_and_values() {
     let (supervisor, worker) = pair().expect("descriptors are left");
     supervisor.send(&ToWorker::Reload { generation: u64::MAX - 1 }).expect("there is room");
+    supervisor.send(&ToWorker::WatchAgain).expect("there is room");
     supervisor.send(&ToWorker::Shutdown).expect("there is room");
     assert!(matches!(
         worker.receive(),
         Ok(Received::Message(ToWorker::Reload { generation })) if generation == u64::MAX - 1
     ));
+    assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::WatchAgain))));
     assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::Shutdown))));
     assert!(matches!(worker.receive(), Ok(Received::Nothing)));
     worker.send(ToSupervisor::Ready { unique_id: 5 }).expect("there is room");

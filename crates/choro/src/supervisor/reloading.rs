@@ -35,7 +35,9 @@ impl Supervisor {
         self.command.generation += 1;
         self.listen_again();
         self.workers.dismiss_idle();
-        self.workers.tell_serving(&ToWorker::Reload { generation: self.command.generation });
+        let reload = ToWorker::Reload { generation: self.command.generation };
+        self.workers.tell_serving(&reload);
+        self.notifyd.tell(&reload);
         Ok(())
     }
 

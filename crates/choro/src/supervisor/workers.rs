@@ -76,31 +76,8 @@ impl Workers {
     /// # Errors
     /// The kernel has no process or descriptor for us.
     pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<u32> {
-        let (supervisor_end, worker_end) = control::pair()?;
-        let unique_id = tables::random_unique_id()?;
-        // The running executable, even if its file has been replaced since: both ends of the
-        // control socket must be of one version.
-        let child = Command::new("/proc/self/exe")
-            .arg0("choro")
-            .arg("worker")
-            .arg("--config")
-            .arg(&command.config)
-            .args(["--config-generation", &command.generation.to_string()])
-            .args(["--supervisor-pid", &std::process::id().to_string()])
-            .args(["--unique-id", &format!("{unique_id:016x}")])
-            .stdin(worker_end.into_stdio())
-            .stdout(Stdio::null())
-            // A ^C at the terminal is for the supervisor, which stops its workers in order.
-            .process_group(0)
-            .current_dir(Path::new("/"))
-            .spawn()?;
-        let pid = child.id();
-        let worker = Worker {
-            server_id: ServerId { pid, unique_id },
-            state: WorkerState::Idle,
-            is_ready: false,
-            control: supervisor_end,
-        };
+        let worker = start("worker", command)?;
+        let pid = worker.server_id.pid;
         self.by_pid.insert(pid, worker);
         self.idle.push_back(pid);
         Ok(pid)
@@ -193,8 +170,40 @@ impl Workers {
     }
 }
 
+/// Starts a process of the server, which this executable becomes by the name of a command.
+///
+/// # Errors
+/// The kernel has no process or descriptor for us.
+pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
+    let (supervisor_end, worker_end) = control::pair()?;
+    let unique_id = tables::random_unique_id()?;
+    // The running executable, even if its file has been replaced since: both ends of the
+    // control socket must be of one version.
+    let child = Command::new("/proc/self/exe")
+        .arg0("choro")
+        .arg(name)
+        .arg("--config")
+        .arg(&command.config)
+        .args(["--config-generation", &command.generation.to_string()])
+        .args(["--supervisor-pid", &std::process::id().to_string()])
+        .args(["--unique-id", &format!("{unique_id:016x}")])
+        .stdin(worker_end.into_stdio())
+        .stdout(Stdio::null())
+        // A ^C at the terminal is for the supervisor, which stops its workers in order.
+        .process_group(0)
+        .current_dir(Path::new("/"))
+        .spawn()?;
+    let pid = child.id();
+    Ok(Worker {
+        server_id: ServerId { pid, unique_id },
+        state: WorkerState::Idle,
+        is_ready: false,
+        control: supervisor_end,
+    })
+}
+
 /// Sends, and where a worker does not listen ends it: it could never be told anything again.
-fn tell(pid: u32, worker: &Worker, message: &ToWorker) {
+pub(super) fn tell(pid: u32, worker: &Worker, message: &ToWorker) {
     if let Err(error) = worker.control.send(message) {
         tracing::debug!("worker {pid} takes no message: {error}");
         kill(pid, Signal::TERM);

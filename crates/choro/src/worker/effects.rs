@@ -91,6 +91,7 @@ impl Worker {
     pub(super) fn answer(&mut self, request: Option<RequestId>, reply: Reply) {
         if let Some(request) = request {
             let now = self.now();
+            self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
             self.server.handle_reply(now, request, reply);
         }
     }

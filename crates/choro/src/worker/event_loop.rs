@@ -14,10 +14,10 @@ use bytes::BytesMut;
 use dtyp::{FileTime, Guid};
 use messaging::{Messaging, TransportKind};
 use proto::server::Entropy;
-use proto::{ConnectionId, Now, Server};
+use proto::{ConnectionId, Notice, Now, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
-use tables::Registry;
+use tables::{Registry, WatchPage};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
@@ -28,6 +28,7 @@ use super::effects::StoreRequest;
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::server_settings::server_settings;
+use super::watches::Watches;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
 use crate::settings::Settings;
@@ -47,6 +48,7 @@ pub(crate) struct Worker {
     pub(super) messaging: Messaging,
     pub(super) waiting: Waiting,
     notices: Notices,
+    pub(super) watches: Watches,
     control: WorkerEnd,
     driver: Driver,
     /// Operations that the driver had no room for.
@@ -94,6 +96,9 @@ impl Worker {
             messaging,
             waiting: Waiting::default(),
             notices: Notices::new(server_id),
+            watches: Watches::new(
+                WatchPage::open(lock_dir).context("cannot open the page of watches")?,
+            ),
             control,
             driver,
             refused: VecDeque::new(),
@@ -123,6 +128,7 @@ impl Worker {
             }
             self.serve_timeouts();
             self.resubmit();
+            self.tell_changes();
             self.flush();
         }
         Ok(())
@@ -236,6 +242,7 @@ impl Worker {
 
     fn take_frame(&mut self, id: ConnectionId, frame: BytesMut) {
         let now = self.now();
+        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.server.handle_frame(id, now, frame);
         self.serve_effects();
     }
@@ -289,7 +296,7 @@ impl Worker {
         }
         let now = wall_clock();
         while let Some(notice) = self.server.poll_notice() {
-            self.notices.enter(&self.registry, notice, now);
+            self.enter(notice, now);
         }
         while let Some((id, reason)) = self.server.poll_close() {
             warn!("connection {} is ended: {reason:?}", id.0);
@@ -300,6 +307,38 @@ impl Worker {
                 }
             }
         }
+    }
+
+    fn enter(&mut self, notice: Notice, now: FileTime) {
+        match notice {
+            Notice::Changed(changes) => self.watches.change(changes),
+            Notice::Unwatched { volatile } => {
+                self.store.wear_server();
+                self.watches.end(&mut self.messaging, volatile);
+            }
+            Notice::Watched(watch) => {
+                self.store.wear_server();
+                self.watches.begin(&mut self.messaging, *watch);
+            }
+            notice => self.notices.enter(&self.registry, notice, now),
+        }
+    }
+
+    /// Tells `notifyd` what this turn has changed, if anybody wants to know.
+    fn tell_changes(&mut self) {
+        if self.watches.wants_flush() {
+            self.store.wear_server();
+            self.watches.flush(&mut self.messaging);
+        }
+    }
+
+    /// There is a new `notifyd`.
+    fn watch_again(&mut self) {
+        self.store.wear_server();
+        let changes = self.watches.begin_again(&mut self.messaging);
+        let now = self.now();
+        self.server.handle_changes(now, &changes);
+        self.serve_effects();
     }
 
     fn serve_timeouts(&mut self) {
@@ -359,6 +398,7 @@ impl Worker {
                 Ok(Received::Closed) => return self.stop("the supervisor is gone"),
                 Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("told to"),
                 Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
+                Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     self.add_connection(socket.into());
                 }
@@ -391,6 +431,10 @@ impl Worker {
                     self.serve_effects();
                     self.store.wear_server();
                     Waiting::tell_closed(&mut self.messaging, sender, session_id);
+                }
+                Asked::Changed(changes) => {
+                    let now = self.now();
+                    self.server.handle_changes(now, &changes);
                 }
                 Asked::GoOn(request) => {
                     self.answer(Some(request), proto::Reply::PreviousSessionClosed);

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use dtyp::{ServerId, Sid};
 use messaging::{
-    ClosePreviousSession, Content, Message, MessageKind, Messaging, PreviousSessionClosed,
+    Changes, ClosePreviousSession, Content, Message, MessageKind, Messaging, PreviousSessionClosed,
 };
+use object::HostChange;
 use proto::RequestId;
 use tables::Registry;
 use tracing::debug;
@@ -25,6 +26,8 @@ pub(super) struct Waiting {
 pub(super) enum Asked {
     /// Close a session if it is this user's, and tell its successor.
     CloseSession { session_id: u64, user: Sid, sender: ServerId },
+    /// Others have changed something.
+    Changed(Vec<HostChange>),
     /// This request may go on.
     GoOn(RequestId),
     /// Stop.
@@ -80,6 +83,10 @@ impl Waiting {
                 let closed = PreviousSessionClosed::decode(&message.data);
                 closed.and_then(|it| self.take(it.session_id)).map_or(Asked::Nothing, Asked::GoOn)
             }
+            MessageKind::NOTIFY => match Changes::decode(&message.data) {
+                Some(Changes(changes)) => Asked::Changed(changes),
+                None => Asked::Nothing,
+            },
             MessageKind::SHUTDOWN => Asked::Shutdown,
             MessageKind::RELOAD_CONFIG => Asked::Reload,
             _ => Asked::Nothing,

@@ -14,6 +14,7 @@ mod notices;
 mod server_settings;
 mod shares;
 mod unix;
+mod watches;
 
 use dtyp::ServerId;
 

@@ -76,6 +76,8 @@ impl Notices {
             }
             Notice::Opened(open) => registry.put_open(&self.open(*open, now)),
             Notice::Closed { volatile } => registry.remove_open(volatile).map(drop),
+            // Not for the tables: `notifyd` is told.
+            Notice::Changed(_) | Notice::Unwatched { .. } | Notice::Watched(_) => Ok(()),
         }
     }
 

@@ -40,6 +40,7 @@ pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerS
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
+        change_notify: global.change_notify,
         started: wall_clock(),
         catalogue: Arc::new(ConfiguredShares::new(config)),
     })

@@ -6,7 +6,7 @@ use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
 use dtyp::{AccessMask, Sid};
-use object::UserId;
+use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::{Account, Share, ShareRefusal};
 use store::{RootSettings, Store};
@@ -76,6 +76,8 @@ impl Shares<'_> {
             hide_files: Vec::new(),
             veto_files: Vec::new(),
             sync_always: false,
+            folder: ObjectPath::root(),
+            kernel_change_notify: false,
         })
     }
 
@@ -211,6 +213,8 @@ impl Shares<'_> {
             hide_files: patterns(&share.hide_files),
             veto_files: patterns(&share.veto_files),
             sync_always: share.sync_always && share.strict_sync,
+            folder: self.store.folder(root),
+            kernel_change_notify: share.kernel_change_notify,
         })
     }
 }

@@ -223,20 +223,13 @@ impl Server {
 
     /// Pids of the workers that live, in the order in which they were started.
     pub fn workers(&self) -> Vec<u32> {
-        let mut workers = Vec::new();
-        for entry in fs::read_dir("/proc").expect("it is mounted").flatten() {
-            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-            // pid (name) state parent …; the name may contain anything but the last parenthesis.
-            let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
-            let mut fields = tail.split(' ');
-            let (state, parent) = (fields.next(), fields.next());
-            if parent == Some(&self.pid().to_string()) && state != Some("Z") {
-                let pid = head.split(' ').next().expect("it begins with the pid");
-                workers.push(pid.parse().expect("a pid is a number"));
-            }
-        }
-        workers.sort_unstable();
-        workers
+        let children = children(self.pid());
+        children.into_iter().filter(|pid| !is_notifyd(*pid)).collect()
+    }
+
+    /// The process that knows who watches which directory.
+    pub fn notifyd(&self) -> Option<u32> {
+        children(self.pid()).into_iter().find(|pid| is_notifyd(*pid))
     }
 
     /// Asks the server to stop and returns its exit code and how long it took.
@@ -266,6 +259,29 @@ impl Drop for Server {
             let _ = reader.join();
         }
     }
+}
+
+/// Children of a process that live, in the order in which they were started.
+fn children(of: u32) -> Vec<u32> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc").expect("it is mounted").flatten() {
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        // pid (name) state parent …; the name may contain anything but the last parenthesis.
+        let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
+        let mut fields = tail.split(' ');
+        let (state, parent) = (fields.next(), fields.next());
+        if parent == Some(&of.to_string()) && state != Some("Z") {
+            let pid = head.split(' ').next().expect("it begins with the pid");
+            children.push(pid.parse().expect("a pid is a number"));
+        }
+    }
+    children.sort_unstable();
+    children
+}
+
+fn is_notifyd(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/cmdline"))
+        .is_ok_and(|line| line.split('\0').nth(1) == Some("notifyd"))
 }
 
 /// Waits for a condition; what another process does cannot be waited for in another way.

@@ -127,6 +127,10 @@ impl TestServer {
         Smbclient::new(self)
     }
 
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs until it is stopped")
+    }
+
     pub fn log(&self) -> String {
         self.server.as_ref().expect("it runs until it is stopped").log()
     }

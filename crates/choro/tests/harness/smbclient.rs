@@ -4,7 +4,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
+
+use rustix::process::Signal;
 
 use super::choro::text;
 use super::{PASSWORD, TestServer, USER};
@@ -61,6 +65,13 @@ pub struct Staying {
     _stdout: BufReader<ChildStdout>,
 }
 
+/// A client that waits for changes in a directory and below. It leaves when this is dropped.
+#[derive(Debug)]
+pub struct Watching {
+    child: Child,
+    lines: Receiver<String>,
+}
+
 /// What a client said and how it ended.
 #[derive(Debug)]
 pub struct Outcome {
@@ -79,7 +90,7 @@ impl Smbclient {
         });
         // Written once and not again, since other clients may be reading it.
         if !config.exists() {
-            let draft = own.join(format!("draft-{:?}", std::thread::current().id()));
+            let draft = own.join(format!("draft-{:?}", thread::current().id()));
             fs::write(&draft, format!("[global]\n{}", directories.concat()))
                 .expect("there is space");
             fs::rename(&draft, &config).expect("it is in the same folder");
@@ -166,6 +177,27 @@ impl Smbclient {
         Staying { child, _stdout: stdout }
     }
 
+    /// Connects to a share and waits for changes in a directory until the result is dropped. The
+    /// server need not know of it yet when this returns.
+    pub fn watch(&self, share: &str, directory: &str) -> Watching {
+        let share = format!("//127.0.0.1/{share}");
+        let mut child = self
+            .command(&[share, format!("--command=notify {directory}")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("Debian's smbclient is installed");
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let (said, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if said.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Watching { child, lines }
+    }
+
     #[track_caller]
     fn spawn(&self, arguments: &[String]) -> Outcome {
         let output = self.command(arguments).output().expect("Debian's smbclient is installed");
@@ -197,6 +229,31 @@ impl Smbclient {
 impl Drop for Staying {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Watching {
+    /// What was told, up to a line that contains this.
+    #[track_caller]
+    pub fn until(&self, last: &str) -> Vec<String> {
+        let mut told: Vec<String> = Vec::new();
+        while !told.last().is_some_and(|line| line.contains(last)) {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(line) => told.push(line),
+                Err(error) => panic!("no '{last}' but {told:?}: {error}"),
+            }
+        }
+        told
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            // `timeout` passes it on.
+            super::choro::signal_process(self.child.id(), Signal::TERM);
+        }
         let _ = self.child.wait();
     }
 }

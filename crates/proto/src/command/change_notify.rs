@@ -2,28 +2,26 @@
 //!
 //! The first request on an open begins a [`Watch`], which collects changes until the open is
 //! closed; a request takes what was collected, or waits for the next change. Changes come from the
-//! handlers that make them, and reach the watches in [`deliver`].
+//! handlers that make them, and from other workers and programs of the host through
+//! [`Server::handle_changes`]; both reach the watches in [`tell`].
 
 #[cfg(test)]
 mod tests;
 mod watch;
 
-use std::collections::HashMap;
-
 use dtyp::{AccessMask, NtStatus};
-use object::RootId;
+use object::{HostChange, HostChangeKind};
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
 
-use crate::change::Change;
 use crate::command::{Abandoned, Command};
-use crate::effect::{Reply, Share};
-use crate::open::Target;
+use crate::effect::Reply;
+use crate::notice::{Notice, WatchedDirectory};
+use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Step;
 use crate::scope::InOpen;
 use crate::server::Server;
-use crate::session::Session;
 
 pub use watch::Watch;
 
@@ -61,22 +59,24 @@ impl Command for ChangeNotify {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
         open.verify_access(AccessMask::READ_DATA)?;
-        let volatile = open.file_id.volatile;
-        let file = open.file_mut()?;
-        if globals.files.is_delete_pending(file.identity) {
+        if !globals.settings.change_notify {
+            return Err(Reject::ChangeNotifyOff);
+        }
+        if globals.files.is_delete_pending(open.file()?.identity) {
             return Err(Reject::DeletePending);
         }
-        if file.watch.is_none() {
+        if open.file()?.watch.is_none() {
             if globals.watchers.len() >= WATCHES_MAX {
                 return Err(Reject::TooManyWatches);
             }
-            globals.watchers.push(volatile);
-        }
-        let watch = file.watch.get_or_insert_with(|| {
             let recursive = request.flags.contains(ChangeNotifyFlags::WATCH_TREE);
-            Box::new(Watch::new(request.completion_filter, recursive, length))
-        });
-        Ok(answer(watch, Pending { output_buffer_length: length }))
+            let path = open.file()?.path.below(&open.share.folder);
+            let watch = Watch::new(path, request.completion_filter, recursive, length);
+            open.file_mut()?.watch = Some(Box::new(watch));
+            globals.watchers.push(open.file_id.volatile);
+            globals.outbox.notices.extend(announce(open));
+        }
+        answer(open, Pending { output_buffer_length: length })
     }
 
     fn resume(
@@ -85,12 +85,10 @@ impl Command for ChangeNotify {
         pending: Pending,
         _: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        let file = open.file_mut()?;
-        if globals.files.is_delete_pending(file.identity) {
+        if globals.files.is_delete_pending(open.file()?.identity) {
             return Err(Reject::DeletePending);
         }
-        let watch = file.watch.as_mut().expect("the request began it, and it ends with the open");
-        Ok(answer(watch, pending))
+        answer(open, pending)
     }
 
     fn abandon(_: Pending, _: Option<Reply>) -> Abandoned {
@@ -98,68 +96,73 @@ impl Command for ChangeNotify {
     }
 }
 
-fn answer(watch: &mut Watch, pending: Pending) -> Step<Pending> {
-    match watch.take(pending.output_buffer_length) {
+/// Tells what there is to tell, or waits.
+fn answer(open: &mut Open, pending: Pending) -> Result<Step<Pending>, Reject> {
+    let watch = open.file_mut()?.watch.as_mut();
+    let watch = watch.expect("the first request began it, and it ends with the open");
+    if watch.is_doomed {
+        return Err(Reject::DeletePending);
+    }
+    Ok(match watch.take(pending.output_buffer_length) {
         Some(response) => Step::Done(response),
         None => Step::Suspend(pending),
-    }
+    })
 }
 
-/// What tells a share's folder from others: every tree connect has a root of its own, but one user
-/// meets the same folder behind the same name.
-#[derive(Debug, Eq, PartialEq)]
-struct Tree {
-    share: String,
-    user: String,
+/// What others have to know of an open's watch.
+fn announce(open: &Open) -> Option<Notice> {
+    let Target::File(file) = &open.target else { return None };
+    let watch = file.watch.as_ref()?;
+    Some(Notice::Watched(Box::new(WatchedDirectory {
+        volatile: open.file_id.volatile,
+        path: watch.directory.clone(),
+        recursive: watch.recursive,
+        filter: watch.filter.bits(),
+        kernel: open.share.kernel_change_notify,
+    })))
 }
 
-impl Tree {
-    fn new(session: &Session, share: &Share) -> Option<Self> {
-        let user = session.account.as_ref()?.user.clone();
-        Some(Self { share: share.name.clone(), user })
-    }
-
-    /// Nothing if the tree connect has ended meanwhile.
-    fn of_root(sessions: &HashMap<u64, Session>, root: RootId) -> Option<Self> {
-        sessions.values().find_map(|session| {
-            let mut trees = session.tree_connects.values();
-            let tree = trees.find(|tree| tree.share.root == Some(root))?;
-            Self::new(session, &tree.share)
-        })
-    }
-}
-
-/// Hands the changes that were made to the watches, and wakes the oldest request of each watch
-/// that has something to tell.
+/// Hands the changes that this client made to its watches and, if anybody watches elsewhere, to
+/// the world.
 pub(crate) fn deliver(server: &mut Server) {
     let changes = std::mem::take(&mut server.globals.outbox.changes);
-    let doomed = std::mem::take(&mut server.globals.outbox.doomed_directories);
-    if changes.is_empty() && doomed.is_empty() {
+    if changes.is_empty() {
         return;
     }
-    let watchers = server.globals.watchers.clone();
-    if watchers.is_empty() {
-        return;
+    tell(server, &changes);
+    if server.globals.is_watched_elsewhere {
+        server.globals.outbox.notices.push_back(Notice::Changed(changes));
     }
-    let origins: Vec<_> =
-        changes.iter().map(|it| Tree::of_root(&server.sessions, it.root)).collect();
-    for volatile in watchers {
+}
+
+/// Hands changes to the watches, and wakes the oldest request of each watch that has something to
+/// tell; all requests, if the directory goes.
+pub(crate) fn tell(server: &mut Server, changes: &[HostChange]) {
+    let may_move = changes.iter().any(|it| it.is_directory && it.new_path().is_some());
+    for volatile in server.globals.watchers.clone() {
         let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
-        let root = open.share.root;
-        let session = server.sessions.get(&open.session_id);
-        let tree = session.and_then(|session| Tree::new(session, &open.share));
-        let is_near = |change: &Change, origin: &Option<Tree>| {
-            Some(change.root) == root || (origin.is_some() && *origin == tree)
-        };
+        let folder = &open.share.folder;
         let Target::File(file) = &mut open.target else { continue };
         let Some(watch) = &mut file.watch else { continue };
-        for (change, origin) in changes.iter().zip(&origins) {
-            if is_near(change, origin) {
-                watch.note(&file.path, change);
-            }
+        let mut has_moved = false;
+        if may_move {
+            let path = file.path.below(folder);
+            has_moved = watch.directory != path;
+            watch.directory = path;
         }
-        let is_doomed = doomed.contains(&file.identity);
-        if !is_doomed && watch.is_quiet() {
+        for change in changes {
+            watch.is_doomed |= match change.kind {
+                HostChangeKind::Doomed(identity) => identity == file.identity,
+                HostChangeKind::Removed => change.path == watch.directory,
+                _ => false,
+            };
+            watch.note(change);
+        }
+        let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
+        if has_moved {
+            server.globals.outbox.notices.extend(announce(open));
+        }
+        if is_quiet && !is_doomed {
             continue;
         }
         let mut waiting = server.suspended_on(volatile);

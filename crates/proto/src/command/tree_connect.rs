@@ -85,6 +85,9 @@ impl Command for TreeConnect {
             encrypt_data,
             share: Arc::new(*share),
         };
+        if let Some(root) = tree.share.root {
+            globals.folders.insert(root, tree.share.folder.clone());
+        }
         globals.outbox.notices.push_back(Notice::TreeConnected {
             session_id: session.session_id,
             tree_id,

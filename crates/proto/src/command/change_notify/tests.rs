@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dtyp::{AccessMask, NtStatus};
-use object::{ObjectPath, ObjectReply, RootId};
+use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
 use wire::change_notify::{
     ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter, NotifyAction,
     NotifyInformation,
@@ -14,7 +14,8 @@ use wire::write::WriteRequest;
 use wire::{Command, FileId};
 
 use crate::change::{Change, ChangeKind};
-use crate::scene::{Answer, FILES, SESSION, Scene, TRANSACT_MAX};
+use crate::notice::{Notice, WatchedDirectory};
+use crate::scene::{Answer, FOLDER, Scene, TRANSACT_MAX};
 use crate::server::Now;
 
 const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
@@ -52,10 +53,30 @@ fn renamed(from: &str, to: &str) -> Change {
     file_change(from, ChangeKind::Renamed { to: path(to) })
 }
 
-/// Has something happen.
+fn folder() -> ObjectPath {
+    ObjectPath::from_stored(FOLDER.to_owned(), None)
+}
+
+/// This client does something.
 fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
-    scene.server.globals.outbox.changes.extend(changes);
+    for change in changes {
+        scene.server.globals.report(|| change);
+    }
     scene.server.handle_timeout(Now::default());
+}
+
+/// Somebody else does something.
+fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
+    let folder = folder();
+    let changes: Vec<_> = changes.into_iter().map(|it| it.seen_from_host(&folder)).collect();
+    scene.server.handle_changes(Now::default(), &changes);
+}
+
+/// What the world is told of watches and changes.
+fn notices(scene: &mut Scene) -> Vec<Notice> {
+    std::iter::from_fn(|| scene.server.poll_notice())
+        .filter(|it| !matches!(it, Notice::Closed { .. }))
+        .collect()
 }
 
 fn added(name: &str) -> Change {
@@ -133,19 +154,132 @@ fn another_share_is_another_tree() {
     check("a", (TREE, NAMES), vec![elsewhere], &[]);
 }
 
+/// A second tree connect, or a share of a folder above or below, has a root of its own.
 #[test]
-fn another_tree_connect_of_the_same_share_is_the_same_tree() {
+fn a_place_is_the_same_whatever_share_leads_to_it() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("a");
+    watch(&mut scene, request(file_id));
+    for (root, place, name) in [(2, "", "a\\1"), (3, "a", "2"), (4, "a\\b", "3")] {
+        let place = path(place).below(&folder());
+        scene.server.globals.folders.insert(RootId(root), place);
+        happen(&mut scene, [Change { root: RootId(root), ..added(name) }]);
+    }
+    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+    assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, "2")]));
+}
+
+#[test]
+fn what_others_do_is_told_as_what_the_client_does_itself() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("a");
+    let watch_tree = ChangeNotifyRequest { flags: TREE, ..request(file_id) };
+    watch(&mut scene, watch_tree);
+    happen_elsewhere(&mut scene, [renamed("a\\x", "a\\y"), added("b"), renamed("a\\z", "z")]);
+    let want = [
+        (NotifyAction::RENAMED_OLD_NAME, "x"),
+        (NotifyAction::RENAMED_NEW_NAME, "y"),
+        (NotifyAction::REMOVED, "z"),
+    ];
+    assert_eq!(told(&scene.receive().expect("told")), expect(&want));
+}
+
+#[test]
+fn others_hear_of_a_watch_when_it_begins_moves_and_ends() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("a\\b");
+    watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
+    let called = |name| WatchedDirectory {
+        volatile: file_id.volatile,
+        path: path(name).below(&folder()),
+        recursive: true,
+        filter: NAMES.bits(),
+        kernel: true,
+    };
+    let [Notice::Watched(told)] = &notices(&mut scene)[..] else { panic!("one watch began") };
+    assert_eq!(**told, called("a\\b"));
+    scene.file(file_id).path = path("c\\b");
+    happen(&mut scene, [Change { is_directory: true, ..renamed("a", "c") }]);
+    let [Notice::Watched(told)] = &notices(&mut scene)[..] else { panic!("one watch moved") };
+    assert_eq!(**told, called("c\\b"));
+    scene.close(file_id);
+    let told = notices(&mut scene);
+    assert!(matches!(told[..], [Notice::Unwatched { volatile }] if volatile == file_id.volatile));
+}
+
+#[test]
+fn a_change_leaves_the_worker_only_where_somebody_watches_elsewhere() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("");
     watch(&mut scene, request(file_id));
-    let session = scene.server.sessions.get_mut(&SESSION).expect("it is there");
-    let mut tree = session.tree_connects[&FILES].clone();
-    let mut share = (*tree.share).clone();
-    share.root = Some(RootId(2));
-    tree.share = Arc::new(share);
-    session.tree_connects.insert(77, tree);
-    happen(&mut scene, [Change { root: RootId(2), ..added("1") }]);
-    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
+    notices(&mut scene);
+    happen(&mut scene, [added("1")]);
+    assert_eq!(notices(&mut scene).len(), 0);
+    scene.server.handle_watched_elsewhere(true);
+    happen(&mut scene, [added("2"), added("3")]);
+    let [Notice::Changed(changes)] = &notices(&mut scene)[..] else { panic!("told at once") };
+    let paths: Vec<_> = changes.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(paths, ["srv/data/2", "srv/data/3"]);
+    // What came from elsewhere is known there.
+    happen_elsewhere(&mut scene, [added("4")]);
+    assert_eq!(notices(&mut scene).len(), 0);
+}
+
+#[test]
+fn what_nobody_counted_sends_those_around_it_to_look() {
+    for (directory, lost, looks) in [
+        ("a", "", true),
+        ("a", "a", true),
+        ("a\\b", "a", true),
+        ("a", "a\\b", true),
+        ("a", "b", false),
+        ("a", "ab", false),
+    ] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_directory(directory);
+        watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
+        let lost = HostChange::uncounted(path(lost).below(&folder()));
+        scene.server.handle_changes(Now::default(), &[lost]);
+        let status = scene.receive().map(|answer| answer.status());
+        assert_eq!(status, looks.then_some(NtStatus::NOTIFY_ENUM_DIR), "{directory}");
+    }
+}
+
+#[test]
+fn a_directory_that_somebody_else_deletes_ends_all_requests() {
+    let identity = crate::scene::identity_of("d");
+    for kind in [HostChangeKind::Removed, HostChangeKind::Doomed(identity)] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_directory("d");
+        let interims = [(); 2].map(|()| watch(&mut scene, request(file_id)));
+        let gone = HostChange { path: path("d").below(&folder()), is_directory: true, kind };
+        scene.server.handle_changes(Now::default(), &[gone]);
+        for _ in interims {
+            let answer = scene.receive().expect("answered");
+            assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+        }
+        let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+        assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+    }
+}
+
+#[test]
+fn without_change_notify_there_is_none() {
+    let mut scene = Scene::new();
+    let mut settings = (*scene.server.globals.settings).clone();
+    settings.change_notify = false;
+    scene.server.handle_settings(Arc::new(settings));
+    let file_id = scene.open_directory("");
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+    assert_eq!(answer.status(), NtStatus::NOT_IMPLEMENTED);
+}
+
+#[test]
+fn writes_that_follow_each_other_are_told_once() {
+    let write = || file_change("f", ChangeKind::Modified(CompletionFilter::SIZE));
+    let want = [(NotifyAction::MODIFIED, "f")];
+    check("", (FLAT, CompletionFilter::SIZE), vec![write(), write(), write()], &want);
 }
 
 #[test]
@@ -304,15 +438,16 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
     // Two credits pay for such an answer; one is not enough.
     assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).status(), NtStatus::INVALID_PARAMETER);
-    let mut watch = super::Watch::new(NAMES, false, output_buffer_length);
+    let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length);
+    let change = added("1").seen_from_host(&folder());
     let entry = super::watch::BYTES_MAX / 16;
     for _ in 0..entry {
-        watch.note(&path(""), &added("1"));
+        watch.note(&change);
     }
     let fits = watch.take(output_buffer_length).expect("there are changes");
     assert_eq!(fits.status, NtStatus::SUCCESS);
     for _ in 0..=entry {
-        watch.note(&path(""), &added("1"));
+        watch.note(&change);
     }
     let overflowed = watch.take(output_buffer_length).expect("there were changes");
     assert_eq!(overflowed.status, NtStatus::NOTIFY_ENUM_DIR);

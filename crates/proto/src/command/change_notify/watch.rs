@@ -1,12 +1,11 @@
 //! What an open keeps of the changes in its directory.
 
 use dtyp::NtStatus;
-use object::ObjectPath;
+use object::{HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::{
     ChangeNotifyResponse, CompletionFilter, NotifyAction, NotifyInformation, NotifyInformationList,
 };
 
-use crate::change::{Change, ChangeKind};
 use crate::response::Response;
 
 /// Bytes that a watch keeps at most, however much its first request asks for: as much as a client
@@ -19,8 +18,12 @@ pub(super) const BYTES_MAX: usize = 65_536;
 /// requests' are not looked at.
 #[derive(Debug)]
 pub struct Watch {
-    filter: CompletionFilter,
-    recursive: bool,
+    pub(super) filter: CompletionFilter,
+    pub(super) recursive: bool,
+    /// The directory, from the root of the host's file system.
+    pub(super) directory: ObjectPath,
+    /// The directory is gone, or goes when its last open is closed.
+    pub(super) is_doomed: bool,
     bytes_max: usize,
     /// Bytes that `events` have when they travel.
     bytes: usize,
@@ -30,7 +33,7 @@ pub struct Watch {
 }
 
 /// One change, as the client will see it.
-#[derive(Debug)]
+#[derive(Debug, Eq, PartialEq)]
 struct Event {
     action: NotifyAction,
     /// Relative to the directory, UTF-16LE.
@@ -38,9 +41,23 @@ struct Event {
 }
 
 impl Watch {
-    pub(super) fn new(filter: CompletionFilter, recursive: bool, buffer_length: u32) -> Self {
+    pub(super) fn new(
+        directory: ObjectPath,
+        filter: CompletionFilter,
+        recursive: bool,
+        buffer_length: u32,
+    ) -> Self {
         let bytes_max = usize::try_from(buffer_length).unwrap_or(BYTES_MAX).min(BYTES_MAX);
-        Self { filter, recursive, bytes_max, bytes: 0, events: Vec::new(), overflowed: false }
+        Self {
+            filter,
+            recursive,
+            directory,
+            is_doomed: false,
+            bytes_max,
+            bytes: 0,
+            events: Vec::new(),
+            overflowed: false,
+        }
     }
 
     /// Whether there is nothing to tell.
@@ -48,8 +65,8 @@ impl Watch {
         self.events.is_empty() && !self.overflowed
     }
 
-    /// Keeps a change of the share, if the client wants to know it.
-    pub(super) fn note(&mut self, directory: &ObjectPath, change: &Change) {
+    /// Keeps a change, if the client wants to know it.
+    pub(super) fn note(&mut self, change: &HostChange) {
         let path = &change.path;
         let name_filter = name_filter(path, change.is_directory);
         let is_stream = path.stream().is_some();
@@ -59,60 +76,66 @@ impl Watch {
             (NotifyAction::ADDED, NotifyAction::REMOVED)
         };
         match &change.kind {
-            ChangeKind::Added => self.push(directory, added, path, name_filter),
-            ChangeKind::Removed => self.push(directory, removed, path, name_filter),
-            ChangeKind::Modified(filter) => {
+            HostChangeKind::Added => self.push(added, path, name_filter),
+            HostChangeKind::Doomed(_) => {}
+            HostChangeKind::Removed => self.push(removed, path, name_filter),
+            HostChangeKind::Modified(filter) => {
                 let action =
                     if is_stream { NotifyAction::MODIFIED_STREAM } else { NotifyAction::MODIFIED };
-                self.push(directory, action, path, *filter);
+                self.push(action, path, CompletionFilter::from_bits_retain(*filter));
             }
-            ChangeKind::Renamed { to } => {
+            HostChangeKind::Renamed { to } => {
                 let (old, new) = if !is_stream && path.parent() == to.parent() {
                     (NotifyAction::RENAMED_OLD_NAME, NotifyAction::RENAMED_NEW_NAME)
                 } else {
                     (removed, added)
                 };
-                self.push(directory, old, path, name_filter);
-                self.push(directory, new, to, name_filter);
+                self.push(old, path, name_filter);
+                self.push(new, to, name_filter);
                 if !change.is_directory && !self.filter.intersects(name_filter) {
                     // Windows tells those who watch attributes and not names that a renamed file
                     // has changed, because its archive bit may have.
                     let attributes = CompletionFilter::ATTRIBUTES | CompletionFilter::CREATION;
-                    self.push(directory, NotifyAction::MODIFIED, to, attributes);
+                    self.push(NotifyAction::MODIFIED, to, attributes);
+                }
+            }
+            HostChangeKind::Uncounted => {
+                let is_around = self.directory.relative_to(path).is_some();
+                if is_around || self.relative_name(path).is_some() {
+                    self.overflow();
                 }
             }
         }
     }
 
-    fn push(
-        &mut self,
-        directory: &ObjectPath,
-        action: NotifyAction,
-        path: &ObjectPath,
-        filter: CompletionFilter,
-    ) {
+    fn push(&mut self, action: NotifyAction, path: &ObjectPath, filter: CompletionFilter) {
         if self.overflowed || !self.filter.intersects(filter) {
             return;
         }
-        let Some(name) = self.relative_name(directory, path) else { return };
+        let Some(name) = self.relative_name(path) else { return };
         let name = dtyp::utf16::to_bytes(&name);
-        self.bytes = self.bytes.next_multiple_of(4) + NotifyInformation::FIXED_SIZE + name.len();
-        if self.bytes > self.bytes_max {
-            self.clear();
-            self.overflowed = true;
-        } else {
-            self.events.push(Event { action, name });
+        let event = Event { action, name };
+        if action == NotifyAction::MODIFIED && self.events.last() == Some(&event) {
+            return; // A client that looks once sees both.
         }
+        self.bytes =
+            self.bytes.next_multiple_of(4) + NotifyInformation::FIXED_SIZE + event.name.len();
+        if self.bytes > self.bytes_max {
+            self.overflow();
+        } else {
+            self.events.push(event);
+        }
+    }
+
+    fn overflow(&mut self) {
+        self.clear();
+        self.overflowed = true;
     }
 
     /// The name that a path has from the directory, if it lies in it. The directory itself does
     /// not.
-    fn relative_name(&self, directory: &ObjectPath, path: &ObjectPath) -> Option<String> {
-        let below = if directory.is_root() {
-            path.as_str()
-        } else {
-            path.as_str().strip_prefix(directory.as_str())?.strip_prefix('/')?
-        };
+    fn relative_name(&self, path: &ObjectPath) -> Option<String> {
+        let below = path.relative_to(&self.directory)?;
         if below.is_empty() || (!self.recursive && below.contains('/')) {
             return None;
         }

@@ -1,0 +1,353 @@
+//! `notifyd`: who watches which directory, and who has to hear of which change.
+//!
+//! Workers tell it what their clients watch and, while anybody watches, what their clients
+//! change; it passes a change on to those workers whose clients may want to know. It remembers
+//! What other programs of this host change it hears of from the kernel. It remembers nothing that
+//! the workers do not know: if it dies, its successor is told everything again, and
+//! the clients are sent to look for themselves what has changed meanwhile.
+
+mod outbox;
+mod recent;
+mod siblings;
+mod watchers;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use dtyp::ServerId;
+use messaging::{Changes, Content, Message, MessageKind, Messaging, TransportKind, Unwatch, Watch};
+use object::{HostChange, HostChangeKind, ObjectPath};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags};
+use store::host_changes::{Coverage, HostEvent, HostWatcher};
+use tables::WatchPage;
+use tracing::{debug, warn};
+
+use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
+use crate::log;
+use crate::settings::Settings;
+use crate::worker::WorkerStart;
+use outbox::Outbox;
+use recent::Recent;
+use siblings::Siblings;
+use watchers::{Source, Watched, Watchers, Wish};
+
+/// How long to wait before telling again a worker that had no room.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Messages taken before what they led to is passed on.
+const MESSAGES_PER_TURN_MAX: usize = 256;
+
+const MESSAGES: u64 = 0;
+const CONTROL: u64 = 1;
+const KERNEL: u64 = 2;
+/// And above: a worker's pid is added.
+const WORKER: u64 = 1 << 32;
+
+/// The process.
+#[derive(Debug)]
+pub(crate) struct Notifyd {
+    settings: Settings,
+    messaging: Messaging,
+    page: WatchPage,
+    control: WorkerEnd,
+    epoll: OwnedFd,
+    watchers: Watchers,
+    /// Of each worker that watches something, what becomes readable when it ends.
+    lives: HashMap<ServerId, OwnedFd>,
+    outbox: Outbox,
+    host: HostWatcher,
+    /// What the kernel was asked for.
+    wishes: HashMap<String, Wish>,
+    recent: Recent,
+    siblings: Siblings,
+    /// Messages that the transport has given up so far.
+    dropped: u64,
+}
+
+impl Notifyd {
+    /// Joins the server.
+    pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
+        let WorkerStart { settings, server_id, control } = start;
+        let lock_dir = &settings.directories.lock;
+        let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
+        let messaging = Messaging::init(lock_dir, server_id, kind)
+            .context("cannot join the server's messages")?;
+        let page = WatchPage::open(lock_dir).context("cannot open the page of watches")?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot poll")?;
+        if let Some(wake) = messaging.wake_source() {
+            add(&epoll, wake, MESSAGES).context("cannot poll messages")?;
+        }
+        add(&epoll, &control, CONTROL).context("cannot poll the supervisor")?;
+        let host = HostWatcher::new();
+        for source in host.wake_sources() {
+            add(&epoll, source, KERNEL).context("cannot poll the kernel's changes")?;
+        }
+        let supervisor = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+        let supervisor = supervisor.and_then(|pid| u32::try_from(pid).ok());
+        Ok(Self {
+            settings,
+            messaging,
+            page,
+            control,
+            epoll,
+            watchers: Watchers::default(),
+            lives: HashMap::new(),
+            outbox: Outbox::default(),
+            host,
+            wishes: HashMap::new(),
+            recent: Recent::default(),
+            siblings: Siblings::of(supervisor.unwrap_or_default()),
+            dropped: 0,
+        })
+    }
+
+    /// Serves until the supervisor says that it is enough.
+    pub(crate) fn run(&mut self) -> anyhow::Result<()> {
+        let server_id = self.messaging.server_id();
+        self.page.begin(server_id);
+        let ready = ToSupervisor::Ready { unique_id: server_id.unique_id };
+        self.control.send(ready).context("the supervisor is gone")?;
+        loop {
+            for token in self.wait()? {
+                match token {
+                    KERNEL | MESSAGES => {}
+                    CONTROL => {
+                        if self.read_control() {
+                            return Ok(());
+                        }
+                    }
+                    worker => self.bury(worker - WORKER),
+                }
+            }
+            self.take_messages();
+            self.take_events();
+            self.pass_on();
+        }
+    }
+
+    fn wait(&self) -> anyhow::Result<Vec<u64>> {
+        let now = Instant::now();
+        let retry = self.outbox.is_waiting().then(|| now + RETRY);
+        let next = [self.messaging.next_timeout(), self.recent.next_timeout(), retry];
+        let next = next.into_iter().flatten().min();
+        let timeout = next.map(|at| at.saturating_duration_since(now)).map(|timeout| Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            // Not a loop that waits for nothing until the last part of a millisecond is over.
+            tv_nsec: i64::from(timeout.subsec_nanos()).max(1_000_000),
+        });
+        let mut events = Vec::with_capacity(64);
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => Ok(events.iter().map(|event| event.data.u64()).collect()),
+            Err(error) => Err(error).context("waiting"),
+        }
+    }
+
+    /// Whether the supervisor wants an end.
+    fn read_control(&mut self) -> bool {
+        loop {
+            match self.control.receive() {
+                Ok(Received::Nothing) => return false,
+                Ok(Received::Closed | Received::Message(ToWorker::Shutdown)) => return true,
+                Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
+                Ok(Received::Message(message)) => debug!("{message:?} is not for notifyd"),
+                Err(error) => warn!("the control socket: {error}"),
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        match Settings::load(self.settings.source.clone()) {
+            Ok(settings) => {
+                if let Err(error) = log::follow(&settings) {
+                    warn!("the log is kept as it was: {error:#}");
+                }
+                self.settings = settings;
+            }
+            Err(error) => warn!("the configuration is kept: {error:#}"),
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            let Some(message) = self.messaging.poll(Instant::now()) else { break };
+            self.take(&message);
+        }
+    }
+
+    fn take(&mut self, message: &Message) {
+        let sender = message.sender;
+        match message.kind {
+            MessageKind::CHANGED => match Changes::decode(&message.data) {
+                Some(Changes(changes)) => {
+                    let now = Instant::now();
+                    self.siblings.heard(now, sender.pid);
+                    for change in changes {
+                        if self.host.is_anonymous() {
+                            self.recent.said(now, &change);
+                        }
+                        self.tell(&change, Source::Worker(sender));
+                    }
+                }
+                None => warn!("{sender:?} sent changes that cannot be read"),
+            },
+            MessageKind::PING => {
+                let content = Content::new(MessageKind::PONG, &message.data);
+                if let Err(error) = self.messaging.send(Instant::now(), sender, &content) {
+                    debug!("no PONG to {sender:?}: {error}");
+                }
+            }
+            MessageKind::UNWATCH => {
+                if let Some(Unwatch { open }) = Unwatch::decode(&message.data)
+                    && let Some(path) = self.watchers.unwatch(sender, open)
+                {
+                    self.page.remove(1);
+                    self.ask_kernel(&path);
+                    self.let_go(sender);
+                }
+            }
+            MessageKind::WATCH => match Watch::decode(&message.data) {
+                Some(watch) => self.watch(sender, watch),
+                None => warn!("{sender:?} sent a watch that cannot be read"),
+            },
+            _ => {}
+        }
+    }
+
+    fn watch(&mut self, worker: ServerId, watch: Watch) {
+        if !self.lives.contains_key(&worker) {
+            match life(worker.pid) {
+                Ok(life) if add(&self.epoll, &life, WORKER + u64::from(worker.pid)).is_ok() => {
+                    self.lives.insert(worker, life);
+                }
+                Ok(_) => warn!("the end of {worker:?} will not be seen"),
+                // It is dead already.
+                Err(error) => {
+                    debug!("{worker:?}: {error}");
+                    self.page.remove(1);
+                    return;
+                }
+            }
+        }
+        let before = self.watchers.directory(worker, watch.open).map(str::to_owned);
+        let watched = self.watchers.watch(worker, &watch);
+        for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
+            self.ask_kernel(path);
+        }
+        match watched {
+            Watched::Added | Watched::Replaced => {}
+            Watched::Refused => {
+                warn!("more than {} directories are watched", watchers::WATCHES_MAX);
+                self.page.remove(1);
+                self.outbox.push(worker, HostChange::uncounted(watch.path));
+            }
+        }
+    }
+
+    /// Watches a directory as it is wanted now.
+    fn ask_kernel(&mut self, path: &str) {
+        let wish = self.watchers.wish(path);
+        if wish == self.wishes.get(path).copied() {
+            return;
+        }
+        match wish {
+            Some(wish) => {
+                self.wishes.insert(path.to_owned(), wish);
+                match self.host.watch(path, wish.recursive, wish.filter) {
+                    Ok(Coverage::Whole) => {}
+                    Ok(Coverage::Partial) => {
+                        warn!("/{path}: too many directories: not all of them are watched");
+                        let path = ObjectPath::from_stored(path.to_owned(), None);
+                        self.tell(&HostChange::uncounted(path), Source::Kernel);
+                    }
+                    Err(error) => warn!("/{path}: changes by other programs are not seen: {error}"),
+                }
+            }
+            None => {
+                self.wishes.remove(path);
+                self.host.unwatch(path);
+            }
+        }
+        self.page.set_needs_all(self.host.is_anonymous());
+    }
+
+    /// What the kernel says that others have done.
+    fn take_events(&mut self) {
+        let now = Instant::now();
+        for HostEvent { change, pid } in self.host.take() {
+            match pid {
+                Some(pid) if self.siblings.contains(now, pid) => {}
+                Some(_) => self.tell(&change, Source::Kernel),
+                None if change.kind == HostChangeKind::Uncounted => {
+                    self.tell(&change, Source::Kernel);
+                }
+                None => self.recent.hold(now, change),
+            }
+        }
+        for change in self.recent.take(now) {
+            self.tell(&change, Source::Kernel);
+        }
+    }
+
+    fn tell(&mut self, change: &HostChange, source: Source) {
+        for worker in self.watchers.concerned(change, source) {
+            self.outbox.push(worker, change.clone());
+        }
+    }
+
+    fn pass_on(&mut self) {
+        // Whom a message was for that the transport gave up is not known.
+        let dropped = self.messaging.counters().dropped;
+        if dropped != std::mem::replace(&mut self.dropped, dropped) {
+            for worker in self.watchers.workers() {
+                self.outbox.push(worker, HostChange::uncounted(ObjectPath::root()));
+            }
+        }
+        for worker in self.outbox.flush(&mut self.messaging) {
+            self.forget(worker);
+        }
+    }
+
+    /// A worker has ended.
+    fn bury(&mut self, pid: u64) {
+        let dead: Vec<_> =
+            self.lives.keys().filter(|it| u64::from(it.pid) == pid).copied().collect();
+        for worker in dead {
+            self.forget(worker);
+        }
+    }
+
+    fn forget(&mut self, worker: ServerId) {
+        let watched = self.watchers.forget(worker);
+        self.page.remove(u32::try_from(watched.len()).unwrap_or(u32::MAX));
+        for path in &watched {
+            self.ask_kernel(path);
+        }
+        self.let_go(worker);
+    }
+
+    /// Does not look after the life of a worker that watches nothing.
+    fn let_go(&mut self, worker: ServerId) {
+        if !self.watchers.has(worker) {
+            self.lives.remove(&worker);
+        }
+    }
+}
+
+/// Begins to wait for readability. Closing the descriptor ends it.
+fn add(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), Errno> {
+    epoll::add(epoll, source, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+}
+
+/// What becomes readable when a process ends.
+fn life(pid: u32) -> Result<OwnedFd, Errno> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty())
+}

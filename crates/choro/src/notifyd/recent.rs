@@ -1,0 +1,187 @@
+//! What the kernel and the workers both tell of, told once.
+//!
+//! inotify does not say who made a change, and what a worker does arrives twice: from the worker,
+//! which knows best what it was, and from the kernel, before or after that. So what inotify says is
+//! held for a moment, and forgotten if a worker says the same or has just said it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use object::{HostChange, HostChangeKind};
+
+/// How long the kernel's word is held: longer than a worker's message takes.
+const HELD: Duration = Duration::from_millis(200);
+
+/// How long a worker's word is remembered: longer than the kernel's queue may be.
+const REMEMBERED: Duration = Duration::from_secs(3);
+
+/// Words of workers that are remembered. Beyond it the oldest are forgotten, and what they said may
+/// be told twice.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// Words of the kernel that are held. Beyond it the oldest are let go early.
+const HELD_MAX: usize = 65_536;
+
+/// What happened lately.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    /// How often a worker said it, and is not yet found to have been seen by the kernel.
+    said: HashMap<(String, Aspect), u32>,
+    /// When it was said, oldest first.
+    order: VecDeque<(Instant, String, Aspect)>,
+    held: VecDeque<(Instant, HostChange)>,
+}
+
+/// What of a file changed. What is written to a file just made or removed is part of that.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Aspect {
+    Appeared,
+    Content,
+    Vanished,
+}
+
+impl Recent {
+    /// A worker said it.
+    pub(super) fn said(&mut self, now: Instant, change: &HostChange) {
+        for (path, aspect) in aspects(change) {
+            // The kernel tells of a new file, of what is written to it, and of its attributes.
+            for aspect in [aspect, Aspect::Content] {
+                *self.said.entry((path.clone(), aspect)).or_default() += 1;
+                self.order.push_back((now, path.clone(), aspect));
+            }
+        }
+        while self.order.len() > 2 * REMEMBERED_MAX {
+            self.forget_oldest();
+        }
+    }
+
+    /// The kernel said it.
+    pub(super) fn hold(&mut self, now: Instant, change: HostChange) {
+        self.held.push_back((now + HELD, change));
+    }
+
+    /// What the kernel said and no worker did.
+    pub(super) fn take(&mut self, now: Instant) -> Vec<HostChange> {
+        let mut due = Vec::new();
+        while self.held.front().is_some_and(|(at, _)| *at <= now) || self.held.len() > HELD_MAX {
+            let Some((_, change)) = self.held.pop_front() else { break };
+            if !self.was_said(&change) {
+                due.push(change);
+            }
+        }
+        while self.order.front().is_some_and(|(said, _, _)| *said + REMEMBERED <= now) {
+            self.forget_oldest();
+        }
+        due
+    }
+
+    /// When [`Recent::take`] has something.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.held.front().map(|(at, _)| *at)
+    }
+
+    fn was_said(&self, change: &HostChange) -> bool {
+        let mut aspects = aspects(change).peekable();
+        aspects.peek().is_some() && aspects.all(|aspect| self.said.contains_key(&aspect))
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, path, aspect)) = self.order.pop_front() else { return };
+        let key = (path, aspect);
+        if let Some(count) = self.said.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.said.remove(&key);
+            }
+        }
+    }
+}
+
+fn aspects(change: &HostChange) -> impl Iterator<Item = (String, Aspect)> {
+    let path = change.path.as_str().to_owned();
+    let is_stream = change.path.stream().is_some();
+    let [first, second] = match &change.kind {
+        // The kernel sees an attribute of the file.
+        _ if is_stream => [Some((path, Aspect::Content)), None],
+        HostChangeKind::Added => [Some((path, Aspect::Appeared)), None],
+        HostChangeKind::Modified(_) => [Some((path, Aspect::Content)), None],
+        HostChangeKind::Removed => [Some((path, Aspect::Vanished)), None],
+        HostChangeKind::Renamed { to } => {
+            let appeared = (to.as_str().to_owned(), Aspect::Appeared);
+            [Some((path, Aspect::Vanished)), Some(appeared)]
+        }
+        HostChangeKind::Doomed(_) | HostChangeKind::Uncounted => [None, None],
+    };
+    first.into_iter().chain(second)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use object::{HostChange, HostChangeKind, ObjectPath};
+
+    use super::{HELD, REMEMBERED, Recent};
+
+    fn path(path: &str) -> ObjectPath {
+        ObjectPath::from_stored(path.to_owned(), None)
+    }
+
+    fn change(name: &str, kind: HostChangeKind) -> HostChange {
+        HostChange { path: path(name), is_directory: false, kind }
+    }
+
+    #[test]
+    fn what_a_worker_says_before_or_after_the_kernel_is_told_once() {
+        let start = Instant::now();
+        let mut recent = Recent::default();
+        let (early, late) =
+            (change("early", HostChangeKind::Added), change("late", HostChangeKind::Added));
+        let other = change("other", HostChangeKind::Added);
+        recent.said(start, &early);
+        for seen in [&early, &late, &other] {
+            recent.hold(start, seen.clone());
+        }
+        recent.said(start + HELD / 2, &late);
+        assert_eq!(recent.take(start + HELD - Duration::from_millis(1)), []);
+        assert_eq!(recent.next_timeout(), Some(start + HELD));
+        assert_eq!(recent.take(start + HELD), [other]);
+        assert_eq!(recent.next_timeout(), None);
+    }
+
+    #[test]
+    fn what_is_written_to_a_new_file_is_part_of_its_making() {
+        let start = Instant::now();
+        let mut recent = Recent::default();
+        recent.said(start, &change("f", HostChangeKind::Added));
+        recent.hold(start, change("f", HostChangeKind::Modified(0x18)));
+        recent.hold(start, change("f", HostChangeKind::Removed));
+        assert_eq!(recent.take(start + HELD), [change("f", HostChangeKind::Removed)]);
+    }
+
+    #[test]
+    fn both_halves_of_a_rename_count() {
+        let start = Instant::now();
+        let mut recent = Recent::default();
+        let renamed = change("a", HostChangeKind::Renamed { to: path("b") });
+        recent.said(start, &renamed);
+        recent.hold(start, renamed.clone());
+        recent.hold(start, change("a", HostChangeKind::Removed));
+        recent.hold(start, change("b", HostChangeKind::Added));
+        let other = change("a", HostChangeKind::Renamed { to: path("c") });
+        recent.hold(start, other.clone());
+        assert_eq!(recent.take(start + HELD), [other]);
+    }
+
+    #[test]
+    fn words_are_forgotten() {
+        let start = Instant::now();
+        let mut recent = Recent::default();
+        let added = change("f", HostChangeKind::Added);
+        recent.said(start, &added);
+        recent.take(start + REMEMBERED);
+        assert!(recent.said.is_empty() && recent.order.is_empty());
+        recent.hold(start + REMEMBERED, added.clone());
+        assert_eq!(recent.take(start + REMEMBERED + HELD), [added]);
+    }
+}

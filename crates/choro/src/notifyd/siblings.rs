@@ -1,0 +1,96 @@
+//! Which processes are workers of this server.
+//!
+//! What a worker does it tells itself, better than the kernel can; so the kernel's word counts only
+//! for other processes. A worker may be gone when the kernel's word is read, so those that were
+//! seen are remembered for a while.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// For how long a process is taken for what it was, before it is looked at again.
+const TRUSTED: Duration = Duration::from_secs(1);
+
+/// For how long a worker that is gone is remembered: longer than the kernel's queue may be, shorter
+/// than it takes until its pid is given out again.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// Processes that are remembered. Beyond it those of no interest are forgotten.
+const PROCESSES_MAX: usize = 4_096;
+
+/// The processes that were seen.
+#[derive(Debug)]
+pub(super) struct Siblings {
+    parent: u32,
+    seen: HashMap<u32, Seen>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    is_sibling: bool,
+    at: Instant,
+}
+
+impl Siblings {
+    /// The children of `parent`.
+    pub(super) fn of(parent: u32) -> Self {
+        Self { parent, seen: HashMap::new() }
+    }
+
+    /// A worker has said something.
+    pub(super) fn heard(&mut self, now: Instant, pid: u32) {
+        self.seen.insert(pid, Seen { is_sibling: true, at: now });
+    }
+
+    /// Whether a process is, or was lately, a worker.
+    pub(super) fn contains(&mut self, now: Instant, pid: u32) -> bool {
+        let seen = self.seen.get(&pid).copied();
+        if let Some(seen) = seen.filter(|seen| now < seen.at + TRUSTED) {
+            return seen.is_sibling;
+        }
+        let Some(parent) = parent_of(pid) else {
+            return seen.is_some_and(|seen| seen.is_sibling && now < seen.at + REMEMBERED);
+        };
+        if seen.is_none() && self.seen.len() >= PROCESSES_MAX {
+            self.seen.retain(|_, seen| seen.is_sibling && now < seen.at + REMEMBERED);
+        }
+        let is_sibling = parent == self.parent;
+        self.seen.insert(pid, Seen { is_sibling, at: now });
+        is_sibling
+    }
+}
+
+/// The parent of a process that is there.
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // pid (name) state parent …; the name may contain anything but the last parenthesis.
+    let (_, tail) = stat.rsplit_once(") ")?;
+    tail.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Instant;
+
+    use super::{REMEMBERED, Siblings, TRUSTED};
+
+    #[test]
+    fn children_are_known_also_for_a_while_after_their_end() {
+        let now = Instant::now();
+        let mut siblings = Siblings::of(std::process::id());
+        let mut child = Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("there is a cat");
+        let pid = child.id();
+        assert!(siblings.contains(now, pid));
+        assert!(!siblings.contains(now, std::process::id()));
+        drop(child.stdin.take());
+        child.wait().expect("it is ours");
+        assert!(siblings.contains(now + TRUSTED, pid));
+        assert!(!siblings.contains(now + REMEMBERED, pid));
+        siblings.heard(now + REMEMBERED, pid);
+        assert!(siblings.contains(now + REMEMBERED, pid));
+    }
+}

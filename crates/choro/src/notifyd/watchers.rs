@@ -1,0 +1,198 @@
+//! Who watches which directory.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+
+use dtyp::ServerId;
+use messaging::Watch;
+use object::{HostChange, HostChangeKind, ObjectPath};
+use wire::change_notify::CompletionFilter;
+
+/// Directories that all clients together may watch. Each takes a few hundred bytes.
+pub(super) const WATCHES_MAX: usize = 1 << 20;
+
+/// Who watches which directory.
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    directories: HashMap<String, Vec<Watcher>>,
+    /// The directory of each open of each worker.
+    workers: HashMap<ServerId, HashMap<u64, String>>,
+    count: usize,
+}
+
+/// One open that watches a directory.
+#[derive(Debug)]
+struct Watcher {
+    worker: ServerId,
+    open: u64,
+    recursive: bool,
+    filter: u32,
+    kernel: bool,
+}
+
+/// What became of a watch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Watched {
+    /// It is one more.
+    Added,
+    /// It takes the place of an earlier one of the same open.
+    Replaced,
+    /// There are too many.
+    Refused,
+}
+
+/// Who says that something changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Source {
+    /// The kernel: only those who want to know of other programs are told.
+    Kernel,
+    /// A worker, which has told its own client already.
+    Worker(ServerId),
+}
+
+/// What is to be asked of the kernel about a directory.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Wish {
+    pub(super) recursive: bool,
+    pub(super) filter: u32,
+}
+
+impl Watchers {
+    /// Enters a watch.
+    pub(super) fn watch(&mut self, worker: ServerId, watch: &Watch) -> Watched {
+        let is_replaced = self.unwatch(worker, watch.open).is_some();
+        if self.count >= WATCHES_MAX {
+            return Watched::Refused;
+        }
+        let Watch { open, recursive, filter, kernel, .. } = *watch;
+        let path = watch.path.as_str();
+        let watcher = Watcher { worker, open, recursive, filter, kernel };
+        self.directories.entry(path.to_owned()).or_default().push(watcher);
+        self.workers.entry(worker).or_default().insert(open, path.to_owned());
+        self.count += 1;
+        if is_replaced { Watched::Replaced } else { Watched::Added }
+    }
+
+    /// Takes a watch out; the directory that was watched.
+    pub(super) fn unwatch(&mut self, worker: ServerId, open: u64) -> Option<String> {
+        let opens = self.workers.get_mut(&worker)?;
+        let path = opens.remove(&open)?;
+        if opens.is_empty() {
+            self.workers.remove(&worker);
+        }
+        self.leave(&path, |watcher| watcher.worker == worker && watcher.open == open);
+        Some(path)
+    }
+
+    /// The directory that an open watches.
+    pub(super) fn directory(&self, worker: ServerId, open: u64) -> Option<&str> {
+        self.workers.get(&worker)?.get(&open).map(String::as_str)
+    }
+
+    /// Takes all watches of a worker out; the directories that were watched, one for each watch.
+    pub(super) fn forget(&mut self, worker: ServerId) -> Vec<String> {
+        let opens = self.workers.remove(&worker).unwrap_or_default();
+        for (open, path) in &opens {
+            self.leave(path, |watcher| watcher.worker == worker && watcher.open == *open);
+        }
+        opens.into_values().collect()
+    }
+
+    fn leave(&mut self, path: &str, is_it: impl Fn(&Watcher) -> bool) {
+        let Some(watchers) = self.directories.get_mut(path) else { return };
+        let before = watchers.len();
+        watchers.retain(|watcher| !is_it(watcher));
+        self.count -= before - watchers.len();
+        if watchers.is_empty() {
+            self.directories.remove(path);
+        }
+    }
+
+    /// Whether a worker watches anything.
+    pub(super) fn has(&self, worker: ServerId) -> bool {
+        self.workers.contains_key(&worker)
+    }
+
+    /// All who watch anything.
+    pub(super) fn workers(&self) -> Vec<ServerId> {
+        self.workers.keys().copied().collect()
+    }
+
+    /// What the kernel is to be asked about a directory; nothing if nobody wants it.
+    pub(super) fn wish(&self, path: &str) -> Option<Wish> {
+        let watchers = self.directories.get(path)?.iter().filter(|watcher| watcher.kernel);
+        let both = |wish: Wish, watcher: &Watcher| Wish {
+            recursive: wish.recursive || watcher.recursive,
+            filter: wish.filter | watcher.filter,
+        };
+        watchers.fold(None, |wish, watcher| Some(both(wish.unwrap_or_default(), watcher)))
+    }
+
+    /// Who has to hear of a change. Whether its client is told is for each worker to say.
+    pub(super) fn concerned(&self, change: &HostChange, source: Source) -> BTreeSet<ServerId> {
+        let mut workers = BTreeSet::new();
+        if change.kind == HostChangeKind::Uncounted {
+            self.add_around(&change.path, source, &mut workers);
+            return workers;
+        }
+        let filter = filter(change);
+        for path in std::iter::once(&change.path).chain(change.new_path()) {
+            let parent = path.parent().unwrap_or_default();
+            for directory in ancestors(path.as_str()) {
+                let Some(watchers) = self.directories.get(directory) else { continue };
+                let is_itself = directory == path.as_str();
+                let is_parent = !is_itself && directory == parent.as_str();
+                let is_concerned = |watcher: &&Watcher| {
+                    let is_near = is_itself || is_parent || watcher.recursive;
+                    is_near && watcher.filter & filter != 0 && watcher.hears(source)
+                };
+                workers.extend(watchers.iter().filter(is_concerned).map(|it| it.worker));
+            }
+        }
+        workers
+    }
+
+    /// Those who watch something above or below a path.
+    fn add_around(&self, path: &ObjectPath, source: Source, workers: &mut BTreeSet<ServerId>) {
+        for (directory, watchers) in &self.directories {
+            let directory = ObjectPath::from_stored(directory.clone(), None);
+            let is_near =
+                path.relative_to(&directory).or_else(|| directory.relative_to(path)).is_some();
+            if is_near {
+                workers.extend(watchers.iter().filter(|it| it.hears(source)).map(|it| it.worker));
+            }
+        }
+    }
+}
+
+impl Watcher {
+    fn hears(&self, source: Source) -> bool {
+        match source {
+            Source::Kernel => self.kernel,
+            Source::Worker(worker) => worker != self.worker,
+        }
+    }
+}
+
+/// The filters that let a change pass. Where the directory itself goes, all do.
+fn filter(change: &HostChange) -> u32 {
+    match change.kind {
+        HostChangeKind::Modified(filter) => filter,
+        HostChangeKind::Added | HostChangeKind::Removed if !change.is_directory => {
+            let names = CompletionFilter::FILE_NAME | CompletionFilter::STREAM_NAME;
+            names.bits()
+        }
+        _ => u32::MAX,
+    }
+}
+
+/// A path and all directories above it, the root last.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
+        Some((above, _)) => Some(above),
+        None if path.is_empty() => None,
+        None => Some(""),
+    })
+}

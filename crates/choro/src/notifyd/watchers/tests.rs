@@ -1,0 +1,106 @@
+use dtyp::ServerId;
+use messaging::Watch;
+use object::{HostChange, HostChangeKind, ObjectPath};
+use wire::change_notify::CompletionFilter;
+
+use super::{Source, Watched, Watchers, Wish};
+
+const ALICE: ServerId = ServerId { pid: 1, unique_id: 11 };
+const BOB: ServerId = ServerId { pid: 2, unique_id: 12 };
+const CAROL: ServerId = ServerId { pid: 3, unique_id: 13 };
+const NAMES: u32 = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME).bits();
+
+fn path(path: &str) -> ObjectPath {
+    ObjectPath::from_stored(path.to_owned(), None)
+}
+
+fn watch(open: u64, directory: &str, recursive: bool) -> Watch {
+    Watch { open, path: path(directory), recursive, filter: NAMES, kernel: true }
+}
+
+fn change(name: &str, kind: HostChangeKind) -> HostChange {
+    HostChange { path: path(name), is_directory: false, kind }
+}
+
+/// Whether Alice, who watches `directory`, hears of a change that Carol made.
+fn hears(directory: &str, recursive: bool, change: &HostChange) -> bool {
+    let mut watchers = Watchers::default();
+    watchers.watch(ALICE, &watch(1, directory, recursive));
+    watchers.concerned(change, Source::Worker(CAROL)).contains(&ALICE)
+}
+
+#[test]
+fn those_who_watch_the_directory_hear_and_above_it_those_who_watch_the_tree() {
+    let added = change("srv/a/b/f", HostChangeKind::Added);
+    for (directory, flat, tree) in [
+        ("srv/a/b", true, true),
+        ("srv/a", false, true),
+        ("srv", false, true),
+        ("", false, true),
+        ("srv/a/b/c", false, false),
+        ("srv/a/bb", false, false),
+    ] {
+        assert_eq!(hears(directory, false, &added), flat, "{directory}");
+        assert_eq!(hears(directory, true, &added), tree, "{directory}");
+    }
+}
+
+#[test]
+fn a_rename_concerns_both_places() {
+    let renamed = change("a/f", HostChangeKind::Renamed { to: path("b/f") });
+    assert!(hears("a", false, &renamed));
+    assert!(hears("b", false, &renamed));
+    assert!(!hears("c", false, &renamed));
+}
+
+#[test]
+fn who_watches_a_directory_hears_of_its_end() {
+    let removed = HostChange { is_directory: true, ..change("a/d", HostChangeKind::Removed) };
+    assert!(hears("a/d", false, &removed));
+}
+
+#[test]
+fn changes_that_nobody_wants_are_told_to_nobody() {
+    let size = CompletionFilter::SIZE.bits();
+    assert!(!hears("a", false, &change("a/f", HostChangeKind::Modified(size))));
+    assert!(hears("a", false, &change("a/f", HostChangeKind::Modified(size | NAMES))));
+}
+
+#[test]
+fn what_nobody_counted_concerns_those_above_and_below() {
+    for (directory, is_concerned) in [("a", true), ("a/b", true), ("a/b/c", true), ("b", false)] {
+        assert_eq!(hears(directory, false, &HostChange::uncounted(path("a/b"))), is_concerned);
+    }
+}
+
+#[test]
+fn a_worker_is_not_told_what_it_told_but_what_the_kernel_saw() {
+    let mut watchers = Watchers::default();
+    watchers.watch(ALICE, &watch(1, "a", false));
+    watchers.watch(BOB, &Watch { kernel: false, ..watch(1, "a", false) });
+    let added = change("a/f", HostChangeKind::Added);
+    let heard = |source| watchers.concerned(&added, source).into_iter().collect::<Vec<_>>();
+    assert_eq!(heard(Source::Worker(ALICE)), [BOB]);
+    assert_eq!(heard(Source::Worker(CAROL)), [ALICE, BOB]);
+    assert_eq!(heard(Source::Kernel), [ALICE]);
+}
+
+#[test]
+fn a_watch_ends_with_its_open_or_its_worker() {
+    let mut watchers = Watchers::default();
+    assert_eq!(watchers.watch(ALICE, &watch(1, "a", false)), Watched::Added);
+    assert_eq!(watchers.watch(ALICE, &watch(1, "b", false)), Watched::Replaced);
+    assert_eq!(watchers.watch(ALICE, &watch(2, "c", false)), Watched::Added);
+    assert_eq!(watchers.watch(BOB, &watch(1, "b", true)), Watched::Added);
+    assert_eq!(watchers.unwatch(ALICE, 3), None);
+    assert_eq!(watchers.wish("a"), None);
+    assert_eq!(watchers.wish("b"), Some(Wish { recursive: true, filter: NAMES }));
+    assert_eq!(watchers.unwatch(BOB, 1).as_deref(), Some("b"));
+    assert!(!watchers.has(BOB));
+    assert_eq!(watchers.wish("b"), Some(Wish { recursive: false, filter: NAMES }));
+    let mut left = watchers.forget(ALICE);
+    left.sort_unstable();
+    assert_eq!(left, ["b", "c"]);
+    assert_eq!(watchers.count, 0);
+    assert!(watchers.directories.is_empty() && watchers.workers().is_empty());
+}

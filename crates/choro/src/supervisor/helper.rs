@@ -1,0 +1,101 @@
+//! A process of which there is one in a server, started again when it dies.
+
+use std::time::Instant;
+
+use dtyp::ServerId;
+use rustix::process::{Signal, WaitStatus};
+
+use super::backoff::Backoff;
+use super::workers::{self, Worker, WorkerCommand};
+use crate::control::ToWorker;
+
+/// A process of which there is one.
+#[derive(Debug)]
+pub(super) struct Helper {
+    /// The command that it is, and its name in the log.
+    name: &'static str,
+    process: Option<Worker>,
+    backoff: Backoff,
+}
+
+impl Helper {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, process: None, backoff: Backoff::default() }
+    }
+
+    /// Whether this is its pid.
+    pub(super) fn is(&self, pid: u32) -> bool {
+        self.process.as_ref().is_some_and(|process| process.server_id.pid == pid)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub(super) fn process(&mut self) -> Option<&mut Worker> {
+        self.process.as_mut()
+    }
+
+    /// When it can be started; `None` if it runs.
+    pub(super) fn start_at(&self, now: Instant) -> Option<Instant> {
+        match self.process {
+            Some(_) => None,
+            None => Some(self.backoff.blocked_until(now).unwrap_or(now)),
+        }
+    }
+
+    /// Starts it.
+    pub(super) fn start(&mut self, command: &WorkerCommand) -> Option<&Worker> {
+        match workers::start(self.name, command) {
+            Ok(process) => Some(self.process.insert(process)),
+            Err(error) => {
+                let pause = self.backoff.record_failure(Instant::now());
+                tracing::error!("cannot start {}: {error}; next attempt in {pause:?}", self.name);
+                None
+            }
+        }
+    }
+
+    /// It says that it has started. Whether it is the one that was started.
+    pub(super) fn is_ready(&mut self, unique_id: u64) -> bool {
+        let expected = self.process.as_mut().filter(|it| it.server_id.unique_id == unique_id);
+        let Some(process) = expected else { return false };
+        process.is_ready = true;
+        true
+    }
+
+    /// It has ended; who it was.
+    pub(super) fn bury(&mut self, status: WaitStatus, is_stopping: bool) -> Option<ServerId> {
+        let process = self.process.take()?;
+        let ServerId { pid, .. } = process.server_id;
+        if is_stopping {
+            return Some(process.server_id);
+        }
+        let how = match (status.terminating_signal(), status.exit_status()) {
+            (Some(signal), _) => format!("was killed by signal {signal}"),
+            (None, status) => format!("ended with status {}", status.unwrap_or(-1)),
+        };
+        tracing::error!("{} (pid {pid}) {how} and is started again", self.name);
+        if process.is_ready {
+            self.backoff.record_success();
+        } else {
+            let pause = self.backoff.record_failure(Instant::now());
+            tracing::warn!("{} is not started for {pause:?}", self.name);
+        }
+        Some(process.server_id)
+    }
+
+    /// Sends, if it runs.
+    pub(super) fn tell(&self, message: &ToWorker) {
+        if let Some(process) = &self.process {
+            workers::tell(process.server_id.pid, process, message);
+        }
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self) {
+        if let Some(process) = &self.process {
+            workers::kill(process.server_id.pid, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! CHANGE_NOTIFY across processes: clients of other workers, programs of the host, and the process
+//! that tells who has to hear of what.
+
+mod harness;
+
+use std::fs;
+use std::path::Path;
+
+use harness::choro::{signal_process, wait_until};
+use harness::smbclient::Watching;
+use harness::{Setup, TestServer, give_to_server};
+use rustix::process::Signal;
+use tables::WatchPage;
+
+/// FILE_ACTION_…: [MS-FSCC] 2.7.1, as smbclient prints them.
+const ADDED: &str = "0001";
+const REMOVED: &str = "0002";
+const OLD_NAME: &str = "0004";
+const NEW_NAME: &str = "0005";
+
+/// Waits until so many directories are watched.
+#[track_caller]
+fn wait_for_watches(server: &TestServer, count: u32) {
+    let page = WatchPage::open(&server.site().path("lock")).expect("the server has made it");
+    wait_until(|| page.count() == count, || format!("{} are watched", page.count()));
+}
+
+/// A client that watches the share, once the server knows it.
+#[track_caller]
+fn watch(server: &TestServer) -> Watching {
+    let watching = server.client().watch("data", "\\");
+    wait_for_watches(server, 1);
+    watching
+}
+
+/// Makes a file on the host.
+fn touch(path: &Path) {
+    fs::write(path, "").expect("there is space");
+    give_to_server(path);
+}
+
+/// The changes of names.
+fn names(told: &[String]) -> Vec<&str> {
+    let is_name = |line: &&str| !line.starts_with("0003");
+    told.iter().map(String::as_str).filter(is_name).collect()
+}
+
+fn lines<const N: usize>(changes: [(&str, &str); N]) -> Vec<String> {
+    changes.map(|(action, name)| format!("{action} {name}")).into()
+}
+
+#[test]
+fn what_another_client_does_is_told_once() {
+    let server = TestServer::start();
+    let watching = watch(&server);
+    fs::write(server.client_folder("work").join("f"), "data").expect("there is space");
+    let commands =
+        ["mkdir d", "put f d\\f", "rename d\\f d\\g", "del d\\g", "rmdir d", "mkdir end"];
+    server.client().run("data", &commands).succeeds();
+    let told = watching.until("end");
+    let want = lines([
+        (ADDED, "d"),
+        (ADDED, "d\\f"),
+        (OLD_NAME, "d\\f"),
+        (NEW_NAME, "d\\g"),
+        (REMOVED, "d\\g"),
+        (REMOVED, "d"),
+        (ADDED, "end"),
+    ]);
+    assert_eq!(names(&told), want);
+    drop(watching);
+    wait_for_watches(&server, 0);
+    server.stop();
+}
+
+#[test]
+fn what_a_program_of_the_host_does_is_told_once() {
+    let server = TestServer::start();
+    let watching = watch(&server);
+    let path = |name| server.share_path("data").join(name);
+    fs::create_dir(path("d")).expect("it is new");
+    touch(&path("f"));
+    fs::rename(path("f"), path("g")).expect("it is ours");
+    fs::rename(path("g"), path("d/g")).expect("it is ours");
+    fs::remove_file(path("d/g")).expect("it is ours");
+    touch(&path("end"));
+    let told = watching.until("end");
+    let want = lines([
+        (ADDED, "d"),
+        (ADDED, "f"),
+        (OLD_NAME, "f"),
+        (NEW_NAME, "g"),
+        (REMOVED, "g"),
+        (ADDED, "d\\g"),
+        (REMOVED, "d\\g"),
+        (ADDED, "end"),
+    ]);
+    assert_eq!(names(&told), want);
+    server.stop();
+}
+
+#[test]
+fn without_kernel_change_notify_clients_alone_are_heard() {
+    let server = Setup::new().share("data", "kernel change notify = no").start();
+    let watching = watch(&server);
+    touch(&server.share_path("data").join("unheard"));
+    server.client().run("data", &["mkdir end"]).succeeds();
+    assert_eq!(watching.until("end"), lines([(ADDED, "end")]));
+    server.stop();
+}
+
+#[test]
+fn without_change_notify_nothing_is_watched() {
+    let server = Setup::new().global("change notify = no").share("data", "").start();
+    let refused = server.client().run("data", &["notify \\"]);
+    refused.fails("NT_STATUS_NOT_IMPLEMENTED");
+    assert_eq!(server.server().notifyd(), None);
+    server.stop();
+}
+
+#[test]
+fn a_worker_that_is_killed_watches_no_longer() {
+    let server = TestServer::start();
+    let watching = watch(&server);
+    for worker in server.server().workers() {
+        signal_process(worker, Signal::KILL);
+    }
+    wait_for_watches(&server, 0);
+    drop(watching);
+    server.stop();
+}
+
+/// Whoever watches goes on, and knows that something may have been missed.
+#[test]
+fn a_killed_notifyd_is_replaced_and_watchers_go_on() {
+    let server = TestServer::start();
+    let watching = watch(&server);
+    let first = server.server().notifyd().expect("it runs");
+    signal_process(first, Signal::KILL);
+    wait_until(
+        || server.server().notifyd().is_some_and(|pid| pid != first),
+        || "there is no other".to_owned(),
+    );
+    assert_eq!(watching.until("ENUM_DIR"), ["NOTIFY_ENUM_DIR"]);
+    wait_for_watches(&server, 1);
+    server.client().run("data", &["mkdir after"]).succeeds();
+    touch(&server.share_path("data").join("end"));
+    let told = watching.until("end");
+    assert_eq!(names(&told), lines([(ADDED, "after"), (ADDED, "end")]));
+    assert!(server.log().contains(&format!("notifyd (pid {first}) was killed by signal 9")));
+    server.stop();
+}

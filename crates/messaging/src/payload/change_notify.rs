@@ -1,0 +1,264 @@
+//! The data of the kinds by which workers and `notifyd` speak of watches and changes.
+//!
+//! A path is its length in bytes (4 bytes), its bytes, and the stream likewise, with a length of
+//! [`NO_STREAM`] if there is none.
+
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
+
+/// The data of [`crate::MessageKind::WATCH`].
+///
+/// A watch of the same open that is there already is replaced.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Watch {
+    /// The open, as the sender calls it.
+    pub open: u64,
+    /// The directory, from the root of the host's file system.
+    pub path: ObjectPath,
+    /// What lies deeper counts, too.
+    pub recursive: bool,
+    /// Which changes count: [MS-SMB2] 2.2.35.
+    pub filter: u32,
+    /// Changes that other programs of this host make count.
+    pub kernel: bool,
+}
+
+impl Watch {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut data = self.open.to_le_bytes().to_vec();
+        data.extend_from_slice(&self.filter.to_le_bytes());
+        data.push(u8::from(self.recursive) | u8::from(self.kernel) << 1);
+        put_path(&mut data, &self.path);
+        data
+    }
+
+    /// Reads the data; `None` if it is not whole.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        let mut data = data;
+        let open = u64::from_le_bytes(take(&mut data)?);
+        let filter = u32::from_le_bytes(take(&mut data)?);
+        let [flags] = take(&mut data)?;
+        let path = take_path(&mut data)?;
+        let recursive = flags & 1 != 0;
+        let kernel = flags & 2 != 0;
+        (data.is_empty() && flags < 4).then_some(Self { open, path, recursive, filter, kernel })
+    }
+}
+
+/// The data of [`crate::MessageKind::UNWATCH`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unwatch {
+    /// The open, as the sender calls it.
+    pub open: u64,
+}
+
+impl Unwatch {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.open.to_le_bytes().to_vec()
+    }
+
+    /// Reads the data; `None` if it is not whole.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        let open = u64::from_le_bytes(data.try_into().ok()?);
+        Some(Self { open })
+    }
+}
+
+/// The data of [`crate::MessageKind::CHANGED`] and [`crate::MessageKind::NOTIFY`]: changes, in the
+/// order in which they happened.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Changes(pub Vec<HostChange>);
+
+impl Changes {
+    /// Changes that one message may have.
+    pub const LEN_MAX: usize = 1_024;
+
+    /// The data.
+    #[must_use]
+    pub fn encode(changes: &[HostChange]) -> Vec<u8> {
+        let mut data = Vec::new();
+        for change in changes {
+            put_change(&mut data, change);
+        }
+        data
+    }
+
+    /// Reads the data; `None` if it is not whole.
+    #[must_use]
+    pub fn decode(mut data: &[u8]) -> Option<Self> {
+        let mut changes = Vec::new();
+        while !data.is_empty() {
+            if changes.len() >= Self::LEN_MAX {
+                return None;
+            }
+            changes.push(take_change(&mut data)?);
+        }
+        Some(Self(changes))
+    }
+}
+
+fn put_change(data: &mut Vec<u8>, change: &HostChange) {
+    let kind = match change.kind {
+        HostChangeKind::Added => ADDED,
+        HostChangeKind::Doomed(_) => DOOMED,
+        HostChangeKind::Modified(_) => MODIFIED,
+        HostChangeKind::Removed => REMOVED,
+        HostChangeKind::Renamed { .. } => RENAMED,
+        HostChangeKind::Uncounted => UNCOUNTED,
+    };
+    data.extend_from_slice(&[kind, u8::from(change.is_directory)]);
+    put_path(data, &change.path);
+    match &change.kind {
+        HostChangeKind::Doomed(FileIdentity { device, inode, stream: _ }) => {
+            data.extend_from_slice(&device.to_le_bytes());
+            data.extend_from_slice(&inode.to_le_bytes());
+        }
+        HostChangeKind::Modified(filter) => data.extend_from_slice(&filter.to_le_bytes()),
+        HostChangeKind::Renamed { to } => put_path(data, to),
+        HostChangeKind::Added | HostChangeKind::Removed | HostChangeKind::Uncounted => {}
+    }
+}
+
+fn take_change(data: &mut &[u8]) -> Option<HostChange> {
+    let [kind, is_directory] = take(data)?;
+    let path = take_path(data)?;
+    let kind = match kind {
+        ADDED => HostChangeKind::Added,
+        DOOMED => {
+            let device = u64::from_le_bytes(take(data)?);
+            let inode = u64::from_le_bytes(take(data)?);
+            HostChangeKind::Doomed(FileIdentity { device, inode, stream: 0 })
+        }
+        MODIFIED => HostChangeKind::Modified(u32::from_le_bytes(take(data)?)),
+        REMOVED => HostChangeKind::Removed,
+        RENAMED => HostChangeKind::Renamed { to: take_path(data)? },
+        UNCOUNTED => HostChangeKind::Uncounted,
+        _ => return None,
+    };
+    Some(HostChange { path, is_directory: is_directory != 0, kind })
+}
+
+fn put_path(data: &mut Vec<u8>, path: &ObjectPath) {
+    put_text(data, path.as_str());
+    match path.stream() {
+        Some(stream) => put_text(data, stream),
+        None => data.extend_from_slice(&NO_STREAM.to_le_bytes()),
+    }
+}
+
+fn put_text(data: &mut Vec<u8>, text: &str) {
+    let len = u32::try_from(text.len()).expect("paths are bounded");
+    data.extend_from_slice(&len.to_le_bytes());
+    data.extend_from_slice(text.as_bytes());
+}
+
+fn take_path(data: &mut &[u8]) -> Option<ObjectPath> {
+    let path = take_text(data)??;
+    let stream = take_text(data)?;
+    Some(ObjectPath::from_stored(path, stream))
+}
+
+/// A text, or that there is none.
+#[expect(clippy::option_option, reason = "the outer one is what all readers here answer")]
+fn take_text(data: &mut &[u8]) -> Option<Option<String>> {
+    let len = u32::from_le_bytes(take(data)?);
+    if len == NO_STREAM {
+        return Some(None);
+    }
+    let len = usize::try_from(len).ok().filter(|len| *len <= PATH_BYTES_MAX)?;
+    let (text, rest) = data.split_at_checked(len)?;
+    *data = rest;
+    Some(Some(std::str::from_utf8(text).ok()?.to_owned()))
+}
+
+fn take<const N: usize>(data: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, rest) = data.split_first_chunk()?;
+    *data = rest;
+    Some(*bytes)
+}
+
+/// A length that says that there is no text.
+const NO_STREAM: u32 = u32::MAX;
+
+/// Bytes of a path: a share's folder, and three bytes for each unit of a path in it.
+const PATH_BYTES_MAX: usize = 4_096 + 3 * ObjectPath::PATH_UNITS_MAX;
+
+const ADDED: u8 = 1;
+const DOOMED: u8 = 2;
+const MODIFIED: u8 = 3;
+const REMOVED: u8 = 4;
+const RENAMED: u8 = 5;
+const UNCOUNTED: u8 = 6;
+
+#[cfg(test)]
+mod tests {
+    use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
+
+    use super::{Changes, Unwatch, Watch};
+
+    fn path(path: &str, stream: Option<&str>) -> ObjectPath {
+        ObjectPath::from_stored(path.to_owned(), stream.map(str::to_owned))
+    }
+
+    #[test]
+    fn watches_round_trip_and_every_other_length_is_refused() {
+        for (recursive, kernel) in [(false, true), (true, false)] {
+            let watch =
+                Watch { open: 7, path: path("srv/ä", None), recursive, filter: 0x17, kernel };
+            let mut data = watch.encode();
+            assert_eq!(Watch::decode(&data), Some(watch));
+            for len in 0..data.len() {
+                assert_eq!(Watch::decode(&data[..len]), None);
+            }
+            data.push(0);
+            assert_eq!(Watch::decode(&data), None);
+        }
+        let unwatch = Unwatch { open: 7 };
+        assert_eq!(Unwatch::decode(&unwatch.encode()), Some(unwatch));
+        assert_eq!(Unwatch::decode(&[0; 7]), None);
+    }
+
+    #[test]
+    fn changes_round_trip_and_cut_ones_are_refused() {
+        let kinds = [
+            HostChangeKind::Added,
+            HostChangeKind::Doomed(FileIdentity { device: 1, inode: 2, stream: 0 }),
+            HostChangeKind::Modified(0x18),
+            HostChangeKind::Removed,
+            HostChangeKind::Renamed { to: path("b", Some("")) },
+            HostChangeKind::Uncounted,
+        ];
+        for kind in kinds {
+            for is_directory in [false, true] {
+                let path = path("srv/f", Some("stream"));
+                let change = HostChange { path, is_directory, kind: kind.clone() };
+                let data = Changes::encode(&[change.clone(), change.clone()]);
+                assert_eq!(Changes::decode(&data), Some(Changes(vec![change.clone(), change])));
+                for len in (1..data.len()).filter(|len| *len != data.len() / 2) {
+                    assert_eq!(Changes::decode(&data[..len]), None, "{len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rubbish_is_refused() {
+        assert_eq!(Changes::decode(&[]), Some(Changes::default()));
+        assert_eq!(Changes::decode(&[9, 0, 0, 0, 0, 0, 255, 255, 255, 255]), None);
+        let no_path = [1, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+        assert_eq!(Changes::decode(&no_path), None);
+        let not_utf8 = [1, 0, 1, 0, 0, 0, 0xff, 255, 255, 255, 255];
+        assert_eq!(Changes::decode(&not_utf8), None);
+        let too_long = [1, 0, 255, 255, 255, 127];
+        assert_eq!(Changes::decode(&too_long), None);
+        let change = HostChange::uncounted(path("a", None));
+        let most = vec![change.clone(); Changes::LEN_MAX];
+        assert!(Changes::decode(&Changes::encode(&most)).is_some());
+        assert_eq!(Changes::decode(&Changes::encode(&[&most[..], &[change]].concat())), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Changes that other programs of this host make in folders, as the kernel tells of them.
+//!
+//! fanotify where the process may and the file system can (Linux 5.17 and CAP_SYS_ADMIN): it
+//! watches a whole file system at the price of one mark, and says who made a change. inotify else:
+//! a watch per directory, of which there is a limited number, and nobody is named.
+
+mod fanotify;
+mod inotify;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use object::{HostChange, ObjectPath};
+use rustix::io::Errno;
+
+use self::fanotify::Fanotify;
+use self::inotify::Inotify;
+
+/// The filters of [MS-SMB2] 2.2.35 that writing to a file matches: its size and last write, and
+/// the attributes that come with them.
+pub const FILTER_DATA: u32 = 0x0000_0018;
+
+/// The filters of [MS-SMB2] 2.2.35 that a change of a file's mode, owner, times or extended
+/// attributes matches. The kernel does not say which of them it was.
+pub const FILTER_METADATA: u32 = 0x0000_01F4;
+
+/// What watches folders.
+#[derive(Debug)]
+pub struct HostWatcher {
+    fanotify: Option<Fanotify>,
+    inotify: Option<Inotify>,
+    /// Who watches which folder.
+    folders: HashMap<String, By>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum By {
+    Fanotify,
+    Inotify,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HostEvent {
+    /// What.
+    pub change: HostChange,
+    /// The process that did it; `None` if the kernel does not say.
+    pub pid: Option<u32>,
+}
+
+/// How much of what happens in a folder will be seen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Coverage {
+    /// All of it.
+    Whole,
+    /// Some directories below it are not watched: there are too many.
+    Partial,
+}
+
+impl HostWatcher {
+    /// Watches nothing yet, and will use the best that there is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { fanotify: Fanotify::new().ok(), ..Self::without_fanotify() }
+    }
+
+    /// As [`HostWatcher::new`], by inotify alone.
+    #[must_use]
+    pub fn without_fanotify() -> Self {
+        Self { fanotify: None, inotify: Inotify::new().ok(), folders: HashMap::new() }
+    }
+
+    /// Begins to watch a folder, or watches it otherwise than before. `filter` says which changes
+    /// are wanted ([MS-SMB2] 2.2.35); others may be told, too.
+    ///
+    /// # Errors
+    /// The folder cannot be watched: it is not there, or the kernel has no more watches.
+    pub fn watch(&mut self, path: &str, recursive: bool, filter: u32) -> io::Result<Coverage> {
+        if let Some(fanotify) = &mut self.fanotify {
+            match fanotify.watch(path, recursive, filter) {
+                Ok(()) => {
+                    self.folders.insert(path.to_owned(), By::Fanotify);
+                    return Ok(Coverage::Whole);
+                }
+                Err(Errno::NOENT | Errno::NOTDIR) => return Err(Errno::NOENT.into()),
+                // A file system without file handles or without an id of its own.
+                Err(_) => {}
+            }
+        }
+        let inotify = self.inotify.as_mut().ok_or(io::ErrorKind::Unsupported)?;
+        let coverage = inotify.watch(path, recursive)?;
+        self.folders.insert(path.to_owned(), By::Inotify);
+        Ok(coverage)
+    }
+
+    /// Watches a folder no longer.
+    pub fn unwatch(&mut self, path: &str) {
+        match self.folders.remove(path) {
+            Some(By::Fanotify) => {
+                if let Some(fanotify) = &mut self.fanotify {
+                    fanotify.unwatch(path);
+                }
+            }
+            Some(By::Inotify) => {
+                if let Some(inotify) = &mut self.inotify {
+                    inotify.unwatch(path);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Whether a folder is watched by what does not say who made a change.
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        self.folders.values().any(|by| *by == By::Inotify)
+    }
+
+    /// Readable when [`HostWatcher::take`] has something.
+    pub fn wake_sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let fanotify = self.fanotify.as_ref().map(Fanotify::fd);
+        fanotify.into_iter().chain(self.inotify.as_ref().map(Inotify::fd))
+    }
+
+    /// What happened. Bounded: the rest comes with the next call.
+    pub fn take(&mut self) -> Vec<HostEvent> {
+        let mut events = Vec::new();
+        if let Some(fanotify) = &mut self.fanotify {
+            fanotify.take(&mut events);
+        }
+        if let Some(inotify) = &mut self.inotify {
+            inotify.take(&mut events);
+        }
+        events
+    }
+}
+
+impl Default for HostWatcher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The kernel had no room for its events: nobody knows what happened.
+fn overflow() -> HostEvent {
+    HostEvent { change: HostChange::uncounted(ObjectPath::root()), pid: None }
+}
+
+/// A path of the host, for the kernel.
+fn absolute(path: &str) -> String {
+    format!("/{path}")
+}
+
+/// A name in a directory.
+fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+fn stored(path: String) -> ObjectPath {
+    ObjectPath::from_stored(path, None)
+}

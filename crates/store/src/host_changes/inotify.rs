@@ -1,0 +1,288 @@
+//! inotify: a watch per directory.
+
+use std::collections::{HashMap, HashSet};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use object::{HostChange, HostChangeKind, ObjectPath};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, absolute, join, overflow, stored};
+
+/// Directories that are watched at once. The kernel's own limit, `fs.inotify.max_user_watches`, may
+/// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.
+const DIRECTORIES_MAX: usize = 65_536;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 1_024;
+
+/// One instance of inotify.
+#[derive(Debug)]
+pub(super) struct Inotify {
+    fd: OwnedFd,
+    /// Directories by watch descriptor.
+    directories: HashMap<i32, String>,
+    descriptors: HashMap<String, i32>,
+    /// Folders that were asked for.
+    flat: HashSet<String>,
+    trees: HashSet<String>,
+    /// The first half of a rename.
+    moved: Option<Moved>,
+}
+
+#[derive(Debug)]
+struct Moved {
+    cookie: u32,
+    path: String,
+    is_directory: bool,
+}
+
+/// One event, out of the kernel's buffer.
+struct Event {
+    descriptor: i32,
+    flags: ReadFlags,
+    cookie: u32,
+    name: Option<String>,
+}
+
+impl Inotify {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self {
+            fd,
+            directories: HashMap::new(),
+            descriptors: HashMap::new(),
+            flat: HashSet::new(),
+            trees: HashSet::new(),
+            moved: None,
+        })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn watch(&mut self, path: &str, recursive: bool) -> Result<Coverage, Errno> {
+        self.add(path)?;
+        if recursive {
+            self.flat.remove(path);
+            self.trees.insert(path.to_owned());
+            return Ok(self.add_below(path));
+        }
+        self.flat.insert(path.to_owned());
+        if self.trees.remove(path) {
+            self.remove_unneeded();
+        }
+        Ok(Coverage::Whole)
+    }
+
+    pub(super) fn unwatch(&mut self, path: &str) {
+        if self.flat.remove(path) | self.trees.remove(path) {
+            self.remove_unneeded();
+        }
+    }
+
+    fn remove_unneeded(&mut self) {
+        let unneeded: Vec<String> =
+            self.descriptors.keys().filter(|it| !self.needs(it)).cloned().collect();
+        for path in unneeded {
+            self.remove(&path);
+        }
+    }
+
+    fn needs(&self, path: &str) -> bool {
+        self.flat.contains(path) || self.is_in_tree(path)
+    }
+
+    fn is_in_tree(&self, path: &str) -> bool {
+        self.trees.iter().any(|tree| is_within(path, tree))
+    }
+
+    fn add(&mut self, path: &str) -> Result<(), Errno> {
+        if self.directories.len() >= DIRECTORIES_MAX {
+            return Err(Errno::NOSPC);
+        }
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW
+            | WatchFlags::EXCL_UNLINK;
+        let descriptor = inotify::add_watch(&self.fd, absolute(path), flags)?;
+        // A directory that was known by another name has that one no longer.
+        if let Some(old) = self.directories.insert(descriptor, path.to_owned())
+            && old != path
+        {
+            self.descriptors.remove(&old);
+        }
+        self.descriptors.insert(path.to_owned(), descriptor);
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &str) {
+        if let Some(descriptor) = self.descriptors.remove(path) {
+            self.directories.remove(&descriptor);
+            // It is gone already if the directory is.
+            let _ = inotify::remove_watch(&self.fd, descriptor);
+        }
+    }
+
+    /// Watches all directories below one that is watched.
+    fn add_below(&mut self, path: &str) -> Coverage {
+        let mut coverage = Coverage::Whole;
+        let mut pending = vec![path.to_owned()];
+        while let Some(directory) = pending.pop() {
+            for child in directories_in(&directory) {
+                match self.add(&child) {
+                    Ok(()) => pending.push(child),
+                    // Gone meanwhile, or not a directory any more.
+                    Err(Errno::NOENT | Errno::NOTDIR) => {}
+                    Err(Errno::NOSPC) => return Coverage::Partial,
+                    Err(_) => coverage = Coverage::Partial,
+                }
+            }
+        }
+        coverage
+    }
+
+    pub(super) fn take(&mut self, events: &mut Vec<HostEvent>) {
+        for event in self.read() {
+            self.interpret(event, events);
+        }
+        self.settle_move(events);
+    }
+
+    fn read(&self) -> Vec<Event> {
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut reader = Reader::new(&self.fd, &mut buffer);
+        let mut events = Vec::new();
+        while events.len() < EVENTS_MAX
+            && let Ok(event) = reader.next()
+        {
+            events.push(Event {
+                descriptor: event.wd(),
+                flags: event.events(),
+                cookie: event.cookie(),
+                name: event.file_name().and_then(|name| name.to_str().ok()).map(str::to_owned),
+            });
+        }
+        events
+    }
+
+    fn interpret(&mut self, event: Event, events: &mut Vec<HostEvent>) {
+        let Event { descriptor, flags, cookie, name } = event;
+        if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return events.push(overflow());
+        }
+        if flags.contains(ReadFlags::IGNORED) {
+            if let Some(path) = self.directories.remove(&descriptor) {
+                self.descriptors.remove(&path);
+            }
+            return;
+        }
+        let is_second_half = flags.contains(ReadFlags::MOVED_TO)
+            && self.moved.as_ref().is_some_and(|moved| moved.cookie == cookie);
+        if !is_second_half {
+            self.settle_move(events);
+        }
+        // Without a name it is about the directory itself, whose parent tells the rest.
+        let (Some(directory), Some(name)) = (self.directories.get(&descriptor), name) else {
+            return;
+        };
+        let path = join(directory, &name);
+        let is_directory = flags.contains(ReadFlags::ISDIR);
+        let mut push = |path: String, kind| events.push(told(path, is_directory, kind));
+        if flags.contains(ReadFlags::CREATE) {
+            push(path.clone(), HostChangeKind::Added);
+            self.appeared(&path, is_directory, events);
+        } else if flags.contains(ReadFlags::DELETE) {
+            push(path, HostChangeKind::Removed);
+        } else if flags.contains(ReadFlags::MOVED_FROM) {
+            self.moved = Some(Moved { cookie, path, is_directory });
+        } else if flags.contains(ReadFlags::MOVED_TO) {
+            match self.moved.take() {
+                Some(moved) => {
+                    let to = stored(path.clone());
+                    push(moved.path.clone(), HostChangeKind::Renamed { to });
+                    self.renamed(&moved.path, &path);
+                }
+                None => push(path.clone(), HostChangeKind::Added),
+            }
+            self.appeared(&path, is_directory, events);
+        } else if flags.contains(ReadFlags::MODIFY) {
+            push(path, HostChangeKind::Modified(FILTER_DATA));
+        } else if flags.contains(ReadFlags::ATTRIB) {
+            push(path, HostChangeKind::Modified(FILTER_METADATA));
+        }
+    }
+
+    /// The other half of a rename did not come: it left what is watched.
+    fn settle_move(&mut self, events: &mut Vec<HostEvent>) {
+        let Some(Moved { path, is_directory, .. }) = self.moved.take() else { return };
+        let below: Vec<String> =
+            self.descriptors.keys().filter(|it| is_within(it, &path)).cloned().collect();
+        for directory in below {
+            self.remove(&directory);
+        }
+        events.push(told(path, is_directory, HostChangeKind::Removed));
+    }
+
+    /// Directories below are called otherwise now.
+    fn renamed(&mut self, old: &str, new: &str) {
+        for path in self.directories.values_mut().filter(|path| is_within(path, old)) {
+            let descriptor = self.descriptors.remove(path.as_str());
+            *path = format!("{new}{}", &path[old.len()..]);
+            if let Some(descriptor) = descriptor {
+                self.descriptors.insert(path.clone(), descriptor);
+            }
+        }
+    }
+
+    /// A new directory in a tree is watched as well. What was made in it before that is not known.
+    fn appeared(&mut self, path: &str, is_directory: bool, events: &mut Vec<HostEvent>) {
+        if !is_directory || !self.is_in_tree(path) || self.descriptors.contains_key(path) {
+            return;
+        }
+        let is_whole =
+            self.add(path).is_ok() && self.add_below(path) == Coverage::Whole && is_empty(path);
+        if !is_whole {
+            let change = HostChange::uncounted(stored(path.to_owned()));
+            events.push(HostEvent { change, pid: None });
+        }
+    }
+}
+
+fn told(path: String, is_directory: bool, kind: HostChangeKind) -> HostEvent {
+    let path = ObjectPath::from_stored(path, None);
+    HostEvent { change: HostChange { path, is_directory, kind }, pid: None }
+}
+
+fn is_within(path: &str, directory: &str) -> bool {
+    directory.is_empty()
+        || path.strip_prefix(directory).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+}
+
+fn list(path: &str) -> Option<Dir> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(absolute(path), flags, Mode::empty()).ok()?;
+    Dir::new(directory).ok()
+}
+
+fn directories_in(path: &str) -> Vec<String> {
+    let entries = list(path).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type() == FileType::Directory);
+    directories
+        .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+        .filter(|name| name != "." && name != "..")
+        .map(|name| join(path, &name))
+        .collect()
+}
+
+fn is_empty(path: &str) -> bool {
+    let mut entries = list(path).into_iter().flatten().flatten();
+    entries.all(|entry| entry.file_name() == c"." || entry.file_name() == c"..")
+}

@@ -1,0 +1,177 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use object::{HostChange, HostChangeKind, ObjectPath};
+
+use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostWatcher};
+
+const ALL: u32 = 0xfff;
+
+/// The watchers that this machine lets us have.
+fn watchers() -> Vec<HostWatcher> {
+    let mut watchers = vec![HostWatcher::without_fanotify()];
+    let best = HostWatcher::new();
+    if best.fanotify.is_some() {
+        watchers.push(best);
+    }
+    watchers
+}
+
+fn host(path: &Path) -> String {
+    path.to_str().expect("it is plain").trim_start_matches('/').to_owned()
+}
+
+/// What was seen, with paths from `folder`. `Modified` in a row counts once.
+fn seen(watcher: &mut HostWatcher, folder: &Path) -> Vec<(String, HostChangeKind)> {
+    let folder = ObjectPath::from_stored(host(folder), None);
+    let below = |path: &ObjectPath| path.relative_to(&folder).map(str::to_owned);
+    let mut all: Vec<(String, HostChangeKind)> = Vec::new();
+    loop {
+        let events = watcher.take();
+        if events.is_empty() {
+            return all;
+        }
+        for event in events {
+            let HostChange { path, kind, .. } = event.change;
+            // A mark of the file system also shows what other tests do.
+            let Some(path) = below(&path) else { continue };
+            let kind = match kind {
+                HostChangeKind::Renamed { to } => HostChangeKind::Renamed {
+                    to: ObjectPath::from_stored(below(&to).expect("it stays"), None),
+                },
+                kind => kind,
+            };
+            let seen = (path, kind);
+            if all.last() != Some(&seen) {
+                all.push(seen);
+            }
+        }
+    }
+}
+
+fn names(seen: Vec<(String, HostChangeKind)>) -> Vec<(String, HostChangeKind)> {
+    seen.into_iter().filter(|(_, kind)| !matches!(kind, HostChangeKind::Modified(_))).collect()
+}
+
+fn renamed(to: &str) -> HostChangeKind {
+    HostChangeKind::Renamed { to: ObjectPath::from_stored(to.to_owned(), None) }
+}
+
+#[test]
+fn names_come_change_and_go() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = |name| folder.path().join(name);
+        let watched = watcher.watch(&host(folder.path()), false, ALL).expect("it is there");
+        assert_eq!(watched, Coverage::Whole);
+        fs::write(path("a"), "data").expect("there is space");
+        fs::rename(path("a"), path("b")).expect("it is ours");
+        fs::create_dir(path("d")).expect("it is new");
+        fs::write(path("d/deep"), "").expect("there is space");
+        fs::remove_file(path("b")).expect("it is ours");
+        let want = [
+            ("a", HostChangeKind::Added),
+            ("a", renamed("b")),
+            ("d", HostChangeKind::Added),
+            ("b", HostChangeKind::Removed),
+        ]
+        .map(|(name, kind)| (name.to_owned(), kind));
+        assert_eq!(names(seen(&mut watcher, folder.path())), want, "{watcher:?}");
+    }
+}
+
+#[test]
+fn data_and_metadata_match_filters_of_their_own() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let file = folder.path().join("f");
+        fs::write(&file, "").expect("there is space");
+        let _ = watcher.watch(&host(folder.path()), false, ALL).expect("it is there");
+        fs::write(&file, "data").expect("there is space");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
+        let all = seen(&mut watcher, folder.path());
+        let mut filters = 0;
+        for (name, kind) in all {
+            let HostChangeKind::Modified(filter) = kind else { panic!("{kind:?}") };
+            assert_eq!(name, "f");
+            filters |= filter;
+        }
+        assert_eq!(filters, FILTER_DATA | FILTER_METADATA);
+    }
+}
+
+#[test]
+fn a_tree_is_watched_with_what_is_made_in_it() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = |name| folder.path().join(name);
+        fs::create_dir_all(path("a/b")).expect("it is new");
+        let _ = watcher.watch(&host(folder.path()), true, ALL).expect("it is there");
+        fs::write(path("a/b/f"), "").expect("there is space");
+        fs::create_dir(path("a/c")).expect("it is new");
+        let want = |name: &str| (name.to_owned(), HostChangeKind::Added);
+        assert_eq!(names(seen(&mut watcher, folder.path())), [want("a/b/f"), want("a/c")]);
+        fs::write(path("a/c/g"), "").expect("there is space");
+        assert_eq!(names(seen(&mut watcher, folder.path())), [want("a/c/g")]);
+        fs::rename(path("a"), path("x")).expect("it is ours");
+        fs::write(path("x/b/h"), "").expect("there is space");
+        let moved = ("a".to_owned(), renamed("x"));
+        assert_eq!(names(seen(&mut watcher, folder.path())), [moved, want("x/b/h")]);
+    }
+}
+
+#[test]
+fn what_is_not_watched_any_more_is_quiet() {
+    for mut watcher in watchers() {
+        for recursive in [false, true] {
+            let folder = tempfile::tempdir().expect("there is space");
+            let name = host(folder.path());
+            let _ = watcher.watch(&name, recursive, ALL).expect("it is there");
+            watcher.unwatch(&name);
+            fs::write(folder.path().join("f"), "").expect("there is space");
+            assert_eq!(seen(&mut watcher, folder.path()), []);
+            assert!(!watcher.is_anonymous());
+        }
+    }
+}
+
+#[test]
+fn of_two_trees_in_one_file_system_one_stays() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = |name| folder.path().join(name);
+        for name in ["a", "b"] {
+            fs::create_dir(path(name)).expect("it is new");
+            let _ = watcher.watch(&host(&path(name)), true, ALL).expect("it is there");
+        }
+        watcher.unwatch(&host(&path("a")));
+        fs::create_dir(path("b/d")).expect("it is new");
+        fs::write(path("b/d/f"), "").expect("there is space");
+        let seen = seen(&mut watcher, &path("b"));
+        assert!(seen.iter().any(|(name, _)| name == "d"), "{seen:?}");
+    }
+}
+
+#[test]
+fn only_fanotify_says_who_it_was() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let _ = watcher.watch(&host(folder.path()), false, ALL).expect("it is there");
+        assert_eq!(watcher.is_anonymous(), watcher.fanotify.is_none());
+        fs::write(folder.path().join("f"), "").expect("there is space");
+        let pid = watcher.fanotify.is_some().then(std::process::id);
+        assert_eq!(watcher.take()[0].pid, pid);
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_cannot_be_watched() {
+    for mut watcher in watchers() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let missing = folder.path().join("missing");
+        watcher.watch(&host(&missing), true, ALL).expect_err("it is missing");
+        fs::write(&missing, "").expect("there is space");
+        watcher.watch(&host(&missing), true, ALL).expect_err("it is a file");
+    }
+}
