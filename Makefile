@@ -3,24 +3,29 @@
 #   make run SHARE=/data        share another folder than the default
 #   make run CONFIG=smb.conf    serve a configuration of your own
 #   make fuzz SECONDS=600       fuzz longer than a minute per target
+#   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := help
-.PHONY: bench fuzz help install lint run test
+.PHONY: bench conformance fuzz help install lint run test
 
 SHARE ?=
 CONFIG ?=
+ONLY ?=
 SECONDS ?= 60
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: ## Build the server and share a folder
 	@SHARE='$(SHARE)' CONFIG='$(CONFIG)' scripts/run.sh
 
 test: ## Run every test
 	@scripts/test.sh
+
+conformance: ## Run all of smbtorture, also what takes long
+	@scripts/conformance.sh '$(ONLY)'
 
 bench: ## Measure Choro and Samba side by side
 	@scripts/bench.sh $(ARGS)

@@ -1,72 +1,108 @@
-//! Samba's smbtorture against the real server: every test of the suites that concern what exists
-//! so far, compared with the list of expected results in `tests/smbtorture/expected.tsv`.
+//! Samba's smbtorture against the real server: every test of `smb2.` that says something about a
+//! server, compared with the list of expected results in `tests/smbtorture/expected.tsv`.
 //!
-//! A result that changes in either direction fails the run, which prints the line to put into the
-//! list. Two variables of the environment help when many change:
+//! A result that changes in either direction fails the run. Variables of the environment:
 //!
-//! - `SMBTORTURE_ONLY=word` runs those tests whose name contains the word;
+//! - `SMBTORTURE_ALL=1` runs the tests that mostly wait as well, as `make conformance` does;
+//! - `SMBTORTURE_ONLY=word` runs those tests whose name contains the word, slow ones too;
+//! - `SMBTORTURE_RUNS=10` runs them so often, and fails if one has not the same result each time;
 //! - `SMBTORTURE_UPDATE=1` rewrites the list. Reasons that it made up begin with a question mark
-//!   and are to be replaced by ones that a reader understands.
+//!   and are to be replaced by ones that a reader understands: the section of the specification
+//!   that the server follows instead, or what is missing.
+//!
+//! What the tests that did not pass said is in `smbtorture/` of the target folder's `tmp`.
 
 mod harness;
 
 use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
-use harness::Setup;
-use harness::smbtorture::{self, Expectations, Verdict};
+use harness::smbtorture::expectations::Expectations;
+use harness::smbtorture::runner::Runner;
+use harness::smbtorture::verdict::Verdict;
+use harness::smbtorture::{catalog, leaf_tests, progress, report};
+use harness::{Setup, TestServer};
 
-/// What is run. Those for oplocks, leases, locks, durable handles and several channels follow with
-/// the features.
-const SUITES: [&str; 16] = [
-    "charset",
-    "compound",
-    "compound_find",
-    "connect",
-    "create",
-    "credits",
-    "dir",
-    "fileid",
-    "getinfo",
-    "mkdir",
-    "read",
-    "rw",
-    "session",
-    "session-id",
-    "setinfo",
-    "tcon",
-];
+/// What `smb2.` has at least; fewer mean that the list was not understood.
+const TESTS_MIN: usize = 500;
 
-/// Tests without a verdict on the server.
-const NOT_RUN: [&str; 1] = [
-    // A benchmark, which runs until it is stopped.
-    "smb2.create.bench-path-contention-shared",
-];
+/// Hooks for tests of what happens when a channel fails, three addresses for several channels.
+const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nmax open files = 65600\n\
+    interfaces = \"127.0.0.1;capability=RSS\" \"127.0.0.2;capability=RSS\" \
+    \"127.0.0.3;capability=RSS\"";
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+/// The tests to run, and whether they are all there are.
+fn chosen_tests() -> (Vec<String>, bool) {
+    let mut tests = leaf_tests();
+    assert!(tests.len() > TESTS_MIN, "smbtorture lists {} tests only: {tests:?}", tests.len());
+    tests.retain(|test| catalog::not_run(test).is_none());
+    let only = variable("SMBTORTURE_ONLY");
+    if !only.is_empty() {
+        tests.retain(|test| test.contains(&only));
+        return (tests, false);
+    }
+    let all = !variable("SMBTORTURE_ALL").is_empty();
+    if !all {
+        tests.retain(|test| catalog::slow_seconds(test).is_none());
+    }
+    (tests, all)
+}
+
+fn start_server(tests: &[String]) -> TestServer {
+    let mut setup = Setup::with_machine().global(GLOBAL);
+    for (name, lines) in catalog::shares(tests.iter().map(String::as_str)) {
+        setup = setup.share(name, lines);
+    }
+    let server = setup.start();
+    let forbidden = server.share_path(catalog::FORBIDDEN_SHARE);
+    fs::set_permissions(forbidden, Permissions::from_mode(0)).expect("it is ours");
+    server
+}
 
 #[test]
 fn every_result_is_the_expected_one() {
-    let only = env::var("SMBTORTURE_ONLY").unwrap_or_default();
-    let mut tests = smbtorture::leaf_tests(&SUITES);
-    tests.retain(|test| !NOT_RUN.contains(&test.as_str()));
-    assert!(tests.len() > 100, "smbtorture lists {} tests only: {tests:?}", tests.len());
-    tests.retain(|test| test.contains(&only));
-
-    let shares = SUITES.iter().fold(Setup::new(), |setup, suite| setup.share(suite, ""));
-    let server = shares.start();
-    let results = smbtorture::run(&server, &tests);
+    let (tests, all) = chosen_tests();
+    let expectations = Expectations::load();
+    let server = start_server(&tests);
+    let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("smbtorture");
+    let runner = Runner { server: &server, expectations: &expectations, logs };
+    let count: usize = variable("SMBTORTURE_RUNS").parse().unwrap_or(1).max(1);
+    let mut runs = Vec::new();
+    for run in 1..=count {
+        if count > 1 {
+            progress(&format!("smbtorture: run {run} of {count}"));
+        }
+        runs.push(runner.run(&tests));
+    }
     server.stop();
 
-    let expectations = Expectations::load();
-    if env::var_os("SMBTORTURE_UPDATE").is_some() {
-        expectations.update(&results, only.is_empty());
+    let flicker = report::flicker(&runs);
+    assert!(flicker.is_empty(), "not the same in each run:\n{flicker}");
+    let results = runs.pop().expect("there is one run at least");
+    if !variable("SMBTORTURE_UPDATE").is_empty() {
+        expectations.update(&results, all);
         return;
     }
-    let mut differences = expectations.differences(&results);
-    for test in expectations.rows().keys() {
-        if only.is_empty() && !results.contains_key(test) {
-            differences.push(format!("{test} is in the list and not in smbtorture"));
-        }
-    }
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    let differences = report::differences(&expectations.differences(&results));
+    assert!(
+        differences.is_empty(),
+        "not as expected (SMBTORTURE_UPDATE=1 rewrites the list):\n{differences}"
+    );
+}
+
+#[test]
+fn the_list_names_every_test_that_is_run_and_no_other() {
+    let mut tests = leaf_tests();
+    tests.retain(|test| catalog::not_run(test).is_none());
+    tests.sort_unstable();
+    let listed: Vec<String> = Expectations::load().rows().keys().cloned().collect();
+    assert_eq!(listed, tests);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 #[path = "../choro/mod.rs"]
 pub mod choro;
 pub mod content;
+pub mod machine;
 pub mod smbclient;
 pub mod smbtorture;
 
@@ -17,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use choro::{Server, Site, text};
+use machine::Machine;
 use smbclient::Smbclient;
+use smbtorture::progress;
 
 /// The users of every server under test; the clients act as the first.
 pub const USER: &str = "tester";
@@ -37,6 +40,7 @@ const FORCED_USER: (&str, u32) = ("nobody", 65_534);
 #[derive(Debug)]
 pub struct Setup {
     site: Site,
+    machine: Option<Machine>,
     global: String,
     shares: String,
 }
@@ -45,6 +49,7 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct TestServer {
     server: Option<Server>,
+    machine: Option<Machine>,
     site: Site,
 }
 
@@ -53,7 +58,22 @@ impl Setup {
         let site = Site::new();
         // Whom the server acts as must be able to reach the shares, which are below.
         fs::set_permissions(site.path(""), Permissions::from_mode(0o755)).expect("it is ours");
-        Self { site, global: String::new(), shares: String::new() }
+        Self { site, machine: None, global: String::new(), shares: String::new() }
+    }
+
+    /// A server whose shares are in a file system of their own, and which serves them as the users
+    /// that log on instead of as one user without rights. If the machine does not allow that, says
+    /// so and does as [`Setup::new`].
+    pub fn with_machine() -> Self {
+        let mut setup = Self::new();
+        match Machine::new(&setup.site.path("machine"), &setup.site.path("shares")) {
+            Ok(machine) => {
+                setup.site.launch_with(&machine.launcher());
+                setup.machine = Some(machine);
+            }
+            Err(reason) => progress(&format!("no file system and users of its own: {reason}")),
+        }
+        setup
     }
 
     /// More lines for `[global]`.
@@ -66,11 +86,24 @@ impl Setup {
     /// A writable share with a folder of its own, and more lines for its section.
     pub fn share(mut self, name: &str, lines: &str) -> Self {
         let folder = self.site.path("shares").join(name);
-        fs::create_dir_all(&folder).expect("there is space");
-        give_to_server(&folder);
+        match &self.machine {
+            Some(machine) => {
+                let folder = machine.outside(&folder);
+                let (user, group) = machine.owner();
+                fs::create_dir_all(&folder).expect("there is space");
+                chown(&folder, Some(user), Some(group)).expect("we are root");
+                fs::set_permissions(&folder, Permissions::from_mode(0o777)).expect("we are root");
+            }
+            None => {
+                fs::create_dir_all(&folder).expect("there is space");
+                give_to_server(&folder);
+            }
+        }
+        // Lines may give another path, which then lies in this folder.
         let path = text(&folder);
+        let lines = lines.replace("%FOLDER", &path);
         self.shares.push_str(&format!("[{name}]\npath = {path}\nread only = no\n{lines}\n"));
-        if runs_as_root() && !lines.contains("force user") {
+        if runs_as_root() && self.machine.is_none() && !lines.contains("force user") {
             self.shares.push_str(&format!("force user = {}\n", FORCED_USER.0));
         }
         self
@@ -84,14 +117,14 @@ impl Setup {
 
     /// Adds the users and starts the server; it listens when this returns.
     pub fn start(self) -> TestServer {
-        let Self { site, global, shares } = self;
+        let Self { site, machine, global, shares } = self;
         site.write_config_with(&global, &shares);
         for user in [USER, OTHER_USER] {
             let add = ["user", "add", user, "--password-stdin"];
             site.run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
         }
         let server = Some(site.serve());
-        TestServer { server, site }
+        TestServer { server, machine, site }
     }
 }
 
@@ -111,7 +144,13 @@ impl TestServer {
 
     /// The folder of a share.
     pub fn share_path(&self, share: &str) -> PathBuf {
-        self.site.path("shares").join(share)
+        let folder = self.site.path("shares").join(share);
+        self.machine.as_ref().map_or_else(|| folder.clone(), |machine| machine.outside(&folder))
+    }
+
+    /// What has to stand before a command that runs where the server does.
+    pub fn launcher(&self) -> Vec<String> {
+        self.machine.as_ref().map(Machine::launcher).unwrap_or_default()
     }
 
     /// A folder for what a client reads and writes, empty at first.

@@ -1,0 +1,123 @@
+//! A view of this machine that a server under test may have for itself: mounts that nobody else
+//! sees, and that are gone with the process that holds them, however the test ends.
+//!
+//! It needs root, a loop device and mkfs.ext4.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::{OTHER_USER, USER, runs_as_root};
+
+/// What makes the view, run in a mount namespace of its own: $1 is a folder to work in and $2 the
+/// folder on which the new file system is mounted.
+///
+/// Inodes of 1 KiB and values in inodes of their own: extended attributes with streams and ACLs then
+/// take no block of the file, which would be counted into its allocation size. The image is sparse.
+const SETUP: &str = r#"set -e
+    truncate -s 8G "$1/image"
+    mkfs.ext4 -q -F -I 1024 -O ea_inode,^has_journal "$1/image"
+    mount -o loop "$1/image" "$2"
+    rm "$1/image"
+    for name in passwd group hosts; do mount --bind "$1/$name" /etc/$name; done
+    echo ready
+    exec cat"#;
+
+/// A first id for users that the machine does not have.
+const FIRST_ID: u32 = 61_001;
+
+/// The view. It lives as long as the process in it, which ends when its standard input is closed.
+#[derive(Debug)]
+pub struct Machine {
+    holder: Child,
+    owner: (u32, u32),
+}
+
+impl Machine {
+    /// A file system of its own on a folder, and the users of the tests in the system's lists.
+    ///
+    /// # Errors
+    /// Says why this machine does not allow it.
+    pub fn new(work: &Path, mount_point: &Path) -> Result<Self, String> {
+        if !runs_as_root() {
+            return Err("it needs root".to_owned());
+        }
+        fs::create_dir_all(work).expect("there is space");
+        fs::create_dir_all(mount_point).expect("there is space");
+        let owner = write_lists(work);
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", SETUP, "sh"])
+            .args([work, mount_point])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("util-linux is installed");
+        let mut line = String::new();
+        let stdout = holder.stdout.as_mut().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it can be read");
+        if line == "ready\n" {
+            return Ok(Self { holder, owner });
+        }
+        let output = holder.wait_with_output().expect("it ends");
+        Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))
+    }
+
+    /// The command that runs another one in this view, without a process of its own.
+    pub fn launcher(&self) -> Vec<String> {
+        let namespace = format!("--mount=/proc/{}/ns/mnt", self.holder.id());
+        vec!["nsenter".to_owned(), namespace, "--wd=/".to_owned(), "--".to_owned()]
+    }
+
+    /// A file of the view, as everybody else can reach it.
+    pub fn outside(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        root.join(path.strip_prefix("/").expect("paths of a view begin at its root"))
+    }
+
+    /// The ids of [`USER`].
+    pub fn owner(&self) -> (u32, u32) {
+        self.owner
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
+
+/// Lists of users, groups and hosts with ours in them; returns the ids of [`USER`].
+fn write_lists(work: &Path) -> (u32, u32) {
+    let read = |name: &str| {
+        let mut list = fs::read_to_string(Path::new("/etc").join(name)).unwrap_or_default();
+        if !list.is_empty() && !list.ends_with('\n') {
+            list.push('\n');
+        }
+        list
+    };
+    let (mut users, mut groups, mut hosts) = (read("passwd"), read("group"), read("hosts"));
+    for (id, user) in (FIRST_ID..).zip([USER, OTHER_USER]) {
+        if ids_of(&users, user).is_none() {
+            users.push_str(&format!("{user}:x:{id}:{id}::/:/usr/sbin/nologin\n"));
+            groups.push_str(&format!("{user}:x:{id}:\n"));
+        }
+    }
+    // smbtorture looks up the address of the machine it runs on.
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    hosts.push_str(&format!("127.0.0.1 {host}\n"));
+    let owner = ids_of(&users, USER).expect("it was put there");
+    for (name, list) in [("passwd", users), ("group", groups), ("hosts", hosts)] {
+        fs::write(work.join(name), list).expect("there is space");
+    }
+    owner
+}
+
+/// User and group of a user, by a list of the form of /etc/passwd.
+fn ids_of(list: &str, user: &str) -> Option<(u32, u32)> {
+    let line = list.lines().find(|line| line.split(':').next() == Some(user))?;
+    let mut ids = line.split(':').skip(2).map_while(|id| id.parse().ok());
+    Some((ids.next()?, ids.next()?))
+}

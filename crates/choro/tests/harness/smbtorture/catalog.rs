@@ -1,0 +1,198 @@
+//! What smbtorture's tests need: which of them say something about a server, on what share, with
+//! which options, and how long they take.
+//!
+//! A pattern is the name of a test, or its beginning with a `*` behind it. In each table the first
+//! pattern that fits counts.
+
+use super::{OTHER_USER, PASSWORD};
+
+/// A share for tests that need another than the plain one of their suite.
+#[derive(Clone, Copy, Debug)]
+pub struct SpecialShare {
+    pub name: &'static str,
+    /// Lines of its section; `%FOLDER` stands for its folder.
+    pub lines: &'static str,
+}
+
+/// Tests that say nothing about this server, and why.
+const NOT_RUN: [(&str, &str); 21] = [
+    ("smb2.bench.*", "a benchmark"),
+    ("smb2.create.bench-path-contention-shared", "a benchmark, which runs until it is stopped"),
+    ("smb2.change_notify_disabled.*", "is for servers with `change notify = no`"),
+    ("smb2.check-sharemode", "a tool to be used by hand"),
+    ("smb2.durable-open-disconnect.*", "leaves a durable open behind for another program"),
+    ("smb2.hold-oplock", "keeps an open for another program, for minutes"),
+    ("smb2.hold-sharemode", "keeps an open for another program, for minutes"),
+    ("smb2.kernel-oplocks.*", "runs beside the server, on its local files"),
+    ("smb2.multichannel.bugs.bug_15346", "connects to port 445 whatever port it is given"),
+    ("smb2.oplock.bench*", "a benchmark"),
+    ("smb2.rename.rename_dir_bench", "a benchmark"),
+    ("smb2.samba3misc.*", "runs beside the server, on its local files"),
+    ("smb2.scan.*", "tries all codes and has no opinion on the answers"),
+    ("smb2.session-require-signing.*", "is for servers with `server signing = required`"),
+    ("smb2.set-sparse-ioctl", "a tool to be used by hand"),
+    ("smb2.timestamp_resolution.*", "is for file systems with times of whole seconds"),
+    ("smb2.twrp.*", "is told the names of snapshots that a script has made"),
+    ("smb2.zero-data-ioctl", "a tool to be used by hand"),
+    // These two end in their time limit where nothing is delayed.
+    ("smb2.aio_delay.*", "is for a share on which every read and write takes two seconds"),
+    ("smb2.durable-v2-regressions.*", "is driven by a script that makes a share fail"),
+    ("smb2.persistent-open-failover.*", "is for a cluster"),
+];
+
+/// Shares for single tests; all others are on one that is named like their suite.
+const SHARES_OF_TESTS: [(&str, SpecialShare); 3] = [
+    ("smb2.create.quota-fake-file", QUOTA),
+    ("smb2.getinfo.fsinfo", QUOTA),
+    (
+        "smb2.session.reauth4",
+        SpecialShare {
+            name: "windows_acls",
+            lines: "vfs objects = acl_xattr\nacl_xattr:ignore system acls = yes\n\
+                    acl_xattr:default acl style = windows",
+        },
+    ),
+];
+
+/// Whose user sees the quotas of all.
+const QUOTA: SpecialShare = SpecialShare { name: "quota", lines: "admin users = tester" };
+
+/// Shares that tests connect to by themselves.
+const SHARES_BY_NAME: [SpecialShare; 3] = [
+    SpecialShare { name: DYNAMIC_SHARE, lines: "path = %FOLDER/%t" },
+    // The folder of the suite `acls`, whose test looks at it in both ways.
+    SpecialShare { name: "hideunread", lines: "path = %FOLDER/../acls\nhide unreadable = yes" },
+    SpecialShare { name: FORBIDDEN_SHARE, lines: "" },
+];
+
+/// The share of which each tree connect leads to another folder, named after the time.
+pub const DYNAMIC_SHARE: &str = "dynamic_share";
+
+/// The share that can be connected to, and nobody may enter its folder.
+pub const FORBIDDEN_SHARE: &str = "noperm";
+
+/// What the share of a suite needs.
+const SHARES_OF_SUITES: [(&str, &str); 8] = [
+    ("acls_non_canonical", "acl flag inherited canonicalization = no"),
+    ("create_no_streams", "named streams = no"),
+    ("dosmode", "hide files = /hidefile/"),
+    ("durable-open", DURABLE),
+    ("durable-v2-delay", DURABLE),
+    ("durable-v2-open", DURABLE),
+    ("ea", "vfs objects = acl_xattr\nacl_xattr:security_acl_name = user.hackme"),
+    ("replay", DURABLE),
+];
+
+/// No local program can interfere, which is when Samba grants durable handles.
+const DURABLE: &str = "kernel share modes = no\nkernel oplocks = no\nposix locking = no";
+
+/// More options for smbtorture.
+const OPTIONS: [(&str, &str); 3] = [
+    // Two of them authenticate anew and expect that what is signed stays valid.
+    ("smb2.notify.*", "--client-protection=sign"),
+    ("smb2.oplock.*", "--client-protection=sign"),
+    ("smb2.ea.*", "--option=torture:acl_xattr_name=hackme"),
+];
+
+/// Seconds that tests take because they wait for something that must not, or only late, happen.
+///
+/// They are no part of the quick run, and their limit is a multiple of this.
+const SLOW: [(&str, u32); 20] = [
+    ("smb2.compound_find.compound_find_close", 15),
+    ("smb2.durable-v2-delay.durable_v2_reconnect_delay_msec", 12),
+    ("smb2.lease.break", 30),
+    ("smb2.lease.lock1", 8),
+    ("smb2.lease.oplock", 35),
+    ("smb2.lease.timeout", 40),
+    ("smb2.lease.v2_request", 10),
+    ("smb2.maxfid", 40),
+    ("smb2.multichannel.generic.*", 20),
+    ("smb2.multichannel.leases.test4", 45),
+    ("smb2.multichannel.leases.*", 10),
+    ("smb2.multichannel.oplocks.test3*", 45),
+    ("smb2.multichannel.oplocks.*", 10),
+    ("smb2.notify.mask", 75),
+    ("smb2.oplock.batch22a", 40),
+    ("smb2.replay.dhv2-pending1n-vs-violation*", 15),
+    ("smb2.replay.dhv2-pending*", 8),
+    ("smb2.secleak", 30),
+    ("smb2.lease.breaking4", 10),
+    ("smb2.timestamps.delayed-2write", 8),
+];
+
+/// Tests that run alone: they use up something of the server, or measure times closely.
+const ALONE: [&str; 6] = [
+    "smb2.credits.*",
+    "smb2.dir.large-files",
+    "smb2.lease.dynamic_share",
+    "smb2.maxfid",
+    "smb2.secleak",
+    "smb2.timestamps.*",
+];
+
+/// Seconds that a test may take which is not slow by design; such ones take less than six.
+const LIMIT_SECONDS: u32 = 45;
+
+/// How much more than on an idle machine a slow test may take.
+const LIMIT_FACTOR: u32 = 3;
+
+/// Why a test is not run at all.
+pub fn not_run(test: &str) -> Option<&'static str> {
+    find(&NOT_RUN, test)
+}
+
+/// The share that a test is run on.
+pub fn share_of(test: &str) -> &str {
+    find(&SHARES_OF_TESTS, test).map_or_else(|| super::suite_of(test), |share| share.name)
+}
+
+/// Names and lines of all shares that these tests need.
+pub fn shares<'a>(tests: impl IntoIterator<Item = &'a str>) -> Vec<(&'a str, &'static str)> {
+    let of_tests = SHARES_OF_TESTS.iter().map(|(_, share)| share);
+    let special: Vec<&SpecialShare> = of_tests.chain(&SHARES_BY_NAME).collect();
+    let mut shares: Vec<(&str, &str)> = Vec::new();
+    for name in tests.into_iter().map(share_of).chain(SHARES_BY_NAME.iter().map(|s| s.name)) {
+        if shares.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        let own = special.iter().find(|share| share.name == name).map(|share| share.lines);
+        shares.push((name, own.or_else(|| find(&SHARES_OF_SUITES, name)).unwrap_or_default()));
+    }
+    shares
+}
+
+/// Options of smbtorture for one test.
+pub fn options(test: &str) -> Vec<String> {
+    let mut options = vec![
+        "--target=samba3".to_owned(),
+        "--option=torture:progress=no".to_owned(),
+        format!("--option=torture:user2name={OTHER_USER}"),
+        format!("--option=torture:user2password={PASSWORD}"),
+    ];
+    let own = OPTIONS.iter().filter(|(pattern, _)| fits(pattern, test));
+    options.extend(own.map(|(_, option)| (*option).to_owned()));
+    options
+}
+
+/// Seconds that a test takes by its own design, if that is long.
+pub fn slow_seconds(test: &str) -> Option<u32> {
+    find(&SLOW, test)
+}
+
+/// Seconds after which a test is ended.
+pub fn limit_seconds(test: &str) -> u32 {
+    slow_seconds(test).map_or(LIMIT_SECONDS, |seconds| LIMIT_SECONDS.max(seconds * LIMIT_FACTOR))
+}
+
+/// Must nothing else run at the same time?
+pub fn runs_alone(test: &str) -> bool {
+    ALONE.iter().any(|pattern| fits(pattern, test))
+}
+
+fn find<T: Copy>(table: &[(&str, T)], test: &str) -> Option<T> {
+    table.iter().find(|(pattern, _)| fits(pattern, test)).map(|(_, value)| *value)
+}
+
+fn fits(pattern: &str, test: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == test, |beginning| test.starts_with(beginning))
+}

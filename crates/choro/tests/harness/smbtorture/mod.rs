@@ -1,0 +1,44 @@
+//! Samba's smbtorture, one test per process, and the list of what is expected of each.
+
+pub mod catalog;
+pub mod expectations;
+pub mod report;
+pub mod runner;
+pub mod verdict;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::{OTHER_USER, PASSWORD};
+
+/// All tests of `smb2.` that have no tests below them.
+pub fn leaf_tests() -> Vec<String> {
+    let output = Command::new("smbtorture")
+        .arg("--list")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .expect("Debian's samba-testsuite is installed");
+    let list = String::from_utf8(output.stdout).expect("names of tests are ASCII");
+    let names = list.lines().map(runnable_name);
+    names.filter(|name| !suite_of(name).is_empty()).map(str::to_owned).collect()
+}
+
+/// The suite of a test: the second part of its name.
+pub fn suite_of(test: &str) -> &str {
+    let mut parts = test.split('.');
+    if parts.next() == Some("smb2") { parts.next().unwrap_or_default() } else { "" }
+}
+
+/// A leaf is listed as suite.case.test where case and test have one name, and called suite.case.
+fn runnable_name(listed: &str) -> &str {
+    let dots = listed.rmatch_indices('.');
+    let mut halves = dots.map(|(dot, _)| listed.split_at(dot));
+    halves.find(|(head, last)| head.ends_with(last)).map_or(listed, |(head, _)| head)
+}
+
+/// A line that is shown at once, whatever the test runner does with the output of tests.
+pub fn progress(line: &str) {
+    // Nobody may be reading; the test goes on.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

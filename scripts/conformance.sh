@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs every test of smbtorture that says something about a server, also those that `make test`
+# leaves out because they mostly wait, and compares the results with the list in tests/smbtorture.
+# Arguments are words: with one, the tests whose name contains it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/needs.sh
+
+need_to_test
+say 'building a release (a few minutes the first time)'
+cargo build --release --locked -p choro
+CHORO_BIN=$(cargo build --release --locked -p choro --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
+export CHORO_BIN SMBTORTURE_ALL=1 SMBTORTURE_ONLY=${1:-}
+say 'smbtorture against the release (about ten minutes)'
+cargo test --locked -p choro --test smbtorture
