@@ -1,5 +1,7 @@
 //! Byte-range locks of one file: [MS-FSA] 2.1.4.10, 2.1.5.8, 2.1.5.9.
 
+use crate::open::OpenId;
+
 /// Locks that a file may have. Beyond it a lock is refused: no client is known to hold more, and
 /// every READ and WRITE of a locked file walks the list.
 pub const LOCKS_MAX: usize = 8_192;
@@ -17,7 +19,9 @@ pub struct ByteRange {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ByteRangeLock {
     /// The open that holds it.
-    pub open: u64,
+    pub open: OpenId,
+    /// The stream that is locked.
+    pub stream: u64,
     /// What it covers.
     pub range: ByteRange,
     /// Nobody else may read, either.
@@ -28,7 +32,9 @@ pub struct ByteRangeLock {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RangeAccess {
     /// The open that it goes through.
-    pub open: u64,
+    pub open: OpenId,
+    /// The stream that is touched.
+    pub stream: u64,
     /// What it touches.
     pub range: ByteRange,
     /// It writes.
@@ -49,7 +55,7 @@ pub enum LockError {
 }
 
 /// The locks of one file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LockList {
     locks: Vec<ByteRangeLock>,
 }
@@ -84,6 +90,29 @@ impl LockList {
         self.locks.is_empty()
     }
 
+    /// Whether a stream has a lock.
+    #[must_use]
+    pub fn is_locked(&self, stream: u64) -> bool {
+        self.locks.iter().any(|lock| lock.stream == stream)
+    }
+
+    /// All locks, in the order in which they were taken.
+    #[must_use]
+    pub fn as_slice(&self) -> &[ByteRangeLock] {
+        &self.locks
+    }
+
+    /// The locks as [`LockList::as_slice`] gave them.
+    #[must_use]
+    pub fn from_locks(locks: Vec<ByteRangeLock>) -> Self {
+        Self { locks }
+    }
+
+    /// Gives the locks of one open to another.
+    pub(crate) fn hand_over(&mut self, from: OpenId, to: OpenId) {
+        self.locks.iter_mut().filter(|lock| lock.open == from).for_each(|lock| lock.open = to);
+    }
+
     /// Whether a READ or WRITE meets a lock: [MS-FSA] 2.1.4.10. A shared lock stops everyone's
     /// writes, its owner's included; an exclusive one everything but its owner's.
     #[must_use]
@@ -94,7 +123,7 @@ impl LockList {
         }
         self.locks
             .iter()
-            .filter(|lock| lock.range.overlaps(access.range))
+            .filter(|lock| lock.stream == access.stream && lock.range.overlaps(access.range))
             .any(|lock| if lock.exclusive { lock.open != access.open } else { access.writes })
     }
 
@@ -107,7 +136,9 @@ impl LockList {
         if !lock.range.is_valid() {
             return Err(LockError::RangeTooLong);
         }
-        let mut overlapping = self.locks.iter().filter(|it| it.range.overlaps(lock.range));
+        let in_the_way =
+            |it: &&ByteRangeLock| it.stream == lock.stream && it.range.overlaps(lock.range);
+        let mut overlapping = self.locks.iter().filter(in_the_way);
         if overlapping.any(|it| lock.exclusive || (it.exclusive && it.open != lock.open)) {
             return Err(LockError::Conflict);
         }
@@ -122,7 +153,7 @@ impl LockList {
     ///
     /// # Errors
     /// If there is none, or the range cannot be one.
-    pub fn release(&mut self, open: u64, range: ByteRange) -> Result<(), LockError> {
+    pub fn release(&mut self, open: OpenId, range: ByteRange) -> Result<(), LockError> {
         if !range.is_valid() {
             return Err(LockError::RangeTooLong);
         }
@@ -141,7 +172,7 @@ impl LockList {
     }
 
     /// Releases all locks of an open.
-    pub fn release_all(&mut self, open: u64) {
+    pub fn release_all(&mut self, open: OpenId) {
         self.locks.retain(|lock| lock.open != open);
     }
 }
@@ -151,13 +182,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess};
+    use crate::open::OpenId;
+
+    fn id(number: u64) -> OpenId {
+        OpenId { number, ..OpenId::default() }
+    }
 
     fn lock(open: u64, offset: u64, length: u64, exclusive: bool) -> ByteRangeLock {
-        ByteRangeLock { open, range: ByteRange { offset, length }, exclusive }
+        ByteRangeLock { open: id(open), stream: 0, range: ByteRange { offset, length }, exclusive }
     }
 
     fn access(open: u64, offset: u64, length: u64, writes: bool) -> RangeAccess {
-        RangeAccess { open, range: ByteRange { offset, length }, writes }
+        RangeAccess { open: id(open), stream: 0, range: ByteRange { offset, length }, writes }
     }
 
     #[test]
@@ -191,7 +227,7 @@ mod tests {
         assert_eq!(list.acquire(lock(1, 0, 10, false)), Ok(()));
         assert_eq!(list.acquire(lock(2, 0, 10, false)), Err(LockError::Conflict));
         // The exclusive one goes first, and then others may lock shared.
-        list.release(1, ByteRange { offset: 0, length: 10 }).expect("it is locked twice");
+        list.release(id(1), ByteRange { offset: 0, length: 10 }).expect("it is locked twice");
         assert_eq!(list.acquire(lock(2, 0, 10, false)), Ok(()));
     }
 
@@ -231,9 +267,12 @@ mod tests {
         let mut list = LockList::default();
         list.acquire(lock(1, 0, 10, false)).expect("nothing is locked");
         let part = ByteRange { offset: 0, length: 5 };
-        assert_eq!(list.release(1, part), Err(LockError::NotLocked));
-        assert_eq!(list.release(2, ByteRange { offset: 0, length: 10 }), Err(LockError::NotLocked));
-        assert_eq!(list.release(1, ByteRange { offset: 0, length: 10 }), Ok(()));
+        assert_eq!(list.release(id(1), part), Err(LockError::NotLocked));
+        assert_eq!(
+            list.release(id(2), ByteRange { offset: 0, length: 10 }),
+            Err(LockError::NotLocked)
+        );
+        assert_eq!(list.release(id(1), ByteRange { offset: 0, length: 10 }), Ok(()));
         assert!(list.is_empty());
     }
 
@@ -243,7 +282,7 @@ mod tests {
         assert_eq!(list.acquire(lock(1, u64::MAX, 1, true)), Ok(()));
         assert_eq!(list.acquire(lock(1, u64::MAX, 2, true)), Err(LockError::RangeTooLong));
         let range = ByteRange { offset: u64::MAX, length: 2 };
-        assert_eq!(list.release(1, range), Err(LockError::RangeTooLong));
+        assert_eq!(list.release(id(1), range), Err(LockError::RangeTooLong));
     }
 
     proptest! {

@@ -1,12 +1,25 @@
 //! Sharing, locking and caching conflicts as pure functions over records.
 //!
-//! A record says who has a file open and how; a function says whether one more may. Nothing here
-//! knows where records are kept or how anyone is told.
+//! A [`FileRecord`] says who has a file open and how; its functions say whether one more may, what
+//! has to be taken from whom, and who has to be told. Nothing here knows how anyone is told, or
+//! where records are kept: [`FileRecords`] is what keeps them.
 
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod byte_range;
+pub mod caching;
+pub mod file_record;
+pub mod open;
+pub mod records;
 pub mod share_mode;
 
+pub use admission::{Admission, Ask, Granted, Refusal};
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess};
+pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
+pub use file_record::{BreakTold, Closed, FILE_OPENS_MAX, FileRecord, FileWord, Look};
+pub use open::{
+    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish,
+};
+pub use records::{FileKey, FileRecords, RecordsError};
 pub use share_mode::{ShareMode, conflict};

@@ -24,13 +24,16 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use arbitration::FileKey;
 use dtyp::ServerId;
+use messaging::{Messaging, TransportKind};
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::{Registry, WatchPage};
+use tables::{FileTable, Registry, TableError, WatchPage};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
 use crate::settings::Settings;
+use crate::worker::{machine_clock, tell_file_changed};
 use backoff::Backoff;
 use events::{Event, Events};
 use helper::Helper;
@@ -41,6 +44,10 @@ use workers::{IDLE_WORKERS, Worker, WorkerCommand, WorkerState, Workers};
 
 /// Time that workers have to finish when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Between two looks for disconnected opens whose time is up. Their places are not wanted by anyone
+/// until then: a conflicting open takes its place at once.
+const SCAVENGE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time that killed workers have to be reaped; the kernel needs next to none.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,6 +61,11 @@ struct Supervisor {
     workers: Workers,
     notifyd: Helper,
     registry: Registry,
+    files: FileTable,
+    /// Tells workers which files to look at; nobody has anything to say to the supervisor.
+    messaging: Messaging,
+    /// When it looks for opens that nobody has taken up again.
+    scavenge_at: Instant,
     backoff: Backoff,
     events: Events,
     /// Nothing is accepted before this; clients wait in the kernel's backlog.
@@ -88,6 +100,10 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     WatchPage::open(&lock)
         .with_context(|| format!("page of watches in {}", lock.display()))?
         .begin(ServerId::default());
+    let files = FileTable::create(&lock).context("cannot make the table of files")?;
+    let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
+    let messaging = Messaging::init(&lock, registry.server_id(), kind)
+        .context("cannot join the server's messages")?;
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand { config: effective::path(&lock), generation: 1 };
     effective::write(&command.config, &settings.config)?;
@@ -105,6 +121,9 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         workers: Workers::default(),
         notifyd: Helper::new(NotifydArguments::NAME),
         registry,
+        files,
+        messaging,
+        scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
         backoff: Backoff::default(),
         events,
         accept_from: None,
@@ -156,7 +175,14 @@ impl Supervisor {
         let starts_worker =
             self.wants_idle_worker().then(|| self.backoff.blocked_until(now).unwrap_or(now));
         let starts_notifyd = self.wants_notifyd().then(|| self.notifyd.start_at(now)).flatten();
-        let next = [starts_worker, starts_notifyd, self.accept_from, self.stop_deadline];
+        let next = [
+            starts_worker,
+            starts_notifyd,
+            self.accept_from,
+            self.stop_deadline,
+            Some(self.scavenge_at),
+            self.messaging.next_timeout(),
+        ];
         let next = next.into_iter().flatten().min();
         self.events.wait(next.map(|at| at.saturating_duration_since(now))).context("cannot poll")
     }
@@ -178,6 +204,13 @@ impl Supervisor {
     }
 
     fn handle_time(&mut self, now: Instant) {
+        // What waits for room at a receiver is tried again; nothing is said to the supervisor.
+        while self.messaging.poll(now).is_some() {}
+        if self.scavenge_at <= now {
+            self.scavenge_at = now + SCAVENGE_INTERVAL;
+            let looks = self.files.scavenge(machine_clock());
+            self.tell(looks);
+        }
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
             self.watch_listeners(true);
@@ -288,10 +321,25 @@ impl Supervisor {
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
+            let looks = self.files.bury(worker.server_id, machine_clock());
+            self.tell(looks);
             match self.registry.remove_all_of(worker.server_id) {
                 Ok(removed) if removed == tables::Removed::default() => {}
                 Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),
                 Err(error) => tracing::error!("records of worker {pid} stay behind: {error}"),
+            }
+        }
+    }
+
+    /// Has workers look at files that are not what they were.
+    fn tell(&mut self, looks: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
+        let looks = match looks {
+            Ok(looks) => looks,
+            Err(error) => return tracing::error!("the table of files: {error}"),
+        };
+        for (file, servers) in looks {
+            for server in servers {
+                tell_file_changed(&mut self.messaging, server, file);
             }
         }
     }

@@ -93,7 +93,7 @@ parameter_table! {
         smb2_disable_oplock_break_retry: bool =
             "smb2 disable oplock break retry", Kind::Bool, "No", NotYet;
         /// Grant leases.
-        smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes", NotYet;
+        smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes";
         /// Credits one connection may hold.
         smb2_max_credits: u32 = "smb2 max credits", Kind::Integer { min: 1, max: 65_535 }, "8192";
         /// Bytes of one READ.
@@ -103,7 +103,7 @@ parameter_table! {
         /// Bytes of one WRITE.
         smb2_max_write: u32 = "smb2 max write", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
         /// Grant leases on folders.
-        smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto", NotYet;
+        smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto";
         /// Offer the POSIX extensions of SMB 3.1.1.
         smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No", NotYet;
         /// TCP ports to listen on.

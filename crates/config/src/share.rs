@@ -44,7 +44,7 @@ parameter_table! {
         dos_filetimes: bool = "dos filetimes", Kind::Bool, "Yes", NotYet;
         /// Let opens outlive their connection. Samba grants them only where no local program can
         /// interfere, that is with `kernel oplocks`, `kernel share modes` and `posix locking` off.
-        durable_handles: bool = "durable handles", Kind::Bool, "Yes", NotYet;
+        durable_handles: bool = "durable handles", Kind::Bool, "Yes";
         /// Keep extended attributes.
         ea_support: bool = "ea support", Kind::Bool, "Yes";
         /// Follow symbolic links that stay inside the share.
@@ -114,7 +114,7 @@ parameter_table! {
         /// Keep Windows ACLs.
         nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes", NotYet;
         /// Grant oplocks.
-        oplocks: bool = "oplocks", Kind::Bool, "Yes", NotYet;
+        oplocks: bool = "oplocks", Kind::Bool, "Yes";
         /// Folder that is served.
         path: String = "path" / "directory", Kind::Path, "";
         /// Let local programs see the byte-range locks of clients.

@@ -52,6 +52,9 @@ kinds! {
     /// From `notifyd` to a worker: what others changed where its client watches:
     /// [`crate::Changes`].
     35 NOTIFY,
+    /// Look at the record of a file: it changed, and what you serve waits for that or loses
+    /// something by it. [`crate::FileChanged`].
+    20 FILE_CHANGED,
 }
 
 impl fmt::Debug for MessageKind {

@@ -19,6 +19,7 @@ pub use kind::MessageKind;
 pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{DATA_BYTES_MAX, Messaging};
 pub use payload::{
-    Changes, ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed, Unwatch, Watch,
+    Changes, ClosePreviousSession, CloseShare, FileChanged, LogLevel, PreviousSessionClosed,
+    Unwatch, Watch,
 };
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

@@ -57,6 +57,31 @@ impl PreviousSessionClosed {
     }
 }
 
+/// The data of [`crate::MessageKind::FILE_CHANGED`]: the file, as its record is found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileChanged {
+    /// The file system.
+    pub device: u64,
+    /// The file in it.
+    pub inode: u64,
+}
+
+impl FileChanged {
+    /// The data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        [self.device.to_le_bytes(), self.inode.to_le_bytes()].concat()
+    }
+
+    /// Reads the data; `None` if it is not whole.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        let (device, inode) = data.split_first_chunk()?;
+        let inode = inode.try_into().ok()?;
+        Some(Self { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(inode) })
+    }
+}
+
 /// The data of [`crate::MessageKind::CLOSE_SHARE`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CloseShare {

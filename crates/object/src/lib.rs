@@ -132,6 +132,13 @@ pub enum ObjectOp {
         /// An existing target file is replaced; without this it is OBJECT_NAME_COLLISION.
         replace: bool,
     },
+    /// Another process has renamed the object: its path is this now. Answer: `Done`.
+    Relocate {
+        /// The open.
+        open: LocalOpen,
+        /// The path.
+        path: ObjectPath,
+    },
     /// Gives the file a further name. Answer: `Done`.
     Link {
         /// The open.

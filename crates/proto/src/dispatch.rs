@@ -1,5 +1,6 @@
 //! The table of commands: adding one is a module in `command` and a line here.
 
+use arbitration::FileKey;
 use wire::{Decode, FileId};
 
 use crate::command::change_notify::ChangeNotify;
@@ -65,6 +66,12 @@ macro_rules! commands {
                     resume_one::<$name>(server, incoming, file_id, pending, reply)
                         .map(|step| step.map(Pending::$name))
                 })*
+            }
+        }
+
+        pub(crate) fn waits_for(pending: &Pending) -> Option<FileKey> {
+            match pending {
+                $(Pending::$name(pending) => $name::waits_for(pending),)*
             }
         }
 

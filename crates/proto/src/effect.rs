@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dtyp::{AccessMask, Sid};
+use arbitration::{Caching, FileKey};
+use dtyp::{AccessMask, ServerId, Sid};
 use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 
 use crate::reject::Reject;
@@ -33,6 +34,22 @@ pub enum Effect {
     },
     /// The account to use for guests and anonymous users. Reply: `Account`.
     FindGuest,
+    /// What was marked for deletion is gone once the effects before this one are done: to be
+    /// followed by [`Server::handle_deleted`](crate::Server::handle_deleted). No reply.
+    FileDeleted {
+        /// The file.
+        file: FileKey,
+        /// The stream; 0 is the file itself.
+        stream: u64,
+    },
+    /// Another worker has to look at a file:
+    /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
+    TellFileChanged {
+        /// The worker.
+        server: ServerId,
+        /// The file.
+        file: FileKey,
+    },
     /// Something for the store. Reply: `Object`.
     Object {
         /// On whose behalf.
@@ -97,6 +114,14 @@ pub struct Share {
     pub encryption: Policy,
     /// Names are compared with case.
     pub case_sensitive: bool,
+    /// Opens survive their connection: `durable handles`.
+    pub durable_handles: bool,
+    /// `Share.IsCA`: opens survive the server, too: `smb3 share cap:continuous availability`.
+    pub is_ca: bool,
+    /// What clients may keep of files at their side: `oplocks`, `level2 oplocks`.
+    pub caching_max: Caching,
+    /// What they may keep of directories: `smb3 directory leases`.
+    pub directory_caching_max: Caching,
     /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.
     pub caching: u32,
     /// Extended attributes are kept.

@@ -40,7 +40,7 @@ pub mod session;
 pub mod tree_connect;
 
 pub mod change;
-pub mod file_table;
+pub mod files;
 
 #[cfg(test)]
 mod scene;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use dtyp::Guid;
-use object::{FileIdentity, HostChange, ObjectPath};
+use object::{HostChange, ObjectPath};
 use wire::Dialect;
 
 /// One change. Fields name what `choro status` shows.
@@ -58,13 +58,6 @@ pub enum Notice {
         /// The tree connect.
         tree_id: u32,
     },
-    /// A file was opened.
-    Opened(Box<OpenedFile>),
-    /// A file was closed.
-    Closed {
-        /// The open's volatile id.
-        volatile: u64,
-    },
     /// A directory is not watched any more.
     Unwatched {
         /// The open's volatile id.
@@ -97,31 +90,6 @@ pub struct SessionOpened {
     pub cipher: u16,
     /// Everything is encrypted.
     pub encrypted: bool,
-}
-
-/// An open as the tables know it.
-#[derive(Clone, Debug)]
-pub struct OpenedFile {
-    /// The session.
-    pub session_id: u64,
-    /// The tree connect.
-    pub tree_id: u32,
-    /// The open's ids.
-    pub file_id: wire::FileId,
-    /// The share.
-    pub share: String,
-    /// The path, with `\`.
-    pub path: String,
-    /// Rights granted.
-    pub granted_access: u32,
-    /// What others may do.
-    pub share_access: u32,
-    /// CreateOptions.
-    pub create_options: u32,
-    /// Oplock level granted.
-    pub oplock_level: u8,
-    /// Which file.
-    pub identity: FileIdentity,
 }
 
 /// A directory for whose changes a client asks.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::LeaseId;
 use dtyp::AccessMask;
 use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
 use wire::FileId;
@@ -60,6 +61,10 @@ pub struct OpenFile {
     pub create_options: CreateOptions,
     /// FILE_DELETE_ON_CLOSE was given: closing this open marks the file for deletion.
     pub delete_on_close: bool,
+    /// `Open.Lease`.
+    pub lease: Option<LeaseId>,
+    /// How it survives its connection, if it does.
+    pub durable: Option<crate::command::create::durable::Held>,
     /// CurrentByteOffset: [MS-FSCC] 2.4.35.
     pub position: u64,
     /// Mode flags that SET_INFO changed: [MS-FSCC] 2.4.26.

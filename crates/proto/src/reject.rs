@@ -1,5 +1,6 @@
 //! Why a request is refused, and why a connection must go.
 
+use arbitration::RecordsError;
 use auth::AuthError;
 use crypto::OpenError;
 use dtyp::{AccessMask, NtStatus};
@@ -55,6 +56,10 @@ pub enum Reject {
     FirstIsRelated,
     /// A FSCTL without an open names one.
     FileIdNotWanted,
+    /// A persistent open of another client has the file to itself.
+    FileNotAvailable,
+    /// The client has given the key of this lease to another file.
+    LeaseKeyInUse,
     /// Flags that an element of a LOCK cannot have together, or beside those of the others.
     LockFlags(LockFlags),
     /// Another lock is in the way, and the client does not want to wait.
@@ -95,6 +100,8 @@ pub enum Reject {
     NoRelatedIds,
     /// The session's open that a copy reads from is not there.
     NoSuchCopySource,
+    /// There is no durable open that this client could take up.
+    NoSuchDurableOpen,
     /// There is no such open.
     NoSuchOpen,
     /// There is no such session on this connection.
@@ -123,6 +130,8 @@ pub enum Reject {
     Previous(NtStatus),
     /// The open has no lock of exactly this range, or was closed while it waited for one.
     RangeNotLocked,
+    /// The record of the file could not be read or kept.
+    Records(RecordsError),
     /// The user or address may not use the share.
     ShareAccessDenied,
     /// The session must authenticate again.
@@ -169,9 +178,11 @@ impl Reject {
             // Nobody hears it.
             Self::Disconnect(_) => NtStatus::INVALID_PARAMETER,
             Self::FileLockConflict => NtStatus::FILE_LOCK_CONFLICT,
+            Self::FileNotAvailable => NtStatus::FILE_NOT_AVAILABLE,
             Self::CreditChargeTooSmall { .. }
             | Self::FileIdNotWanted
             | Self::FirstIsRelated
+            | Self::LeaseKeyInUse
             | Self::LengthAboveMax { .. }
             | Self::LockFlags(_)
             | Self::Malformed(_)
@@ -186,7 +197,7 @@ impl Reject {
             Self::MinimumCountNotReached { .. } => NtStatus::END_OF_FILE,
             Self::NoCommonDialect => NtStatus::NOT_SUPPORTED,
             Self::NoRelatedFileId => NtStatus::INVALID_HANDLE,
-            Self::NoSuchCopySource => NtStatus::OBJECT_NAME_NOT_FOUND,
+            Self::NoSuchCopySource | Self::NoSuchDurableOpen => NtStatus::OBJECT_NAME_NOT_FOUND,
             Self::NoSuchOpen => NtStatus::FILE_CLOSED,
             Self::NoSuchSession => NtStatus::USER_SESSION_DELETED,
             Self::NoSuchShare => NtStatus::BAD_NETWORK_NAME,
@@ -198,6 +209,8 @@ impl Reject {
             Self::Object(status) | Self::Previous(status) | Self::Status(status) => status,
             Self::PreauthWithoutCommonHash => NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP,
             Self::RangeNotLocked => NtStatus::RANGE_NOT_LOCKED,
+            Self::Records(RecordsError::Full) => NtStatus::INSUFFICIENT_RESOURCES,
+            Self::Records(RecordsError::Damaged) => NtStatus::INTERNAL_DB_CORRUPTION,
             Self::SharingViolation => NtStatus::SHARING_VIOLATION,
             Self::SessionExpired => NtStatus::NETWORK_SESSION_EXPIRED,
             Self::TooManyAsyncCommands | Self::TooManyLocks | Self::TooManyWatches => {

@@ -125,6 +125,19 @@ impl Server {
         self.transmit(connection_id, sealed, outgoing);
     }
 
+    /// Sends what answers no request. It is never signed: [MS-SMB2] 3.3.4.6.
+    pub(crate) fn notify(
+        &mut self,
+        connection: ConnectionId,
+        sealed: Option<u64>,
+        header: Header,
+        body: Response,
+    ) {
+        let mut outgoing = Outgoing::default();
+        outgoing.push(header, body.buffer, false);
+        self.transmit(connection, sealed, outgoing);
+    }
+
     /// Signs, seals and queues a frame of responses, if it has any.
     pub(crate) fn transmit(
         &mut self,

@@ -74,7 +74,9 @@ impl Scene {
     }
 
     pub(crate) fn with_dialect(dialect: Dialect) -> Self {
-        let mut server = Server::new(settings(), Entropy::new(|bytes: &mut [u8]| bytes.fill(3)));
+        let entropy = Entropy::new(|bytes: &mut [u8]| bytes.fill(3));
+        let records = Box::new(tables::MemoryFiles::default().handle());
+        let mut server = Server::new(settings(), entropy, records, dtyp::ServerId::default());
         let address = "127.0.0.1:445".parse().expect("it is one");
         let connection = server.handle_connect(Now::default(), address, address);
         let state = server.connections.get_mut(&connection).expect("it was just made");
@@ -139,6 +141,8 @@ impl Scene {
             share_access,
             create_options: CreateOptions::empty(),
             delete_on_close: false,
+            lease: None,
+            durable: None,
             position: 0,
             mode: 0,
             enumeration: None,
@@ -153,7 +157,32 @@ impl Scene {
             share_write: share_access.contains(ShareAccess::WRITE),
             share_delete: share_access.contains(ShareAccess::DELETE),
         };
-        self.server.globals.files.open(identity, file_id.volatile, mode);
+        let files = &mut self.server.globals.files;
+        let ask = arbitration::Ask {
+            id: files.open_id(file_id.volatile),
+            stream: identity.stream,
+            mode,
+            overwrites: false,
+            is_new: false,
+            is_directory,
+            delete_on_close: false,
+            wish: arbitration::Wish::Nothing,
+            caching_max: arbitration::Caching::all(),
+            has_waited: false,
+            now: files.now(),
+            deadline: files.break_deadline(),
+            facts: arbitration::OpenFacts::default(),
+        };
+        // Sharing is not judged: a scene is what a test says it is.
+        let enter = |record: &mut arbitration::FileRecord, look: &mut arbitration::Look| {
+            let unshared =
+                arbitration::ShareMode { granted_access: AccessMask::READ_ATTRIBUTES, ..ask.mode };
+            record.admit(&arbitration::Ask { mode: unshared, ..ask.clone() }, None, look);
+            let open = record.open_mut(ask.id).expect("an open for attributes disturbs nobody");
+            open.mode = ask.mode;
+            ((), true)
+        };
+        files.change(crate::files::key(identity), enter).expect("memory has room");
         file_id
     }
 
@@ -351,6 +380,10 @@ fn share(root: Option<RootId>) -> Share {
         access_max: AccessMask::FILE_ALL,
         encryption: Policy::Off,
         case_sensitive: false,
+        durable_handles: true,
+        is_ca: false,
+        caching_max: arbitration::Caching::all(),
+        directory_caching_max: arbitration::Caching::all(),
         caching: 0,
         extended_attributes: true,
         hide_files: Vec::new(),
@@ -399,6 +432,8 @@ fn settings() -> Arc<ServerSettings> {
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
         change_notify: true,
+        leases: true,
+        directory_leases: true,
         started: FileTime(1),
         catalogue,
     })

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arbitration::{FileKey, FileRecords};
 use bytes::BytesMut;
-use dtyp::{FileTime, Sid};
+use dtyp::{FileTime, ServerId, Sid};
 use object::{HostChange, ObjectOp, ObjectPath, RootId, UserId};
 use wire::{Command, FileId};
 
@@ -17,7 +18,7 @@ use crate::command::change_notify;
 use crate::connection::{Connection, ConnectionId};
 use crate::dispatch;
 use crate::effect::{Effect, Reply};
-use crate::file_table::FileTable;
+use crate::files::{Files, key};
 use crate::notice::Notice;
 use crate::open::{Open, Target};
 use crate::reject::{Disconnect, Reject};
@@ -71,8 +72,8 @@ pub struct Server {
 pub struct Globals {
     /// What the administrator decided.
     pub settings: Arc<ServerSettings>,
-    /// Sharing, locks and watches of the files that are open.
-    pub files: FileTable,
+    /// The files that are open anywhere.
+    pub files: Files,
     /// Buffers for answers to READ.
     pub buffers: BufferPool,
     /// Where unguessable bytes come from.
@@ -114,6 +115,17 @@ pub struct Outbox {
     pub ended_sessions: Vec<u64>,
 }
 
+/// What the store has to do for an open that is in no table any more.
+#[derive(Debug)]
+pub struct Retired {
+    /// On whose behalf.
+    pub user: UserId,
+    /// What.
+    pub op: ObjectOp,
+    /// What is gone then, for the file's record.
+    pub deleted: Option<(FileKey, u64)>,
+}
+
 /// A source of unguessable bytes.
 pub struct Entropy(Box<dyn Fill>);
 
@@ -146,7 +158,12 @@ impl fmt::Debug for Entropy {
 impl Server {
     /// A server without connections.
     #[must_use]
-    pub fn new(settings: Arc<ServerSettings>, mut entropy: Entropy) -> Self {
+    pub fn new(
+        settings: Arc<ServerSettings>,
+        mut entropy: Entropy,
+        records: Box<dyn FileRecords>,
+        server: ServerId,
+    ) -> Self {
         let file_id_base = u64::from(u32::from_le_bytes(entropy.bytes())) << 32;
         Self {
             connections: HashMap::new(),
@@ -155,7 +172,7 @@ impl Server {
             in_flight: HashMap::new(),
             globals: Globals {
                 settings,
-                files: FileTable::default(),
+                files: Files::new(records, server),
                 buffers: BufferPool::default(),
                 entropy,
                 outbox: Outbox::default(),
@@ -185,6 +202,7 @@ impl Server {
     ) -> ConnectionId {
         self.connection_count += 1;
         let id = ConnectionId(self.connection_count);
+        self.globals.files.set_now(now.monotonic);
         let credits_max = self.globals.settings.credits_max;
         self.connections.insert(id, Connection::new(client, server, credits_max));
         self.deadlines.insert(id, now.monotonic + SETUP_TIMEOUT);
@@ -193,6 +211,7 @@ impl Server {
 
     /// Takes a frame, without the transport's length.
     pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
+        self.globals.files.set_now(now.monotonic);
         if let Err(disconnect) = self.receive(connection, now, frame) {
             self.disconnect(connection, disconnect);
         }
@@ -201,12 +220,28 @@ impl Server {
 
     /// Takes the answer to an effect that named a request.
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
+        self.globals.files.set_now(now.monotonic);
         self.go_on(now, id, reply);
+        self.quiesce(now);
+    }
+
+    /// Takes that a file's record has changed in a way that concerns this worker.
+    pub fn handle_file_changed(&mut self, now: Now, file: FileKey) {
+        self.globals.files.set_now(now.monotonic);
+        self.look_at(file);
+        self.quiesce(now);
+    }
+
+    /// Takes that what was marked for deletion is gone: see [`Effect::FileDeleted`].
+    pub fn handle_deleted(&mut self, now: Now, file: FileKey, stream: u64) {
+        self.globals.files.set_now(now.monotonic);
+        self.globals.files.deleted(file, stream);
         self.quiesce(now);
     }
 
     /// Takes the end of a connection: [MS-SMB2] 3.3.7.1.
     pub fn handle_disconnect(&mut self, now: Now, id: ConnectionId) {
+        self.globals.files.set_now(now.monotonic);
         self.forget_connection(id);
         self.quiesce(now);
     }
@@ -214,8 +249,10 @@ impl Server {
     /// Ends a session whose user has set up another elsewhere: [MS-SMB2] 3.3.5.5.3. Somebody
     /// else's session is left alone.
     pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &Sid) {
+        self.globals.files.set_now(now.monotonic);
         let account = self.sessions.get(&session_id).and_then(|it| it.account.as_ref());
         if account.is_some_and(|account| account.sid == *user) {
+            self.globals.detach_durable(session_id, &mut self.opens);
             self.end_session(session_id);
         }
         self.quiesce(now);
@@ -235,7 +272,11 @@ impl Server {
 
     /// Does what is due. See [`Server::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Now) {
+        self.globals.files.set_now(now.monotonic);
         self.globals.buffers.forget_idle(now.monotonic);
+        for file in self.globals.files.take_overdue(now.monotonic) {
+            self.look_at(file);
+        }
         let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
         let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
         for id in late {
@@ -269,7 +310,8 @@ impl Server {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let deadline = self.deadlines.values().min().copied();
-        deadline.into_iter().chain(self.globals.buffers.next_timeout()).min()
+        let breaks = self.globals.files.next_timeout();
+        [deadline, breaks, self.globals.buffers.next_timeout()].into_iter().flatten().min()
     }
 
     /// Takes the buffer of a frame that was sent, to be used again.
@@ -305,6 +347,15 @@ impl Server {
     fn quiesce(&mut self, now: Now) {
         loop {
             change_notify::deliver(self);
+            let own = self.globals.files.server();
+            for (file, server) in self.globals.files.take_looks() {
+                if server == own {
+                    self.look_at(file);
+                } else {
+                    let effect = Effect::TellFileChanged { server, file };
+                    self.globals.outbox.effects.push_back((None, effect));
+                }
+            }
             for volatile in std::mem::take(&mut self.globals.outbox.closed_opens) {
                 let on_open = self.suspended_on(volatile);
                 self.globals.outbox.wakes.extend(on_open);
@@ -400,6 +451,9 @@ impl Server {
             },
         };
         let id = incoming.id;
+        if is_suspended && let Some(file) = dispatch::waits_for(&pending) {
+            self.globals.files.wait(file, id);
+        }
         let waiting = InFlight { incoming, pending, chain, file_id, async_id, is_suspended };
         self.in_flight.insert(id, waiting);
         None
@@ -407,7 +461,9 @@ impl Server {
 
     /// Sends what the chain has so far, and the interim response behind it.
     fn go_async(&mut self, chain: &mut Chain, incoming: &Incoming) -> Result<u64, Reject> {
-        if !chain.messages.is_empty() {
+        // A CREATE waits wherever it stands, and the rest of its compound with it, as in Windows:
+        // its client may not know how to give way before it has an answer.
+        if !chain.messages.is_empty() && incoming.header.command != Command::CREATE {
             return Err(Reject::AsyncInCompound);
         }
         let waiting = self.connections.get(&chain.connection).map_or(0, |it| it.async_commands);
@@ -442,6 +498,7 @@ impl Server {
             }
         }
         for session_id in orphans {
+            self.globals.detach_durable(session_id, &mut self.opens);
             self.end_session(session_id);
         }
     }
@@ -493,10 +550,11 @@ impl Globals {
             opens.iter().filter(|(_, open)| gone(open)).map(|(volatile, _)| *volatile).collect();
         for volatile in volatiles {
             let open = opens.remove(&volatile).expect("listed above");
-            if let Some((user, op)) = self.retire(open) {
-                self.outbox.effects.push_back((None, Effect::Object { user, op }));
-            }
+            self.retire_unasked(open);
         }
+        // Who waits for a file in it looks up, and finds it gone.
+        let waiting = self.files.take_all_waiting();
+        self.outbox.wakes.extend(waiting);
         if let Some(root) = tree.share.root {
             self.outbox.effects.push_back((None, Effect::DisconnectShare(root)));
         }
@@ -504,17 +562,18 @@ impl Globals {
     }
 
     /// Takes an open out of all tables of this server, and says what the store has to do.
-    pub(crate) fn retire(&mut self, open: Open) -> Option<(UserId, ObjectOp)> {
+    pub(crate) fn retire(&mut self, open: Open) -> Option<Retired> {
         let volatile = open.file_id.volatile;
         self.outbox.closed_opens.push(volatile);
-        self.outbox.notices.push_back(Notice::Closed { volatile });
         let Target::File(file) = open.target else { return None };
         if file.watch.is_some() {
             self.watchers.retain(|watcher| *watcher != volatile);
             self.outbox.notices.push_back(Notice::Unwatched { volatile });
         }
-        let unlink = self.files.close(file.identity, volatile, file.delete_on_close);
-        self.outbox.wakes.extend(unlink.wakes);
+        if let Some(lease) = file.lease {
+            self.files.unuse_lease(lease);
+        }
+        let unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
         if let Some(root) = open.share.root
             && file.is_directory
             && self.files.is_delete_pending(file.identity)
@@ -526,7 +585,7 @@ impl Globals {
                 kind: ChangeKind::Doomed(file.identity),
             });
         }
-        if let (true, Some(root)) = (unlink.unlink, open.share.root) {
+        if let (true, Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
                 root,
                 path: file.path.clone(),
@@ -534,8 +593,53 @@ impl Globals {
                 kind: ChangeKind::Removed,
             });
         }
-        let op = ObjectOp::Close { open: file.local_open, unlink: unlink.unlink };
-        Some((open.user, op))
+        let op = ObjectOp::Close { open: file.local_open, unlink };
+        let deleted = unlink.then_some((key(file.identity), file.identity.stream));
+        Some(Retired { user: open.user, op, deleted })
+    }
+
+    /// The opens of a session that outlive it leave this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. What
+    /// is left of them is in the file's record.
+    pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut HashMap<u64, Open>) {
+        let is_durable = |open: &Open| {
+            open.session_id == session_id && open.file().is_ok_and(|file| file.durable.is_some())
+        };
+        let volatiles: Vec<u64> = opens
+            .iter()
+            .filter(|(_, open)| is_durable(open))
+            .map(|(volatile, _)| *volatile)
+            .collect();
+        for volatile in volatiles {
+            let (persistent, identity) = match &opens[&volatile] {
+                Open { file_id, target: Target::File(file), .. } => {
+                    (file_id.persistent, file.identity)
+                }
+                _ => unreachable!("filtered above"),
+            };
+            if !self.files.disconnect(identity, volatile, persistent) {
+                continue;
+            }
+            let Some(open) = opens.remove(&volatile) else { continue };
+            self.outbox.closed_opens.push(volatile);
+            let Target::File(file) = open.target else { continue };
+            if file.watch.is_some() {
+                self.watchers.retain(|watcher| *watcher != volatile);
+                self.outbox.notices.push_back(Notice::Unwatched { volatile });
+            }
+            if let Some(lease) = file.lease {
+                self.files.unuse_lease(lease);
+            }
+            let op = ObjectOp::Close { open: file.local_open, unlink: false };
+            self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));
+        }
+    }
+
+    /// Closes what no request waits for.
+    pub(crate) fn retire_unasked(&mut self, open: Open) {
+        let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
+        self.outbox.effects.push_back((None, Effect::Object { user, op }));
+        let deleted = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
+        self.outbox.effects.extend(deleted.map(|effect| (None, effect)));
     }
 
     /// Notes a change, if anybody watches.

@@ -68,6 +68,10 @@ pub struct ServerSettings {
     pub credits_max: u32,
     /// CHANGE_NOTIFY is offered.
     pub change_notify: bool,
+    /// `smb2 leases`: leases are granted.
+    pub leases: bool,
+    /// `smb3 directory leases`: leases are granted on directories, too.
+    pub directory_leases: bool,
     /// When the server started: ServerStartTime is not told (zero), but srvsvc's clock needs one.
     pub started: dtyp::FileTime,
     /// What srvsvc and wkssvc tell.

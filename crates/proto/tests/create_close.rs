@@ -1,7 +1,7 @@
 //! CREATE and CLOSE: [MS-SMB2] 3.3.5.9 and 3.3.5.10, [MS-FSA] 2.1.5.1 and 2.1.5.5.
 
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
-use proto::{Effect, Notice};
+use proto::Effect;
 use testkit::store::OpKind;
 use testkit::{Create, Peer, World};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
@@ -41,7 +41,7 @@ fn check_disposition(
         }
         let opens = usize::from(want.is_ok());
         let left = world.store().open_count();
-        assert_eq!((left, world.ledger().open_count()), (opens, opens));
+        assert_eq!((left, world.open_count()), (opens, opens));
     }
 }
 
@@ -315,7 +315,7 @@ fn a_failed_overwrite_deletes_nothing() {
     assert_eq!(peer.try_create(&create).status(), NtStatus::DISK_FULL);
     assert_eq!(world.store().open_count(), 0);
     assert!(world.exists("data", "file"));
-    world.ledger().assert_no_opens();
+    assert_eq!(world.open_count(), 0);
     peer.create(&Create::open("file").share(ShareAccess::empty()));
 }
 
@@ -326,7 +326,7 @@ fn what_the_store_refuses_is_refused_with_its_status() {
         let mut peer = ready(&world);
         world.store().fail_nth_of(OpKind::Open, 0, status);
         assert_eq!(peer.try_create(&Create::new("file")).status(), status);
-        world.ledger().assert_no_opens();
+        assert_eq!(world.open_count(), 0);
     }
 }
 
@@ -466,7 +466,7 @@ fn a_close_that_fails_is_told_and_the_open_is_gone() {
     world.store().fail_nth_of(OpKind::Close, 0, NtStatus::DISK_FULL);
     assert_eq!(peer.close(file).status(), NtStatus::DISK_FULL);
     assert_eq!(peer.close(file).status(), NtStatus::FILE_CLOSED);
-    world.ledger().assert_no_opens();
+    assert_eq!(world.open_count(), 0);
 }
 
 #[test]
@@ -534,8 +534,9 @@ fn the_tables_learn_what_is_open() {
     world.add_file("data", "Dir/File", b"");
     let mut peer = ready(&world);
     let file_id = peer.create(&Create::open("DIR\\file")).file_id;
-    let ledger = world.ledger();
-    let Some(Notice::Opened(opened)) = ledger.notices().last() else { panic!("a file was opened") };
-    assert_eq!((opened.path.as_str(), opened.share.as_str()), ("Dir\\File", "data"));
-    assert_eq!(opened.file_id, file_id);
+    let files = world.files();
+    let [(_, record)] = &files[..] else { panic!("{files:?} is not one file") };
+    let open = &record.opens[0];
+    assert_eq!((open.facts.path.as_str(), open.facts.share.as_str()), ("Dir\\File", "data"));
+    assert_eq!((open.facts.persistent, open.id.number), (file_id.persistent, file_id.volatile));
 }

@@ -111,7 +111,7 @@ fn tree_disconnect_closes_what_was_opened_there_and_nothing_else() {
     peer.create(&Create::open_if("closed"));
     peer.tree_disconnect().ok();
     let left = world.store().open_count();
-    assert_eq!((left, world.ledger().open_count()), (1, 1));
+    assert_eq!((left, world.open_count()), (1, 1));
     assert_eq!(peer.tree_disconnect().status(), NtStatus::NETWORK_NAME_DELETED);
     peer.tree_id = first;
     peer.close(kept).ok();

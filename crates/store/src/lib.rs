@@ -269,6 +269,7 @@ impl Store {
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(Reply::Renamed)
             }
+            ObjectOp::Relocate { open, path } => self.relocate(open, &path).map(done),
             ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
             ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
             ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),

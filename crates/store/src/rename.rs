@@ -130,6 +130,24 @@ impl Store {
         Ok(())
     }
 
+    /// Another process has renamed what is open: it goes by `path` here, too. A name that leads
+    /// elsewhere by now is left alone; removing it fails later, which harms nobody.
+    pub(crate) fn relocate(&mut self, open: LocalOpen, path: &ObjectPath) -> Result<(), NtStatus> {
+        let root = self.opens.get(open)?.root.clone();
+        let place = self.locate(&root, path, true)?;
+        let (Some(parent), Some(entry)) = (place.parent, place.entry) else {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        };
+        let opened = self.opens.get_mut(open)?;
+        if entry.named != opened.named {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        opened.parent = Some(parent.directory);
+        opened.name = place.name;
+        opened.path = path.clone();
+        Ok(())
+    }
+
     /// A further name for a file.
     pub(crate) fn link(
         &mut self,

@@ -9,6 +9,7 @@
 //! is done by messages, never by holding a lock.
 
 mod codec;
+mod files;
 mod memory;
 mod record;
 mod registry;
@@ -20,6 +21,7 @@ mod unique_ids;
 mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
+pub use files::{FileTable, MemoryFiles};
 pub use memory::MemoryTable;
 pub use record::{ClientRecord, Key, OpenRecord, Record, SessionRecord, TreeConnectRecord};
 pub use registry::{MemoryTables, Registry, RegistryError, Removed};

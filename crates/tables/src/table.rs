@@ -4,8 +4,8 @@ use crate::codec::RecordError;
 
 /// Bytes of one record's value.
 ///
-/// The largest record is an open with the longest path; see [`crate::TEXT_BYTES_MAX`].
-pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+/// The largest record is that of a file with very many opens and locks.
+pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Keys and values of bytes, shared by all processes of the server.
 ///

@@ -12,7 +12,6 @@ use proto::Notice;
 pub struct Ledger {
     sessions: HashSet<u64>,
     tree_connects: HashSet<(u64, u32)>,
-    opens: HashSet<u64>,
     watches: HashSet<u64>,
     all: Vec<Notice>,
 }
@@ -42,15 +41,6 @@ impl Ledger {
                 let was_there = self.tree_connects.remove(&(*session_id, *tree_id));
                 assert!(was_there, "{notice:?} of no tree connect");
             }
-            Notice::Opened(open) => {
-                let tree_connect = (open.session_id, open.tree_id);
-                assert!(self.tree_connects.contains(&tree_connect), "{notice:?} in no tree");
-                assert!(self.opens.insert(open.file_id.volatile), "{notice:?} for the second time");
-            }
-            // Pipes are not announced, yet their end is.
-            Notice::Closed { volatile } => {
-                self.opens.remove(volatile);
-            }
             Notice::Changed(changes) => assert!(!changes.is_empty(), "nothing was changed"),
             Notice::Unwatched { volatile } => {
                 assert!(self.watches.remove(volatile), "{notice:?} of what was not watched");
@@ -77,25 +67,11 @@ impl Ledger {
         self.sessions.len()
     }
 
-    /// How many opens of files there are.
-    #[must_use]
-    pub fn open_count(&self) -> usize {
-        self.opens.len()
-    }
-
-    /// # Panics
-    /// If a file is open.
-    #[track_caller]
-    pub fn assert_no_opens(&self) {
-        assert!(self.opens.is_empty(), "opens are left: {:?}", self.opens);
-        assert!(self.watches.is_empty(), "watches are left: {:?}", self.watches);
-    }
-
     /// # Panics
     /// If something is left.
     #[track_caller]
     pub fn assert_empty(&self) {
-        self.assert_no_opens();
+        assert!(self.watches.is_empty(), "watches are left: {:?}", self.watches);
         assert!(self.tree_connects.is_empty(), "tree connects are left: {:?}", self.tree_connects);
         assert!(self.sessions.is_empty(), "sessions are left: {:?}", self.sessions);
     }

@@ -121,6 +121,8 @@ impl MemoryStore {
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(ObjectReply::Renamed)
             }
+            // Opens lead to nodes here, whatever these are called.
+            ObjectOp::Relocate { open, .. } => self.node(open).map(|_| ObjectReply::Done),
             ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
             ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
                 self.read_directory(open, restart, detail, entries_max).map(ObjectReply::Entries)

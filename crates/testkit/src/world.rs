@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, Sid};
@@ -15,6 +16,7 @@ use proto::{
     Account, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server, ServerSettings,
     Share, ShareRefusal,
 };
+use tables::MemoryFiles;
 
 use crate::accounts;
 use crate::clock::VirtualClock;
@@ -39,6 +41,7 @@ type Matches = Box<dyn Fn(&Effect) -> bool>;
 
 struct Inner {
     server: Server,
+    files: MemoryFiles,
     credits_max: u32,
     clock: VirtualClock,
     store: MemoryStore,
@@ -97,8 +100,15 @@ impl World {
         change(&mut settings);
         let entropy = Random::new(seed).into_entropy();
         let credits_max = settings.credits_max;
+        let files = MemoryFiles::default();
         let world = Self(Rc::new(RefCell::new(Inner {
-            server: Server::new(Arc::new(settings), entropy),
+            server: Server::new(
+                Arc::new(settings),
+                entropy,
+                Box::new(files.handle()),
+                dtyp::ServerId { pid: 1, unique_id: 1 },
+            ),
+            files,
             credits_max,
             clock: VirtualClock::default(),
             store: MemoryStore::new(),
@@ -302,6 +312,21 @@ impl World {
         inner.clock.advance_to(target);
     }
 
+    /// The records of the files that are open, for a test to look into.
+    #[must_use]
+    pub fn files(&self) -> Vec<(FileKey, FileRecord)> {
+        let mut files = Vec::new();
+        let handle = self.inner().files.handle();
+        handle.for_each(&mut |key, record| files.push((key, record))).expect("memory is readable");
+        files
+    }
+
+    /// How many opens of files there are.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.files().iter().map(|(_, record)| record.opens.len()).sum()
+    }
+
     /// Whether the server has nothing to serve, and says so.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -313,6 +338,7 @@ impl World {
     /// # Panics
     /// If something is left.
     pub fn assert_nothing_left(&self) {
+        assert_eq!(self.files(), [], "files are left open");
         let inner = self.inner();
         assert!(inner.server.is_idle(), "the server has connections or requests");
         assert_eq!(inner.server.poll_timeout(), None, "a timeout is left");
@@ -454,6 +480,14 @@ impl Inner {
                 Some(Reply::Account(account.cloned().map(Box::new)))
             }
             Effect::FindGuest => Some(Reply::Account(self.guest.clone().map(Box::new))),
+            Effect::FileDeleted { file, stream } => {
+                let now = self.clock.now();
+                self.server.handle_deleted(now, file, stream);
+                None
+            }
+            Effect::TellFileChanged { server, .. } => {
+                panic!("there is one worker here, and {server:?} is none")
+            }
             Effect::Object { user: _, op } => {
                 let now = self.clock.now().wall;
                 Some(Reply::Object(self.store.perform(now, op)))

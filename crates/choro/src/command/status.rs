@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use arbitration::{Caching, FileKey, FileRecords as _, Holding, OpenEntry};
 use clap::Args;
 use dtyp::FileTime;
-use tables::{ClientRecord, OpenRecord, Registry, SessionRecord, TreeConnectRecord};
+use tables::{ClientRecord, FileTable, Registry, SessionRecord, TreeConnectRecord};
 
 use crate::report::{self, Row};
 use crate::settings::Settings;
@@ -26,14 +27,15 @@ struct Snapshot {
     clients: Vec<ClientRecord>,
     sessions: Vec<SessionRecord>,
     tree_connects: Vec<TreeConnectRecord>,
-    opens: Vec<OpenRecord>,
+    opens: Vec<(FileKey, OpenEntry, Caching)>,
 }
 
 impl Status {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let registry = Registry::observe(&settings.directories.lock)?;
-        let snapshot = Snapshot::take(&registry).context("cannot read the tables")?;
+        let files = FileTable::observe(&settings.directories.lock)?;
+        let snapshot = Snapshot::take(&registry, &files).context("cannot read the tables")?;
         if self.json {
             return report::print_json(snapshot.rows());
         }
@@ -43,12 +45,20 @@ impl Status {
 }
 
 impl Snapshot {
-    fn take(registry: &Registry) -> Result<Self, tables::TableError> {
+    fn take(registry: &Registry, files: &FileTable) -> anyhow::Result<Self> {
+        let mut opens = Vec::new();
+        files
+            .for_each(&mut |key, record| {
+                for open in &record.opens {
+                    opens.push((key, open.clone(), record.cache_of(open).state));
+                }
+            })
+            .map_err(|error| anyhow!("the table of files: {error:?}"))?;
         Ok(Self {
             clients: registry.list_clients()?.records,
             sessions: registry.list_sessions()?.records,
             tree_connects: registry.list_tree_connects()?.records,
-            opens: registry.list_opens()?.records,
+            opens,
         })
     }
 
@@ -192,35 +202,54 @@ fn session_row(session: &SessionRecord) -> Row {
     ]
 }
 
-fn open_cells(open: &OpenRecord) -> Vec<String> {
+fn open_cells((_, open, _): &(FileKey, OpenEntry, Caching)) -> Vec<String> {
     vec![
-        open.server_id.pid.to_string(),
-        format!("{:016x}", open.session_id),
-        open.share.clone(),
-        open.path.clone(),
-        format!("{:#010x}", open.granted_access.bits()),
-        since(open.opened_at),
+        open.id.server.pid.to_string(),
+        format!("{:016x}", open.facts.session_id),
+        open.facts.share.clone(),
+        open.facts.path.clone(),
+        format!("{:#010x}", open.mode.granted_access.bits()),
+        since(open.facts.opened_at),
     ]
 }
 
-fn open_row(open: &OpenRecord) -> Row {
+fn open_row((file, open, caching): &(FileKey, OpenEntry, Caching)) -> Row {
     vec![
         ("kind", "open".into()),
-        ("pid", open.server_id.pid.into()),
-        ("session_id", format!("{:016x}", open.session_id).into()),
-        ("tree_id", open.tree_id.into()),
-        ("persistent_file_id", format!("{:016x}", open.persistent).into()),
-        ("volatile_file_id", format!("{:016x}", open.volatile).into()),
-        ("share", open.share.clone().into()),
-        ("path", open.path.clone().into()),
-        ("granted_access", open.granted_access.bits().into()),
-        ("share_access", open.share_access.into()),
-        ("create_options", open.create_options.into()),
-        ("oplock_level", open.oplock_level.into()),
-        ("device", open.device.into()),
-        ("inode", open.inode.into()),
-        ("opened_at_unix_s", unix_seconds(open.opened_at).into()),
+        ("pid", open.id.server.pid.into()),
+        ("session_id", format!("{:016x}", open.facts.session_id).into()),
+        ("tree_id", open.facts.tree_id.into()),
+        ("persistent_file_id", format!("{:016x}", open.facts.persistent).into()),
+        ("volatile_file_id", format!("{:016x}", open.id.number).into()),
+        ("share", open.facts.share.clone().into()),
+        ("path", open.facts.path.clone().into()),
+        ("granted_access", open.mode.granted_access.bits().into()),
+        ("share_read", open.mode.share_read.into()),
+        ("share_write", open.mode.share_write.into()),
+        ("share_delete", open.mode.share_delete.into()),
+        ("create_options", open.facts.create_options.into()),
+        ("holding", holding(open).into()),
+        ("caching", letters(*caching).into()),
+        ("disconnected", open.is_disconnected().into()),
+        ("device", file.device.into()),
+        ("inode", file.inode.into()),
+        ("opened_at_unix_s", unix_seconds(open.facts.opened_at).into()),
     ]
+}
+
+/// Under what an open keeps things at the client's side.
+fn holding(open: &OpenEntry) -> Option<&'static str> {
+    match open.holding {
+        Holding::Nothing => None,
+        Holding::Oplock(_) => Some("oplock"),
+        Holding::Lease(_) => Some("lease"),
+    }
+}
+
+/// What it keeps, in the letters that people use: read, write, handle.
+fn letters(caching: Caching) -> String {
+    let all = [(Caching::READ, 'R'), (Caching::WRITE, 'W'), (Caching::HANDLE, 'H')];
+    all.into_iter().filter(|(it, _)| caching.contains(*it)).map(|(_, letter)| letter).collect()
 }
 
 /// [MS-SMB2] 2.2.4 DialectRevision, as people write it.

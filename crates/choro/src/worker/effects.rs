@@ -6,6 +6,7 @@ use uring::Completion;
 
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
+use super::messages::tell_file_changed;
 use super::shares::Shares;
 
 /// Something for the kernel to do, and what the store does with its answer.
@@ -25,6 +26,16 @@ impl Worker {
                 self.store.set_more_waits(more_waits);
                 let started = self.store.start(user, op);
                 return self.go_on(request, started);
+            }
+            Effect::FileDeleted { file, stream } => {
+                let now = self.now();
+                self.server.handle_deleted(now, file, stream);
+                return;
+            }
+            Effect::TellFileChanged { server, file } => {
+                self.store.wear_server();
+                tell_file_changed(&mut self.messaging, server, file);
+                return;
             }
             Effect::DisconnectShare(root) => {
                 self.store.close_root(root);

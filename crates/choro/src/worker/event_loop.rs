@@ -17,7 +17,7 @@ use proto::server::Entropy;
 use proto::{ConnectionId, Notice, Now, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
-use tables::{Registry, WatchPage};
+use tables::{FileTable, Registry, WatchPage};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
@@ -56,7 +56,6 @@ pub(crate) struct Worker {
     pub(super) channels: HashMap<ConnectionId, Channel>,
     /// A worker that waits for its client is not one that has lost it.
     had_client: bool,
-    started: Instant,
     server_guid: Guid,
     /// When to stop waiting for requests to end, once told to stop.
     stop_at: Option<Instant>,
@@ -82,7 +81,9 @@ impl Worker {
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
-        let server = Server::new(server_settings(&settings.config, server_guid), entropy);
+        let files = FileTable::join(lock_dir).context("cannot join the table of files")?;
+        let engine_settings = server_settings(&settings.config, server_guid);
+        let server = Server::new(engine_settings, entropy, Box::new(files), server_id);
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -104,7 +105,6 @@ impl Worker {
             refused: VecDeque::new(),
             channels: HashMap::new(),
             had_client: false,
-            started: Instant::now(),
             server_guid,
             stop_at: None,
             settings,
@@ -136,7 +136,7 @@ impl Worker {
 
     /// The time that the engine is told.
     pub(super) fn now(&self) -> Now {
-        Now { monotonic: self.started.elapsed(), wall: wall_clock() }
+        Now { monotonic: machine_clock(), wall: wall_clock() }
     }
 
     /// Hands an operation to the kernel, now or when there is room.
@@ -166,7 +166,8 @@ impl Worker {
 
     fn timeout(&self) -> Option<Duration> {
         let now = Instant::now();
-        let engine = self.server.poll_timeout().map(|at| self.started + at);
+        let clock = machine_clock();
+        let engine = self.server.poll_timeout().map(|at| now + at.saturating_sub(clock));
         let messages = self.messaging.next_timeout();
         let times = [engine, messages, self.waiting.next_timeout(), self.stop_at];
         times.into_iter().flatten().min().map(|at| at.saturating_duration_since(now))
@@ -342,7 +343,7 @@ impl Worker {
     }
 
     fn serve_timeouts(&mut self) {
-        if self.server.poll_timeout().is_some_and(|at| at <= self.started.elapsed()) {
+        if self.server.poll_timeout().is_some_and(|at| at <= machine_clock()) {
             let now = self.now();
             self.server.handle_timeout(now);
             self.serve_effects();
@@ -436,6 +437,10 @@ impl Worker {
                     let now = self.now();
                     self.server.handle_changes(now, &changes);
                 }
+                Asked::LookAtFile(file) => {
+                    let now = self.now();
+                    self.server.handle_file_changed(now, file);
+                }
                 Asked::GoOn(request) => {
                     self.answer(Some(request), proto::Reply::PreviousSessionClosed);
                 }
@@ -481,6 +486,14 @@ impl Worker {
 /// The token of an operation for the store.
 pub(super) fn store_token(slot: usize) -> Token {
     Token(STORE | u64::from(u32::try_from(slot).expect("few operations are in flight")))
+}
+
+/// The clock of the machine, which all processes of the server agree on and nobody sets:
+/// deadlines in the tables are told by it.
+pub(crate) fn machine_clock() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
 /// The time of day.

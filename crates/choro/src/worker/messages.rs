@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use arbitration::FileKey;
 use dtyp::{ServerId, Sid};
 use messaging::{
-    Changes, ClosePreviousSession, Content, Message, MessageKind, Messaging, PreviousSessionClosed,
+    Changes, ClosePreviousSession, Content, FileChanged, Message, MessageKind, Messaging,
+    PreviousSessionClosed,
 };
 use object::HostChange;
 use proto::RequestId;
@@ -28,6 +30,8 @@ pub(super) enum Asked {
     CloseSession { session_id: u64, user: Sid, sender: ServerId },
     /// Others have changed something.
     Changed(Vec<HostChange>),
+    /// Look at a file's record.
+    LookAtFile(FileKey),
     /// This request may go on.
     GoOn(RequestId),
     /// Stop.
@@ -36,6 +40,15 @@ pub(super) enum Asked {
     Reload,
     /// Nothing.
     Nothing,
+}
+
+/// Has another worker look at a file. One that is gone has nothing to look for.
+pub(crate) fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: FileKey) {
+    let data = FileChanged { device: file.device, inode: file.inode }.encode();
+    let content = Content::new(MessageKind::FILE_CHANGED, &data);
+    if let Err(error) = messaging.send(Instant::now(), to, &content) {
+        debug!("{to:?} is not told of a change: {error}");
+    }
 }
 
 impl Waiting {
@@ -85,6 +98,10 @@ impl Waiting {
             }
             MessageKind::NOTIFY => match Changes::decode(&message.data) {
                 Some(Changes(changes)) => Asked::Changed(changes),
+                None => Asked::Nothing,
+            },
+            MessageKind::FILE_CHANGED => match FileChanged::decode(&message.data) {
+                Some(FileChanged { device, inode }) => Asked::LookAtFile(FileKey { device, inode }),
                 None => Asked::Nothing,
             },
             MessageKind::SHUTDOWN => Asked::Shutdown,

@@ -21,7 +21,8 @@ use dtyp::ServerId;
 use crate::control::WorkerEnd;
 use crate::settings::Settings;
 
-pub(crate) use event_loop::Worker;
+pub(crate) use event_loop::{Worker, machine_clock};
+pub(crate) use messages::tell_file_changed;
 
 /// What a worker begins with.
 #[derive(Debug)]

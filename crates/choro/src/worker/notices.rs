@@ -1,9 +1,9 @@
 //! From what the engine notices to the tables that `choro status` and other workers read.
 
-use dtyp::{AccessMask, FileTime, Guid, ServerId};
+use dtyp::{FileTime, Guid, ServerId};
 use proto::Notice;
-use proto::notice::{OpenedFile, SessionOpened};
-use tables::{ClientRecord, OpenRecord, Registry, SessionRecord, TableError, TreeConnectRecord};
+use proto::notice::SessionOpened;
+use tables::{ClientRecord, Registry, SessionRecord, TableError, TreeConnectRecord};
 use tracing::warn;
 
 /// Writes the tables on behalf of one worker.
@@ -74,8 +74,6 @@ impl Notices {
             Notice::TreeDisconnected { session_id, tree_id } => {
                 registry.remove_tree_connect(session_id, tree_id).map(drop)
             }
-            Notice::Opened(open) => registry.put_open(&self.open(*open, now)),
-            Notice::Closed { volatile } => registry.remove_open(volatile).map(drop),
             // Not for the tables: `notifyd` is told.
             Notice::Changed(_) | Notice::Unwatched { .. } | Notice::Watched(_) => Ok(()),
         }
@@ -95,25 +93,6 @@ impl Notices {
             cipher: nonzero(session.cipher),
             encrypted: session.encrypted,
             created_at: now,
-        }
-    }
-
-    fn open(&self, open: OpenedFile, now: FileTime) -> OpenRecord {
-        OpenRecord {
-            server_id: self.server_id,
-            session_id: open.session_id,
-            tree_id: open.tree_id,
-            persistent: open.file_id.persistent,
-            volatile: open.file_id.volatile,
-            path: open.path,
-            share: open.share,
-            granted_access: AccessMask::from_bits_retain(open.granted_access),
-            share_access: open.share_access,
-            create_options: open.create_options,
-            oplock_level: open.oplock_level,
-            opened_at: now,
-            device: open.identity.device,
-            inode: open.identity.inode,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use config::Config;
-use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm};
+use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm, Tri};
 use dtyp::Guid;
 use proto::settings::{MapToGuest, Policy, ServerSettings};
 use wire::Dialect;
@@ -41,6 +41,8 @@ pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerS
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
         change_notify: global.change_notify,
+        leases: global.smb2_leases,
+        directory_leases: global.smb3_directory_leases != Tri::No,
         started: wall_clock(),
         catalogue: Arc::new(ConfiguredShares::new(config)),
     })

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use arbitration::Caching;
 use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
@@ -71,6 +72,10 @@ impl Shares<'_> {
             access_max: AccessMask::FILE_ALL,
             encryption: policy(self.config.ipc.smb_encrypt),
             case_sensitive: false,
+            durable_handles: false,
+            is_ca: false,
+            caching_max: Caching::empty(),
+            directory_caching_max: Caching::empty(),
             caching: ShareFlags::NO_CACHING.bits(),
             extended_attributes: false,
             hide_files: Vec::new(),
@@ -208,6 +213,10 @@ impl Shares<'_> {
             access_max: if read_only { READ_ONLY } else { AccessMask::FILE_ALL },
             encryption: policy(share.smb_encrypt),
             case_sensitive: share.case_sensitive == Tri::Yes,
+            durable_handles: share.durable_handles,
+            is_ca: false,
+            caching_max: caching_max(share),
+            directory_caching_max: Caching::READ | Caching::HANDLE,
             caching: caching(share.csc_policy).bits(),
             extended_attributes: share.ea_support,
             hide_files: patterns(&share.hide_files),
@@ -278,6 +287,11 @@ fn substitutions(
         share: request.name.clone(),
         ..Substitutions::of_this_process()
     }
+}
+
+/// `oplocks`, which is about leases as well.
+fn caching_max(share: &config::Share) -> Caching {
+    if share.oplocks { Caching::all() } else { Caching::empty() }
 }
 
 fn caching(policy: CscPolicy) -> ShareFlags {

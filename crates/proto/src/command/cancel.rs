@@ -14,12 +14,16 @@ use crate::server::Server;
 pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     let Some(id) = find(server, incoming) else { return };
     let waiting = server.in_flight.remove(&id).expect("found above");
+    if let Some(file) = dispatch::waits_for(&waiting.pending) {
+        server.globals.files.forget_waiting(file, id);
+    }
     let abandoned = dispatch::abandon(waiting.pending, None);
     server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
     let mut chain = waiting.chain;
     let body = error_body(Reject::Cancelled.status());
     server.respond(&mut chain, &waiting.incoming, waiting.async_id, body);
-    server.transmit(chain.connection, chain.sealed, chain.outgoing);
+    // What stands behind it in its compound goes on.
+    server.run(chain, incoming.now);
 }
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {

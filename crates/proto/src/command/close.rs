@@ -3,17 +3,19 @@
 #[cfg(test)]
 mod tests;
 
+use arbitration::FileKey;
 use dtyp::NtStatus;
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 
-use crate::command::Command;
+use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
 use crate::open::Target;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InTree;
+use crate::server::Retired;
 
 /// Ends an open.
 #[derive(Debug)]
@@ -24,8 +26,8 @@ pub struct Close;
 pub enum Pending {
     /// The last attributes are being looked up.
     Querying,
-    /// The store is closing.
-    Closing(CloseResponse),
+    /// The store is closing, and maybe deleting what was marked for it.
+    Closing(CloseResponse, Option<(FileKey, u64)>),
 }
 
 impl Command for Close {
@@ -63,7 +65,10 @@ impl Command for Close {
                 };
                 close(scope, response)
             }
-            Pending::Closing(response) => {
+            Pending::Closing(response, deleted) => {
+                if let Some((file, stream)) = deleted {
+                    scope.globals.files.deleted(file, stream);
+                }
                 match reply.object() {
                     // Something came into the directory after it was marked for deletion: then
                     // it stays, and its handle is closed like any other ([MS-FSA] 2.1.5.5).
@@ -74,13 +79,24 @@ impl Command for Close {
             }
         }
     }
+
+    fn abandon(pending: Pending, _: Option<Reply>) -> Abandoned {
+        let deleted = match pending {
+            Pending::Closing(_, deleted) => deleted,
+            Pending::Querying => None,
+        };
+        let effect = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
+        Abandoned { effect, reject: None }
+    }
 }
 
 fn close(mut scope: InTree<'_>, response: CloseResponse) -> Result<Step<Pending>, Reject> {
     let file_id = scope.open()?.file_id;
     let open = scope.opens.remove(&file_id.volatile).expect("looked up above");
     Ok(match scope.globals.retire(open) {
-        Some((user, op)) => Step::Wait(Effect::Object { user, op }, Pending::Closing(response)),
+        Some(Retired { user, op, deleted }) => {
+            Step::Wait(Effect::Object { user, op }, Pending::Closing(response, deleted))
+        }
         None => Step::Done(Response::new(&response)),
     })
 }

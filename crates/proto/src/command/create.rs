@@ -1,36 +1,44 @@
 //! SMB2 CREATE: [MS-SMB2] 3.3.5.9.
 //!
-//! A machine of three states. The store opens without truncating, so that sharing is judged on the
-//! file that the name leads to before anything of it is lost:
+//! A machine of a few states. The store opens without truncating, so that sharing is judged on the
+//! file that the name leads to before anything of it is lost. A request that has to wait for others
+//! to give way closes what it opened, and begins anew when the file's record has changed: by then
+//! the name may lead elsewhere.
 //!
 //! ```text
-//! request ── validate ──> Opening ── sharing ──> (Overwriting ──>) response
+//! request ── validate ──> Opening ── admission ──> (Overwriting ──>) response
+//!               ^                       │
+//!               └────── Waiting <───────┘
 //! ```
 
+pub(crate) mod caching;
 mod contexts;
+pub mod durable;
 mod pipe;
 mod validate;
 
 use std::sync::Arc;
 
-use arbitration::ShareMode;
+use arbitration::{Admission, Ask, Caching, FileKey, Granted, OpenFacts, Refusal, ShareMode, Wish};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{Disposition, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
-use wire::FileId;
 use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
+use wire::create_context::CreateContextList;
+use wire::{Decode, FileId};
 
 use crate::change::{Change, ChangeKind};
 use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
-use crate::effect::{Effect, Reply};
-use crate::notice::{Notice, OpenedFile};
+use crate::effect::{Effect, Reply, Share};
+use crate::files::key;
 use crate::open::{OPENS_MAX, Open, OpenFile, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InTree;
+use crate::settings::ServerSettings;
 
 use contexts::Contexts;
 
@@ -45,6 +53,12 @@ pub struct Create;
 pub enum Pending {
     /// The store is opening.
     Opening(Opening),
+    /// The store is opening what the client had open before it was disconnected.
+    Reopening(durable::Reopening),
+    /// What this request opened before is looked at again.
+    Replaying(Box<durable::Replaying>),
+    /// Others have to give way first.
+    Waiting(FileKey),
     /// The store is emptying the file. The open is in the tables already, so that no other open
     /// slips in between.
     Overwriting(Overwriting),
@@ -60,6 +74,10 @@ pub struct Opening {
     share_access: ShareAccess,
     create_options: CreateOptions,
     contexts: Contexts,
+    wish: Wish,
+    durable: durable::Asked,
+    /// It is not the first attempt.
+    has_waited: bool,
 }
 
 /// What was opened, and is being emptied.
@@ -68,6 +86,7 @@ pub struct Overwriting {
     opening: Opening,
     file_id: FileId,
     maximal_access: AccessMask,
+    granted: Granted,
 }
 
 impl Command for Create {
@@ -77,47 +96,15 @@ impl Command for Create {
 
     fn start(
         scope: InTree<'_>,
-        _: &Incoming,
+        incoming: &Incoming,
         request: CreateRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
-        if scope.opens.len() >= OPENS_MAX {
-            return Err(Reject::TooManyOpens);
-        }
-        let Some(root) = scope.tree.share.root else { return pipe::open(scope, &request) };
-        let wanted = validate::validate(&request, &scope.tree.share)?;
-        let contexts = Contexts::read(&request)?;
-        let user = scope.tree.share.user;
-        let open = OpenRequest {
-            root,
-            path: wanted.path,
-            disposition: wanted.disposition,
-            kind: wanted.kind,
-            desired_access: wanted.desired_access,
-            share_access_max: scope.tree.maximal_access,
-            attributes: request.file_attributes,
-            allocation_size: contexts.allocation_size,
-            open_reparse_point: request.create_options.contains(CreateOptions::OPEN_REPARSE_POINT),
-            delete_on_close: request.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
-            write_through: request.create_options.contains(CreateOptions::WRITE_THROUGH),
-            security: contexts.security.clone(),
-            extended_attributes: contexts.extended_attributes.clone(),
-        };
-        let opening = Opening {
-            root,
-            user,
-            disposition: wanted.disposition,
-            attributes: request.file_attributes,
-            share_access: request.share_access,
-            create_options: request.create_options,
-            contexts,
-        };
-        let op = ObjectOp::Open(Box::new(open));
-        Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(opening)))
+        begin(scope, incoming, &request, false)
     }
 
     fn resume(
         scope: InTree<'_>,
-        _: &Incoming,
+        incoming: &Incoming,
         pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
@@ -126,9 +113,22 @@ impl Command for Create {
                 let ObjectReply::Opened(opened) = reply.object()? else {
                     panic!("an open was asked for");
                 };
-                opened_by_store(scope, opening, *opened)
+                opened_by_store(scope, incoming, opening, *opened)
             }
+            Pending::Waiting(_) => {
+                let request = CreateRequest::decode(&incoming.message);
+                begin(scope, incoming, &request.map_err(Reject::Malformed)?, true)
+            }
+            Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
+            Pending::Replaying(replaying) => durable::replayed(scope, &replaying, reply),
             Pending::Overwriting(overwriting) => overwritten(scope, overwriting, reply),
+        }
+    }
+
+    fn waits_for(pending: &Pending) -> Option<FileKey> {
+        match pending {
+            Pending::Waiting(file) => Some(*file),
+            _ => None,
         }
     }
 
@@ -139,24 +139,100 @@ impl Command for Create {
                 let effect = Some(Effect::Object { user: opening.user, op });
                 Abandoned { effect, reject: None }
             }
+            (
+                Pending::Reopening(reopening),
+                Some(Reply::Object(Ok(ObjectReply::Opened(opened)))),
+            ) => {
+                let op = ObjectOp::Close { open: opened.open, unlink: false };
+                let effect = Some(Effect::Object { user: reopening.user, op });
+                Abandoned { effect, reject: None }
+            }
             // What is being overwritten is in the tables, and was closed with them.
             _ => Abandoned::default(),
         }
     }
 }
 
+/// What can be judged without the file, and then the file is opened.
+fn begin(
+    mut scope: InTree<'_>,
+    incoming: &Incoming,
+    request: &CreateRequest<'_>,
+    has_waited: bool,
+) -> Result<Step<Pending>, Reject> {
+    if scope.opens.len() >= OPENS_MAX {
+        return Err(Reject::TooManyOpens);
+    }
+    let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
+    let share = Arc::clone(&scope.tree.share);
+    let wanted = validate::validate(request, &share)?;
+    let contexts = Contexts::read(request)?;
+    let wish = caching::read_wish(request, scope.connection.negotiated())?;
+    let durable = durable::Asked::read(request, scope.connection.negotiated())?;
+    if !has_waited && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)? {
+        return durable::replay(&scope, replayed, contexts, durable);
+    }
+    if let Some(reconnect) = durable.reconnect {
+        return durable::reconnect(scope, request, &reconnect, &wish);
+    }
+    durable.evict_predecessors(&mut scope)?;
+    if let Some(lease) = wish.lease()
+        && scope.globals.files.lease_is_elsewhere(lease, &caching::lease_name(&share, &wanted.path))
+    {
+        return Err(Reject::LeaseKeyInUse);
+    }
+    let user = share.user;
+    let open = OpenRequest {
+        root,
+        path: wanted.path,
+        disposition: wanted.disposition,
+        kind: wanted.kind,
+        desired_access: wanted.desired_access,
+        share_access_max: scope.tree.maximal_access,
+        attributes: request.file_attributes,
+        allocation_size: contexts.allocation_size,
+        open_reparse_point: request.create_options.contains(CreateOptions::OPEN_REPARSE_POINT),
+        delete_on_close: request.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
+        write_through: request.create_options.contains(CreateOptions::WRITE_THROUGH),
+        security: contexts.security.clone(),
+        extended_attributes: contexts.extended_attributes.clone(),
+    };
+    let opening = Opening {
+        root,
+        user,
+        disposition: wanted.disposition,
+        attributes: request.file_attributes,
+        share_access: request.share_access,
+        create_options: request.create_options,
+        contexts,
+        wish,
+        durable,
+        has_waited,
+    };
+    let op = ObjectOp::Open(Box::new(open));
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(opening)))
+}
+
 /// The store has opened: judge sharing, enter the open, and go on to overwrite if that is due.
 fn opened_by_store(
     mut scope: InTree<'_>,
+    incoming: &Incoming,
     opening: Opening,
     opened: Opened,
 ) -> Result<Step<Pending>, Reject> {
-    if let Err(reject) = admit(&scope, &opening, &opened) {
-        let op = ObjectOp::Close { open: opened.open, unlink: false };
-        let close = Effect::Object { user: opening.user, op };
-        scope.globals.outbox.effects.push_back((None, close));
-        return Err(reject);
-    }
+    let file_id = scope.globals.allocate_file_id();
+    let admitted = verify_overwrite(&opening, &opened)
+        .and_then(|()| admit(&mut scope, incoming, &opening, &opened, file_id));
+    let granted = match admitted {
+        Ok(Some(granted)) => granted,
+        refused => {
+            let op = ObjectOp::Close { open: opened.open, unlink: false };
+            let close = Effect::Object { user: opening.user, op };
+            scope.globals.outbox.effects.push_back((None, close));
+            let file = key(opened.metadata.identity);
+            return refused.map(|_| Step::Suspend(Pending::Waiting(file)));
+        }
+    };
     let overwrites = !opened.created && opening.disposition.overwrites();
     let (local_open, maximal_access) = (opened.open, opened.maximal_access);
     if opened.created {
@@ -169,10 +245,18 @@ fn opened_by_store(
     }
     let metadata = opened.metadata.clone();
     let created = opened.created;
-    let file_id = enter(&mut scope, &opening, opened);
+    enter(&mut scope, &opening, opened, &granted, file_id);
     if !overwrites {
         let action = if created { CreateAction::CREATED } else { CreateAction::OPENED };
-        let response = respond(&opening, file_id, maximal_access, action, &metadata);
+        let response = respond(
+            &scope.tree.share,
+            &opening,
+            file_id,
+            maximal_access,
+            &granted,
+            action,
+            &metadata,
+        );
         return Ok(Step::Done(response));
     }
     let op = ObjectOp::Overwrite {
@@ -183,32 +267,93 @@ fn opened_by_store(
         allocation_size: opening.contexts.allocation_size,
     };
     let effect = Effect::Object { user: opening.user, op };
-    let overwriting = Overwriting { opening, file_id, maximal_access };
+    let overwriting = Overwriting { opening, file_id, maximal_access, granted };
     Ok(Step::Wait(effect, Pending::Overwriting(overwriting)))
 }
 
-/// [MS-FSA] 2.1.5.1.2: whether this open may stand beside the others, and may do to the file what
-/// it is about to do.
-fn admit(scope: &InTree<'_>, opening: &Opening, opened: &Opened) -> Result<(), Reject> {
-    let mut mode = share_mode(opened.granted_access, opening.share_access);
-    if !opened.created && opening.disposition.overwrites() {
-        // Emptying a file is writing to it, whatever rights were asked for.
-        mode.granted_access |= AccessMask::WRITE_DATA;
-    }
-    scope.globals.files.verify_sharing(opened.metadata.identity, mode)?;
-    if opened.created {
+/// [MS-FSA] 2.1.5.1.2.1: hidden and system files are overwritten only by those who know, and
+/// read-only ones by nobody.
+fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
+    if opened.created || !opening.disposition.overwrites() {
         return Ok(());
     }
     let attributes = opened.metadata.attributes;
-    if opening.disposition.overwrites() {
-        // [MS-FSA] 2.1.5.1.2.1: hidden and system files are overwritten only by those who know.
-        let known = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
-        let hidden = attributes & known;
-        if attributes.contains(FileAttributes::READONLY) || !opening.attributes.contains(hidden) {
-            return Err(Reject::Status(NtStatus::ACCESS_DENIED));
-        }
+    let hidden = attributes & (FileAttributes::HIDDEN | FileAttributes::SYSTEM);
+    if attributes.contains(FileAttributes::READONLY) || !opening.attributes.contains(hidden) {
+        return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
     Ok(())
+}
+
+/// [MS-FSA] 2.1.5.1.2: whether this open may stand beside the others, and what it may keep.
+/// Nothing if others have to give way first.
+fn admit(
+    scope: &mut InTree<'_>,
+    incoming: &Incoming,
+    opening: &Opening,
+    opened: &Opened,
+    file_id: FileId,
+) -> Result<Option<Granted>, Reject> {
+    let overwrites = !opened.created && opening.disposition.overwrites();
+    let mut mode = share_mode(opened.granted_access, opening.share_access);
+    if overwrites {
+        // Emptying a file is writing to it, whatever rights were asked for.
+        mode.granted_access |= AccessMask::WRITE_DATA;
+    }
+    let identity = opened.metadata.identity;
+    let files = &mut scope.globals.files;
+    let share = &scope.tree.share;
+    let is_directory = opened.metadata.is_directory() && opened.path.stream().is_none();
+    let caching_max = if is_directory { share.directory_caching_max } else { share.caching_max };
+    let ask = Ask {
+        id: files.open_id(file_id.volatile),
+        stream: identity.stream,
+        mode,
+        overwrites,
+        is_new: opened.created || overwrites,
+        is_directory,
+        delete_on_close: opening.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
+        wish: opening.wish,
+        caching_max: caching_max & permitted(&scope.globals.settings, is_directory, &opening.wish),
+        has_waited: opening.has_waited,
+        now: files.now(),
+        deadline: files.break_deadline(),
+        facts: OpenFacts {
+            client: scope.connection.negotiated().client_guid,
+            app_instance_id: opening.durable.app_instance_id,
+            session_id: scope.session.session_id,
+            tree_id: scope.tree.tree_id,
+            persistent: file_id.persistent,
+            share: share.name.clone(),
+            path: opened.path.to_windows(),
+            create_options: opening.create_options.bits(),
+            opened_at: incoming.now.wall,
+        },
+    };
+    let durability = opening.durable.durability(share, scope.session, is_directory);
+    match files.admit(key(identity), &ask, durability.as_ref())? {
+        Admission::Granted(granted) => {
+            if let Some(lease) = granted.lease {
+                let name = caching::lease_name(share, &opened.path);
+                files.use_lease(lease.id, name, key(identity));
+            }
+            Ok(Some(granted))
+        }
+        Admission::Wait => Ok(None),
+        Admission::Refused(Refusal::DeletePending) => Err(Reject::DeletePending),
+        Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
+        Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),
+        Admission::Refused(Refusal::TooMany) => Err(Reject::TooManyOpens),
+    }
+}
+
+/// `smb2 leases` and `smb3 directory leases`; oplocks are not touched by them.
+fn permitted(settings: &ServerSettings, is_directory: bool, wish: &Wish) -> Caching {
+    let leases = settings.leases && (settings.directory_leases || !is_directory);
+    match wish {
+        Wish::Lease { .. } if !leases => Caching::empty(),
+        _ => Caching::all(),
+    }
 }
 
 fn share_mode(granted_access: AccessMask, share_access: ShareAccess) -> ShareMode {
@@ -220,34 +365,28 @@ fn share_mode(granted_access: AccessMask, share_access: ShareAccess) -> ShareMod
     }
 }
 
-/// Makes the Open and enters it wherever it has to be known.
-fn enter(scope: &mut InTree<'_>, opening: &Opening, opened: Opened) -> FileId {
-    let file_id = scope.globals.allocate_file_id();
-    let mode = share_mode(opened.granted_access, opening.share_access);
-    let identity = opened.metadata.identity;
-    scope.globals.files.open(identity, file_id.volatile, mode);
+/// Makes the Open and enters it.
+fn enter(
+    scope: &mut InTree<'_>,
+    opening: &Opening,
+    opened: Opened,
+    granted: &Granted,
+    file_id: FileId,
+) {
     let options = opening.create_options;
-    scope.globals.outbox.notices.push_back(Notice::Opened(Box::new(OpenedFile {
-        session_id: scope.session.session_id,
-        tree_id: scope.tree.tree_id,
-        file_id,
-        share: scope.tree.share.name.clone(),
-        path: opened.path.to_windows(),
-        granted_access: opened.granted_access.bits(),
-        share_access: opening.share_access.bits(),
-        create_options: options.bits(),
-        oplock_level: 0,
-        identity,
-    })));
     let file = OpenFile {
         local_open: opened.open,
-        identity,
+        identity: opened.metadata.identity,
         // A stream of a directory holds data.
         is_directory: opened.metadata.is_directory() && opened.path.stream().is_none(),
         path: opened.path,
         share_access: opening.share_access,
         create_options: options,
         delete_on_close: options.contains(CreateOptions::DELETE_ON_CLOSE),
+        lease: opening.wish.lease(),
+        durable: granted
+            .is_durable
+            .then(|| opening.durable.as_held(&scope.tree.share, scope.session)),
         position: 0,
         mode: 0,
         enumeration: None,
@@ -266,7 +405,6 @@ fn enter(scope: &mut InTree<'_>, opening: &Opening, opened: Opened) -> FileId {
         maximal_access: opened.maximal_access,
     };
     scope.opens.insert(file_id.volatile, open);
-    file_id
 }
 
 fn overwritten(
@@ -274,7 +412,7 @@ fn overwritten(
     overwriting: Overwriting,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let Overwriting { opening, file_id, maximal_access } = overwriting;
+    let Overwriting { opening, file_id, maximal_access, granted } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
@@ -284,9 +422,9 @@ fn overwritten(
             if let Some(Open { target: Target::File(file), .. }) = &mut failed {
                 file.delete_on_close = false;
             }
-            let close = failed.and_then(|open| scope.globals.retire(open));
-            let close = close.map(|(user, op)| (None, Effect::Object { user, op }));
-            scope.globals.outbox.effects.extend(close);
+            if let Some(open) = failed {
+                scope.globals.retire_unasked(open);
+            }
             return Err(reject);
         }
     };
@@ -297,22 +435,43 @@ fn overwritten(
         Disposition::Supersede => CreateAction::SUPERSEDED,
         _ => CreateAction::OVERWRITTEN,
     };
-    Ok(Step::Done(respond(&opening, file_id, maximal_access, action, &metadata)))
+    let response =
+        respond(&scope.tree.share, &opening, file_id, maximal_access, &granted, action, &metadata);
+    Ok(Step::Done(response))
 }
 
 fn respond(
+    share: &Share,
     opening: &Opening,
     file_id: FileId,
     maximal_access: AccessMask,
+    granted: &Granted,
     action: CreateAction,
     metadata: &Metadata,
 ) -> Response {
-    let contexts = opening.contexts.answer(metadata, maximal_access);
+    let mut contexts = opening.contexts.answer(metadata, maximal_access);
+    if let Some(lease) = &granted.lease {
+        contexts.push(&caching::lease_context(lease));
+    }
+    if granted.is_durable {
+        opening.durable.answer(share, &mut contexts);
+    }
+    layout(file_id, granted, action, metadata, &contexts)
+}
+
+/// The response: [MS-SMB2] 2.2.14.
+fn layout(
+    file_id: FileId,
+    granted: &Granted,
+    action: CreateAction,
+    metadata: &Metadata,
+    contexts: &CreateContextList,
+) -> Response {
     let mut flags = CreateResponseFlags::empty();
     let is_reparse_point = metadata.attributes.contains(FileAttributes::REPARSE_POINT);
     flags.set(CreateResponseFlags::REPARSEPOINT, is_reparse_point);
     Response::new(&CreateResponse {
-        oplock_level: wire::OplockLevel::default(),
+        oplock_level: caching::level(granted),
         flags,
         create_action: action,
         creation_time: metadata.creation_time,

@@ -7,19 +7,18 @@ mod sequence;
 #[cfg(test)]
 mod tests;
 
-use arbitration::{ByteRange, ByteRangeLock, LockError};
+use arbitration::{ByteRange, ByteRangeLock, FileKey, LockError, OpenId};
 use dtyp::{AccessMask, NtStatus};
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
 use crate::command::{Abandoned, Command};
 use crate::effect::Reply;
-use crate::file_table::FileRecord;
-use crate::open::{Open, OpenFile};
+use crate::files::{Files, key};
+use crate::open::Open;
 use crate::reject::Reject;
-use crate::request::{Incoming, RequestId};
+use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InOpen;
-use crate::server::Globals;
 
 pub use sequence::LockSequences;
 
@@ -32,13 +31,10 @@ pub struct Lock;
 /// A lock that waits for others to go.
 #[derive(Debug)]
 pub struct Pending {
+    file: FileKey,
     lock: ByteRangeLock,
     sequence: Option<LockSequence>,
 }
-
-/// Waiters of a file among which those are looked for that were cancelled meanwhile. A connection
-/// cannot have more requests that wait, so a list this long has some of them.
-const WAITERS_SWEEP: usize = 1_024;
 
 impl Command for Lock {
     type Scope<'s> = InOpen<'s>;
@@ -48,7 +44,7 @@ impl Command for Lock {
     /// The checks stand in the order of the section.
     fn start(
         InOpen { connection, open, globals, .. }: InOpen<'_>,
-        incoming: &Incoming,
+        _: &Incoming,
         request: LockRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
         let sequence = LockSequence::of(&request, connection.negotiated().dialect);
@@ -57,27 +53,24 @@ impl Command for Lock {
         }
         let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
         verify_open(open)?;
-        let volatile = open.file_id.volatile;
+        let id = globals.files.open_id(open.file_id.volatile);
         let file = open.file_mut()?;
+        let (record, stream) = (key(file.identity), file.identity.stream);
         if first.flags.contains(LockFlags::UNLOCK) {
-            unlock(globals, file, volatile, request.locks)?;
+            unlock(&mut globals.files, record, id, request.locks)?;
             file.lock_sequences.remember(sequence);
             return Ok(done());
         }
         let may_wait = verify_lock_elements(request.locks)?;
-        match lock_all(record(globals, file), volatile, request.locks) {
+        let locks: Vec<_> =
+            request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
+        match lock_all(&mut globals.files, record, &locks, may_wait) {
             Ok(()) => {
                 file.lock_sequences.remember(sequence);
                 Ok(done())
             }
             Err(Reject::LockNotGranted) if may_wait => {
-                let waiters = &mut record(globals, file).lock_waiters;
-                if waiters.len() >= WAITERS_SWEEP {
-                    let swept = std::mem::take(waiters);
-                    globals.outbox.wakes.extend(swept);
-                }
-                let lock = byte_range_lock(volatile, first);
-                Ok(wait(globals, file, incoming.id, Pending { lock, sequence }))
+                Ok(Step::Suspend(Pending { file: record, lock: locks[0], sequence }))
             }
             Err(reject) => Err(reject),
         }
@@ -85,19 +78,23 @@ impl Command for Lock {
 
     fn resume(
         InOpen { open, globals, .. }: InOpen<'_>,
-        incoming: &Incoming,
+        _: &Incoming,
         pending: Pending,
         _: Reply,
     ) -> Result<Step<Pending>, Reject> {
         let file = open.file_mut()?;
-        match acquire(record(globals, file), pending.lock) {
+        match lock_all(&mut globals.files, pending.file, &[pending.lock], true) {
             Ok(()) => {
                 file.lock_sequences.remember(pending.sequence);
                 Ok(done())
             }
-            Err(Reject::LockNotGranted) => Ok(wait(globals, file, incoming.id, pending)),
+            Err(Reject::LockNotGranted) => Ok(Step::Suspend(pending)),
             Err(reject) => Err(reject),
         }
+    }
+
+    fn waits_for(pending: &Pending) -> Option<FileKey> {
+        Some(pending.file)
     }
 
     /// Nothing is held while waiting. A waiter that was cancelled stays in its list, and is passed
@@ -132,24 +129,20 @@ fn verify_open(open: &Open) -> Result<(), Reject> {
 
 /// [MS-SMB2] 3.3.5.14.1 Processing Unlocks: one after the other, and what was unlocked before one
 /// fails stays unlocked.
-fn unlock(
-    globals: &mut Globals,
-    file: &OpenFile,
-    volatile: u64,
-    locks: Locks<'_>,
-) -> Result<(), Reject> {
-    let record = record(globals, file);
-    let unlock_one = |element: LockElement| {
-        // The section lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
-        if element.flags != LockFlags::UNLOCK {
-            return Err(Reject::LockFlags(element.flags));
-        }
-        record.locks.release(volatile, range(element)).map_err(reject)
-    };
-    let result = locks.iter().try_for_each(unlock_one);
-    let waiters = std::mem::take(&mut record.lock_waiters);
-    globals.outbox.wakes.extend(waiters);
-    result
+fn unlock(files: &mut Files, file: FileKey, open: OpenId, locks: Locks<'_>) -> Result<(), Reject> {
+    // The section lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
+    let is_well_formed = |element: &LockElement| element.flags == LockFlags::UNLOCK;
+    let good = locks.iter().take_while(is_well_formed).count();
+    files
+        .change(file, |record, look| {
+            let ranges = locks.iter().take(good).map(range);
+            (record.release_locks(open, ranges, look), true)
+        })?
+        .map_err(reject)?;
+    match locks.iter().nth(good) {
+        Some(bad) => Err(Reject::LockFlags(bad.flags)),
+        None => Ok(()),
+    }
 }
 
 /// [MS-SMB2] 3.3.5.14.2 Processing Locks, as far as it is about the request alone. Says whether the
@@ -172,39 +165,41 @@ fn verify_lock_elements(locks: Locks<'_>) -> Result<bool, Reject> {
     Ok(locks.iter().all(|element| !element.flags.contains(LockFlags::FAIL_IMMEDIATELY)))
 }
 
-/// Takes all of the locks, or none.
-fn lock_all(record: &mut FileRecord, volatile: u64, locks: Locks<'_>) -> Result<(), Reject> {
-    for (taken, element) in locks.iter().enumerate() {
-        if let Err(reject) = acquire(record, byte_range_lock(volatile, element)) {
-            for element in locks.iter().take(taken) {
-                record.locks.undo(byte_range_lock(volatile, element));
+/// Takes all of the locks, or none; and then notes that the request waits, if it may. What others
+/// keep of what they read is not to be trusted under a lock: [MS-FSA] 2.1.5.8.
+fn lock_all(
+    files: &mut Files,
+    file: FileKey,
+    locks: &[ByteRangeLock],
+    may_wait: bool,
+) -> Result<(), Reject> {
+    let (server, deadline) = (files.server(), files.break_deadline());
+    let (result, purged) =
+        files.change(file, |record, look| match record.acquire_locks(locks) {
+            Ok(()) => {
+                let lock = locks[0];
+                let purged = record.break_reading(lock.open, lock.stream, deadline, look);
+                ((Ok(()), purged), true)
             }
-            return Err(reject);
-        }
-    }
-    Ok(())
-}
-
-fn acquire(record: &mut FileRecord, lock: ByteRangeLock) -> Result<(), Reject> {
-    record.locks.acquire(lock).map_err(reject)
-}
-
-fn wait(globals: &mut Globals, file: &OpenFile, id: RequestId, pending: Pending) -> Step<Pending> {
-    record(globals, file).lock_waiters.push(id);
-    Step::Suspend(pending)
-}
-
-fn record<'g>(globals: &'g mut Globals, file: &OpenFile) -> &'g mut FileRecord {
-    globals.files.get_mut(file.identity).expect("an open file is in the table")
+            Err(error) => {
+                let waits = error == LockError::Conflict && may_wait;
+                if waits {
+                    record.wait(server);
+                }
+                ((Err(error), Vec::new()), waits)
+            }
+        })?;
+    files.forget_disconnected(&purged);
+    result.map_err(reject)
 }
 
 fn range(element: LockElement) -> ByteRange {
     ByteRange { offset: element.offset, length: element.length }
 }
 
-fn byte_range_lock(open: u64, element: LockElement) -> ByteRangeLock {
+fn byte_range_lock(open: OpenId, stream: u64, element: LockElement) -> ByteRangeLock {
     let exclusive = element.flags.contains(LockFlags::EXCLUSIVE_LOCK);
-    ByteRangeLock { open, range: range(element), exclusive }
+    ByteRangeLock { open, stream, range: range(element), exclusive }
 }
 
 fn reject(error: LockError) -> Reject {

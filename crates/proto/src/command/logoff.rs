@@ -25,6 +25,7 @@ impl Command for Logoff {
         _: &Incoming,
         LogoffRequest: LogoffRequest,
     ) -> Result<Step<Infallible>, Reject> {
+        globals.detach_durable(session.session_id, opens);
         globals.end_session(session, opens);
         // Its key still signs this response.
         globals.outbox.ended_sessions.push(session.session_id);

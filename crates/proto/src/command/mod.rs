@@ -5,6 +5,7 @@
 
 use std::fmt::Debug;
 
+use arbitration::FileKey;
 use wire::Decode;
 
 use crate::effect::{Effect, Reply};
@@ -65,6 +66,12 @@ pub trait Command {
         pending: Self::Pending,
         reply: Reply,
     ) -> Result<Step<Self::Pending>, Reject>;
+
+    /// The file for whose record to change a suspended request waits, if it does.
+    fn waits_for(pending: &Self::Pending) -> Option<FileKey> {
+        _ = pending;
+        None
+    }
 
     /// Gives up what `pending` holds, because the request was cancelled (no reply) or its scope
     /// was gone when the reply came.

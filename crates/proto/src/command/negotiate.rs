@@ -162,6 +162,9 @@ fn decide(
     let large = dialect >= Dialect::SMB_2_1;
     let mut capabilities = Capabilities::empty();
     capabilities.set(Capabilities::LARGE_MTU, large);
+    capabilities.set(Capabilities::LEASING, large && settings.leases);
+    let directories = settings.leases && settings.directory_leases;
+    capabilities.set(Capabilities::DIRECTORY_LEASING, directories && dialect >= Dialect::SMB_3_0);
     // 3.0 and 3.0.2 agree on a cipher by a capability, 3.1.1 by a context.
     let is_3_0 = (Dialect::SMB_3_0..Dialect::SMB_3_1_1).contains(&dialect);
     let ccm = settings.encryption != Policy::Off

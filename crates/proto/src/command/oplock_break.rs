@@ -1,18 +1,28 @@
-//! SMB2 OPLOCK_BREAK acknowledgment: [MS-SMB2] 3.3.5.22.
-//!
-//! No oplock and no lease is granted yet, so there is none that could be breaking.
+//! SMB2 OPLOCK_BREAK: telling a client that an oplock or lease is taken ([MS-SMB2] 3.3.4.6,
+//! 3.3.4.7), and what it answers (3.3.5.22).
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
+use arbitration::{AckError, BreakTold, Caching, FileKey, LeaseId};
 use dtyp::NtStatus;
-use wire::oplock_break::BreakAcknowledgment;
+use object::{ObjectOp, ObjectPath};
+use wire::lease::LeaseKey;
+use wire::oplock_break::{
+    BreakAcknowledgment, LeaseBreak, LeaseBreakFlags, LeaseBreakNotification,
+    OplockBreak as OplockBreakBody,
+};
+use wire::{Command as Code, FileId, Header, HeaderFlags, OplockLevel};
 
 use crate::command::Command;
-use crate::effect::Reply;
+use crate::command::create::caching::{caching, lease_name, lease_state, oplock_level};
+use crate::effect::{Effect, Reply};
+use crate::files::key;
 use crate::reject::Reject;
 use crate::request::Incoming;
-use crate::response::Step;
+use crate::response::{Response, Step};
 use crate::scope::InTree;
+use crate::server::Server;
 
 /// Acknowledges the break of an oplock or a lease.
 #[derive(Debug)]
@@ -24,16 +34,13 @@ impl Command for OplockBreak {
     type Pending = Infallible;
 
     fn start(
-        mut scope: InTree<'_>,
+        scope: InTree<'_>,
         _: &Incoming,
         request: BreakAcknowledgment,
     ) -> Result<Step<Infallible>, Reject> {
         match request {
-            BreakAcknowledgment::Lease(_) => Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND)),
-            BreakAcknowledgment::Oplock(_) => {
-                scope.open()?;
-                Err(Reject::Status(NtStatus::INVALID_OPLOCK_PROTOCOL))
-            }
+            BreakAcknowledgment::Lease(body) => acknowledge_lease(scope, body),
+            BreakAcknowledgment::Oplock(body) => acknowledge_oplock(scope, body),
         }
     }
 
@@ -44,5 +51,170 @@ impl Command for OplockBreak {
         _: Reply,
     ) -> Result<Step<Infallible>, Reject> {
         match pending {}
+    }
+}
+
+/// [MS-SMB2] 3.3.5.22.1.
+fn acknowledge_oplock(
+    mut scope: InTree<'_>,
+    body: OplockBreakBody,
+) -> Result<Step<Infallible>, Reject> {
+    let open = scope.open()?;
+    let file_id = open.file_id;
+    let file = open.file()?;
+    if file.lease.is_some() {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
+    let file = key(file.identity);
+    let kept = match body.oplock_level {
+        OplockLevel::NONE => Caching::empty(),
+        OplockLevel::II => Caching::READ,
+        OplockLevel::LEASE => return Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        _ => {
+            // What cannot be kept is no answer, and the oplock is lost.
+            settle_oplock(&mut scope, file, file_id, Caching::empty()).ok();
+            return Err(Reject::Status(NtStatus::INVALID_OPLOCK_PROTOCOL));
+        }
+    };
+    settle_oplock(&mut scope, file, file_id, kept)?;
+    let oplock_level = oplock_level(kept);
+    Ok(Step::Done(Response::new(&OplockBreakBody { oplock_level, file_id })))
+}
+
+fn settle_oplock(
+    scope: &mut InTree<'_>,
+    file: FileKey,
+    file_id: FileId,
+    kept: Caching,
+) -> Result<(), Reject> {
+    let files = &mut scope.globals.files;
+    let (id, deadline) = (files.open_id(file_id.volatile), files.break_deadline());
+    let settled = files.change(file, |record, look| {
+        let settled = record.acknowledge_oplock(id, kept, deadline, look);
+        if settled == Err(AckError::TooMuch) {
+            // As above: the oplock is lost.
+            let lost = record.acknowledge_oplock(id, Caching::empty(), deadline, look);
+            debug_assert_eq!(lost, Ok(()), "nothing is never too much");
+        }
+        (settled, matches!(settled, Ok(()) | Err(AckError::TooMuch)))
+    })?;
+    settled.map_err(|error| match error {
+        AckError::NotBreaking => Reject::Status(NtStatus::INVALID_DEVICE_STATE),
+        AckError::NotHeld | AckError::TooMuch => Reject::Status(NtStatus::INVALID_OPLOCK_PROTOCOL),
+    })
+}
+
+/// [MS-SMB2] 3.3.5.22.2.
+fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infallible>, Reject> {
+    let client = scope.connection.negotiated().client_guid;
+    let id = LeaseId { client, key: body.lease_key.0 };
+    let files = &mut scope.globals.files;
+    let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
+    let file = files.file_of_lease(id).ok_or(not_found)?;
+    let (kept, deadline) = (caching(body.lease_state), files.break_deadline());
+    let settled = files.change(file, |record, look| {
+        let settled = record.acknowledge_lease(id, kept, deadline, look);
+        (settled, settled.is_ok())
+    })?;
+    settled.map_err(|error| match error {
+        AckError::NotHeld => not_found,
+        AckError::NotBreaking => Reject::Status(NtStatus::UNSUCCESSFUL),
+        AckError::TooMuch => Reject::Status(NtStatus::REQUEST_NOT_ACCEPTED),
+    })?;
+    Ok(Step::Done(Response::new(&LeaseBreak { lease_state: lease_state(kept), ..body })))
+}
+
+impl Server {
+    /// The record of a file changed in a way that concerns this worker: tells clients what is
+    /// taken from them, closes what has to go, and wakes who waits.
+    pub(crate) fn look_at(&mut self, file: FileKey) {
+        let files = &mut self.globals.files;
+        let (own, now) = (files.server(), files.now());
+        let seen = files.change(file, |record, look| {
+            let expired = record.expire(now, look);
+            let told = record.take_notices(own);
+            let evicted: Vec<u64> = record
+                .opens
+                .iter()
+                .filter(|it| it.id.server == own && it.evicted)
+                .map(|it| it.id.number)
+                .collect();
+            let own_opens = record.opens.iter().filter(|it| it.id.server == own);
+            let paths: Vec<(u64, String)> =
+                own_opens.map(|it| (it.id.number, it.facts.path.clone())).collect();
+            let changed = expired || !told.is_empty();
+            ((told, evicted, paths, record.next_deadline()), changed)
+        });
+        let waiting = files.take_waiting(file);
+        self.globals.outbox.wakes.extend(waiting);
+        // A record that cannot be read has nobody to be told; those who wait find out themselves.
+        let Ok((told, evicted, paths, deadline)) = seen else { return };
+        self.globals.files.set_deadline(file, deadline);
+        for told in told {
+            self.tell_break(&told);
+        }
+        for (volatile, path) in paths {
+            self.follow_rename(volatile, &path);
+        }
+        for volatile in evicted {
+            if let Some(open) = self.opens.remove(&volatile) {
+                self.globals.retire_unasked(open);
+            }
+        }
+    }
+
+    /// An open whose file another worker has renamed goes by the new name.
+    fn follow_rename(&mut self, volatile: u64, path: &str) {
+        let Some(open) = self.opens.get_mut(&volatile) else { return };
+        let (user, share) = (open.user, Arc::clone(&open.share));
+        let Ok(file) = open.file_mut() else { return };
+        if file.path.to_windows() == path {
+            return;
+        }
+        let stored = path.split(':').next().unwrap_or_default().replace('\\', "/");
+        file.path = ObjectPath::from_stored(stored, file.path.stream().map(str::to_owned));
+        if let Some(lease) = file.lease {
+            self.globals.files.rename_lease(lease, lease_name(&share, &file.path));
+        }
+        let op = ObjectOp::Relocate { open: file.local_open, path: file.path.clone() };
+        self.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
+    }
+
+    /// Sends the notification: [MS-SMB2] 3.3.4.6, 3.3.4.7. Where no connection is left, the time
+    /// runs out, or the session's end closes the open.
+    fn tell_break(&mut self, told: &BreakTold) {
+        let Some(open) = self.opens.get(&told.open) else { return };
+        let notice = told.notice;
+        let body = match &told.lease {
+            None => Response::new(&OplockBreakBody {
+                oplock_level: oplock_level(notice.to & Caching::READ),
+                file_id: open.file_id,
+            }),
+            Some(lease) => {
+                let mut flags = LeaseBreakFlags::empty();
+                flags.set(LeaseBreakFlags::ACK_REQUIRED, notice.ack_required);
+                Response::new(&LeaseBreakNotification {
+                    new_epoch: if lease.is_v2 { lease.epoch } else { 0 },
+                    flags,
+                    lease_key: LeaseKey(lease.id.key),
+                    current_lease_state: lease_state(notice.from),
+                    new_lease_state: lease_state(notice.to),
+                })
+            }
+        };
+        let Some(session) = self.sessions.get(&open.session_id) else { return };
+        let sealed = session.encrypt_data.then_some(session.session_id);
+        let Some(connection) = session.channels.first().map(|it| it.connection) else { return };
+        self.notify(connection, sealed, break_header(), body);
+    }
+}
+
+/// A message that answers no request: [MS-SMB2] 3.3.4.6.
+fn break_header() -> Header {
+    Header {
+        command: Code::OPLOCK_BREAK,
+        flags: HeaderFlags::SERVER_TO_REDIR,
+        message_id: u64::MAX,
+        ..Header::default()
     }
 }

@@ -3,7 +3,7 @@
 //! The store does the reading, straight into the buffer that will be sent; this module decides
 //! whether it may, and what a short read means.
 
-use arbitration::{ByteRange, RangeAccess};
+use arbitration::ByteRange;
 use bytes::BytesMut;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
@@ -62,7 +62,7 @@ impl Command for Read {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
         let range = file_range(request.offset, request.length)?;
-        let access = RangeAccess { open: open.file_id.volatile, range, writes: false };
+        let access = globals.files.access(file.identity, open.file_id.volatile, range, false);
         globals.files.verify_unlocked(file.identity, access)?;
         let op = ObjectOp::Read {
             open: file.local_open,

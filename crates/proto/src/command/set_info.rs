@@ -9,11 +9,13 @@ mod size;
 #[cfg(test)]
 mod tests;
 
+use arbitration::FileKey;
 use dtyp::fscc::{
     FileInformationClass, FileModeInformation, FilePositionInformation, FsInformationClass,
 };
 use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
+use wire::Decode;
 use wire::change_notify::CompletionFilter;
 use wire::create::CreateOptions;
 use wire::query_info::InfoType;
@@ -44,12 +46,16 @@ pub enum Pending {
         /// A read-only file may go, too.
         ignores_read_only: bool,
     },
+    /// Which directory a name is to be in.
+    Directory(rename::Wanted),
     /// Whether the target of a rename is there.
     Target(rename::Wanted),
     /// The name is being changed.
     Renaming(rename::Wanted),
     /// A further name is being made.
     Linking(rename::Wanted),
+    /// Others have to let their handles go first: then the request begins anew.
+    Handles(FileKey),
 }
 
 impl Command for SetInfo {
@@ -84,7 +90,7 @@ impl Command for SetInfo {
 
     fn resume(
         mut scope: InTree<'_>,
-        _: &Incoming,
+        incoming: &Incoming,
         pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
@@ -98,9 +104,21 @@ impl Command for SetInfo {
                 disposition::judge(scope, ignores_read_only, reply)
             }
             Pending::Emptiness => disposition::judge_directory(scope, reply),
+            Pending::Directory(wanted) => rename::directory_found(scope, wanted, reply),
             Pending::Target(wanted) => rename::target_found(scope, wanted, reply),
             Pending::Renaming(wanted) => rename::renamed(scope, &wanted, reply),
             Pending::Linking(wanted) => rename::linked(&mut scope, &wanted, reply),
+            Pending::Handles(_) => {
+                let request = SetInfoRequest::decode(&incoming.message);
+                Self::start(scope, incoming, request.map_err(Reject::Malformed)?)
+            }
+        }
+    }
+
+    fn waits_for(pending: &Pending) -> Option<FileKey> {
+        match pending {
+            Pending::Handles(file) => Some(*file),
+            _ => None,
         }
     }
 }

@@ -1,6 +1,5 @@
 //! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
 
-use arbitration::RangeAccess;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
@@ -54,8 +53,9 @@ impl Command for Write {
             Target::File(file) => file,
         };
         let range = file_range(request.offset, length)?;
-        let access = RangeAccess { open: volatile, range, writes: true };
+        let access = globals.files.access(file.identity, volatile, range, true);
         globals.files.verify_unlocked(file.identity, access)?;
+        globals.files.contents_change(file.identity, volatile)?;
         let through = tree.share.sync_always || writes_through(file, request.flags);
         let op = ObjectOp::Write {
             open: file.local_open,

@@ -1,6 +1,6 @@
 //! FSCTL_SET_ZERO_DATA: [MS-FSCC] 2.3.71, [MS-FSA] 2.1.5.10.38.
 
-use arbitration::{ByteRange, RangeAccess};
+use arbitration::ByteRange;
 use dtyp::AccessMask;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
@@ -32,8 +32,10 @@ impl Fsctl for SetZeroData {
         let (from, to) = two_offsets(request.input)?;
         let length = to.checked_sub(from).ok_or(INVALID)?;
         let range = ByteRange { offset: from, length };
-        let access = RangeAccess { open: open.file_id.volatile, range, writes: true };
+        let volatile = open.file_id.volatile;
+        let access = globals.files.access(file.identity, volatile, range, true);
         globals.files.verify_unlocked(file.identity, access)?;
+        globals.files.contents_change(file.identity, volatile)?;
         let op = ObjectOp::ZeroRange { open: file.local_open, from, to };
         Ok(Progress::Wait(Effect::Object { user: open.user, op }, Zeroing))
     }

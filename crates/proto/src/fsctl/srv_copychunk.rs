@@ -5,7 +5,6 @@
 #[cfg(test)]
 mod tests;
 
-use arbitration::RangeAccess;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
 use wire::FileId;
@@ -167,14 +166,15 @@ fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject
         return Err(Reject::Status(NtStatus::INVALID_VIEW_SIZE));
     }
     let source = find_source(&scope, pending.source).ok_or(Reject::NoSuchOpen)?.file()?;
-    let reads = RangeAccess { open: pending.source.volatile, range: source_range, writes: false };
-    scope.globals.files.verify_unlocked(source.identity, reads)?;
-    let source = source.local_open;
+    let (source, identity) = (source.local_open, source.identity);
+    let reads = scope.globals.files.access(identity, pending.source.volatile, source_range, false);
+    scope.globals.files.verify_unlocked(identity, reads)?;
     let open = scope.open()?;
     let (user, volatile) = (open.user, open.file_id.volatile);
     let (target, identity) = (open.file()?.local_open, open.file()?.identity);
-    let writes = RangeAccess { open: volatile, range: target_range, writes: true };
+    let writes = scope.globals.files.access(identity, volatile, target_range, true);
     scope.globals.files.verify_unlocked(identity, writes)?;
+    scope.globals.files.contents_change(identity, volatile)?;
     let op = ObjectOp::CopyRange {
         source,
         target,

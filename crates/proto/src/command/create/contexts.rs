@@ -6,9 +6,9 @@ use dtyp::{AccessMask, NtStatus};
 use object::{ExtendedAttribute, Metadata};
 use wire::create::CreateRequest;
 use wire::create_context::{
-    AllocationSize, CreateContextData, CreateContextList, CreateContextName, CreateContexts,
-    ExtendedAttributes, QueryMaximalAccessRequest, QueryMaximalAccessResponse,
-    QueryOnDiskIdRequest, QueryOnDiskIdResponse, SecurityDescriptor, TimewarpToken,
+    AllocationSize, CreateContextData, CreateContextList, CreateContexts, ExtendedAttributes,
+    QueryMaximalAccessRequest, QueryMaximalAccessResponse, QueryOnDiskIdRequest,
+    QueryOnDiskIdResponse, SecurityDescriptor, TimewarpToken,
 };
 
 use crate::reject::Reject;
@@ -44,14 +44,6 @@ impl Contexts {
             && dtyp::security_descriptor::SecurityDescriptor::decode(descriptor).is_none()
         {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
-        }
-        let reconnects = [
-            CreateContextName::DURABLE_HANDLE_RECONNECT,
-            CreateContextName::DURABLE_HANDLE_RECONNECT_V2,
-        ];
-        if reconnects.into_iter().any(|name| contexts.get(name).is_some()) {
-            // [MS-SMB2] 3.3.5.9.7: there is no such durable open, because none was granted.
-            return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
         }
         if find::<TimewarpToken>(contexts)?.is_some_and(|found| found.timestamp.0 != 0) {
             // A share without snapshots has no version of the file from then.

@@ -54,9 +54,7 @@ pub(super) fn validate(request: &CreateRequest<'_>, share: &Share) -> Result<Wan
 }
 
 fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
-    // An open that could only be waited on is of no use; Windows refuses it like one for nothing.
-    let is_for_nothing = AccessMask::SYNCHRONIZE.contains(desired);
-    if is_for_nothing || desired.bits() & ACCESS_RESERVED != 0 {
+    if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
     if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
@@ -113,7 +111,7 @@ fn verify_options(
 }
 
 /// The name of a CREATE as a path: [MS-SMB2] 2.2.13.
-fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
+pub(super) fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
     let name =
         dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
     if name.starts_with('\\') {

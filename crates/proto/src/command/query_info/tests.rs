@@ -203,8 +203,8 @@ fn a_file_that_is_to_be_deleted_has_one_name_less() {
     let request = request(file_id, InfoType::FILE, FileInformationClass::STANDARD.0);
     for pending in [false, true] {
         let identity = scene.file(file_id).identity;
-        let record = scene.server.globals.files.get_mut(identity).expect("it is open");
-        record.delete_pending = pending;
+        let files = &mut scene.server.globals.files;
+        files.set_delete_pending(identity, pending).expect("memory has room");
         let answer = output(&ask(&mut scene, &request));
         let standard = FileStandardInformation::decode(&answer).expect("whole");
         assert_eq!(standard.delete_pending, pending);

@@ -7,6 +7,7 @@ use wire::create::CreateOptions;
 
 use super::{Pending, decode, done};
 use crate::effect::{Effect, Reply};
+use crate::files::key;
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
@@ -57,8 +58,7 @@ fn mark(
     let file = open.file()?;
     if !delete {
         let identity = file.identity;
-        let record = scope.globals.files.get_mut(identity).expect("an open file has a record");
-        record.delete_pending = false;
+        scope.globals.files.set_delete_pending(identity, false)?;
         return done();
     }
     if file.path.is_root() && file.path.stream().is_none() {
@@ -96,10 +96,14 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pe
     }
 }
 
-/// The name goes with the last open.
+/// The name goes with the last open. Handles that clients keep without using them would hold it up:
+/// they are asked to let go first.
 fn doom(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
-    let identity = scope.open()?.file()?.identity;
-    let record = scope.globals.files.get_mut(identity).expect("an open file has a record");
-    record.delete_pending = true;
+    let open = scope.open()?;
+    let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
+    if scope.globals.files.name_changes(identity, volatile)? {
+        return Ok(Step::Suspend(Pending::Handles(key(identity))));
+    }
+    scope.globals.files.set_delete_pending(identity, true)?;
     done()
 }

@@ -1,16 +1,18 @@
 //! Names: [MS-FSA] 2.1.5.15.11 and 2.1.5.15.6.
 
-use arbitration::ShareMode;
+use std::sync::Arc;
+
+use arbitration::{OpenEntry, ShareMode};
 use dtyp::fscc::FileRenameInformation;
-use dtyp::upcase::equal_ignoring_case;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectPath, ObjectReply};
 
 use super::{Pending, decode, done};
 use crate::change::{Change, ChangeKind};
+use crate::command::create::caching::lease_name;
 use crate::command::create::{is_vetoed, parse_path};
 use crate::effect::{Effect, Reply};
-use crate::open::OpenFile;
+use crate::files::key;
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
@@ -28,9 +30,13 @@ pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let wanted = read(&mut scope, buffer, false)?;
+    let open = scope.open()?;
+    let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
+    if scope.globals.files.name_changes(identity, volatile)? {
+        return Ok(Step::Suspend(Pending::Handles(key(identity))));
+    }
     verify_alone(&mut scope)?;
-    verify_directory_shared(&mut scope, &wanted.target)?;
-    find_target(scope, wanted)
+    find_directory(scope, wanted)
 }
 
 /// FileLinkInformation.
@@ -80,70 +86,62 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
 fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
-    let root = open.share.root;
+    let share = Arc::clone(&open.share);
     let file = open.file()?;
     let (identity, is_directory) = (file.identity, file.is_directory);
     let is_stream = file.path.stream().is_some();
-    let prefix = format!("{}/", file.path.as_str());
-    let mode = ShareMode {
-        granted_access: AccessMask::DELETE,
-        share_read: true,
-        share_write: true,
-        share_delete: true,
-    };
-    let record = scope.globals.files.get(identity);
-    if record.is_some_and(|record| record.conflicts(volatile, mode)) {
+    let prefix = format!("{}\\", file.path.to_windows());
+    let files = &scope.globals.files;
+    let id = files.open_id(volatile);
+    let (is_pinned, has_streams) = files.read(key(identity), |record| {
+        let has_streams = record.has_other_streams_open(identity.stream);
+        (record.is_pinned(id, identity.stream), has_streams)
+    })?;
+    if is_pinned {
         return Err(Reject::SharingViolation);
     }
     if is_stream {
         return Ok(());
     }
-    let is_part = |other: &OpenFile| {
-        let it = other.identity;
-        let is_stream = other.path.stream().is_some()
-            && (it.device, it.inode) == (identity.device, identity.inode);
-        is_stream || (is_directory && other.path.as_str().starts_with(&prefix))
+    let is_beneath = |it: &OpenEntry| {
+        it.facts.share == share.name && it.facts.path.starts_with(&prefix) && !it.is_disconnected()
     };
-    let mut others = scope.opens.values().filter(|other| other.share.root == root);
-    if others.any(|other| other.file().is_ok_and(is_part)) {
+    if has_streams || (is_directory && !files.find_opens(is_beneath)?.is_empty()) {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
     Ok(())
 }
 
 /// [MS-FSA] 2.1.5.15.12: the directory of the new name is opened to add to it, and with that its
-/// deletion is not shared.
-fn verify_directory_shared(scope: &mut InTree<'_>, target: &ObjectPath) -> Result<(), Reject> {
-    let Some(parent) = target.parent().filter(|_| target.stream().is_none()) else {
-        return Ok(());
-    };
-    let volatile = scope.open()?.file_id.volatile;
-    let share = &scope.tree.share;
-    let same = |one: &str, other: &str| {
-        one == other || (!share.case_sensitive && equal_ignoring_case(one, other))
-    };
-    let is_parent = |file: &&OpenFile| {
-        file.is_directory
-            && file.path.stream().is_none()
-            && same(file.path.as_str(), parent.as_str())
-    };
-    let mut files = scope
-        .opens
-        .values()
-        .filter(|other| other.share.root == share.root)
-        .filter_map(|other| other.file().ok());
-    let Some(directory) = files.find(is_parent) else { return Ok(()) };
+/// deletion is not shared. First look which it is.
+fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+    let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
+    let parent = wanted.target.parent().filter(|_| wanted.target.stream().is_none());
+    let Some(path) = parent else { return find_target(scope, wanted) };
+    let user = scope.open()?.user;
+    let op = ObjectOp::Lookup { root, path };
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Directory(wanted)))
+}
+
+/// Judges the directory of the new name. Where there is none, the store says so.
+pub(super) fn directory_found(
+    mut scope: InTree<'_>,
+    wanted: Wanted,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
     let adding = ShareMode {
         granted_access: AccessMask::WRITE_DATA,
         share_read: true,
         share_write: true,
         share_delete: false,
     };
-    let record = scope.globals.files.get(directory.identity);
-    if record.is_some_and(|record| record.conflicts(volatile, adding)) {
-        return Err(Reject::SharingViolation);
+    if let Ok(ObjectReply::Metadata(metadata)) = reply.object() {
+        let volatile = scope.open()?.file_id.volatile;
+        if scope.globals.files.conflicts(metadata.identity, volatile, adding)? {
+            return Err(Reject::SharingViolation);
+        }
     }
-    Ok(())
+    find_target(scope, wanted)
 }
 
 /// What is to be replaced must not be open: first look who it is.
@@ -166,7 +164,7 @@ pub(super) fn target_found(
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => {
             let itself = scope.open()?.file()?.identity == metadata.identity;
-            let is_open = scope.globals.files.get(metadata.identity).is_some();
+            let is_open = scope.globals.files.is_open(key(metadata.identity));
             if !itself && is_open {
                 return Err(Reject::Status(NtStatus::ACCESS_DENIED));
             }
@@ -199,12 +197,21 @@ pub(super) fn renamed(
     let ObjectReply::Renamed(path) = reply.object()? else { panic!("{wanted:?} was asked for") };
     let open = scope.open()?;
     let root = open.share.root;
+    let share = Arc::clone(&open.share);
     let file = open.file()?;
     let (old, is_directory) = (file.path.clone(), file.is_directory);
+    let (identity, lease) = (file.identity, file.lease);
     for other in scope.opens.values_mut().filter(|other| other.share.root == root) {
         if let Ok(file) = other.file_mut() {
             move_path(&mut file.path, &old, &path);
         }
+    }
+    let (old_name, new_name) = (old.to_windows(), path.to_windows());
+    scope.globals.files.change(key(identity), |record, look| {
+        (record.renamed(&share.name, &old_name, &new_name, look), true)
+    })?;
+    if let Some(lease) = lease {
+        scope.globals.files.rename_lease(lease, lease_name(&share, &path));
     }
     if let Some(root) = root {
         let kind = ChangeKind::Renamed { to: path };

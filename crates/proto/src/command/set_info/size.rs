@@ -1,6 +1,6 @@
 //! The size of a file: [MS-FSA] 2.1.5.15.1, 2.1.5.15.4, 2.1.5.15.14.
 
-use arbitration::{ByteRange, RangeAccess};
+use arbitration::ByteRange;
 use dtyp::fscc::{
     FileAllocationInformation, FileEndOfFileInformation, FileValidDataLengthInformation,
 };
@@ -55,9 +55,11 @@ fn verify(scope: &mut InTree<'_>, size: u64) -> Result<(), Reject> {
     if is_directory {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }
+    let volatile = open.file_id.volatile;
     let range = ByteRange { offset: size, length: u64::MAX - size };
-    let access = RangeAccess { open: open.file_id.volatile, range, writes: true };
-    scope.globals.files.verify_unlocked(identity, access)
+    let access = scope.globals.files.access(identity, volatile, range, true);
+    scope.globals.files.verify_unlocked(identity, access)?;
+    scope.globals.files.contents_change(identity, volatile)
 }
 
 fn written(file: &OpenFile) -> CompletionFilter {

@@ -222,9 +222,13 @@ mod size {
         let mut scene = Scene::new();
         let (file_id, other) = (scene.open("file"), scene.open("file"));
         let range = ByteRange { offset: 100, length: 10 };
-        let lock = ByteRangeLock { open: other.volatile, range, exclusive: false };
-        let record = scene.server.globals.files.get_mut(identity_of("file")).expect("open");
-        record.locks.acquire(lock).expect("nothing is in the way");
+        let files = &mut scene.server.globals.files;
+        let open = files.open_id(other.volatile);
+        let lock = ByteRangeLock { open, stream: 0, range, exclusive: false };
+        let locked = files.change(crate::files::key(identity_of("file")), |record, _| {
+            (record.acquire_locks(&[lock]), true)
+        });
+        assert_eq!(locked, Ok(Ok(())));
         for (size, want) in [(100, false), (109, false), (110, true), (1 << 40, true)] {
             send(&mut scene, file_id, size);
             if want {

@@ -1,0 +1,472 @@
+//! Whether one more open of a file may stand beside those that there are, what must be taken from
+//! them first, and what it may keep itself: [MS-FSA] 2.1.5.1.2, 2.1.4.12, 2.1.5.18.
+
+use std::time::Duration;
+
+use dtyp::AccessMask;
+
+use crate::caching::{Cache, Caching, Started};
+use crate::file_record::{FILE_OPENS_MAX, FileRecord, Look, teller};
+use crate::open::{
+    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish,
+};
+use crate::share_mode::{ShareMode, conflict};
+
+/// An open that is wanted.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Its name.
+    pub id: OpenId,
+    /// The stream.
+    pub stream: u64,
+    /// How it would be used and shared.
+    pub mode: ShareMode,
+    /// It empties what is there.
+    pub overwrites: bool,
+    /// It made the file, or has emptied it: no lock of others is in the way of keeping things.
+    pub is_new: bool,
+    /// It is of a directory.
+    pub is_directory: bool,
+    /// Its end marks the file for deletion.
+    pub delete_on_close: bool,
+    /// What it wants to keep.
+    pub wish: Wish,
+    /// What anybody may keep on this share.
+    pub caching_max: Caching,
+    /// It waited before.
+    pub has_waited: bool,
+    /// Now, on the clock of the machine.
+    pub now: Duration,
+    /// When a break that begins now is over, answered or not.
+    pub deadline: Duration,
+    /// The rest that others see.
+    pub facts: OpenFacts,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Admission {
+    /// It is in the record.
+    Granted(Granted),
+    /// Others have to answer first. The worker is among the waiters.
+    Wait,
+    /// It may not be.
+    Refused(Refusal),
+}
+
+/// What an open was granted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Granted {
+    /// What it may keep.
+    pub caching: Caching,
+    /// The lease that it shares in.
+    pub lease: Option<Lease>,
+    /// It survives its connection.
+    pub is_durable: bool,
+}
+
+/// Why not.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// The file is to be deleted.
+    DeletePending,
+    /// Another open excludes it.
+    Sharing,
+    /// There are [`FILE_OPENS_MAX`] already.
+    TooMany,
+    /// A persistent open of another client has the right to be alone.
+    NotAvailable,
+}
+
+/// What the opens that are there mean for what a new one may keep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Others {
+    /// One of them keeps its handle.
+    handles: bool,
+    /// One of them has an oplock.
+    oplocks: bool,
+    /// One of them uses the file, so nobody may keep writes.
+    users: bool,
+}
+
+/// An open for attributes alone, which disturbs no oplock.
+fn is_stat_open(mode: ShareMode) -> bool {
+    let stat = AccessMask::SYNCHRONIZE | AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES;
+    stat.contains(mode.granted_access)
+}
+
+/// A lease is not disturbed by one who reads the security descriptor, either.
+fn is_stat_open_for_leases(mode: ShareMode) -> bool {
+    let access = mode.granted_access - AccessMask::READ_CONTROL;
+    is_stat_open(ShareMode { granted_access: access, ..mode })
+}
+
+impl FileRecord {
+    /// Judges an open and enters it, or has others give way first.
+    ///
+    /// A disconnected open gives way at once: nobody is there to be asked. What is left of such
+    /// opens is in the second part of the answer.
+    pub fn admit(
+        &mut self,
+        ask: &Ask,
+        durability: Option<Durability>,
+        look: &mut Look,
+    ) -> (Admission, Vec<OpenEntry>) {
+        self.expire(ask.now, look);
+        if self.is_doomed(ask.stream) {
+            return (Admission::Refused(Refusal::DeletePending), Vec::new());
+        }
+        if self.opens.len() >= FILE_OPENS_MAX {
+            return (Admission::Refused(Refusal::TooMany), Vec::new());
+        }
+        if self.is_held_for_another(ask) {
+            return (Admission::Refused(Refusal::NotAvailable), Vec::new());
+        }
+        let purged = self.make_room(ask, look);
+        let violates = self.violates(ask);
+        if !is_stat_open(ask.mode) && self.break_others(ask, violates, look) {
+            self.wait(ask.id.server);
+            return (Admission::Wait, purged);
+        }
+        if violates && self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
+            // It is being closed.
+            self.wait(ask.id.server);
+            return (Admission::Wait, purged);
+        }
+        if violates {
+            return (Admission::Refused(Refusal::Sharing), purged);
+        }
+        let granted = self.enter(ask, durability);
+        (Admission::Granted(granted), purged)
+    }
+
+    /// The opens that would have to be asked, without changing anything: for a request that is
+    /// only tried.
+    fn violates(&self, ask: &Ask) -> bool {
+        !is_stat_open(ask.mode)
+            && self
+                .opens
+                .iter()
+                .filter(|it| it.stream == ask.stream && !it.is_disconnected())
+                .any(|it| conflict(it.mode, ask.mode))
+    }
+
+    /// A persistent open whose client is away is kept alone, unless a handle is all it needs.
+    fn is_held_for_another(&self, ask: &Ask) -> bool {
+        let needed = match self.locks.is_locked(ask.stream) {
+            true => Caching::HANDLE | Caching::WRITE,
+            false => Caching::HANDLE,
+        };
+        !is_stat_open(ask.mode)
+            && self.opens.iter().any(|it| {
+                it.stream == ask.stream
+                    && it.is_persistent()
+                    && it.is_disconnected()
+                    && !is_ours(it, ask.wish.lease())
+                    && !self.cache_of(it).state.contains(needed)
+            })
+    }
+
+    /// Removes the disconnected opens that are in the way.
+    fn make_room(&mut self, ask: &Ask, look: &mut Look) -> Vec<OpenEntry> {
+        if is_stat_open(ask.mode) || !self.opens.iter().any(OpenEntry::is_disconnected) {
+            return Vec::new();
+        }
+        let unwanted: Vec<OpenId> = self
+            .opens
+            .iter()
+            .filter(|it| it.stream == ask.stream && it.is_disconnected() && !it.is_persistent())
+            .filter(|it| {
+                let violates = conflict(it.mode, ask.mode);
+                let held = self.cache_of(it).state;
+                violates || self.is_disturbed(it, ask, false, held)
+            })
+            .map(|it| it.id)
+            .collect();
+        self.purge(|it| unwanted.contains(&it.id), look)
+    }
+
+    /// Whether an open loses anything to the one that is wanted.
+    fn is_disturbed(&self, it: &OpenEntry, ask: &Ask, violates: bool, held: Caching) -> bool {
+        let to = what_is_left(held, ask, violates);
+        let is_lease = matches!(it.holding, Holding::Lease(_));
+        let spared =
+            is_ours(it, ask.wish.lease()) || (is_lease && is_stat_open_for_leases(ask.mode));
+        !spared && !to.contains(held)
+    }
+
+    /// Begins all breaks that the open needs. Whether it has to wait for one of them.
+    fn break_others(&mut self, ask: &Ask, violates: bool, look: &mut Look) -> bool {
+        let mut must_wait = false;
+        let awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
+        for at in 0..self.opens.len() {
+            let entry = &self.opens[at];
+            if entry.stream != ask.stream || is_ours(entry, ask.wish.lease()) {
+                continue;
+            }
+            let is_lease = matches!(entry.holding, Holding::Lease(_));
+            if is_lease && is_stat_open_for_leases(ask.mode) {
+                continue;
+            }
+            let cache = self.cache_of(entry);
+            let held = cache.state;
+            if !self.is_disturbed(entry, ask, violates, held) {
+                must_wait |= is_lease && cache.breaking.is_some();
+                continue;
+            }
+            let mut to = what_is_left(held, ask, violates);
+            if ask.overwrites && !violates {
+                // Emptying breaks what is left of it anyway.
+                to = Caching::empty();
+            }
+            if !is_lease {
+                to &= Caching::READ;
+            }
+            must_wait |= held.intersects(awaited);
+            must_wait |= is_lease && cache.breaking.is_some() && ask.has_waited;
+            self.start_break(at, to, ask.deadline, look);
+        }
+        must_wait
+    }
+
+    /// Begins to take what the open at `at` holds, down to `to`.
+    pub(crate) fn start_break(
+        &mut self,
+        at: usize,
+        to: Caching,
+        deadline: Duration,
+        look: &mut Look,
+    ) {
+        let id = self.opens[at].id;
+        match &mut self.opens[at].holding {
+            Holding::Nothing => {}
+            Holding::Oplock(cache) => {
+                if cache.start_break(to, deadline) == Started::Notified {
+                    look.add(id.server);
+                }
+            }
+            Holding::Lease(lease) => {
+                let lease = *lease;
+                let teller = teller(&self.opens, lease);
+                let Some(lease) = self.leases.iter_mut().find(|it| it.id == lease) else { return };
+                if lease.cache.start_break(to, deadline) == Started::Notified {
+                    lease.epoch = lease.epoch.wrapping_add(1);
+                    if let Some(teller) = teller {
+                        look.add(teller.server);
+                    }
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, ask: &Ask, durability: Option<Durability>) -> Granted {
+        let caching = self.grantable(ask);
+        let (holding, granted) = match ask.wish {
+            Wish::Nothing => (Holding::Nothing, Granted::default()),
+            Wish::Oplock(_) if caching.is_empty() => (Holding::Nothing, Granted::default()),
+            Wish::Oplock(_) => {
+                let granted = Granted { caching, ..Granted::default() };
+                (Holding::Oplock(Cache::granted(caching)), granted)
+            }
+            Wish::Lease { id, state, epoch, is_v2, parent } => {
+                let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
+                let granted =
+                    Granted { caching: lease.cache.state, lease: Some(lease), is_durable: false };
+                (Holding::Lease(id), granted)
+            }
+        };
+        // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: who keeps no handle has nothing to come back to.
+        let keeps = granted.caching.contains(Caching::HANDLE);
+        let durability = durability.filter(|it| keeps || it.kind == DurabilityKind::Persistent);
+        let granted = Granted { is_durable: durability.is_some(), ..granted };
+        self.opens.push(OpenEntry {
+            id: ask.id,
+            stream: ask.stream,
+            mode: ask.mode,
+            holding,
+            delete_on_close: ask.delete_on_close,
+            durability,
+            evicted: false,
+            facts: ask.facts.clone(),
+        });
+        granted
+    }
+
+    /// What the open may keep: [MS-FSA] 2.1.5.18, and what Windows makes of mixtures.
+    fn grantable(&self, ask: &Ask) -> Caching {
+        let (mut caching, is_lease) = match ask.wish {
+            Wish::Nothing => return Caching::empty(),
+            // The attributes of a file that is there are not worth an oplock, and directories have
+            // leases alone.
+            Wish::Oplock(_) if ask.is_directory || (is_stat_open(ask.mode) && !ask.is_new) => {
+                return Caching::empty();
+            }
+            Wish::Oplock(wanted) => (wanted, false),
+            Wish::Lease { state, .. } => (state.sensible(), true),
+        };
+        caching &= ask.caching_max;
+        if ask.is_directory {
+            caching -= Caching::WRITE;
+        }
+        if !ask.is_new && self.locks.is_locked(ask.stream) {
+            caching -= Caching::READ | Caching::HANDLE;
+        }
+        let others = self.others(ask);
+        if others.users {
+            caching -= Caching::WRITE;
+        }
+        if is_lease {
+            if others.oplocks {
+                caching -= Caching::HANDLE;
+            }
+            return caching.sensible();
+        }
+        if others.handles { Caching::empty() } else { caching.as_oplock() }
+    }
+
+    fn others(&self, ask: &Ask) -> Others {
+        let mut others = Others::default();
+        for it in self.opens.iter().filter(|it| it.stream == ask.stream) {
+            if is_ours(it, ask.wish.lease()) {
+                continue;
+            }
+            let held = self.cache_of(it).state;
+            others.handles |= held.contains(Caching::HANDLE);
+            let (is_oplock, is_lease) = match it.holding {
+                Holding::Nothing => (false, false),
+                Holding::Oplock(cache) => (!cache.state.is_empty(), false),
+                Holding::Lease(_) => (false, true),
+            };
+            others.oplocks |= is_oplock;
+            others.users |= is_oplock || is_lease || !is_stat_open(it.mode);
+        }
+        others
+    }
+
+    /// Makes the lease, or adds to it: [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11. It is added to only if all
+    /// that was asked for can be had, and nothing is lost by it.
+    #[expect(clippy::too_many_arguments, reason = "the fields of the wish")]
+    fn grant_lease(
+        &mut self,
+        stream: u64,
+        id: LeaseId,
+        granted: Caching,
+        wanted: Caching,
+        epoch: u16,
+        is_v2: bool,
+        parent: Option<[u8; 16]>,
+    ) -> Lease {
+        if let Some(lease) = self.leases.iter_mut().find(|it| it.id == id) {
+            let state = lease.cache.state;
+            let adds = granted != state && granted.contains(state) && granted == wanted;
+            if adds && lease.cache.breaking.is_none() {
+                lease.cache.state = granted;
+                lease.epoch = lease.epoch.wrapping_add(1);
+            }
+            return *lease;
+        }
+        let epoch = match (is_v2, granted.is_empty()) {
+            (true, false) => epoch.wrapping_add(1),
+            (true, true) => epoch,
+            (false, _) => 0,
+        };
+        let lease = Lease { id, stream, cache: Cache::granted(granted), epoch, is_v2, parent };
+        self.leases.push(lease);
+        lease
+    }
+
+    /// Takes what others keep of what they read, because it changes: a WRITE, a new length, a
+    /// byte-range lock. Nobody waits for it.
+    ///
+    /// A level II oplock goes even if it is the changer's own; a lease of the changer stays.
+    pub fn break_reading(
+        &mut self,
+        changer: OpenId,
+        stream: u64,
+        deadline: Duration,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
+        let ours = self.open(changer).map(|it| it.holding);
+        let ours_lease = match ours {
+            Some(Holding::Lease(id)) => Some(id),
+            _ => None,
+        };
+        let away: Vec<OpenId> = self
+            .opens
+            .iter()
+            .filter(|it| it.stream == stream && it.is_disconnected() && !it.is_persistent())
+            .filter(|it| !is_ours(it, ours_lease) && !self.cache_of(it).state.is_empty())
+            .map(|it| it.id)
+            .collect();
+        let purged = self.purge(|it| away.contains(&it.id), look);
+        for at in 0..self.opens.len() {
+            let entry = &self.opens[at];
+            let held = self.cache_of(entry).state;
+            let keeps_writes = held.contains(Caching::WRITE) && entry.id == changer;
+            if entry.stream == stream
+                && held.contains(Caching::READ)
+                && !is_ours(entry, ours_lease)
+                && !keeps_writes
+            {
+                self.start_break(at, Caching::empty(), deadline, look);
+            }
+        }
+        purged
+    }
+
+    /// Takes the handles that others keep without using them, because the name is to go or to
+    /// change. Whether one of them has to be waited for; the worker is then among the waiters.
+    pub fn break_handles(
+        &mut self,
+        changer: OpenId,
+        deadline: Duration,
+        now: Duration,
+        look: &mut Look,
+    ) -> (bool, Vec<OpenEntry>) {
+        self.expire(now, look);
+        let ours = match self.open(changer).map(|it| it.holding) {
+            Some(Holding::Lease(id)) => Some(id),
+            _ => None,
+        };
+        let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
+        let away: Vec<OpenId> = self
+            .opens
+            .iter()
+            .filter(|it| it.is_disconnected() && !it.is_persistent() && is_other(it))
+            .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
+            .map(|it| it.id)
+            .collect();
+        let purged = self.purge(|it| away.contains(&it.id), look);
+        let mut must_wait = false;
+        for at in 0..self.opens.len() {
+            let entry = &self.opens[at];
+            let cache = self.cache_of(entry);
+            if !is_other(entry) || !cache.state.contains(Caching::HANDLE) {
+                continue;
+            }
+            let is_lease = matches!(entry.holding, Holding::Lease(_));
+            let to = if is_lease { cache.state - Caching::HANDLE } else { Caching::READ };
+            must_wait = true;
+            self.start_break(at, to, deadline, look);
+        }
+        if must_wait {
+            self.wait(changer.server);
+        }
+        (must_wait, purged)
+    }
+}
+
+/// What of `held` can stay beside the open.
+fn what_is_left(held: Caching, ask: &Ask, violates: bool) -> Caching {
+    if violates {
+        return held - Caching::HANDLE;
+    }
+    let left = held - Caching::WRITE;
+    if ask.overwrites { left - (Caching::HANDLE | Caching::READ) } else { left }
+}
+
+/// Whether an open shares in the lease that is named: a client is never asked to give way to
+/// itself.
+fn is_ours(it: &OpenEntry, lease: Option<LeaseId>) -> bool {
+    matches!((it.holding, lease), (Holding::Lease(id), Some(ours)) if id == ours)
+}

@@ -1,0 +1,451 @@
+//! All that the server must know of a file that is open anywhere.
+
+use std::time::Duration;
+
+use dtyp::ServerId;
+
+use crate::byte_range::{ByteRange, ByteRangeLock, LockError, LockList};
+use crate::caching::{AckError, Cache, Caching};
+use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenId};
+use crate::share_mode::{ShareMode, conflict};
+
+/// Opens that a file may have. Each open of the file reads and writes the whole record.
+pub const FILE_OPENS_MAX: usize = 16_384;
+
+/// One file that is open: `GlobalOpenTable` of [MS-SMB2] 3.3.1.1 seen from the file, with the
+/// per-file state of [MS-FSA] 2.1.1.3.
+///
+/// A record is read, decided on by the functions of this crate, and written back under one lock.
+/// Functions that change what others wait for, or must be told of, name the workers in [`Look`].
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct FileRecord {
+    /// The opens, in the order in which they came.
+    pub opens: Vec<OpenEntry>,
+    /// The leases that some of them share in.
+    pub leases: Vec<Lease>,
+    /// Byte-range locks.
+    pub locks: LockList,
+    /// Streams that go with their last open; 0 is the file itself.
+    pub doomed: Vec<u64>,
+    /// Workers with requests that wait for a change of this record.
+    pub waiters: Vec<ServerId>,
+}
+
+/// Workers that have to look at a record again, because it changed in a way that concerns them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Look(Vec<ServerId>);
+
+impl Look {
+    pub(crate) fn add(&mut self, server: ServerId) {
+        if !self.0.contains(&server) {
+            self.0.push(server);
+        }
+    }
+
+    /// The workers, each once.
+    #[must_use]
+    pub fn into_servers(self) -> Vec<ServerId> {
+        self.0
+    }
+}
+
+/// What one look at a record tells a READ or WRITE: the shared word of the file.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FileWord {
+    /// Byte-range locks.
+    pub locks: u32,
+    /// Oplocks and leases that keep what was read.
+    pub readers: u32,
+}
+
+/// What closing an open leads to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Closed {
+    /// The stream's name must be removed; for 0 the file's.
+    pub unlink: bool,
+}
+
+/// What a holder is to be told of a break.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BreakTold {
+    /// The open whose session it is told on.
+    pub open: u64,
+    /// The lease; none for an oplock.
+    pub lease: Option<Lease>,
+    /// What is taken.
+    pub notice: crate::caching::BreakNotice,
+}
+
+impl FileRecord {
+    /// Whether nothing is worth keeping.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.opens.is_empty() && self.doomed.is_empty() && self.waiters.is_empty()
+    }
+
+    /// What the shared word says of this record.
+    #[must_use]
+    pub fn word(&self) -> FileWord {
+        let oplocks = self.opens.iter().filter(|it| match &it.holding {
+            Holding::Oplock(cache) => cache.state.contains(Caching::READ),
+            _ => false,
+        });
+        let leases = self.leases.iter().filter(|it| it.cache.state.contains(Caching::READ));
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        FileWord {
+            locks: count(self.locks.as_slice().len()),
+            readers: count(oplocks.count() + leases.count()),
+        }
+    }
+
+    /// The open of that name.
+    #[must_use]
+    pub fn open(&self, id: OpenId) -> Option<&OpenEntry> {
+        self.opens.iter().find(|it| it.id == id)
+    }
+
+    /// The open of that name, to change it.
+    pub fn open_mut(&mut self, id: OpenId) -> Option<&mut OpenEntry> {
+        self.opens.iter_mut().find(|it| it.id == id)
+    }
+
+    /// The lease of that name.
+    #[must_use]
+    pub fn lease(&self, id: LeaseId) -> Option<&Lease> {
+        self.leases.iter().find(|it| it.id == id)
+    }
+
+    /// What an open may keep.
+    #[must_use]
+    pub fn cache_of(&self, entry: &OpenEntry) -> Cache {
+        match entry.holding {
+            Holding::Nothing => Cache::default(),
+            Holding::Oplock(cache) => cache,
+            Holding::Lease(id) => self.lease(id).map_or_else(Cache::default, |it| it.cache),
+        }
+    }
+
+    /// Whether a stream, or the file with it, is to be deleted.
+    #[must_use]
+    pub fn is_doomed(&self, stream: u64) -> bool {
+        self.doomed.iter().any(|it| *it == stream || *it == 0)
+    }
+
+    /// Marks a stream for deletion, or not.
+    pub fn set_doomed(&mut self, stream: u64, doomed: bool) {
+        self.doomed.retain(|it| *it != stream);
+        if doomed {
+            self.doomed.push(stream);
+        }
+    }
+
+    /// Whether an open other than `id` would disturb, or be disturbed by, this use of a stream.
+    #[must_use]
+    pub fn conflicts(&self, id: OpenId, stream: u64, mode: ShareMode) -> bool {
+        self.opens
+            .iter()
+            .filter(|it| it.id != id && it.stream == stream && !it.is_disconnected())
+            .any(|it| conflict(it.mode, mode))
+    }
+
+    /// Notes that a request of this worker waits for the record to change.
+    pub fn wait(&mut self, server: ServerId) {
+        if !self.waiters.contains(&server) {
+            self.waiters.push(server);
+        }
+    }
+
+    /// Has everyone look who waits.
+    pub(crate) fn wake(&mut self, look: &mut Look) {
+        self.waiters.drain(..).for_each(|server| look.add(server));
+    }
+
+    /// Takes an open out.
+    ///
+    /// If it was the last one of a stream that is to be deleted, the stream stays marked until
+    /// [`FileRecord::deleted`]: nobody may open it between now and then.
+    pub fn close(&mut self, id: OpenId, delete_on_close: bool, look: &mut Look) -> Closed {
+        let Some(at) = self.opens.iter().position(|it| it.id == id) else {
+            return Closed::default();
+        };
+        let gone = self.opens.remove(at);
+        self.locks.release_all(id);
+        self.forget_unused_leases();
+        self.wake(look);
+        if delete_on_close {
+            self.set_doomed(gone.stream, true);
+        }
+        let rest_open = self.opens.iter().any(|it| it.stream == gone.stream || gone.stream == 0);
+        Closed { unlink: !rest_open && self.doomed.contains(&gone.stream) }
+    }
+
+    /// Takes all of the locks, or none: [MS-FSA] 2.1.5.8.
+    ///
+    /// # Errors
+    /// If one of them cannot be had.
+    pub fn acquire_locks(&mut self, wanted: &[ByteRangeLock]) -> Result<(), LockError> {
+        for (taken, lock) in wanted.iter().enumerate() {
+            if let Err(error) = self.locks.acquire(*lock) {
+                wanted[..taken].iter().for_each(|lock| self.locks.undo(*lock));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases locks one after the other; what was released before one fails stays so.
+    ///
+    /// # Errors
+    /// If the open does not hold one of them.
+    pub fn release_locks(
+        &mut self,
+        open: OpenId,
+        ranges: impl Iterator<Item = ByteRange>,
+        look: &mut Look,
+    ) -> Result<(), LockError> {
+        let mut ranges = ranges;
+        let result = ranges.try_for_each(|range| self.locks.release(open, range));
+        self.wake(look);
+        result
+    }
+
+    /// The stream is deleted, or could not be: it is as if nothing were.
+    pub fn deleted(&mut self, stream: u64, look: &mut Look) {
+        self.doomed.retain(|it| *it != stream);
+        self.wake(look);
+    }
+
+    /// Takes everything of a worker out that is dead; what is durable stays, disconnected.
+    pub fn bury(&mut self, server: ServerId, now: Duration, look: &mut Look) {
+        let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
+        let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
+        for id in ids {
+            if !self.disconnect(id, now, look) {
+                self.opens.retain(|it| it.id != id);
+                self.locks.release_all(id);
+            }
+        }
+        self.waiters.retain(|it| *it != server);
+        self.forget_unused_leases();
+        if self.opens.is_empty() {
+            // Whoever was to delete it is gone; the file stays, as after any other crash.
+            self.doomed.clear();
+        }
+        self.wake(look);
+    }
+
+    /// The file has another name in a share: those who opened it by the old one see that.
+    pub fn renamed(&mut self, share: &str, old: &str, new: &str, look: &mut Look) {
+        let by_old_name = |it: &&mut OpenEntry| it.facts.share == share && it.facts.path == old;
+        for entry in self.opens.iter_mut().filter(by_old_name) {
+            new.clone_into(&mut entry.facts.path);
+            look.add(entry.id.server);
+        }
+    }
+
+    /// Whether anybody but `id` has the stream open and does not share its deletion, however
+    /// little it does with it: [MS-FSA] 2.1.5.15.12.
+    #[must_use]
+    pub fn is_pinned(&self, id: OpenId, stream: u64) -> bool {
+        self.opens.iter().any(|it| {
+            it.id != id && it.stream == stream && !it.mode.share_delete && !it.is_disconnected()
+        })
+    }
+
+    /// Whether another stream of the file is open.
+    #[must_use]
+    pub fn has_other_streams_open(&self, stream: u64) -> bool {
+        self.opens.iter().any(|it| it.stream != stream && !it.is_disconnected())
+    }
+
+    /// The connection of an open is gone: [MS-SMB2] 3.3.7.1. Whether the open stays; if not, it is
+    /// to be closed. A durable one stays as long as it keeps its handle and nobody wants that.
+    pub fn disconnect(&mut self, id: OpenId, now: Duration, look: &mut Look) -> bool {
+        let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
+        let cache = self.cache_of(&self.opens[at]);
+        let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none();
+        let Some(durability) = &mut self.opens[at].durability else { return false };
+        let stays = match durability.kind {
+            DurabilityKind::Durable | DurabilityKind::DurableV2 => holds,
+            DurabilityKind::Persistent | DurabilityKind::Resilient => true,
+        };
+        if stays {
+            durability.disconnected_until = Some(now + durability.timeout);
+            self.wake(look);
+        }
+        stays
+    }
+
+    /// Gives a disconnected open to the worker where its client came back. Nothing if it is not
+    /// there, or not disconnected.
+    pub fn take_up(&mut self, persistent: u64, id: OpenId) -> Option<&mut OpenEntry> {
+        let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.is_disconnected();
+        let at = self.opens.iter().position(is_it)?;
+        self.locks.hand_over(self.opens[at].id, id);
+        let entry = &mut self.opens[at];
+        entry.id = id;
+        if let Some(durability) = &mut entry.durability {
+            durability.disconnected_until = None;
+        }
+        Some(entry)
+    }
+
+    /// Removes opens that nobody took up again in time. Says which.
+    pub fn scavenge(&mut self, now: Duration, look: &mut Look) -> Vec<OpenEntry> {
+        let late = |entry: &OpenEntry| {
+            let until = entry.durability.as_ref().and_then(|it| it.disconnected_until);
+            until.is_some_and(|until| until <= now)
+        };
+        let gone = self.purge(late, look);
+        if !gone.is_empty() && self.opens.is_empty() {
+            // Whoever was to delete it never came back; the file stays.
+            self.doomed.clear();
+        }
+        gone
+    }
+
+    /// Removes disconnected opens for which somebody else needs the place.
+    pub(crate) fn purge(
+        &mut self,
+        unwanted: impl Fn(&OpenEntry) -> bool,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
+        let mut gone = Vec::new();
+        self.opens.retain(|entry| {
+            let goes = unwanted(entry);
+            if goes {
+                gone.push(entry.clone());
+            }
+            !goes
+        });
+        if !gone.is_empty() {
+            gone.iter().for_each(|entry| self.locks.release_all(entry.id));
+            self.forget_unused_leases();
+            self.wake(look);
+        }
+        gone
+    }
+
+    /// Has opens closed by the workers that serve them. Says which were disconnected, and are gone.
+    pub fn evict(
+        &mut self,
+        unwanted: &dyn Fn(&OpenEntry) -> bool,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
+        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), look);
+        for entry in self.opens.iter_mut().filter(|it| unwanted(it)) {
+            entry.evicted = true;
+            look.add(entry.id.server);
+        }
+        gone
+    }
+
+    /// Takes what the holders served by `server` were not told yet.
+    pub fn take_notices(&mut self, server: ServerId) -> Vec<BreakTold> {
+        let mut told = Vec::new();
+        for entry in self.opens.iter_mut().filter(|it| it.id.server == server) {
+            if let Holding::Oplock(cache) = &mut entry.holding
+                && let Some(notice) = cache.notice.take()
+            {
+                told.push(BreakTold { open: entry.id.number, lease: None, notice });
+            }
+        }
+        for lease in self.leases.iter_mut().filter(|it| it.cache.notice.is_some()) {
+            let teller = teller(&self.opens, lease.id);
+            if let Some(teller) = teller.filter(|it| it.server == server)
+                && let Some(notice) = lease.cache.notice.take()
+            {
+                told.push(BreakTold { open: teller.number, lease: Some(*lease), notice });
+            }
+        }
+        told
+    }
+
+    /// Takes an answer to the break of an oplock: [MS-SMB2] 3.3.5.22.1.
+    ///
+    /// # Errors
+    /// If the open holds none, or none that is breaking, or wants to keep too much.
+    pub fn acknowledge_oplock(
+        &mut self,
+        id: OpenId,
+        kept: Caching,
+        deadline: Duration,
+        look: &mut Look,
+    ) -> Result<(), AckError> {
+        let entry = self.open_mut(id).ok_or(AckError::NotHeld)?;
+        let Holding::Oplock(cache) = &mut entry.holding else { return Err(AckError::NotHeld) };
+        if cache.state.is_empty() {
+            return Err(AckError::NotHeld);
+        }
+        cache.settle(kept, deadline)?;
+        if cache.notice.is_some() {
+            look.add(id.server);
+        }
+        self.wake(look);
+        Ok(())
+    }
+
+    /// Takes an answer to the break of a lease: [MS-SMB2] 3.3.5.22.2.
+    ///
+    /// # Errors
+    /// If there is no such lease, or none that is breaking, or the client wants to keep too much.
+    pub fn acknowledge_lease(
+        &mut self,
+        id: LeaseId,
+        kept: Caching,
+        deadline: Duration,
+        look: &mut Look,
+    ) -> Result<(), AckError> {
+        let lease = self.leases.iter_mut().find(|it| it.id == id).ok_or(AckError::NotHeld)?;
+        lease.cache.settle(kept, deadline)?;
+        if lease.cache.notice.is_some()
+            && let Some(teller) = teller(&self.opens, id)
+        {
+            look.add(teller.server);
+        }
+        self.wake(look);
+        Ok(())
+    }
+
+    /// Takes everything from holders who did not answer in time. Whether there was one.
+    pub fn expire(&mut self, now: Duration, look: &mut Look) -> bool {
+        let mut expired = false;
+        for entry in &mut self.opens {
+            if let Holding::Oplock(cache) = &mut entry.holding {
+                expired |= cache.expire(now);
+            }
+        }
+        for lease in &mut self.leases {
+            if lease.cache.expire(now) {
+                lease.epoch = lease.epoch.wrapping_add(1);
+                expired = true;
+            }
+        }
+        if expired {
+            self.wake(look);
+        }
+        expired
+    }
+
+    /// When [`FileRecord::expire`] has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let oplocks = self.opens.iter().filter_map(|it| match &it.holding {
+            Holding::Oplock(cache) => cache.breaking,
+            _ => None,
+        });
+        let leases = self.leases.iter().filter_map(|it| it.cache.breaking);
+        oplocks.chain(leases).map(|it| it.deadline).min()
+    }
+
+    pub(crate) fn forget_unused_leases(&mut self) {
+        let opens = &self.opens;
+        self.leases.retain(|lease| opens.iter().any(|it| it.holding == Holding::Lease(lease.id)));
+    }
+}
+
+/// The open on whose session the holder of a lease is told: the oldest that is connected.
+pub(crate) fn teller(opens: &[OpenEntry], lease: LeaseId) -> Option<OpenId> {
+    let mut holders = opens.iter().filter(|it| it.holding == Holding::Lease(lease));
+    holders.find(|it| !it.is_disconnected()).map(|it| it.id)
+}

@@ -1,0 +1,102 @@
+//! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
+
+use arbitration::{Caching, Granted, Lease, LeaseId, Wish};
+use dtyp::upcase;
+use object::ObjectPath;
+use wire::create::CreateRequest;
+use wire::create_context::{LeaseContext, LeaseV2};
+use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
+use wire::{Dialect, OplockLevel};
+
+use crate::connection::Negotiated;
+use crate::effect::Share;
+use crate::reject::Reject;
+
+/// What the client wants to keep at its side.
+///
+/// A lease needs 2.1, and its second version 3.0; one that the dialect does not have is as if it
+/// were not asked for. Without a context the level for leases means nothing.
+pub(super) fn read_wish(
+    request: &CreateRequest<'_>,
+    negotiated: &Negotiated,
+) -> Result<Wish, Reject> {
+    let level = request.requested_oplock_level;
+    if level == OplockLevel::LEASE {
+        let context = request.create_contexts.find::<LeaseContext>().map_err(Reject::Malformed)?;
+        let spoken = |it: &LeaseContext| match it.v2 {
+            None => negotiated.dialect >= Dialect::SMB_2_1,
+            Some(_) => negotiated.is_smb3(),
+        };
+        return Ok(context.filter(spoken).map_or(Wish::Nothing, |it| lease_wish(it, negotiated)));
+    }
+    Ok(match level {
+        OplockLevel::II => Wish::Oplock(Caching::READ),
+        OplockLevel::EXCLUSIVE => Wish::Oplock(Caching::EXCLUSIVE),
+        OplockLevel::BATCH => Wish::Oplock(Caching::BATCH),
+        _ => Wish::Nothing,
+    })
+}
+
+fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> Wish {
+    let id = LeaseId { client: negotiated.client_guid, key: context.lease_key.0 };
+    let names_parent = context.lease_flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
+    let parent = context.v2.filter(|_| names_parent).map(|it| it.parent_lease_key.0);
+    Wish::Lease {
+        id,
+        state: caching(context.lease_state),
+        epoch: context.v2.map_or(0, |it| it.epoch),
+        is_v2: context.v2.is_some(),
+        parent,
+    }
+}
+
+/// The level that the response names.
+pub(super) fn level(granted: &Granted) -> OplockLevel {
+    if granted.lease.is_some() {
+        return OplockLevel::LEASE;
+    }
+    oplock_level(granted.caching)
+}
+
+/// The level of an oplock that allows this.
+pub(crate) fn oplock_level(caching: Caching) -> OplockLevel {
+    match caching {
+        it if it == Caching::BATCH => OplockLevel::BATCH,
+        it if it.contains(Caching::WRITE) => OplockLevel::EXCLUSIVE,
+        it if it.contains(Caching::READ) => OplockLevel::II,
+        _ => OplockLevel::NONE,
+    }
+}
+
+/// The context of the response.
+pub(super) fn lease_context(lease: &Lease) -> LeaseContext {
+    let mut lease_flags = LeaseFlags::empty();
+    lease_flags.set(LeaseFlags::BREAK_IN_PROGRESS, lease.cache.breaking.is_some());
+    lease_flags.set(LeaseFlags::PARENT_LEASE_KEY_SET, lease.is_v2 && lease.parent.is_some());
+    let parent_lease_key = LeaseKey(lease.parent.unwrap_or_default());
+    LeaseContext {
+        lease_key: LeaseKey(lease.id.key),
+        lease_state: lease_state(lease.cache.state),
+        lease_flags,
+        v2: lease.is_v2.then_some(LeaseV2 { parent_lease_key, epoch: lease.epoch }),
+    }
+}
+
+/// The bits are the same.
+pub(crate) fn lease_state(caching: Caching) -> LeaseState {
+    LeaseState::from_bits_retain(caching.bits().into())
+}
+
+/// Bits without a meaning are passed over, as Windows does.
+pub(crate) fn caching(state: LeaseState) -> Caching {
+    Caching::from_bits_truncate(u8::try_from(state.bits() & 0xff).expect("masked"))
+}
+
+/// `Lease.Filename`: what a lease key is bound to.
+pub(crate) fn lease_name(share: &Share, path: &ObjectPath) -> String {
+    let fold = |name: &str| -> String {
+        if share.case_sensitive { name.to_owned() } else { upcase::fold(name) }
+    };
+    let stream = path.stream().map(fold).unwrap_or_default();
+    format!("{}/{}:{stream}", share.name, fold(path.as_str()))
+}

@@ -1,0 +1,486 @@
+//! Opens that survive their connection: [MS-SMB2] 3.3.5.9.6, .7, .10, .12 and .13.
+//!
+//! All that another worker needs to take such an open up is in the file's record from the start;
+//! nothing of it has to be saved when a connection is lost or a worker dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitration::{
+    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, OpenEntry, Wish,
+};
+use dtyp::{FileAttributes, Guid};
+use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, UserId};
+use wire::HeaderFlags;
+use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
+use wire::create_context::{
+    AppInstanceId, CreateContextList, DurableFlags, DurableHandleReconnect,
+    DurableHandleReconnectV2, DurableHandleRequest, DurableHandleRequestV2, DurableHandleResponse,
+    DurableHandleResponseV2,
+};
+
+use super::contexts::Contexts;
+use super::validate::{parse_name, parse_path};
+use super::{Pending, caching};
+use crate::command::lock::LockSequences;
+use crate::connection::Negotiated;
+use crate::effect::{Effect, Reply, Share};
+use crate::files::{TakenUp, key};
+use crate::open::{Open, OpenFile, Target};
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::Step;
+use crate::scope::InTree;
+use crate::session::Session;
+
+/// How long a durable open of the first version is kept, which cannot say so: what Windows does.
+const TIMEOUT_V1: Duration = Duration::from_secs(16 * 60);
+
+/// How long an open is kept whose client leaves it to the server.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+
+/// The longest that a client can have an open kept.
+const TIMEOUT_MAX: Duration = Duration::from_secs(300);
+
+/// What a request says about surviving its connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    request: Option<Request>,
+    pub(super) reconnect: Option<Reconnect>,
+    pub(super) app_instance_id: Guid,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    V1,
+    V2 { timeout: Duration, persistent: bool, create_guid: Guid },
+}
+
+/// Which open is to be taken up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reconnect {
+    persistent: u64,
+    /// Zeros in the first version.
+    create_guid: Guid,
+    is_persistent: bool,
+}
+
+/// What an open remembers of how it was asked for.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// `Open.CreateGuid`.
+    pub create_guid: Guid,
+    /// `Open.IsPersistent`.
+    pub is_persistent: bool,
+    /// How long it is kept.
+    pub timeout: Duration,
+    /// `Open.DurableOwner`, as a SID's text.
+    pub owner: String,
+}
+
+/// An open that the store is opening again.
+#[derive(Debug)]
+pub struct Reopening {
+    file: FileKey,
+    stream: u64,
+    persistent: u64,
+    pub(super) user: UserId,
+}
+
+impl Asked {
+    /// Reads the contexts. Those of the second version belong to 3.x and are passed over before.
+    pub(super) fn read(
+        request: &CreateRequest<'_>,
+        negotiated: &Negotiated,
+    ) -> Result<Self, Reject> {
+        let contexts = request.create_contexts;
+        let malformed = Reject::Malformed;
+        let v1 = contexts.find::<DurableHandleRequest>().map_err(malformed)?;
+        let reconnect_v1 = contexts.find::<DurableHandleReconnect>().map_err(malformed)?;
+        let (mut v2, mut reconnect_v2, mut app_instance) = (None, None, None);
+        if negotiated.is_smb3() {
+            v2 = contexts.find::<DurableHandleRequestV2>().map_err(malformed)?;
+            reconnect_v2 = contexts.find::<DurableHandleReconnectV2>().map_err(malformed)?;
+            app_instance = contexts.find::<AppInstanceId>().map_err(malformed)?;
+        }
+        let is_v1 = v1.is_some() || reconnect_v1.is_some();
+        let is_mixed = is_v1 && (v2.is_some() || reconnect_v2.is_some());
+        if is_mixed || (v2.is_some() && reconnect_v2.is_some()) {
+            return Err(Reject::Status(dtyp::NtStatus::INVALID_PARAMETER));
+        }
+        let reconnect = match (reconnect_v1, reconnect_v2) {
+            (Some(it), _) => Some(Reconnect {
+                persistent: it.file_id.persistent,
+                create_guid: Guid::ZERO,
+                is_persistent: false,
+            }),
+            (None, Some(it)) => Some(Reconnect {
+                persistent: it.file_id.persistent,
+                create_guid: it.create_guid,
+                is_persistent: it.flags.contains(DurableFlags::PERSISTENT),
+            }),
+            (None, None) => None,
+        };
+        let request = match (v1, v2) {
+            (Some(_), _) => Some(Request::V1),
+            (None, Some(it)) => Some(Request::V2 {
+                timeout: timeout(it.timeout_ms),
+                persistent: it.flags.contains(DurableFlags::PERSISTENT),
+                create_guid: it.create_guid,
+            }),
+            (None, None) => None,
+        };
+        let app_instance_id = app_instance.map_or(Guid::ZERO, |it| it.app_instance_id);
+        Ok(Self { request, reconnect, app_instance_id })
+    }
+
+    /// What the file's record keeps, if the open may be durable at all. Whether it is follows from
+    /// what it may cache.
+    pub(super) fn durability(
+        &self,
+        share: &Share,
+        session: &Session,
+        is_directory: bool,
+    ) -> Option<Durability> {
+        let request = self.request.filter(|_| share.durable_handles && !is_directory)?;
+        let (kind, timeout, create_guid) = match request {
+            Request::V1 => (DurabilityKind::Durable, TIMEOUT_V1, Guid::ZERO),
+            Request::V2 { timeout, persistent, create_guid } if persistent && share.is_ca => {
+                (DurabilityKind::Persistent, timeout, create_guid)
+            }
+            Request::V2 { timeout, create_guid, .. } => {
+                (DurabilityKind::DurableV2, timeout, create_guid)
+            }
+        };
+        let owner = session.account().sid.to_string();
+        Some(Durability { disconnected_until: None, timeout, kind, create_guid, owner })
+    }
+
+    /// What the open itself remembers.
+    pub(super) fn as_held(&self, share: &Share, session: &Session) -> Held {
+        let (create_guid, persistent, timeout) = match self.request {
+            Some(Request::V2 { timeout, persistent, create_guid }) => {
+                (create_guid, persistent && share.is_ca, timeout)
+            }
+            _ => (Guid::ZERO, false, TIMEOUT_V1),
+        };
+        let owner = session.account().sid.to_string();
+        Held { create_guid, is_persistent: persistent, timeout, owner }
+    }
+
+    /// The context of the response to a request that was granted.
+    pub(super) fn answer(&self, share: &Share, list: &mut CreateContextList) {
+        match self.request {
+            Some(Request::V1) => list.push(&DurableHandleResponse),
+            Some(Request::V2 { timeout, persistent, .. }) => {
+                let mut flags = DurableFlags::empty();
+                flags.set(DurableFlags::PERSISTENT, persistent && share.is_ca);
+                let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+                list.push(&DurableHandleResponseV2 { timeout_ms, flags });
+            }
+            None => {}
+        }
+    }
+
+    /// `Open.CreateGuid` of the request, if it has one.
+    fn create_guid(&self) -> Option<Guid> {
+        match self.request {
+            Some(Request::V2 { create_guid, .. }) => Some(create_guid),
+            _ => None,
+        }
+    }
+
+    /// The open that this very request has made before: [MS-SMB2] 3.3.5.9.10.
+    ///
+    /// # Errors
+    /// If the request is not marked as a replay, or is one of another user or for something else.
+    pub(super) fn find_replayed(
+        &self,
+        scope: &InTree<'_>,
+        incoming: &Incoming,
+        wish: &Wish,
+    ) -> Result<Option<u64>, Reject> {
+        let Some(create_guid) = self.create_guid().filter(|it| !it.is_zero()) else {
+            return Ok(None);
+        };
+        let is_it = |open: &&Open| {
+            open.file().is_ok_and(|file| {
+                file.durable.as_ref().is_some_and(|held| held.create_guid == create_guid)
+            })
+        };
+        let Some(open) = scope.opens.values().find(is_it) else { return Ok(None) };
+        if !incoming.header.flags.contains(HeaderFlags::REPLAY_OPERATION) {
+            return Err(Reject::Status(dtyp::NtStatus::DUPLICATE_OBJECTID));
+        }
+        let file = open.file()?;
+        let owner = scope.session.account().sid.to_string();
+        let is_owner = file.durable.as_ref().is_some_and(|held| held.owner == owner);
+        if !is_owner || file.lease != wish.lease() {
+            return Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED));
+        }
+        Ok(Some(open.file_id.volatile))
+    }
+
+    /// Has the opens closed that an earlier instance of the same application left on another
+    /// client: [MS-SMB2] 3.3.5.9.13.
+    pub(super) fn evict_predecessors(&self, scope: &mut InTree<'_>) -> Result<(), Reject> {
+        if self.app_instance_id.is_zero() {
+            return Ok(());
+        }
+        let client = scope.connection.negotiated().client_guid;
+        let id = self.app_instance_id;
+        let is_one = |it: &OpenEntry| {
+            it.facts.app_instance_id == id && it.facts.client != client && !it.evicted
+        };
+        for file in scope.globals.files.find_opens(is_one)? {
+            scope.globals.files.evict(file, is_one)?;
+        }
+        Ok(())
+    }
+}
+
+fn timeout(timeout_ms: u32) -> Duration {
+    match timeout_ms {
+        0 => TIMEOUT_DEFAULT,
+        given => Duration::from_millis(given.into()).min(TIMEOUT_MAX),
+    }
+}
+
+/// Answers a CREATE again: the open is there, and is looked at anew.
+pub(super) fn replay(
+    scope: &InTree<'_>,
+    volatile: u64,
+    contexts: Contexts,
+    asked: Asked,
+) -> Result<Step<Pending>, Reject> {
+    let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
+    let op = ObjectOp::QueryMetadata { open: open.file()?.local_open };
+    let replaying = Replaying { volatile, contexts, asked };
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
+}
+
+/// A CREATE that is answered again.
+#[derive(Debug)]
+pub struct Replaying {
+    volatile: u64,
+    contexts: Contexts,
+    asked: Asked,
+}
+
+/// The file was looked at again.
+pub(super) fn replayed(
+    scope: InTree<'_>,
+    replaying: &Replaying,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
+    let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
+    let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
+    let (file_id, identity) = (open.file_id, open.file()?.identity);
+    let id = scope.globals.files.open_id(replaying.volatile);
+    let granted = scope.globals.files.read(key(identity), |record| {
+        let entry = record.open(id)?;
+        let lease = match entry.holding {
+            Holding::Lease(id) => record.lease(id).copied(),
+            _ => None,
+        };
+        let caching = record.cache_of(entry).state;
+        Some(Granted { caching, lease, is_durable: entry.durability.is_some() })
+    })?;
+    let granted = granted.ok_or(Reject::NoSuchOpen)?;
+    let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
+    if let Some(lease) = &granted.lease {
+        list.push(&caching::lease_context(lease));
+    }
+    if granted.is_durable {
+        replaying.asked.answer(&scope.tree.share, &mut list);
+    }
+    let action = CreateAction::CREATED;
+    Ok(Step::Done(super::layout(file_id, &granted, action, &metadata, &list)))
+}
+
+/// Looks the open up, and has its file opened again: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12.
+pub(super) fn reconnect(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+    reconnect: &Reconnect,
+    wish: &Wish,
+) -> Result<Step<Pending>, Reject> {
+    let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
+    let not_found = Reject::NoSuchDurableOpen;
+    let persistent = reconnect.persistent;
+    let file = scope.globals.files.find_durable(persistent)?.ok_or(not_found)?;
+    let is_it = |it: &&OpenEntry| it.facts.persistent == persistent;
+    let entry = scope.globals.files.read(file, |record| {
+        let entry = record.opens.iter().find(is_it)?;
+        let lease = match entry.holding {
+            Holding::Lease(id) => record.lease(id).copied(),
+            _ => None,
+        };
+        Some((entry.clone(), lease.map(|it| it.is_v2)))
+    })?;
+    let (entry, lease_is_v2) = entry.ok_or(not_found)?;
+    verify(&scope, &entry, lease_is_v2, request, reconnect, wish)?;
+    let share = &scope.tree.share;
+    let open = OpenRequest {
+        root,
+        path: parse_path(&entry.facts.path)?,
+        disposition: Disposition::Open,
+        kind: KindWanted::Any,
+        desired_access: entry.mode.granted_access,
+        share_access_max: scope.tree.maximal_access,
+        attributes: FileAttributes::empty(),
+        allocation_size: 0,
+        open_reparse_point: CreateOptions::from_bits_retain(entry.facts.create_options)
+            .contains(CreateOptions::OPEN_REPARSE_POINT),
+        delete_on_close: false,
+        write_through: CreateOptions::from_bits_retain(entry.facts.create_options)
+            .contains(CreateOptions::WRITE_THROUGH),
+        security: None,
+        extended_attributes: Vec::new(),
+    };
+    let user = share.user;
+    let op = ObjectOp::Open(Box::new(open));
+    let reopening = Reopening { file, stream: entry.stream, persistent, user };
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
+}
+
+/// The checks stand in the order of the sections.
+fn verify(
+    scope: &InTree<'_>,
+    entry: &OpenEntry,
+    lease_is_v2: Option<bool>,
+    request: &CreateRequest<'_>,
+    reconnect: &Reconnect,
+    wish: &Wish,
+) -> Result<(), Reject> {
+    let not_found = Err(Reject::NoSuchDurableOpen);
+    let Some(durability) = &entry.durability else { return not_found };
+    let client = scope.connection.negotiated().client_guid;
+    let lease = match entry.holding {
+        Holding::Lease(id) => Some(id),
+        _ => None,
+    };
+    if lease.is_some() && entry.facts.client != client {
+        return not_found;
+    }
+    let is_persistent = durability.kind == DurabilityKind::Persistent;
+    if durability.create_guid != reconnect.create_guid
+        || (is_persistent && !reconnect.is_persistent)
+        || durability.disconnected_until.is_none()
+        || entry.facts.share != scope.tree.share.name
+    {
+        return not_found;
+    }
+    if durability.owner != scope.session.account().sid.to_string() {
+        return Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED));
+    }
+    if lease.map(|id| LeaseId { client, ..id }) != wish.lease()
+        || lease_is_v2 != asked_version(wish)
+    {
+        return not_found;
+    }
+    if lease.is_some() {
+        let share = &scope.tree.share;
+        let name = caching::lease_name(share, &parse_name(request.name)?);
+        if name != caching::lease_name(share, &parse_path(&entry.facts.path)?) {
+            return Err(Reject::Status(dtyp::NtStatus::INVALID_PARAMETER));
+        }
+    }
+    Ok(())
+}
+
+fn asked_version(wish: &Wish) -> Option<bool> {
+    match wish {
+        Wish::Lease { is_v2, .. } => Some(*is_v2),
+        _ => None,
+    }
+}
+
+/// The file is open again: the open becomes this session's.
+pub(super) fn reopened(
+    scope: InTree<'_>,
+    reopening: Reopening,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
+    let Reopening { file, stream, persistent, user } = reopening;
+    let opened = match reply.object() {
+        Ok(ObjectReply::Opened(opened)) => *opened,
+        Ok(other) => panic!("{other:?} does not answer an open"),
+        Err(_) => return Err(Reject::NoSuchDurableOpen),
+    };
+    let identity = opened.metadata.identity;
+    let mut file_id = scope.globals.allocate_file_id();
+    file_id.persistent = persistent;
+    let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
+    let taken = match key(identity) == file && identity.stream == stream {
+        true => {
+            scope.globals.files.take_up(file, persistent, file_id.volatile, session_id, tree_id)
+        }
+        // The name leads to another file by now.
+        false => Err(Reject::NoSuchDurableOpen),
+    };
+    let TakenUp { entry, cache, lease } = match taken {
+        Ok(taken) => taken,
+        Err(reject) => {
+            let op = ObjectOp::Close { open: opened.open, unlink: false };
+            scope.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
+            return Err(reject);
+        }
+    };
+    if let Some(lease) = &lease {
+        let name = caching::lease_name(&scope.tree.share, &opened.path);
+        scope.globals.files.use_lease(lease.id, name, file);
+    }
+    let granted = Granted { caching: cache.state, lease, is_durable: true };
+    let metadata = opened.metadata.clone();
+    let local = OpenFile {
+        local_open: opened.open,
+        identity,
+        is_directory: opened.metadata.is_directory() && opened.path.stream().is_none(),
+        path: opened.path,
+        share_access: share_access(&entry),
+        create_options: CreateOptions::from_bits_retain(entry.facts.create_options),
+        delete_on_close: entry.delete_on_close,
+        lease: lease.map(|it| it.id),
+        durable: entry.durability.as_ref().map(held),
+        position: 0,
+        mode: 0,
+        enumeration: None,
+        attributes_listed: 0,
+        watch: None,
+        lock_sequences: LockSequences::default(),
+    };
+    let open = Open {
+        file_id,
+        session_id,
+        tree_id,
+        share: Arc::clone(&scope.tree.share),
+        user,
+        target: Target::File(Box::new(local)),
+        granted_access: entry.mode.granted_access,
+        maximal_access: opened.maximal_access,
+    };
+    scope.opens.insert(file_id.volatile, open);
+    let mut list = CreateContextList::new();
+    if let Some(lease) = &lease {
+        list.push(&caching::lease_context(lease));
+    }
+    Ok(Step::Done(super::layout(file_id, &granted, CreateAction::OPENED, &metadata, &list)))
+}
+
+fn held(durability: &Durability) -> Held {
+    Held {
+        create_guid: durability.create_guid,
+        is_persistent: durability.kind == DurabilityKind::Persistent,
+        timeout: durability.timeout,
+        owner: durability.owner.clone(),
+    }
+}
+
+fn share_access(entry: &OpenEntry) -> ShareAccess {
+    let mut access = ShareAccess::empty();
+    access.set(ShareAccess::READ, entry.mode.share_read);
+    access.set(ShareAccess::WRITE, entry.mode.share_write);
+    access.set(ShareAccess::DELETE, entry.mode.share_delete);
+    access
+}

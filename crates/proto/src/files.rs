@@ -1,0 +1,501 @@
+//! The files that are open: what of [MS-SMB2] and [MS-FSA] is judged per file, for all clients.
+//!
+//! The records are shared by all workers: see [`FileRecords`]. This module is where the engine
+//! meets them. It reads a record, has `arbitration` decide, keeps what changed, and notes who has
+//! to look at the file again; whoever waits for a file is woken by such a look, and by nothing
+//! else.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use arbitration::records::Disconnected;
+use arbitration::{
+    Admission, Ask, Cache, Closed, Durability, FileKey, FileRecord, FileRecords, Holding, Lease,
+    LeaseId, Look, OpenEntry, OpenId, RangeAccess, ShareMode,
+};
+use dtyp::ServerId;
+use object::FileIdentity;
+
+use crate::reject::Reject;
+use crate::request::RequestId;
+
+/// How long a client may take to answer a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
+pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// How long after a break's end those who waited for it look, so that its end is seen by all.
+const BREAK_MARGIN: Duration = Duration::from_millis(10);
+
+/// The files that are open anywhere, as this worker sees them.
+#[derive(Debug)]
+pub struct Files {
+    records: Box<dyn FileRecords>,
+    server: ServerId,
+    /// Now, on the clock of the machine.
+    now: Duration,
+    /// Requests of this worker that wait for a record to change.
+    waiting: HashMap<FileKey, Vec<RequestId>>,
+    /// When this worker looks at a file without being asked to, because somebody owes an answer.
+    deadlines: HashMap<FileKey, Duration>,
+    /// Who has to look at which file.
+    looks: Vec<(FileKey, ServerId)>,
+    /// `Server.GlobalLeaseTableList`, as far as this worker's clients go.
+    leases: HashMap<LeaseId, LeaseUse>,
+}
+
+/// A lease that opens of this worker share in.
+#[derive(Clone, Debug)]
+struct LeaseUse {
+    /// `Lease.Filename`: share and folded path.
+    name: String,
+    file: FileKey,
+    opens: usize,
+}
+
+/// A durable open whose client is back.
+#[derive(Clone, Debug)]
+pub struct TakenUp {
+    /// The open.
+    pub entry: OpenEntry,
+    /// What it may keep.
+    pub cache: Cache,
+    /// The lease that it shares in.
+    pub lease: Option<Lease>,
+}
+
+/// The record of a file.
+#[must_use]
+pub fn key(identity: FileIdentity) -> FileKey {
+    FileKey { device: identity.device, inode: identity.inode }
+}
+
+impl Files {
+    /// The files as the worker `server` sees them.
+    #[must_use]
+    pub fn new(records: Box<dyn FileRecords>, server: ServerId) -> Self {
+        Self {
+            records,
+            server,
+            now: Duration::ZERO,
+            waiting: HashMap::new(),
+            deadlines: HashMap::new(),
+            looks: Vec::new(),
+            leases: HashMap::new(),
+        }
+    }
+
+    /// It is later now.
+    pub fn set_now(&mut self, now: Duration) {
+        self.now = now;
+    }
+
+    /// Now, on the clock of the machine.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// When a break that begins now is over, answered or not.
+    #[must_use]
+    pub fn break_deadline(&self) -> Duration {
+        self.now + BREAK_TIMEOUT
+    }
+
+    /// This worker.
+    #[must_use]
+    pub fn server(&self) -> ServerId {
+        self.server
+    }
+
+    /// The name of one of this worker's opens.
+    #[must_use]
+    pub fn open_id(&self, volatile: u64) -> OpenId {
+        OpenId { server: self.server, number: volatile }
+    }
+
+    /// Reads a record, has `decide` change it, and keeps it if `decide` says that it did.
+    ///
+    /// # Errors
+    /// If the record could not be read or kept.
+    pub fn change<R>(
+        &mut self,
+        file: FileKey,
+        mut decide: impl FnMut(&mut FileRecord, &mut Look) -> (R, bool),
+    ) -> Result<R, Reject> {
+        let mut result = None;
+        let mut look = Look::default();
+        self.records
+            .change(file, &mut |record| {
+                look = Look::default();
+                let (decided, changed) = decide(record, &mut look);
+                result = Some(decided);
+                changed
+            })
+            .map_err(Reject::Records)?;
+        self.looks.extend(look.into_servers().into_iter().map(|server| (file, server)));
+        Ok(result.expect("every record is decided on"))
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read<R>(
+        &self,
+        file: FileKey,
+        mut view: impl FnMut(&FileRecord) -> R,
+    ) -> Result<R, Reject> {
+        let mut seen = None;
+        self.records
+            .change(file, &mut |record| {
+                seen = Some(view(record));
+                false
+            })
+            .map_err(Reject::Records)?;
+        Ok(seen.expect("every record is shown"))
+    }
+
+    /// Judges an open and enters it: [MS-FSA] 2.1.5.1.2.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn admit(
+        &mut self,
+        file: FileKey,
+        ask: &Ask,
+        durability: Option<&Durability>,
+    ) -> Result<Admission, Reject> {
+        let (admission, purged, deadline) = self.change(file, |record, look| {
+            let (admission, purged) = record.admit(ask, durability.cloned(), look);
+            ((admission, purged, record.next_deadline()), true)
+        })?;
+        self.forget_disconnected(&purged);
+        if admission == Admission::Wait {
+            self.set_deadline(file, deadline);
+        }
+        Ok(admission)
+    }
+
+    /// Takes an open out. What cannot be read any more has no open in it.
+    pub fn close(
+        &mut self,
+        identity: FileIdentity,
+        volatile: u64,
+        delete_on_close: bool,
+    ) -> Closed {
+        let id = self.open_id(volatile);
+        self.change(key(identity), |record, look| (record.close(id, delete_on_close, look), true))
+            .unwrap_or_default()
+    }
+
+    /// A stream that was marked for deletion is deleted, or could not be.
+    pub fn deleted(&mut self, file: FileKey, stream: u64) {
+        // A record that cannot be read marks nothing.
+        let _ = self.change(file, |record, look| (record.deleted(stream, look), true));
+    }
+
+    /// Marks a stream for deletion, or takes the mark away.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn set_delete_pending(
+        &mut self,
+        identity: FileIdentity,
+        pending: bool,
+    ) -> Result<(), Reject> {
+        self.change(key(identity), |record, _| (record.set_doomed(identity.stream, pending), true))
+    }
+
+    /// Whether the file is to be deleted when it is closed.
+    #[must_use]
+    pub fn is_delete_pending(&self, identity: FileIdentity) -> bool {
+        self.read(key(identity), |record| record.is_doomed(identity.stream)).unwrap_or(false)
+    }
+
+    /// Whether anybody has the file open.
+    #[must_use]
+    pub fn is_open(&self, file: FileKey) -> bool {
+        self.read(file, |record| !record.opens.is_empty()).unwrap_or(true)
+    }
+
+    /// Whether an open other than `volatile` would disturb, or be disturbed by, this use.
+    ///
+    /// # Errors
+    /// If the record cannot be read.
+    pub fn conflicts(
+        &self,
+        identity: FileIdentity,
+        volatile: u64,
+        mode: ShareMode,
+    ) -> Result<bool, Reject> {
+        let id = self.open_id(volatile);
+        self.read(key(identity), |record| record.conflicts(id, identity.stream, mode))
+    }
+
+    /// A READ or WRITE of one of this worker's opens.
+    #[must_use]
+    pub fn access(
+        &self,
+        identity: FileIdentity,
+        volatile: u64,
+        range: arbitration::ByteRange,
+        writes: bool,
+    ) -> RangeAccess {
+        RangeAccess { open: self.open_id(volatile), stream: identity.stream, range, writes }
+    }
+
+    /// Refuses a READ or WRITE that meets another open's lock: [MS-FSA] 2.1.4.10. A file without
+    /// locks costs one look at its word.
+    ///
+    /// # Errors
+    /// If a lock is in the way.
+    pub fn verify_unlocked(
+        &self,
+        identity: FileIdentity,
+        access: RangeAccess,
+    ) -> Result<(), Reject> {
+        if self.records.word(key(identity)).locks == 0 {
+            return Ok(());
+        }
+        match self.read(key(identity), |record| record.locks.blocks(access))? {
+            true => Err(Reject::FileLockConflict),
+            false => Ok(()),
+        }
+    }
+
+    /// What others keep of a file is not true any more: [MS-FSA] 2.1.4.12. A file of which nobody
+    /// keeps anything costs one look at its word.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn contents_change(&mut self, identity: FileIdentity, volatile: u64) -> Result<(), Reject> {
+        if self.records.word(key(identity)).readers == 0 {
+            return Ok(());
+        }
+        let (id, deadline) = (self.open_id(volatile), self.break_deadline());
+        let purged = self.change(key(identity), |record, look| {
+            let before = record.clone();
+            let purged = record.break_reading(id, identity.stream, deadline, look);
+            (purged, *record != before)
+        })?;
+        self.forget_disconnected(&purged);
+        Ok(())
+    }
+
+    /// Takes the handles that others keep, because the name goes or changes. Whether one of them
+    /// has to answer first.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn name_changes(&mut self, identity: FileIdentity, volatile: u64) -> Result<bool, Reject> {
+        let (id, now, break_deadline) = (self.open_id(volatile), self.now, self.break_deadline());
+        let file = key(identity);
+        let (waits, purged, deadline) = self.change(file, |record, look| {
+            let before = record.clone();
+            let (waits, purged) = record.break_handles(id, break_deadline, now, look);
+            ((waits, purged, record.next_deadline()), *record != before)
+        })?;
+        self.forget_disconnected(&purged);
+        if waits {
+            self.set_deadline(file, deadline);
+        }
+        Ok(waits)
+    }
+
+    /// Notes that a request waits for a file to change. The record has this worker among its
+    /// waiters.
+    pub fn wait(&mut self, file: FileKey, request: RequestId) {
+        self.waiting.entry(file).or_default().push(request);
+    }
+
+    /// A request waits no more.
+    pub fn forget_waiting(&mut self, file: FileKey, request: RequestId) {
+        if let Some(waiting) = self.waiting.get_mut(&file) {
+            waiting.retain(|it| *it != request);
+            if waiting.is_empty() {
+                self.waiting.remove(&file);
+            }
+        }
+    }
+
+    /// The requests that wait for a file, who wait no more.
+    pub fn take_waiting(&mut self, file: FileKey) -> Vec<RequestId> {
+        self.waiting.remove(&file).unwrap_or_default()
+    }
+
+    /// All requests that wait for some file, who wait no more.
+    pub fn take_all_waiting(&mut self) -> Vec<RequestId> {
+        std::mem::take(&mut self.waiting).into_values().flatten().collect()
+    }
+
+    /// Looks at a file when the answers that are owed by then are overdue.
+    pub fn set_deadline(&mut self, file: FileKey, deadline: Option<Duration>) {
+        match deadline {
+            Some(at) => drop(self.deadlines.insert(file, at + BREAK_MARGIN)),
+            None => drop(self.deadlines.remove(&file)),
+        }
+    }
+
+    /// When [`Files::take_overdue`] has something.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.deadlines.values().min().copied()
+    }
+
+    /// The files at which it is time to look.
+    pub fn take_overdue(&mut self, now: Duration) -> Vec<FileKey> {
+        let mut due = Vec::new();
+        self.deadlines.retain(|file, at| {
+            let is_due = *at <= now;
+            if is_due {
+                due.push(*file);
+            }
+            !is_due
+        });
+        due.sort_unstable();
+        due
+    }
+
+    /// Who has to look at which file.
+    pub fn take_looks(&mut self) -> Vec<(FileKey, ServerId)> {
+        std::mem::take(&mut self.looks)
+    }
+
+    /// An open shares in a lease: [MS-SMB2] 3.3.5.9.8.
+    pub fn use_lease(&mut self, id: LeaseId, name: String, file: FileKey) {
+        self.leases.entry(id).or_insert(LeaseUse { name, file, opens: 0 }).opens += 1;
+    }
+
+    /// An open that shared in a lease is closed.
+    pub fn unuse_lease(&mut self, id: LeaseId) {
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.opens -= 1;
+            if lease.opens == 0 {
+                self.leases.remove(&id);
+            }
+        }
+    }
+
+    /// The file whose lease of this name is another name's: [MS-SMB2] 3.3.5.9.8 has a client use
+    /// one key for one file.
+    #[must_use]
+    pub fn lease_is_elsewhere(&self, id: LeaseId, name: &str) -> bool {
+        self.leases.get(&id).is_some_and(|lease| lease.name != name)
+    }
+
+    /// The file with a lease has another name.
+    pub fn rename_lease(&mut self, id: LeaseId, name: String) {
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.name = name;
+        }
+    }
+
+    /// The file that a lease is on.
+    #[must_use]
+    pub fn file_of_lease(&self, id: LeaseId) -> Option<FileKey> {
+        self.leases.get(&id).map(|lease| lease.file)
+    }
+
+    /// The connection of a durable open is gone. Whether the open stays; if not, it is to be
+    /// closed.
+    pub fn disconnect(&mut self, identity: FileIdentity, volatile: u64, persistent: u64) -> bool {
+        let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
+        let stays = self.change(file, |record, look| {
+            let stays = record.disconnect(id, now, look);
+            (stays, stays)
+        });
+        if stays != Ok(true) {
+            return false;
+        }
+        // One that is not noted is found all the same, by a longer search.
+        let _ = self.records.put_disconnected(Disconnected { persistent, file });
+        true
+    }
+
+    /// A client is back: gives it its open.
+    ///
+    /// # Errors
+    /// If it is not there any more, or the record cannot be read.
+    pub fn take_up(
+        &mut self,
+        file: FileKey,
+        persistent: u64,
+        volatile: u64,
+        session_id: u64,
+        tree_id: u32,
+    ) -> Result<TakenUp, Reject> {
+        let id = self.open_id(volatile);
+        let taken = self.change(file, |record, _| {
+            let Some(entry) = record.take_up(persistent, id) else { return (None, false) };
+            entry.facts.session_id = session_id;
+            entry.facts.tree_id = tree_id;
+            let entry = entry.clone();
+            let cache = record.cache_of(&entry);
+            let lease = match entry.holding {
+                Holding::Lease(id) => record.lease(id).copied(),
+                _ => None,
+            };
+            (Some(TakenUp { entry, cache, lease }), true)
+        })?;
+        let taken = taken.ok_or(Reject::NoSuchDurableOpen)?;
+        self.records.remove_disconnected(persistent);
+        Ok(taken)
+    }
+
+    /// Forgets opens that are disconnected no more.
+    pub fn forget_disconnected(&mut self, opens: &[OpenEntry]) {
+        for open in opens {
+            self.records.remove_disconnected(open.facts.persistent);
+        }
+    }
+
+    /// Where a durable open is. One whose worker has just died may not be noted yet: then all
+    /// files are searched, once.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub fn find_durable(&self, persistent: u64) -> Result<Option<FileKey>, Reject> {
+        if let Some(file) = self.records.find_disconnected(persistent) {
+            return Ok(Some(file));
+        }
+        let mut found = None;
+        let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.durability.is_some();
+        self.records
+            .for_each(&mut |file, record| {
+                if record.opens.iter().any(is_it) {
+                    found = Some(file);
+                }
+            })
+            .map_err(Reject::Records)?;
+        Ok(found)
+    }
+
+    /// Has opens of a file closed by their workers; what is disconnected goes at once.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn evict(
+        &mut self,
+        file: FileKey,
+        unwanted: impl Fn(&OpenEntry) -> bool,
+    ) -> Result<(), Reject> {
+        let gone = self.change(file, |record, look| (record.evict(&unwanted, look), true))?;
+        self.forget_disconnected(&gone);
+        Ok(())
+    }
+
+    /// All files with an open that `wanted` picks.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub fn find_opens(&self, wanted: impl Fn(&OpenEntry) -> bool) -> Result<Vec<FileKey>, Reject> {
+        let mut found = Vec::new();
+        self.records
+            .for_each(&mut |file, record| {
+                if record.opens.iter().any(&wanted) {
+                    found.push(file);
+                }
+            })
+            .map_err(Reject::Records)?;
+        Ok(found)
+    }
+}

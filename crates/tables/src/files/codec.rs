@@ -1,0 +1,313 @@
+//! A file's record as bytes.
+
+use std::time::Duration;
+
+use arbitration::caching::{BreakNotice, Breaking};
+use arbitration::{
+    ByteRange, ByteRangeLock, Cache, Caching, Durability, DurabilityKind, FileKey, FileRecord,
+    Holding, Lease, LeaseId, LockList, OpenEntry, OpenFacts, OpenId, ShareMode,
+};
+use dtyp::{AccessMask, Guid, ServerId};
+
+use crate::codec::{Reader, RecordError, Writer};
+
+/// The version of the form; it changes whenever a field does.
+const VERSION: u8 = 1;
+
+/// Bytes of a file's key.
+pub(super) const KEY_BYTES: usize = 16;
+
+/// Where a file's record lies.
+pub(super) fn key_of(key: FileKey) -> [u8; KEY_BYTES] {
+    let mut bytes = [0; KEY_BYTES];
+    bytes[..8].copy_from_slice(&key.device.to_le_bytes());
+    bytes[8..].copy_from_slice(&key.inode.to_le_bytes());
+    bytes
+}
+
+/// The file whose record lies there.
+pub(super) fn key_from(bytes: &[u8]) -> Option<FileKey> {
+    let (device, rest) = bytes.split_first_chunk()?;
+    let inode = rest.try_into().ok()?;
+    Some(FileKey { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(inode) })
+}
+
+/// Writes a record. It has no owner of its own.
+pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
+    let mut out = Vec::with_capacity(64 + 192 * record.opens.len());
+    let mut writer = Writer::new(&mut out, VERSION, ServerId::default());
+    writer.count(record.opens.len());
+    for entry in &record.opens {
+        open(&mut writer, entry)?;
+    }
+    writer.count(record.leases.len());
+    for it in &record.leases {
+        lease(&mut writer, it);
+    }
+    writer.count(record.locks.as_slice().len());
+    for lock in record.locks.as_slice() {
+        open_id(&mut writer, lock.open);
+        writer.u64(lock.stream);
+        writer.u64(lock.range.offset);
+        writer.u64(lock.range.length);
+        writer.bool(lock.exclusive);
+    }
+    writer.count(record.doomed.len());
+    record.doomed.iter().for_each(|stream| writer.u64(*stream));
+    writer.count(record.waiters.len());
+    record.waiters.iter().for_each(|server| writer.server_id(*server));
+    Ok(out)
+}
+
+/// Reads a record.
+pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
+    let (mut reader, _) = Reader::new(bytes, VERSION)?;
+    let opens = reader.list(read_open)?;
+    let leases = reader.list(read_lease)?;
+    let locks = reader.list(|reader| {
+        Ok(ByteRangeLock {
+            open: read_open_id(reader)?,
+            stream: reader.u64()?,
+            range: ByteRange { offset: reader.u64()?, length: reader.u64()? },
+            exclusive: reader.bool()?,
+        })
+    })?;
+    let doomed = reader.list(Reader::u64)?;
+    let waiters = reader.list(Reader::server_id)?;
+    reader.finish()?;
+    Ok(FileRecord { opens, leases, locks: LockList::from_locks(locks), doomed, waiters })
+}
+
+fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
+    open_id(writer, entry.id);
+    writer.u64(entry.stream);
+    writer.u32(entry.mode.granted_access.bits());
+    let flags = [
+        entry.mode.share_read,
+        entry.mode.share_write,
+        entry.mode.share_delete,
+        entry.delete_on_close,
+        entry.evicted,
+    ];
+    writer.flags(&flags);
+    match &entry.holding {
+        Holding::Nothing => writer.u8(0),
+        Holding::Oplock(it) => {
+            writer.u8(1);
+            cache(writer, *it);
+        }
+        Holding::Lease(id) => {
+            writer.u8(2);
+            lease_id(writer, *id);
+        }
+    }
+    writer.bool(entry.durability.is_some());
+    if let Some(it) = &entry.durability {
+        writer.optional_duration(it.disconnected_until);
+        writer.duration(it.timeout);
+        writer.u8(match it.kind {
+            DurabilityKind::Durable => 0,
+            DurabilityKind::DurableV2 => 1,
+            DurabilityKind::Persistent => 2,
+            DurabilityKind::Resilient => 3,
+        });
+        writer.guid(it.create_guid);
+        writer.text(&it.owner)?;
+    }
+    writer.guid(entry.facts.client);
+    writer.guid(entry.facts.app_instance_id);
+    writer.u64(entry.facts.session_id);
+    writer.u32(entry.facts.tree_id);
+    writer.u64(entry.facts.persistent);
+    writer.text(&entry.facts.share)?;
+    writer.text(&entry.facts.path)?;
+    writer.u32(entry.facts.create_options);
+    writer.u64(entry.facts.opened_at.0);
+    Ok(())
+}
+
+fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
+    let id = read_open_id(reader)?;
+    let stream = reader.u64()?;
+    let granted_access = AccessMask::from_bits_retain(reader.u32()?);
+    let [share_read, share_write, share_delete, delete_on_close, evicted] = reader.flags()?;
+    let mode = ShareMode { granted_access, share_read, share_write, share_delete };
+    let holding = match reader.u8()? {
+        0 => Holding::Nothing,
+        1 => Holding::Oplock(read_cache(reader)?),
+        2 => Holding::Lease(read_lease_id(reader)?),
+        other => return Err(RecordError::Value(other)),
+    };
+    let durability = match reader.bool()? {
+        false => None,
+        true => Some(Durability {
+            disconnected_until: reader.optional_duration()?,
+            timeout: reader.duration()?,
+            kind: match reader.u8()? {
+                0 => DurabilityKind::Durable,
+                1 => DurabilityKind::DurableV2,
+                2 => DurabilityKind::Persistent,
+                3 => DurabilityKind::Resilient,
+                other => return Err(RecordError::Value(other)),
+            },
+            create_guid: reader.guid()?,
+            owner: reader.text()?,
+        }),
+    };
+    let facts = OpenFacts {
+        client: reader.guid()?,
+        app_instance_id: reader.guid()?,
+        session_id: reader.u64()?,
+        tree_id: reader.u32()?,
+        persistent: reader.u64()?,
+        share: reader.text()?,
+        path: reader.text()?,
+        create_options: reader.u32()?,
+        opened_at: reader.file_time()?,
+    };
+    Ok(OpenEntry { id, stream, mode, holding, delete_on_close, durability, evicted, facts })
+}
+
+fn lease(writer: &mut Writer<'_>, it: &Lease) {
+    lease_id(writer, it.id);
+    writer.u64(it.stream);
+    cache(writer, it.cache);
+    writer.u16(it.epoch);
+    writer.bool(it.is_v2);
+    writer.bool(it.parent.is_some());
+    if let Some(parent) = it.parent {
+        writer.guid(Guid(parent));
+    }
+}
+
+fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, RecordError> {
+    Ok(Lease {
+        id: read_lease_id(reader)?,
+        stream: reader.u64()?,
+        cache: read_cache(reader)?,
+        epoch: reader.u16()?,
+        is_v2: reader.bool()?,
+        parent: match reader.bool()? {
+            true => Some(reader.guid()?.0),
+            false => None,
+        },
+    })
+}
+
+fn cache(writer: &mut Writer<'_>, it: Cache) {
+    writer.u8(it.state.bits());
+    writer.bool(it.breaking.is_some());
+    if let Some(breaking) = it.breaking {
+        writer.u8(breaking.to.bits());
+        writer.u8(breaking.required.bits());
+        writer.duration(breaking.deadline);
+    }
+    writer.bool(it.notice.is_some());
+    if let Some(notice) = it.notice {
+        writer.u8(notice.from.bits());
+        writer.u8(notice.to.bits());
+        writer.bool(notice.ack_required);
+    }
+}
+
+fn read_cache(reader: &mut Reader<'_>) -> Result<Cache, RecordError> {
+    let state = read_caching(reader)?;
+    let breaking = match reader.bool()? {
+        false => None,
+        true => Some(Breaking {
+            to: read_caching(reader)?,
+            required: read_caching(reader)?,
+            deadline: reader.duration()?,
+        }),
+    };
+    let notice = match reader.bool()? {
+        false => None,
+        true => Some(BreakNotice {
+            from: read_caching(reader)?,
+            to: read_caching(reader)?,
+            ack_required: reader.bool()?,
+        }),
+    };
+    Ok(Cache { state, breaking, notice })
+}
+
+fn read_caching(reader: &mut Reader<'_>) -> Result<Caching, RecordError> {
+    let bits = reader.u8()?;
+    Caching::from_bits(bits).ok_or(RecordError::Value(bits))
+}
+
+fn open_id(writer: &mut Writer<'_>, id: OpenId) {
+    writer.server_id(id.server);
+    writer.u64(id.number);
+}
+
+fn read_open_id(reader: &mut Reader<'_>) -> Result<OpenId, RecordError> {
+    Ok(OpenId { server: reader.server_id()?, number: reader.u64()? })
+}
+
+fn lease_id(writer: &mut Writer<'_>, id: LeaseId) {
+    writer.guid(id.client);
+    writer.guid(Guid(id.key));
+}
+
+fn read_lease_id(reader: &mut Reader<'_>) -> Result<LeaseId, RecordError> {
+    Ok(LeaseId { client: reader.guid()?, key: reader.guid()?.0 })
+}
+
+impl Writer<'_> {
+    fn count(&mut self, count: usize) {
+        self.u32(u32::try_from(count).expect("lists have limits"));
+    }
+
+    fn server_id(&mut self, id: ServerId) {
+        self.u32(id.pid);
+        self.u64(id.unique_id);
+    }
+
+    fn duration(&mut self, it: Duration) {
+        self.u64(u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    fn optional_duration(&mut self, it: Option<Duration>) {
+        self.bool(it.is_some());
+        if let Some(it) = it {
+            self.duration(it);
+        }
+    }
+
+    /// Up to eight flags in one byte.
+    fn flags(&mut self, flags: &[bool]) {
+        self.u8(flags.iter().rev().fold(0, |byte, flag| byte << 1 | u8::from(*flag)));
+    }
+}
+
+impl Reader<'_> {
+    /// A count and as many items. Nothing is set aside for items that are not there.
+    fn list<I>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<I, RecordError>,
+    ) -> Result<Vec<I>, RecordError> {
+        let count = self.u32()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    fn server_id(&mut self) -> Result<ServerId, RecordError> {
+        Ok(ServerId { pid: self.u32()?, unique_id: self.u64()? })
+    }
+
+    fn duration(&mut self) -> Result<Duration, RecordError> {
+        self.u64().map(Duration::from_nanos)
+    }
+
+    fn optional_duration(&mut self) -> Result<Option<Duration>, RecordError> {
+        Ok(if self.bool()? { Some(self.duration()?) } else { None })
+    }
+
+    fn flags<const N: usize>(&mut self) -> Result<[bool; N], RecordError> {
+        let byte = self.u8()?;
+        if usize::from(byte) >> N != 0 {
+            return Err(RecordError::Value(byte));
+        }
+        Ok(std::array::from_fn(|at| byte >> at & 1 == 1))
+    }
+}

@@ -1,0 +1,170 @@
+use std::time::Duration;
+
+use arbitration::records::Disconnected;
+use arbitration::{
+    Ask, ByteRange, ByteRangeLock, Caching, Durability, DurabilityKind, FileKey, FileRecord,
+    FileRecords, FileWord, LeaseId, Look, OpenFacts, OpenId, RecordsError, ShareMode, Wish,
+};
+use dtyp::{AccessMask, Guid, ServerId};
+
+use super::{MemoryFiles, codec};
+use crate::table::Table;
+
+const KEY: FileKey = FileKey { device: 1, inode: 2 };
+const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
+const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
+
+fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
+    Ask {
+        id: OpenId { server, number },
+        stream: 0,
+        mode: ShareMode {
+            granted_access: AccessMask::READ_DATA,
+            share_read: true,
+            share_write: true,
+            share_delete: true,
+        },
+        overwrites: false,
+        is_new: false,
+        is_directory: false,
+        delete_on_close: false,
+        wish,
+        caching_max: Caching::all(),
+        has_waited: false,
+        now: Duration::ZERO,
+        deadline: Duration::from_secs(35),
+        facts: OpenFacts {
+            persistent: number << 32,
+            share: "data".to_owned(),
+            path: "dir\\file".to_owned(),
+            ..OpenFacts::default()
+        },
+    }
+}
+
+fn durability() -> Durability {
+    Durability {
+        disconnected_until: None,
+        timeout: Duration::from_secs(60),
+        kind: DurabilityKind::Persistent,
+        create_guid: Guid([1; 16]),
+        owner: "S-1-5-21-1".to_owned(),
+    }
+}
+
+fn lease(key: u8) -> Wish {
+    let id = LeaseId { client: Guid([2; 16]), key: [key; 16] };
+    Wish::Lease { id, state: Caching::all(), epoch: 7, is_v2: true, parent: Some([9; 16]) }
+}
+
+/// A record with something in every field.
+fn full() -> FileRecord {
+    let mut record = FileRecord::default();
+    let mut look = Look::default();
+    record.admit(&ask(WORKER, 1, lease(3)), Some(durability()), &mut look);
+    let mut writer = ask(OTHER, 2, Wish::Oplock(Caching::BATCH));
+    writer.stream = 5;
+    record.admit(&writer, None, &mut look);
+    record.admit(&ask(OTHER, 3, Wish::Nothing), None, &mut look);
+    let range = ByteRange { offset: 1, length: u64::MAX };
+    let open = OpenId { server: WORKER, number: 1 };
+    let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
+    record.locks.acquire(lock).expect("nothing is locked");
+    record.set_doomed(5, true);
+    record
+}
+
+#[test]
+fn records_round_trip() {
+    let record = full();
+    assert!(!record.waiters.is_empty(), "the last open waits for the lease");
+    let bytes = codec::encode(&record).expect("short texts");
+    assert_eq!(codec::decode(&bytes), Ok(record));
+    for len in 0..bytes.len() {
+        assert!(codec::decode(&bytes[..len]).is_err(), "{len} bytes are no record");
+    }
+}
+
+#[test]
+fn a_record_without_opens_is_gone() {
+    let tables = MemoryFiles::default();
+    let files = tables.handle();
+    let open = OpenId { server: WORKER, number: 1 };
+    let enter = &mut |record: &mut FileRecord| {
+        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        true
+    };
+    files.change(KEY, enter).expect("room");
+    let mut seen = Vec::new();
+    files.for_each(&mut |key, record| seen.push((key, record.opens.len()))).expect("readable");
+    assert_eq!(seen, [(KEY, 1)]);
+    files
+        .change(KEY, &mut |record| {
+            record.close(open, false, &mut Look::default());
+            true
+        })
+        .expect("room");
+    assert_eq!(tables.files.get(&codec::key_of(KEY), |_| ()), Ok(None));
+}
+
+#[test]
+fn the_shared_word_follows_the_record() {
+    let files = MemoryFiles::default().handle();
+    assert_eq!(files.word(KEY), FileWord::default());
+    files
+        .change(KEY, &mut |record| {
+            *record = full();
+            true
+        })
+        .expect("room");
+    assert_eq!(files.word(KEY), FileWord { locks: 1, readers: 2 });
+    files
+        .change(KEY, &mut |record| {
+            *record = FileRecord::default();
+            true
+        })
+        .expect("room");
+    assert_eq!(files.word(KEY), FileWord::default());
+}
+
+#[test]
+fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
+    let files = MemoryFiles::default().handle();
+    files
+        .change(KEY, &mut |record| {
+            *record = full();
+            true
+        })
+        .expect("room");
+    let now = Duration::from_secs(1);
+    let looks = files.bury(WORKER, now).expect("readable");
+    assert_eq!(looks, [(KEY, vec![OTHER])]);
+    assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
+    let looks = files.bury(OTHER, now).expect("readable");
+    assert_eq!(looks.len(), 1);
+    let mut opens = Vec::new();
+    files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
+    assert_eq!(opens.len(), 1);
+    assert!(opens[0].is_disconnected());
+    // Nobody comes back for it.
+    files.scavenge(Duration::from_secs(60)).expect("readable");
+    assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
+    files.scavenge(Duration::from_secs(62)).expect("readable");
+    files.scavenge(Duration::from_secs(62)).expect("readable");
+    assert_eq!(files.find_disconnected(1 << 32), None);
+    files.for_each(&mut |_, record| panic!("{record:?} is left")).expect("readable");
+}
+
+#[test]
+fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
+    let tables = MemoryFiles::default();
+    let files = tables.handle();
+    tables.files.insert(&codec::key_of(KEY), &[77; 40]).expect("room");
+    assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
+    files.bury(WORKER, Duration::ZERO).expect("readable");
+    files.change(KEY, &mut |_| false).expect("it is gone");
+    let at = Disconnected { persistent: 3, file: KEY };
+    files.put_disconnected(at).expect("room");
+    files.scavenge(Duration::ZERO).expect("readable");
+    assert_eq!(files.find_disconnected(3), None);
+}

@@ -1,0 +1,133 @@
+//! A word per file in memory that all workers share: whether a READ or WRITE has to look at the
+//! file's record at all.
+//!
+//! Files share words by hash, so a word says at least what is true of each of its files. It is
+//! changed under the lock of a record only. A worker that dies between changing the word and the
+//! record leaves a word that says too much, which costs looks and nothing else.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use arbitration::{FileKey, FileWord};
+
+/// Words. A busy server has some thousand files with locks or leases open at once.
+const WORDS_COUNT: usize = 1 << 16;
+
+const BYTES: usize = WORDS_COUNT * size_of::<Word>();
+
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Word {
+    locks: AtomicU32,
+    readers: AtomicU32,
+}
+
+/// The words of all files.
+#[derive(Clone, Debug)]
+pub(super) struct Words(Memory);
+
+#[derive(Clone, Debug)]
+enum Memory {
+    /// Shared by the threads of a simulation, or by nobody.
+    Own(Arc<[Word]>),
+    /// Shared by the processes of a server; never unmapped.
+    Mapped(NonNull<Word>),
+}
+
+// SAFETY: the mapping lives as long as the process, and its words are atomics.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self(Memory::Own((0..WORDS_COUNT).map(|_| Word::default()).collect()))
+    }
+}
+
+impl Words {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        file.set_len(u64::try_from(BYTES).expect("half a megabyte"))?;
+        Self::map(&file)
+    }
+
+    pub(super) fn join(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if usize::try_from(file.metadata()?.len()) != Ok(BYTES) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Self::map(&file)
+    }
+
+    fn map(file: &File) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new shared mapping of a file that is long enough; nothing else is at its place.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                BYTES,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let words = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self(Memory::Mapped(words)))
+    }
+
+    fn word(&self, key: FileKey) -> &Word {
+        let at = slot(key);
+        match &self.0 {
+            Memory::Own(words) => &words[at],
+            // SAFETY: the mapping has `WORDS_COUNT` words, is never unmapped, and is accessed as
+            // atomics alone; `at` is below their number.
+            Memory::Mapped(words) => unsafe { words.add(at).as_ref() },
+        }
+    }
+
+    /// What the word says of a file.
+    pub(super) fn get(&self, key: FileKey) -> FileWord {
+        let word = self.word(key);
+        FileWord {
+            locks: word.locks.load(Ordering::Acquire),
+            readers: word.readers.load(Ordering::Acquire),
+        }
+    }
+
+    /// The record of a file changes.
+    pub(super) fn change(&self, key: FileKey, before: FileWord, after: FileWord) {
+        let word = self.word(key);
+        adjust(&word.locks, before.locks, after.locks);
+        adjust(&word.readers, before.readers, after.readers);
+    }
+}
+
+fn adjust(counter: &AtomicU32, before: u32, after: u32) {
+    if after >= before {
+        counter.fetch_add(after - before, Ordering::AcqRel);
+    } else {
+        counter.fetch_sub(before - after, Ordering::AcqRel);
+    }
+}
+
+/// The word of a file. Inodes are often given out in a row, so they are mixed first.
+fn slot(key: FileKey) -> usize {
+    let mixed = (key.inode ^ key.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    usize::try_from(mixed >> 48).expect("16 bits")
+}
