@@ -48,6 +48,9 @@ pub struct Ask {
 pub enum Admission {
     /// It is in the record.
     Granted(Granted),
+    /// The file has to be deleted first, by whoever asks: the end of a disconnected open that gave
+    /// way was to be its end. The worker is among the waiters for that.
+    Deletes,
     /// Others have to answer first. The worker is among the waiters.
     Wait,
     /// It may not be.
@@ -122,14 +125,21 @@ impl FileRecord {
         if self.is_held_for_another(ask) {
             return (Admission::Refused(Refusal::NotAvailable), Vec::new());
         }
+        if self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
+            // It is being closed.
+            self.wait(ask.id.server);
+            return (Admission::Wait, Vec::new());
+        }
         let purged = self.make_room(ask, look);
+        let is_alone = !self.opens.iter().any(|it| it.stream == ask.stream);
+        if is_alone && purged.iter().any(|it| it.delete_on_close) {
+            // The end of that open was to be the file's.
+            self.set_doomed(ask.stream, true);
+            self.wait(ask.id.server);
+            return (Admission::Deletes, purged);
+        }
         let violates = self.violates(ask);
         if !is_stat_open(ask.mode) && self.break_others(ask, violates, look) {
-            self.wait(ask.id.server);
-            return (Admission::Wait, purged);
-        }
-        if violates && self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
-            // It is being closed.
             self.wait(ask.id.server);
             return (Admission::Wait, purged);
         }
@@ -198,7 +208,10 @@ impl FileRecord {
     /// Begins all breaks that the open needs. Whether it has to wait for one of them.
     fn break_others(&mut self, ask: &Ask, violates: bool, look: &mut Look) -> bool {
         let mut must_wait = false;
-        let awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
+        let mut awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
+        if ask.delete_on_close {
+            awaited |= Caching::HANDLE;
+        }
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             if entry.stream != ask.stream || is_ours(entry, ask.wish.lease()) {
@@ -269,6 +282,8 @@ impl FileRecord {
                 (Holding::Oplock(Cache::granted(caching)), granted)
             }
             Wish::Lease { id, state, epoch, is_v2, parent } => {
+                // Nobody writes to a directory: what is asked for beyond that is not missed.
+                let state = if ask.is_directory { state - Caching::WRITE } else { state };
                 let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
                 let granted =
                     Granted { caching: lease.cache.state, lease: Some(lease), is_durable: false };
@@ -414,6 +429,19 @@ impl FileRecord {
         purged
     }
 
+    /// Takes what others keep of a directory's listing, because it changes: [MS-SMB2] 3.3.4.7 for
+    /// leases on directories. Whoever names the lease as the parent of its own knows of the change.
+    pub fn break_listing(&mut self, by: Option<LeaseId>, deadline: Duration, look: &mut Look) {
+        for at in 0..self.opens.len() {
+            let entry = &self.opens[at];
+            let is_lease = matches!(entry.holding, Holding::Lease(_));
+            let held = self.cache_of(entry).state;
+            if is_lease && held.contains(Caching::READ) && !is_ours(entry, by) {
+                self.start_break(at, Caching::empty(), deadline, look);
+            }
+        }
+    }
+
     /// Takes the handles that others keep without using them, because the name is to go or to
     /// change. Whether one of them has to be waited for; the worker is then among the waiters.
     pub fn break_handles(
@@ -461,7 +489,11 @@ fn what_is_left(held: Caching, ask: &Ask, violates: bool) -> Caching {
     if violates {
         return held - Caching::HANDLE;
     }
-    let left = held - Caching::WRITE;
+    let mut left = held - Caching::WRITE;
+    if ask.delete_on_close {
+        // A handle that is kept would keep the file.
+        left -= Caching::HANDLE;
+    }
     if ask.overwrites { left - (Caching::HANDLE | Caching::READ) } else { left }
 }
 

@@ -220,7 +220,7 @@ impl FileRecord {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
         for id in ids {
-            if !self.disconnect(id, now, look) {
+            if !self.disconnect(id, 0, now, look) {
                 self.opens.retain(|it| it.id != id);
                 self.locks.release_all(id);
             }
@@ -243,15 +243,6 @@ impl FileRecord {
         }
     }
 
-    /// Whether anybody but `id` has the stream open and does not share its deletion, however
-    /// little it does with it: [MS-FSA] 2.1.5.15.12.
-    #[must_use]
-    pub fn is_pinned(&self, id: OpenId, stream: u64) -> bool {
-        self.opens.iter().any(|it| {
-            it.id != id && it.stream == stream && !it.mode.share_delete && !it.is_disconnected()
-        })
-    }
-
     /// Whether another stream of the file is open.
     #[must_use]
     pub fn has_other_streams_open(&self, stream: u64) -> bool {
@@ -260,7 +251,13 @@ impl FileRecord {
 
     /// The connection of an open is gone: [MS-SMB2] 3.3.7.1. Whether the open stays; if not, it is
     /// to be closed. A durable one stays as long as it keeps its handle and nobody wants that.
-    pub fn disconnect(&mut self, id: OpenId, now: Duration, look: &mut Look) -> bool {
+    pub fn disconnect(
+        &mut self,
+        id: OpenId,
+        position: u64,
+        now: Duration,
+        look: &mut Look,
+    ) -> bool {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
         let cache = self.cache_of(&self.opens[at]);
         let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none();
@@ -271,6 +268,7 @@ impl FileRecord {
         };
         if stays {
             durability.disconnected_until = Some(now + durability.timeout);
+            durability.position = position;
             self.wake(look);
         }
         stays

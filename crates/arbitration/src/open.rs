@@ -66,6 +66,8 @@ pub struct Durability {
     pub create_guid: Guid,
     /// `Open.DurableOwner`: the user's SID in its text form.
     pub owner: String,
+    /// CurrentByteOffset when it was disconnected: [MS-FSCC] 2.4.35.
+    pub position: u64,
 }
 
 /// What makes an open survive its connection: [MS-SMB2] 3.3.1.10.

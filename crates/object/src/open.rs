@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use dtyp::{AccessMask, FileAttributes};
 
-use crate::{LocalOpen, Metadata, ObjectPath, RootId};
+use crate::{FileIdentity, LocalOpen, Metadata, ObjectPath, RootId};
 
 /// What to do if the file exists, and if it does not: [MS-SMB2] 2.2.13 CreateDisposition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,6 +85,9 @@ pub struct OpenRequest {
     pub delete_on_close: bool,
     /// FILE_WRITE_THROUGH.
     pub write_through: bool,
+    /// The rights were granted to the client before, and it has them again: the file may have
+    /// become read-only meanwhile.
+    pub takes_up: bool,
     /// A self-relative security descriptor for a created file.
     pub security: Option<Bytes>,
     /// Extended attributes for a created file.
@@ -104,6 +107,8 @@ pub struct Opened {
     pub maximal_access: AccessMask,
     /// The path as it is stored, case included.
     pub path: ObjectPath,
+    /// The directory that its name is in; nothing for the root of a share.
+    pub parent: Option<FileIdentity>,
     /// Metadata at the time of opening. `ea_size` is not filled in.
     pub metadata: Metadata,
 }

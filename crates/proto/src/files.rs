@@ -281,6 +281,21 @@ impl Files {
         Ok(())
     }
 
+    /// What others keep of a directory's listing is not true any more. A directory of which nobody
+    /// keeps anything costs one look at its word.
+    pub fn listing_changes(&mut self, directory: FileIdentity, by: Option<LeaseId>) {
+        if self.records.word(key(directory)).readers == 0 {
+            return;
+        }
+        let deadline = self.break_deadline();
+        // A record that cannot be read has nobody who could be told.
+        let _ = self.change(key(directory), |record, look| {
+            let before = record.clone();
+            record.break_listing(by, deadline, look);
+            ((), *record != before)
+        });
+    }
+
     /// Takes the handles that others keep, because the name goes or changes. Whether one of them
     /// has to answer first.
     ///
@@ -397,10 +412,16 @@ impl Files {
 
     /// The connection of a durable open is gone. Whether the open stays; if not, it is to be
     /// closed.
-    pub fn disconnect(&mut self, identity: FileIdentity, volatile: u64, persistent: u64) -> bool {
+    pub fn disconnect(
+        &mut self,
+        identity: FileIdentity,
+        volatile: u64,
+        persistent: u64,
+        position: u64,
+    ) -> bool {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let stays = self.change(file, |record, look| {
-            let stays = record.disconnect(id, now, look);
+            let stays = record.disconnect(id, position, now, look);
             (stays, stays)
         });
         if stays != Ok(true) {

@@ -63,6 +63,13 @@ pub struct OpenFile {
     pub delete_on_close: bool,
     /// `Open.Lease`.
     pub lease: Option<LeaseId>,
+    /// The directory that it is in.
+    pub parent: Option<FileIdentity>,
+    /// The lease on that directory which the client holds, too.
+    pub parent_lease: Option<LeaseId>,
+    /// Data was written: what others know of the directory's listing is not true any more once
+    /// it is closed.
+    pub is_modified: bool,
     /// How it survives its connection, if it does.
     pub durable: Option<crate::command::create::durable::Held>,
     /// CurrentByteOffset: [MS-FSCC] 2.4.35.

@@ -142,6 +142,9 @@ impl Scene {
             create_options: CreateOptions::empty(),
             delete_on_close: false,
             lease: None,
+            parent: None,
+            parent_lease: None,
+            is_modified: false,
             durable: None,
             position: 0,
             mode: 0,
@@ -171,7 +174,11 @@ impl Scene {
             has_waited: false,
             now: files.now(),
             deadline: files.break_deadline(),
-            facts: arbitration::OpenFacts::default(),
+            facts: arbitration::OpenFacts {
+                share: "data".to_owned(),
+                path: path.to_owned(),
+                ..arbitration::OpenFacts::default()
+            },
         };
         // Sharing is not judged: a scene is what a test says it is.
         let enter = |record: &mut arbitration::FileRecord, look: &mut arbitration::Look| {

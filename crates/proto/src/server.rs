@@ -573,6 +573,9 @@ impl Globals {
         if let Some(lease) = file.lease {
             self.files.unuse_lease(lease);
         }
+        if let (true, Some(parent)) = (file.is_modified, file.parent) {
+            self.files.listing_changes(parent, file.parent_lease);
+        }
         let unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
         if let Some(root) = open.share.root
             && file.is_directory
@@ -584,6 +587,9 @@ impl Globals {
                 is_directory: true,
                 kind: ChangeKind::Doomed(file.identity),
             });
+        }
+        if let (true, Some(parent)) = (unlink, file.parent) {
+            self.files.listing_changes(parent, file.parent_lease);
         }
         if let (true, Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
@@ -610,13 +616,13 @@ impl Globals {
             .map(|(volatile, _)| *volatile)
             .collect();
         for volatile in volatiles {
-            let (persistent, identity) = match &opens[&volatile] {
+            let (persistent, identity, position) = match &opens[&volatile] {
                 Open { file_id, target: Target::File(file), .. } => {
-                    (file_id.persistent, file.identity)
+                    (file_id.persistent, file.identity, file.position)
                 }
                 _ => unreachable!("filtered above"),
             };
-            if !self.files.disconnect(identity, volatile, persistent) {
+            if !self.files.disconnect(identity, volatile, persistent, position) {
                 continue;
             }
             let Some(open) = opens.remove(&volatile) else { continue };

@@ -17,6 +17,11 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
+    /// The same, as the engine knows it.
+    pub(crate) fn identity(self) -> object::FileIdentity {
+        object::FileIdentity { device: self.device, inode: self.number, stream: 0 }
+    }
+
     pub(crate) fn of(status: &Statx) -> Self {
         let device = u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor);
         Self { device, number: status.stx_ino }

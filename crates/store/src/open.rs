@@ -136,6 +136,7 @@ impl Store {
             stream.as_ref().map(|stream| stream.name.clone()),
         );
         let archive = metadata.attributes.contains(FileAttributes::ARCHIVE);
+        let parent = place.parent.as_ref().map(|parent| parent.directory.inode.identity());
         let open = self.opens.insert(Open {
             root: root.clone(),
             root_id: request.root,
@@ -155,7 +156,7 @@ impl Store {
             listing: None,
         });
         let created = stream_created;
-        Ok(Opened { open, created, granted_access, maximal_access, path, metadata })
+        Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
     }
 }
 
@@ -194,7 +195,7 @@ fn verify_access(
     let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
     let writes = required.intersects(WRITES) || request.disposition.overwrites();
     let read_only = metadata.attributes.contains(FileAttributes::READONLY);
-    if read_only && !metadata.is_directory() && writes {
+    if read_only && !metadata.is_directory() && writes && !request.takes_up {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if request.delete_on_close {

@@ -19,7 +19,9 @@ mod validate;
 
 use std::sync::Arc;
 
-use arbitration::{Admission, Ask, Caching, FileKey, Granted, OpenFacts, Refusal, ShareMode, Wish};
+use arbitration::{
+    Admission, Ask, Caching, FileKey, Granted, LeaseId, OpenFacts, Refusal, ShareMode, Wish,
+};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{Disposition, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
 use wire::create::{
@@ -165,15 +167,17 @@ fn begin(
     }
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
-    let wanted = validate::validate(request, &share)?;
-    let contexts = Contexts::read(request)?;
     let wish = caching::read_wish(request, scope.connection.negotiated())?;
     let durable = durable::Asked::read(request, scope.connection.negotiated())?;
+    // [MS-SMB2] 3.3.5.9.7: the rest of such a request does not count.
+    if let Some(reconnect) = durable.reconnect {
+        let lease = caching::read_lease(request, scope.connection.negotiated())?;
+        return durable::reconnect(scope, request, &reconnect, &lease);
+    }
+    let wanted = validate::validate(request, &share)?;
+    let contexts = Contexts::read(request)?;
     if !has_waited && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)? {
         return durable::replay(&scope, replayed, contexts, durable);
-    }
-    if let Some(reconnect) = durable.reconnect {
-        return durable::reconnect(scope, request, &reconnect, &wish);
     }
     durable.evict_predecessors(&mut scope)?;
     if let Some(lease) = wish.lease()
@@ -194,6 +198,7 @@ fn begin(
         open_reparse_point: request.create_options.contains(CreateOptions::OPEN_REPARSE_POINT),
         delete_on_close: request.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
         write_through: request.create_options.contains(CreateOptions::WRITE_THROUGH),
+        takes_up: false,
         security: contexts.security.clone(),
         extended_attributes: contexts.extended_attributes.clone(),
     };
@@ -224,13 +229,19 @@ fn opened_by_store(
     let admitted = verify_overwrite(&opening, &opened)
         .and_then(|()| admit(&mut scope, incoming, &opening, &opened, file_id));
     let granted = match admitted {
-        Ok(Some(granted)) => granted,
-        refused => {
-            let op = ObjectOp::Close { open: opened.open, unlink: false };
+        Ok(Admitted::Granted(granted)) => granted,
+        other => {
+            let unlink = matches!(other, Ok(Admitted::Deletes));
+            let op = ObjectOp::Close { open: opened.open, unlink };
             let close = Effect::Object { user: opening.user, op };
             scope.globals.outbox.effects.push_back((None, close));
-            let file = key(opened.metadata.identity);
-            return refused.map(|_| Step::Suspend(Pending::Waiting(file)));
+            let identity = opened.metadata.identity;
+            let file = key(identity);
+            if unlink {
+                let deleted = Effect::FileDeleted { file, stream: identity.stream };
+                scope.globals.outbox.effects.push_back((None, deleted));
+            }
+            return other.map(|_| Step::Suspend(Pending::Waiting(file)));
         }
     };
     let overwrites = !opened.created && opening.disposition.overwrites();
@@ -242,6 +253,9 @@ fn opened_by_store(
             is_directory: opened.metadata.is_directory(),
             kind: ChangeKind::Added,
         });
+    }
+    if let (true, Some(parent)) = (opened.created, opened.parent) {
+        scope.globals.files.listing_changes(parent, parent_lease(&opening.wish));
     }
     let metadata = opened.metadata.clone();
     let created = opened.created;
@@ -271,6 +285,15 @@ fn opened_by_store(
     Ok(Step::Wait(effect, Pending::Overwriting(overwriting)))
 }
 
+/// What became of an open beside the others.
+enum Admitted {
+    Granted(Granted),
+    /// Others have to give way first.
+    Waits,
+    /// The file has to go first, which was to go with an open that gave way.
+    Deletes,
+}
+
 /// [MS-FSA] 2.1.5.1.2.1: hidden and system files are overwritten only by those who know, and
 /// read-only ones by nobody.
 fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
@@ -286,14 +309,13 @@ fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
 }
 
 /// [MS-FSA] 2.1.5.1.2: whether this open may stand beside the others, and what it may keep.
-/// Nothing if others have to give way first.
 fn admit(
     scope: &mut InTree<'_>,
     incoming: &Incoming,
     opening: &Opening,
     opened: &Opened,
     file_id: FileId,
-) -> Result<Option<Granted>, Reject> {
+) -> Result<Admitted, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
     let mut mode = share_mode(opened.granted_access, opening.share_access);
     if overwrites {
@@ -337,13 +359,22 @@ fn admit(
                 let name = caching::lease_name(share, &opened.path);
                 files.use_lease(lease.id, name, key(identity));
             }
-            Ok(Some(granted))
+            Ok(Admitted::Granted(granted))
         }
-        Admission::Wait => Ok(None),
+        Admission::Wait => Ok(Admitted::Waits),
+        Admission::Deletes => Ok(Admitted::Deletes),
         Admission::Refused(Refusal::DeletePending) => Err(Reject::DeletePending),
         Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
         Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),
         Admission::Refused(Refusal::TooMany) => Err(Reject::TooManyOpens),
+    }
+}
+
+/// The lease on the directory that the client names as its own.
+fn parent_lease(wish: &Wish) -> Option<LeaseId> {
+    match wish {
+        Wish::Lease { id, parent: Some(key), .. } => Some(LeaseId { client: id.client, key: *key }),
+        _ => None,
     }
 }
 
@@ -384,6 +415,9 @@ fn enter(
         create_options: options,
         delete_on_close: options.contains(CreateOptions::DELETE_ON_CLOSE),
         lease: opening.wish.lease(),
+        parent: opened.parent,
+        parent_lease: parent_lease(&opening.wish),
+        is_modified: false,
         durable: granted
             .is_durable
             .then(|| opening.durable.as_held(&scope.tree.share, scope.session)),

@@ -235,6 +235,10 @@ fn report(scope: &mut InTree<'_>, filter: CompletionFilter) -> Result<(), Reject
     let open = scope.open()?;
     let file = open.file()?;
     let (root, path, is_directory) = (open.share.root, file.path.clone(), file.is_directory);
+    if let Some(parent) = file.parent {
+        let lease = file.parent_lease;
+        scope.globals.files.listing_changes(parent, lease);
+    }
     if let Some(root) = root {
         let kind = ChangeKind::Modified(filter);
         scope.globals.report(|| Change { root, path, is_directory, kind });

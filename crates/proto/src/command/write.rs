@@ -56,6 +56,7 @@ impl Command for Write {
         let access = globals.files.access(file.identity, volatile, range, true);
         globals.files.verify_unlocked(file.identity, access)?;
         globals.files.contents_change(file.identity, volatile)?;
+        file.is_modified = true;
         let through = tree.share.sync_always || writes_through(file, request.flags);
         let op = ObjectOp::Write {
             open: file.local_open,

@@ -42,6 +42,7 @@ pub fn request(root: RootId, path: &str) -> OpenRequest {
         open_reparse_point: false,
         delete_on_close: false,
         write_through: false,
+        takes_up: false,
         security: None,
         extended_attributes: Vec::new(),
     }

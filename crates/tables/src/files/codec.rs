@@ -113,6 +113,7 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
         });
         writer.guid(it.create_guid);
         writer.text(&it.owner)?;
+        writer.u64(it.position);
     }
     writer.guid(entry.facts.client);
     writer.guid(entry.facts.app_instance_id);
@@ -152,6 +153,7 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
             },
             create_guid: reader.guid()?,
             owner: reader.text()?,
+            position: reader.u64()?,
         }),
     };
     let facts = OpenFacts {

@@ -49,6 +49,7 @@ fn durability() -> Durability {
         kind: DurabilityKind::Persistent,
         create_guid: Guid([1; 16]),
         owner: "S-1-5-21-1".to_owned(),
+        position: 9,
     }
 }
 

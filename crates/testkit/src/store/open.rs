@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use dtyp::upcase::fold;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{
-    Disposition, ExtendedAttribute, KindWanted, LocalOpen, Metadata, ObjectPath, OpenRequest,
-    Opened, RootId,
+    Disposition, ExtendedAttribute, FileIdentity, KindWanted, LocalOpen, Metadata, ObjectPath,
+    OpenRequest, Opened, RootId,
 };
 
 use super::MemoryStore;
@@ -88,7 +88,12 @@ impl MemoryStore {
         let path = ObjectPath::from_stored(place.path, stored_stream);
         let open = Open { root: request.root, inode, path: path.clone(), stream, listing: None };
         let open = self.put_open(open)?;
-        Ok(Opened { open, created, granted_access, maximal_access, path, metadata })
+        let parent = (!request.path.is_root()).then(|| FileIdentity {
+            device: device(request.root),
+            inode: place.parent,
+            stream: 0,
+        });
+        Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
     }
 
     fn create(&mut self, request: &OpenRequest, place: &Place) -> Result<u64, NtStatus> {
@@ -235,7 +240,9 @@ fn grant(request: &OpenRequest, node: &Node, is_new: bool) -> Result<AccessMask,
     let wanted = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
     let overwrites = request.disposition.overwrites() && request.path.stream().is_none();
     let required = if overwrites { wanted | AccessMask::WRITE_DATA } else { wanted };
-    let protected = node.attributes.contains(FileAttributes::READONLY) && !node.is_directory();
+    let protected = node.attributes.contains(FileAttributes::READONLY)
+        && !node.is_directory()
+        && !request.takes_up;
     if protected && required.intersects(writes) && !is_new {
         return Err(NtStatus::ACCESS_DENIED);
     }

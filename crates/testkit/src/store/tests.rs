@@ -24,6 +24,7 @@ fn request(path: &str, disposition: Disposition) -> OpenRequest {
         open_reparse_point: false,
         delete_on_close: false,
         write_through: false,
+        takes_up: false,
         security: None,
         extended_attributes: Vec::new(),
     }

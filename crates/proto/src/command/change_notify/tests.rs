@@ -74,9 +74,7 @@ fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>
 
 /// What the world is told of watches and changes.
 fn notices(scene: &mut Scene) -> Vec<Notice> {
-    std::iter::from_fn(|| scene.server.poll_notice())
-        .filter(|it| !matches!(it, Notice::Closed { .. }))
-        .collect()
+    std::iter::from_fn(|| scene.server.poll_notice()).collect()
 }
 
 fn added(name: &str) -> Change {

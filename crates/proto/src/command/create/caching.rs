@@ -22,12 +22,7 @@ pub(super) fn read_wish(
 ) -> Result<Wish, Reject> {
     let level = request.requested_oplock_level;
     if level == OplockLevel::LEASE {
-        let context = request.create_contexts.find::<LeaseContext>().map_err(Reject::Malformed)?;
-        let spoken = |it: &LeaseContext| match it.v2 {
-            None => negotiated.dialect >= Dialect::SMB_2_1,
-            Some(_) => negotiated.is_smb3(),
-        };
-        return Ok(context.filter(spoken).map_or(Wish::Nothing, |it| lease_wish(it, negotiated)));
+        return read_lease(request, negotiated);
     }
     Ok(match level {
         OplockLevel::II => Wish::Oplock(Caching::READ),
@@ -35,6 +30,19 @@ pub(super) fn read_wish(
         OplockLevel::BATCH => Wish::Oplock(Caching::BATCH),
         _ => Wish::Nothing,
     })
+}
+
+/// The lease of the context, whatever level the request names.
+pub(super) fn read_lease(
+    request: &CreateRequest<'_>,
+    negotiated: &Negotiated,
+) -> Result<Wish, Reject> {
+    let context = request.create_contexts.find::<LeaseContext>().map_err(Reject::Malformed)?;
+    let spoken = |it: &LeaseContext| match it.v2 {
+        None => negotiated.dialect >= Dialect::SMB_2_1,
+        Some(_) => negotiated.is_smb3(),
+    };
+    Ok(context.filter(spoken).map_or(Wish::Nothing, |it| lease_wish(it, negotiated)))
 }
 
 fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> Wish {

@@ -60,8 +60,8 @@ enum Request {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reconnect {
     persistent: u64,
-    /// Zeros in the first version.
-    create_guid: Guid,
+    /// Nothing in the first version, which may take up what the second has left.
+    create_guid: Option<Guid>,
     is_persistent: bool,
 }
 
@@ -111,12 +111,12 @@ impl Asked {
         let reconnect = match (reconnect_v1, reconnect_v2) {
             (Some(it), _) => Some(Reconnect {
                 persistent: it.file_id.persistent,
-                create_guid: Guid::ZERO,
+                create_guid: None,
                 is_persistent: false,
             }),
             (None, Some(it)) => Some(Reconnect {
                 persistent: it.file_id.persistent,
-                create_guid: it.create_guid,
+                create_guid: Some(it.create_guid),
                 is_persistent: it.flags.contains(DurableFlags::PERSISTENT),
             }),
             (None, None) => None,
@@ -153,7 +153,14 @@ impl Asked {
             }
         };
         let owner = session.account().sid.to_string();
-        Some(Durability { disconnected_until: None, timeout, kind, create_guid, owner })
+        Some(Durability {
+            disconnected_until: None,
+            timeout,
+            kind,
+            create_guid,
+            owner,
+            position: 0,
+        })
     }
 
     /// What the open itself remembers.
@@ -335,6 +342,7 @@ pub(super) fn reconnect(
         delete_on_close: false,
         write_through: CreateOptions::from_bits_retain(entry.facts.create_options)
             .contains(CreateOptions::WRITE_THROUGH),
+        takes_up: true,
         security: None,
         extended_attributes: Vec::new(),
     };
@@ -364,7 +372,7 @@ fn verify(
         return not_found;
     }
     let is_persistent = durability.kind == DurabilityKind::Persistent;
-    if durability.create_guid != reconnect.create_guid
+    if reconnect.create_guid.is_some_and(|it| it != durability.create_guid)
         || (is_persistent && !reconnect.is_persistent)
         || durability.disconnected_until.is_none()
         || entry.facts.share != scope.tree.share.name
@@ -442,8 +450,12 @@ pub(super) fn reopened(
         create_options: CreateOptions::from_bits_retain(entry.facts.create_options),
         delete_on_close: entry.delete_on_close,
         lease: lease.map(|it| it.id),
+        parent: opened.parent,
+        parent_lease: lease
+            .and_then(|it| it.parent.map(|key| LeaseId { client: it.id.client, key })),
+        is_modified: false,
         durable: entry.durability.as_ref().map(held),
-        position: 0,
+        position: entry.durability.as_ref().map_or(0, |it| it.position),
         mode: 0,
         enumeration: None,
         attributes_listed: 0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arbitration::{OpenEntry, ShareMode};
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, NtStatus};
-use object::{ObjectOp, ObjectPath, ObjectReply};
+use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
 use super::{Pending, decode, done};
 use crate::change::{Change, ChangeKind};
@@ -23,6 +23,8 @@ pub struct Wanted {
     target: ObjectPath,
     replace: bool,
     links: bool,
+    /// The directory of the target, once it was looked for.
+    directory: Option<FileIdentity>,
 }
 
 /// FileRenameInformation.
@@ -65,7 +67,12 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
         let parsed = parse_path(&format!("x{name}"))?;
         // Data does not move between a stream and the file proper, which are kept apart.
         let stream = parsed.stream().ok_or(Reject::Status(NtStatus::NOT_SUPPORTED))?.to_owned();
-        return Ok(Wanted { target: path.with_stream(Some(stream)), replace, links });
+        return Ok(Wanted {
+            target: path.with_stream(Some(stream)),
+            replace,
+            links,
+            directory: None,
+        });
     }
     if path.stream().is_some() {
         // A stream stays with its file, which is open by this very stream: that is what Windows says.
@@ -78,7 +85,7 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
     if is_vetoed(&scope.tree.share, &target) {
         return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
     }
-    Ok(Wanted { target, replace, links })
+    Ok(Wanted { target, replace, links, directory: None })
 }
 
 /// Whoever has the file open must share its deletion; and nothing may be open beneath a directory,
@@ -93,11 +100,17 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     let prefix = format!("{}\\", file.path.to_windows());
     let files = &scope.globals.files;
     let id = files.open_id(volatile);
-    let (is_pinned, has_streams) = files.read(key(identity), |record| {
+    let deleting = ShareMode {
+        granted_access: AccessMask::DELETE,
+        share_read: true,
+        share_write: true,
+        share_delete: true,
+    };
+    let (is_excluded, has_streams) = files.read(key(identity), |record| {
         let has_streams = record.has_other_streams_open(identity.stream);
-        (record.is_pinned(id, identity.stream), has_streams)
+        (record.conflicts(id, identity.stream, deleting), has_streams)
     })?;
-    if is_pinned {
+    if is_excluded {
         return Err(Reject::SharingViolation);
     }
     if is_stream {
@@ -126,7 +139,7 @@ fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>
 /// Judges the directory of the new name. Where there is none, the store says so.
 pub(super) fn directory_found(
     mut scope: InTree<'_>,
-    wanted: Wanted,
+    mut wanted: Wanted,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     let adding = ShareMode {
@@ -140,6 +153,7 @@ pub(super) fn directory_found(
         if scope.globals.files.conflicts(metadata.identity, volatile, adding)? {
             return Err(Reject::SharingViolation);
         }
+        wanted.directory = Some(metadata.identity);
     }
     find_target(scope, wanted)
 }
@@ -200,18 +214,23 @@ pub(super) fn renamed(
     let share = Arc::clone(&open.share);
     let file = open.file()?;
     let (old, is_directory) = (file.path.clone(), file.is_directory);
-    let (identity, lease) = (file.identity, file.lease);
+    let (identity, parent, parent_lease) = (file.identity, file.parent, file.parent_lease);
     for other in scope.opens.values_mut().filter(|other| other.share.root == root) {
-        if let Ok(file) = other.file_mut() {
-            move_path(&mut file.path, &old, &path);
+        let Ok(file) = other.file_mut() else { continue };
+        move_path(&mut file.path, &old, &path);
+        if let Some(lease) = file.lease.filter(|_| file.identity == identity) {
+            scope.globals.files.rename_lease(lease, lease_name(&share, &file.path));
+        }
+        if let Some(directory) = wanted.directory.filter(|_| file.identity == identity) {
+            file.parent = Some(directory);
         }
     }
     let (old_name, new_name) = (old.to_windows(), path.to_windows());
     scope.globals.files.change(key(identity), |record, look| {
         (record.renamed(&share.name, &old_name, &new_name, look), true)
     })?;
-    if let Some(lease) = lease {
-        scope.globals.files.rename_lease(lease, lease_name(&share, &path));
+    for directory in [parent, wanted.directory].into_iter().flatten() {
+        scope.globals.files.listing_changes(directory, parent_lease);
     }
     if let Some(root) = root {
         let kind = ChangeKind::Renamed { to: path };

@@ -14,6 +14,7 @@ use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
 use wire::{Command, FileId};
 
+use crate::effect::Effect;
 use crate::scene::{PIPES, Scene, TRANSACT_MAX, identity_of};
 
 const FILE_ALL: AccessMask = AccessMask::FILE_ALL;
@@ -393,6 +394,17 @@ mod rename {
             file_name: name.to_owned(),
         };
         set(scene, file_id, FileInformationClass::RENAME, |out| information.encode(out));
+        find_directory(scene);
+    }
+
+    /// The directory of the new name is there, if the store is asked for it.
+    fn find_directory(scene: &mut Scene) {
+        let asked = scene.server.globals.outbox.effects.front();
+        let Some((_, Effect::Object { op: ObjectOp::Lookup { path, .. }, .. })) = asked else {
+            return;
+        };
+        let found = metadata(&path.to_windows(), FileAttributes::DIRECTORY);
+        store_says(scene, Ok(found));
     }
 
     fn path(name: &str) -> ObjectPath {
@@ -482,7 +494,7 @@ mod rename {
     fn who_has_the_directory_open_must_let_names_be_added() {
         let directory = |access, share| {
             move |scene: &mut Scene| {
-                scene.open_sharing("FOLDER", access, true, share);
+                scene.open_sharing("folder", access, true, share);
             }
         };
         let (data, all) = (AccessMask::READ_DATA, ShareAccess::all());
