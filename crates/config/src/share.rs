@@ -111,6 +111,9 @@ parameter_table! {
         map_system: bool = "map system", Kind::Bool, "No", NotYet;
         /// Tree connects to this share at a time; 0 for no limit.
         max_connections: u32 = "max connections", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// Serve the named streams of files; Samba does where `vfs objects` has one of its modules
+        /// for them.
+        named_streams: bool = "named streams", Kind::Bool, "Yes";
         /// Keep Windows ACLs.
         nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes", NotYet;
         /// Grant oplocks.

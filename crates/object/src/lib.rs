@@ -260,6 +260,11 @@ pub struct BasicChange {
     pub change_time: Option<FileTime>,
     /// All settable attributes at once.
     pub attributes: Option<FileAttributes>,
+    /// Whether what this open does from now on leaves the last access time alone:
+    /// `Open.UserSetAccessTime` of [MS-FSA] 2.1.1.6.
+    pub keep_last_access_time: Option<bool>,
+    /// Likewise for the last write time: `Open.UserSetModificationTime`.
+    pub keep_last_write_time: Option<bool>,
 }
 
 impl BasicChange {

@@ -41,7 +41,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
+use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -196,6 +196,7 @@ impl Store {
         {
             return Started::Done(Err(status));
         }
+        let changed = data_changed_by(&op);
         let started = match op {
             ObjectOp::Read { open, offset, length, buffer } => {
                 self.read(open, offset, length, buffer)
@@ -206,6 +207,9 @@ impl Store {
             ObjectOp::Flush { open } => self.flush(open),
             other => Ok(Started::Done(self.run(other))),
         };
+        if let Some(open) = changed {
+            self.keep_write_time(open);
+        }
         started.unwrap_or_else(|status| Started::Done(Err(status)))
     }
 
@@ -290,6 +294,18 @@ impl Store {
 
 fn done((): ()) -> ObjectReply {
     ObjectReply::Done
+}
+
+/// The open through which an operation changes data, and with them the last write time.
+fn data_changed_by(op: &ObjectOp) -> Option<LocalOpen> {
+    match op {
+        ObjectOp::CopyRange { target, .. } => Some(*target),
+        ObjectOp::SetAllocation { open, .. }
+        | ObjectOp::SetEndOfFile { open, .. }
+        | ObjectOp::Write { open, .. }
+        | ObjectOp::ZeroRange { open, .. } => Some(*open),
+        _ => None,
+    }
 }
 
 /// Closing takes no rights: it must work also for a user that can no longer be worn.

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{BasicChange, FileIdentity, LocalOpen, Metadata, ObjectKind};
-use rustix::fs::{AtFlags, CWD, Statx};
+use rustix::fs::{AtFlags, CWD, OFlags, Statx, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::Store;
@@ -174,14 +174,56 @@ impl Store {
             })?;
         }
         if basic.last_access_time.is_some() || basic.last_write_time.is_some() {
-            self.set_times(open, basic)?;
+            self.set_times(open, basic.last_access_time, basic.last_write_time)?;
+        }
+        if let Some(keep) = basic.keep_last_write_time {
+            let opened = self.opens.get(open)?;
+            let status = system::status_of(opened.fd()).during(Operation::Query)?;
+            let kept = keep.then(|| Times::of(&status).last_write);
+            self.opens.get_mut(open)?.kept_write_time = kept;
+        }
+        if let Some(keep) = basic.keep_last_access_time {
+            self.keep_access_time(open, keep)?;
         }
         Ok(())
     }
 
-    fn set_times(&mut self, open: LocalOpen, basic: BasicChange) -> Result<(), NtStatus> {
+    /// Gives the file back the last write time that this open is to leave alone. That the data are
+    /// written matters more than their time.
+    pub(crate) fn keep_write_time(&mut self, open: LocalOpen) {
+        let kept = self.opens.get(open).ok().and_then(|opened| opened.kept_write_time);
+        if let Some(kept) = kept {
+            let _ = self.set_times(open, None, Some(kept));
+        }
+    }
+
+    /// Lets reads of this open change the last access time, or not. The kernel lets only owners
+    /// decide that; for others it stays with what the file system was mounted with.
+    fn keep_access_time(&mut self, open: LocalOpen, keep: bool) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
-        let times = times::timestamps(basic.last_access_time, basic.last_write_time);
+        if opened.path_only {
+            return Ok(());
+        }
+        let file = opened.fd.clone();
+        let set = || {
+            let mut flags = fcntl_getfl(&*file)?;
+            flags.set(OFlags::NOATIME, keep);
+            fcntl_setfl(&*file, flags)
+        };
+        if set() == Err(Errno::PERM) && opened.may_set_attributes() {
+            let _ = self.wardrobe.as_server(set);
+        }
+        Ok(())
+    }
+
+    fn set_times(
+        &mut self,
+        open: LocalOpen,
+        last_access: Option<FileTime>,
+        last_write: Option<FileTime>,
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        let times = times::timestamps(last_access, last_write);
         let path = system::magic_path(opened.fd());
         let set = || rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty());
         match set() {
@@ -200,7 +242,7 @@ impl Store {
     pub(crate) fn change_dos_attributes(
         &mut self,
         open: LocalOpen,
-        change: impl FnOnce(&mut FileAttributes, &mut dtyp::FileTime),
+        change: impl FnOnce(&mut FileAttributes, &mut FileTime),
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         if !opened.root.settings.store_dos_attributes {

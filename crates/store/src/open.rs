@@ -152,6 +152,7 @@ impl Store {
             write_through: request.write_through,
             uncached: Cell::new(Uncached::Refuse),
             archive_on_write: !archive && metadata.kind == ObjectKind::File,
+            kept_write_time: None,
             listing: None,
         });
         let created = stream_created;

@@ -7,6 +7,7 @@
 mod accounts;
 mod catalogue;
 mod connection;
+mod date;
 mod effects;
 mod event_loop;
 mod messages;

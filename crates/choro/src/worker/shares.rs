@@ -1,6 +1,7 @@
 //! Connecting a share: who may, from where, as whom, and with which rights.
 
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
@@ -15,6 +16,7 @@ use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
 
 use super::accounts::Accounts;
+use super::date;
 use super::server_settings::policy;
 use super::unix::{self, UnixUser};
 
@@ -189,6 +191,7 @@ impl Shares<'_> {
             hide_dot_files: share.hide_dot_files,
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
+            streams: share.named_streams,
             volume_label: match share.volume.as_str() {
                 "" => share.name.clone(),
                 label => substitutions.expand(label),
@@ -276,6 +279,7 @@ fn substitutions(
         client_address: request.client.ip().to_canonical().to_string(),
         client_name: request.client.ip().to_canonical().to_string(),
         share: request.name.clone(),
+        time: date::text(SystemTime::now()),
         ..Substitutions::of_this_process()
     }
 }

@@ -36,6 +36,11 @@ impl MemoryStore {
         basic: BasicChange,
     ) -> Result<(), NtStatus> {
         let now = self.now;
+        let last_write = self.node(open)?.times.last_write;
+        if let Some(keep) = basic.keep_last_write_time {
+            let kept = basic.last_write_time.unwrap_or(last_write);
+            self.get_mut(open)?.kept_write_time = keep.then_some(kept);
+        }
         let node = self.node_mut(open)?;
         if let Some(attributes) = basic.attributes {
             let kept = node.attributes.difference(FileAttributes::SETTABLE);

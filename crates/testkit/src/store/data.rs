@@ -19,9 +19,10 @@ impl MemoryStore {
     /// The data, about to be changed.
     fn data_mut(&mut self, open: LocalOpen) -> Result<&mut SparseBytes, NtStatus> {
         let now = self.now;
-        let stream = self.get(open)?.stream.clone();
+        let opened = self.get(open)?;
+        let (stream, kept) = (opened.stream.clone(), opened.kept_write_time);
         let node = self.node_mut(open)?;
-        node.times.last_write = now;
+        node.times.last_write = kept.unwrap_or(now);
         node.times.change = now;
         node.data_mut(stream.as_deref()).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
     }

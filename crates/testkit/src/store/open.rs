@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dtyp::upcase::fold;
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
     Disposition, ExtendedAttribute, KindWanted, LocalOpen, Metadata, ObjectPath, OpenRequest,
     Opened, RootId,
@@ -24,6 +24,8 @@ pub(super) struct Open {
     pub(super) stream: Option<String>,
     /// What is left of a listing that has begun.
     pub(super) listing: Option<std::vec::IntoIter<(String, u64)>>,
+    /// The last write time that writes of this open leave alone.
+    pub(super) kept_write_time: Option<FileTime>,
 }
 
 /// Where a path leads.
@@ -86,7 +88,14 @@ impl MemoryStore {
         let stored_stream = stream.as_ref().map(|folded| node.streams[folded].name.clone());
         let metadata = node.metadata(device(request.root), inode, stream.as_deref());
         let path = ObjectPath::from_stored(place.path, stored_stream);
-        let open = Open { root: request.root, inode, path: path.clone(), stream, listing: None };
+        let open = Open {
+            root: request.root,
+            inode,
+            path: path.clone(),
+            stream,
+            listing: None,
+            kept_write_time: None,
+        };
         let open = self.put_open(open)?;
         Ok(Opened { open, created, granted_access, maximal_access, path, metadata })
     }
