@@ -162,8 +162,8 @@ parameter_table! {
         vfs_objects: Vec<String> = "vfs objects" / "vfs object", Kind::List, "";
         /// Label of the volume; the name of the share when empty.
         volume: String = "volume", Kind::Text, "";
-        /// Follow symbolic links that leave the share.
-        wide_links: bool = "wide links", Kind::Bool, "No", NotYet;
+        /// Follow symbolic links that leave the share; not beside `smb3 unix extensions`.
+        wide_links: bool = "wide links", Kind::Bool, "No";
         /// Users who may write even where `read only` is on.
         write_list: UserList = "write list", Kind::List, "";
     }

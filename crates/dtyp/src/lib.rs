@@ -12,6 +12,7 @@ pub mod acl;
 pub mod file_attributes;
 pub mod file_time;
 pub mod fscc;
+mod gmt_token;
 pub mod guid;
 pub mod name_expression;
 pub mod ntstatus;

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-/// A path relative to a share's root, and the stream of the object at its end.
+use dtyp::FileTime;
+
+/// A path relative to a share's root, the stream of the object at its end, and the snapshot in which
+/// to look for it.
 ///
 /// Invariant: the path has no empty component, no "." or "..", no NUL and none of the characters
 /// that a component may not have ([MS-FSCC] 2.1.5); so the store can hand it to the kernel as it
@@ -11,6 +14,7 @@ use std::fmt;
 pub struct ObjectPath {
     path: String,
     stream: Option<String>,
+    snapshot: Option<FileTime>,
 }
 
 /// Why a name is not a path inside a share.
@@ -73,13 +77,13 @@ impl ObjectPath {
             }
         }
         let stream = stream.map(parse_stream).transpose()?.flatten();
-        Ok(Self { path, stream })
+        Ok(Self { path, stream, snapshot: None })
     }
 
     /// A path from components that are known to be good, such as names that the store listed.
     #[must_use]
     pub fn from_stored(path: String, stream: Option<String>) -> Self {
-        Self { path, stream }
+        Self { path, stream, snapshot: None }
     }
 
     /// The components joined by `/`; empty for the root.
@@ -92,6 +96,12 @@ impl ObjectPath {
     #[must_use]
     pub fn stream(&self) -> Option<&str> {
         self.stream.as_deref()
+    }
+
+    /// The time of the snapshot; `None` for the share as it is.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<FileTime> {
+        self.snapshot
     }
 
     /// Whether this is the share's root.
@@ -113,7 +123,7 @@ impl ObjectPath {
             return None;
         }
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        Some(Self { path: parent.to_owned(), stream: None })
+        Some(Self { path: parent.to_owned(), stream: None, snapshot: self.snapshot })
     }
 
     /// The components, from the root down.
@@ -129,7 +139,7 @@ impl ObjectPath {
             (false, true) => folder.path.clone(),
             (false, false) => format!("{}/{}", folder.path, self.path),
         };
-        Self { path, stream: self.stream.clone() }
+        Self { path, ..self.clone() }
     }
 
     /// The way from `directory` to this path: empty if it is the directory itself, `None` if it
@@ -146,13 +156,30 @@ impl ObjectPath {
     /// The same object without its stream.
     #[must_use]
     pub fn without_stream(&self) -> Self {
-        Self { path: self.path.clone(), stream: None }
+        Self { stream: None, ..self.clone() }
     }
 
     /// The same object with this stream.
     #[must_use]
     pub fn with_stream(&self, stream: Option<String>) -> Self {
-        Self { path: self.path.clone(), stream }
+        Self { stream, ..self.clone() }
+    }
+
+    /// The same object in this snapshot.
+    #[must_use]
+    pub fn with_snapshot(self, snapshot: Option<FileTime>) -> Self {
+        Self { snapshot, ..self }
+    }
+
+    /// The same object without the first component that names a snapshot (`@GMT-…`), in that
+    /// snapshot; `None` if there is no such component.
+    #[must_use]
+    pub fn split_gmt_token(&self) -> Option<Self> {
+        let index = self.components().position(|it| FileTime::from_gmt_token(it).is_some())?;
+        let snapshot = self.components().nth(index).and_then(FileTime::from_gmt_token);
+        let others = self.components().enumerate().filter(|(at, _)| *at != index);
+        let others: Vec<&str> = others.map(|(_, component)| component).collect();
+        Some(Self { path: others.join("/"), stream: self.stream.clone(), snapshot })
     }
 
     /// The name as clients write it: `\` between components, `:stream` at the end.
@@ -262,6 +289,23 @@ mod tests {
         assert_eq!(path("ab").relative_to(&path("a")), None);
         assert_eq!(path("").below(&path("a")), path("a"));
         assert_eq!(path("a").below(&path("")), path("a"));
+    }
+
+    #[test]
+    fn a_component_may_name_a_snapshot() {
+        let time = dtyp::FileTime::from_unix(0, 0);
+        for (name, want) in [
+            ("@GMT-1970.01.01-00.00.00", ""),
+            ("a\\@GMT-1970.01.01-00.00.00\\b:s", "a\\b:s"),
+            ("@gmt-1970.01.01-00.00.00\\a", "a"),
+        ] {
+            let path = ObjectPath::parse(name).expect("a path");
+            let want = ObjectPath::parse(want).expect("a path").with_snapshot(Some(time));
+            assert_eq!(path.split_gmt_token(), Some(want), "{name}");
+        }
+        for name in ["", "a", "@GMT-1970.01.01", "x@GMT-1970.01.01-00.00.00"] {
+            assert_eq!(ObjectPath::parse(name).expect("a path").split_gmt_token(), None);
+        }
     }
 
     #[test]

@@ -111,7 +111,8 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     if required.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
         return Err(NtStatus::PRIVILEGE_NOT_HELD);
     }
-    if root.settings.read_only || !request.share_access_max.contains(required) {
+    root.verify_changeable()?;
+    if !request.share_access_max.contains(required) {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {
@@ -164,7 +165,7 @@ fn store_attributes(
         return Ok(DosAttributes::default());
     }
     let creation_time = Some(times::Times::of(status).creation);
-    let dos = DosAttributes { attributes: Some(wanted), creation_time };
+    let dos = DosAttributes { attributes: Some(wanted), creation_time, reparse_tag: None };
     match attributes.set(dos_attributes::NAME, &dos.encode()) {
         Ok(()) => Ok(dos),
         Err(Errno::OPNOTSUPP) => Ok(DosAttributes::default()),

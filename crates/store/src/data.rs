@@ -64,9 +64,7 @@ impl Store {
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
         verify_data(opened)?;
-        if opened.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        opened.root.verify_changeable()?;
         verify_append(opened, offset)?;
         let sync = write_through || opened.write_through;
         let written = u64::try_from(data.len()).unwrap_or(u64::MAX);

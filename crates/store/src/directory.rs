@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use dtyp::NtStatus;
 use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectPath};
-use rustix::fs::{OFlags, Statx};
+use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::Store;
@@ -20,6 +20,7 @@ use crate::extended_attributes;
 use crate::lookup::{Root, follow};
 use crate::metadata::{assemble, is_link, stored_attributes};
 use crate::opens::Open;
+use crate::reparse;
 use crate::system;
 use crate::xattr::Attributes;
 
@@ -195,7 +196,14 @@ impl Reader<'_> {
         let attribute = c"user.DOSATTRIB";
         let length = system::attribute_at(self.directory, name, attribute, &mut value);
         let value = length.ok().and_then(|length| value.get(..length));
-        value.and_then(DosAttributes::decode).unwrap_or_default()
+        let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
+        if dos.claims_reparse_point() {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = rustix::fs::openat(self.directory, name, flags, Mode::empty());
+            let tag = |fd: OwnedFd| reparse::stored_tag(Attributes::new(fd.as_fd(), true));
+            dos.reparse_tag = fd.ok().and_then(tag);
+        }
+        dos
     }
 
     /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be

@@ -13,8 +13,14 @@ use crate::xattr::{self, Attributes};
 
 /// Names that servers keep their own things in, compared without case so that no client can make
 /// one that a case-insensitive file system takes for ours.
-const RESERVED: [&str; 5] =
-    ["user.DOSATTRIB", "user.NTACL", "user.SAMBA_PAI", "user.org.netatalk.", stream::PREFIX];
+const RESERVED: [&str; 6] = [
+    "user.DOSATTRIB",
+    "user.NTACL",
+    "user.SAMBA_PAI",
+    "user.org.netatalk.",
+    crate::reparse::NAME,
+    stream::PREFIX,
+];
 
 /// The name on the host, if it may be shown and set.
 fn host_name(name: &str) -> Result<String, NtStatus> {
@@ -133,9 +139,7 @@ impl Store {
         if !open.root.settings.ea_support {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
         }
-        if open.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        open.root.verify_changeable()?;
         set_all(open.attributes(), wanted)
     }
 }

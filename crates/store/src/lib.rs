@@ -8,6 +8,7 @@
 //! whose rights are used, `errno` for the statuses.
 
 mod access;
+mod compression;
 mod copy;
 mod create;
 mod credentials;
@@ -18,6 +19,8 @@ mod dos_attributes;
 mod entries;
 pub mod errno;
 mod extended_attributes;
+mod extents;
+mod features;
 pub mod host_changes;
 mod lookup;
 mod metadata;
@@ -27,8 +30,10 @@ mod opens;
 mod overwrite;
 mod range;
 mod rename;
+mod reparse;
 mod security;
 mod settings;
+mod snapshot;
 mod stream;
 mod system;
 mod times;
@@ -45,11 +50,12 @@ use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId,
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-pub use settings::{Credentials, RootSettings, StoreSettings};
+pub use settings::{Credentials, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings};
 
 use crate::credentials::Wardrobe;
 use crate::directories::{Directories, Inode};
 use crate::errno::{During, Operation};
+use crate::extents::Extents;
 use crate::lookup::Root;
 use crate::names::Names;
 use crate::opens::Opens;
@@ -142,7 +148,7 @@ impl Store {
         }
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
         let directory = self.directories.share(fd, Inode::of(&status));
-        let root = Some(Rc::new(Root { settings, directory }));
+        let root = Some(Rc::new(Root { settings, directory, snapshot: None }));
         if free == self.roots.len() {
             self.roots.push(root);
         } else {
@@ -234,15 +240,24 @@ impl Store {
             ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range(source, target, (source_offset, target_offset), length)
                 .map(Reply::Written),
+            ObjectOp::DeleteReparsePoint { open, tag } => {
+                self.delete_reparse_point(open, tag).map(done)
+            }
+            ObjectOp::DuplicateExtents { source, target, source_offset, target_offset, length } => {
+                let extents = Extents { source_offset, target_offset, length };
+                self.duplicate_extents(source, target, extents).map(done)
+            }
             ObjectOp::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
             ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
+            ObjectOp::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),
             ObjectOp::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
             ObjectOp::Lookup { root, path } => {
                 self.lookup(root, &path).map(|metadata| Reply::Metadata(Box::new(metadata)))
             }
-            ObjectOp::Open(request) => {
-                self.open(&request).map(|opened| Reply::Opened(Box::new(opened)))
-            }
+            ObjectOp::Open(request) => match self.open(&request) {
+                Ok(opened) => Ok(Reply::Opened(Box::new(opened))),
+                Err(status) => self.stopped(&request, status),
+            },
             ObjectOp::Overwrite {
                 open,
                 supersede,
@@ -270,15 +285,25 @@ impl Store {
             ObjectOp::ReadSecurity { open, information } => {
                 self.read_security(open, information).map(Reply::Security)
             }
+            ObjectOp::ReadReparsePoint { open } => {
+                self.read_reparse_point(open).map(Reply::ReparsePoint)
+            }
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(Reply::Renamed)
             }
             ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
             ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
+            ObjectOp::SetCompression { open, compressed } => {
+                self.set_compression(open, compressed).map(done)
+            }
             ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
             ObjectOp::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
+            ObjectOp::Trim { open, from, to } => self.trim(open, from, to).map(done),
             ObjectOp::WriteExtendedAttributes { open, attributes } => {
                 self.write_extended_attributes(open, &attributes).map(done)
+            }
+            ObjectOp::WriteReparsePoint { open, buffer } => {
+                self.write_reparse_point(open, &buffer).map(done)
             }
             ObjectOp::WriteSecurity { open, information, descriptor } => {
                 self.write_security(open, information, &descriptor).map(done)

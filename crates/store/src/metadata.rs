@@ -2,9 +2,10 @@
 
 use std::os::fd::AsFd;
 
+use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{BasicChange, FileIdentity, LocalOpen, Metadata, ObjectKind};
-use rustix::fs::{AtFlags, CWD, OFlags, Statx, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxAttributes, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::Store;
@@ -12,6 +13,8 @@ use crate::dos_attributes::{self, DosAttributes};
 use crate::errno::{During, Operation};
 use crate::lookup::{Entry, Root};
 use crate::opens::Open;
+use crate::reparse;
+use crate::snapshot;
 use crate::stream;
 use crate::system;
 use crate::times::{self, Times};
@@ -20,11 +23,10 @@ use crate::xattr::Attributes;
 /// Bytes of an allocation unit as shown to clients. File systems with smaller blocks are rounded up.
 pub(crate) const CLUSTER_BYTES: u64 = 4_096;
 
-/// IO_REPARSE_TAG_SYMLINK: [MS-FSCC] 2.1.2.1.
-const REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
-
 /// Attributes that are believed when they are found stored.
-const STORED: FileAttributes = FileAttributes::SETTABLE.union(FileAttributes::SPARSE_FILE);
+const STORED: FileAttributes = FileAttributes::SETTABLE
+    .union(FileAttributes::SPARSE_FILE)
+    .union(FileAttributes::REPARSE_POINT);
 
 pub(crate) fn kind_of(status: &Statx) -> ObjectKind {
     match u32::from(status.stx_mode) & libc::S_IFMT {
@@ -49,15 +51,27 @@ pub(crate) fn is_link(status: &Statx) -> bool {
 /// Puts together what the kernel and the extended attribute say.
 pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttributes) -> Metadata {
     let kind = kind_of(status);
-    let attributes = attributes_of(root, name, kind, dos);
+    let mut attributes = attributes_of(root, name, kind, dos);
+    if status.stx_attributes.contains(StatxAttributes::COMPRESSED) {
+        attributes = (attributes | FileAttributes::COMPRESSED).shown();
+    }
     let times = Times::of(status);
     let directory = kind == ObjectKind::Directory;
     let end_of_file = if kind == ObjectKind::File { status.stx_size } else { 0 };
     let sparse = attributes.contains(FileAttributes::SPARSE_FILE);
-    let reparse = attributes.contains(FileAttributes::REPARSE_POINT);
+    let reparse_tag = match kind {
+        ObjectKind::File => dos.reparse_tag.unwrap_or_default(),
+        ObjectKind::Directory => ReparseTag::RESERVED_ZERO,
+        ObjectKind::SymbolicLink => ReparseTag::SYMLINK,
+        _ => ReparseTag::NFS,
+    };
     let inode = crate::directories::Inode::of(status);
+    let mut identity = FileIdentity { device: inode.device, inode: inode.number, stream: 0 };
+    if let Some(time) = root.snapshot {
+        snapshot::mark(&mut identity, time);
+    }
     Metadata {
-        identity: FileIdentity { device: inode.device, inode: inode.number, stream: 0 },
+        identity,
         kind,
         creation_time: dos.creation_time.unwrap_or(times.creation),
         last_access_time: times.last_access,
@@ -68,7 +82,7 @@ pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttribut
         attributes,
         number_of_links: if directory { 1 } else { status.stx_nlink },
         ea_size: 0,
-        reparse_tag: if reparse { REPARSE_TAG_SYMLINK } else { 0 },
+        reparse_tag: reparse_tag.0,
         mode: u32::from(status.stx_mode),
         uid: status.stx_uid,
         gid: status.stx_gid,
@@ -82,7 +96,13 @@ fn attributes_of(root: &Root, name: &str, kind: ObjectKind, dos: DosAttributes) 
     };
     let mut attributes = dos.attributes.unwrap_or(default) & STORED;
     attributes.set(FileAttributes::DIRECTORY, kind == ObjectKind::Directory);
-    attributes.set(FileAttributes::REPARSE_POINT, kind == ObjectKind::SymbolicLink);
+    // What is no plain file or directory can be told from one by its reparse point alone.
+    let is_reparse_point = match kind {
+        ObjectKind::File => dos.reparse_tag.is_some(),
+        ObjectKind::Directory => false,
+        _ => true,
+    };
+    attributes.set(FileAttributes::REPARSE_POINT, is_reparse_point);
     if root.settings.hide_dot_files && name.starts_with('.') && name != "." && name != ".." {
         attributes |= FileAttributes::HIDDEN;
     }
@@ -110,7 +130,11 @@ pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosA
     let mut value = [0; dos_attributes::SIZE_MAX];
     let length = attributes.get_into(dos_attributes::NAME, &mut value);
     let value = length.ok().and_then(|length| value.get(..length));
-    value.and_then(DosAttributes::decode).unwrap_or_default()
+    let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
+    if dos.claims_reparse_point() {
+        dos.reparse_tag = reparse::stored_tag(attributes);
+    }
+    dos
 }
 
 impl Store {
@@ -161,9 +185,7 @@ impl Store {
                 return Err(NtStatus::INVALID_PARAMETER);
             }
         }
-        if opened.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        opened.root.verify_changeable()?;
         if basic.attributes.is_some() || basic.creation_time.is_some() {
             self.change_dos_attributes(open, |attributes, creation_time| {
                 if let Some(wanted) = basic.attributes {
@@ -256,8 +278,11 @@ impl Store {
         change(&mut attributes, &mut creation_time);
         // Samba stores DIRECTORY with directories, and never NORMAL.
         attributes = attributes & STORED | (default.attributes & FileAttributes::DIRECTORY);
-        let value =
-            DosAttributes { attributes: Some(attributes), creation_time: Some(creation_time) };
+        let value = DosAttributes {
+            attributes: Some(attributes),
+            creation_time: Some(creation_time),
+            reparse_tag: None,
+        };
         let value = value.encode();
         let set = || opened.attributes().set(dos_attributes::NAME, &value);
         match set() {

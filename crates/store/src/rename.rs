@@ -24,6 +24,14 @@ struct OldName {
     path: String,
 }
 
+/// Names are changed in the share as it is, which a snapshot is no part of.
+fn verify_here(root: &Root) -> Result<(), NtStatus> {
+    if root.snapshot.is_some() {
+        return Err(NtStatus::NOT_SAME_DEVICE);
+    }
+    root.verify_changeable()
+}
+
 impl Store {
     /// Answers with the path as it is now.
     pub(crate) fn rename(
@@ -34,9 +42,7 @@ impl Store {
     ) -> Result<ObjectPath, NtStatus> {
         let opened = self.opens.get(open)?;
         let root = opened.root.clone();
-        if root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        verify_here(&root)?;
         if opened.stream.is_some() {
             return self.rename_stream(open, target, replace);
         }
@@ -139,9 +145,7 @@ impl Store {
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         let root = opened.root.clone();
-        if root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        verify_here(&root)?;
         if opened.is_directory() {
             return Err(NtStatus::FILE_IS_A_DIRECTORY);
         }

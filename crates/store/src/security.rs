@@ -48,9 +48,7 @@ impl Store {
         descriptor: &[u8],
     ) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
-        if open.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        open.root.verify_changeable()?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let information = SecurityInformation::from_bits_retain(information);
         apply(open.fd(), &status, information, descriptor)

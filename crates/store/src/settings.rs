@@ -1,5 +1,6 @@
 //! What an administrator decides about the store and about each share.
 
+use std::ffi::CString;
 use std::path::PathBuf;
 
 /// Settings of a [`Store`](crate::Store).
@@ -54,10 +55,42 @@ pub struct RootSettings {
     pub delete_readonly: bool,
     /// Follow symbolic links that stay beneath the share ("follow symlinks").
     pub follow_symlinks: bool,
+    /// Follow them wherever they lead ("wide links"); needs `follow_symlinks`.
+    pub wide_links: bool,
     /// The label that clients see ("volume").
     pub volume_label: String,
     /// The file system's name that clients see ("fstype").
     pub file_system_name: String,
+    /// Where earlier versions of the share are, if anywhere (Samba's `vfs_shadow_copy2`).
+    pub snapshots: Option<SnapshotSettings>,
+}
+
+/// Where the snapshots of a share are. In quotes: the option of `vfs_shadow_copy2`.
+#[derive(Clone, Debug)]
+pub struct SnapshotSettings {
+    /// The directory that holds one directory for each snapshot ("shadow:snapdir").
+    pub directory: PathBuf,
+    /// Where the share is in each of them; empty if the snapshot is one of the share
+    /// ("shadow:basedir", "shadow:snapsharepath").
+    pub share: PathBuf,
+    /// What the directories are called, for strftime(3) ("shadow:format").
+    pub format: CString,
+    /// Their names tell local time instead of UTC ("shadow:localtime").
+    pub local_time: bool,
+    /// In which order clients see them ("shadow:sort").
+    pub order: SnapshotOrder,
+}
+
+/// In which order clients see snapshots.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SnapshotOrder {
+    /// Oldest first.
+    Ascending,
+    /// Newest first.
+    #[default]
+    Descending,
+    /// As the directory lists them.
+    Listed,
 }
 
 impl RootSettings {
@@ -78,8 +111,10 @@ impl RootSettings {
             hide_dot_files: true,
             delete_readonly: false,
             follow_symlinks: true,
+            wide_links: false,
             volume_label: String::new(),
             file_system_name: "NTFS".to_owned(),
+            snapshots: None,
         }
     }
 }

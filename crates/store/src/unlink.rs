@@ -20,9 +20,7 @@ impl Store {
         if !unlink {
             return Ok(());
         }
-        if closed.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        closed.root.verify_changeable()?;
         if let Some(name) = &closed.stream {
             return stream::remove(closed.attributes(), name);
         }

@@ -14,6 +14,7 @@ mod messages;
 mod notices;
 mod server_settings;
 mod shares;
+mod snapshots;
 mod unix;
 mod watches;
 

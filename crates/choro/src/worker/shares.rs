@@ -18,6 +18,7 @@ use wire::tree_connect::ShareFlags;
 use super::accounts::Accounts;
 use super::date;
 use super::server_settings::policy;
+use super::snapshots::snapshot_settings;
 use super::unix::{self, UnixUser};
 
 /// Where shares are connected from.
@@ -171,6 +172,16 @@ impl Shares<'_> {
         Ok(user)
     }
 
+    /// Clients with POSIX extensions can make links, and so must not be able to make one that leads
+    /// out of the share: like Samba, we have one or the other.
+    fn allows_wide_links(&self, share: &config::Share) -> bool {
+        let allowed = !self.config.global.smb3_unix_extensions;
+        if !allowed {
+            warn!("share {}: no `wide links` beside `smb3 unix extensions`", share.name);
+        }
+        allowed
+    }
+
     fn open(
         &mut self,
         share: &config::Share,
@@ -192,11 +203,13 @@ impl Shares<'_> {
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
+            wide_links: share.wide_links && self.allows_wide_links(share),
             volume_label: match share.volume.as_str() {
                 "" => share.name.clone(),
                 label => substitutions.expand(label),
             },
             file_system_name: share.fstype.clone(),
+            snapshots: snapshot_settings(share, &path, substitutions),
             ..RootSettings::new(&path)
         };
         let root = self.store.open_root(settings, user).map_err(|status| {

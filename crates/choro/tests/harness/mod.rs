@@ -76,6 +76,11 @@ impl Setup {
         setup
     }
 
+    /// A path in the folder of the test; shares are in `shares`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.site.path(name)
+    }
+
     /// More lines for `[global]`.
     pub fn global(mut self, lines: &str) -> Self {
         self.global.push_str(lines);

@@ -9,6 +9,7 @@
 
 mod contexts;
 mod pipe;
+mod symbolic_link;
 mod validate;
 
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl Command for Create {
         let user = scope.tree.share.user;
         let open = OpenRequest {
             root,
-            path: wanted.path,
+            path: wanted.path.with_snapshot(contexts.snapshot),
             disposition: wanted.disposition,
             kind: wanted.kind,
             desired_access: wanted.desired_access,
@@ -122,12 +123,13 @@ impl Command for Create {
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
         match pending {
-            Pending::Opening(opening) => {
-                let ObjectReply::Opened(opened) = reply.object()? else {
-                    panic!("an open was asked for");
-                };
-                opened_by_store(scope, opening, *opened)
-            }
+            Pending::Opening(opening) => match reply.object()? {
+                ObjectReply::Opened(opened) => opened_by_store(scope, opening, *opened),
+                ObjectReply::Stopped(link) => {
+                    Ok(Step::Done(symbolic_link::stopped(scope.connection, &link)))
+                }
+                other => panic!("{other:?} does not answer an open"),
+            },
             Pending::Overwriting(overwriting) => overwritten(scope, overwriting, reply),
         }
     }

@@ -141,6 +141,7 @@ impl Share {
         change(&mut request);
         match self.run(ObjectOp::Open(Box::new(request)))? {
             ObjectReply::Opened(opened) => Ok(*opened),
+            ObjectReply::Stopped(_) => Err(NtStatus::STOPPED_ON_SYMLINK),
             other => panic!("an open answers with {other:?}"),
         }
     }

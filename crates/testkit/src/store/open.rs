@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::upcase::fold;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
     Disposition, ExtendedAttribute, KindWanted, LocalOpen, Metadata, ObjectPath, OpenRequest,
-    Opened, RootId,
+    Opened, RootId, SymbolicLink,
 };
 
 use super::MemoryStore;
@@ -67,6 +68,9 @@ impl MemoryStore {
         if request.path.stream().is_some() && request.kind == KindWanted::Directory {
             return Err(NtStatus::NOT_A_DIRECTORY);
         }
+        if request.path.snapshot().is_some() {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
         let place = self.locate(request.root, &request.path)?;
         let (inode, file_created) = match place.inode {
             Some(inode) => {
@@ -98,6 +102,16 @@ impl MemoryStore {
         };
         let open = self.put_open(open)?;
         Ok(Opened { open, created, granted_access, maximal_access, path, metadata })
+    }
+
+    /// The symbolic link that a path leads to, if it is to be followed.
+    pub(super) fn symbolic_link(&self, request: &OpenRequest) -> Option<SymbolicLink> {
+        let inode = self.locate(request.root, &request.path).ok()?.inode?;
+        let buffer = self.nodes[&inode].reparse_point.as_deref()?;
+        let point = ReparseData::decode(buffer).filter(|_| !request.open_reparse_point)?;
+        let link = SymbolicLinkReparse::decode(point.data)?;
+        let is_link = point.tag == ReparseTag::SYMLINK;
+        is_link.then(|| SymbolicLink { link, unparsed_path: String::new() })
     }
 
     fn create(&mut self, request: &OpenRequest, place: &Place) -> Result<u64, NtStatus> {
