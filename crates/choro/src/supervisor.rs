@@ -6,7 +6,6 @@
 //! the workers.
 
 mod accepting;
-mod addresses;
 mod backoff;
 mod directories;
 mod effective;

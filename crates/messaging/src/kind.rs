@@ -52,6 +52,16 @@ kinds! {
     /// From `notifyd` to a worker: what others changed where its client watches:
     /// [`crate::Changes`].
     35 NOTIFY,
+    /// Serve a connection of a client of yours: [`crate::OfferConnection`] and its socket.
+    40 OFFER_CONNECTION,
+    /// Whether it would be served: [`crate::AnswerOffer`].
+    41 ANSWER_OFFER,
+    /// Whose the connection is: [`crate::SettleOffer`].
+    42 SETTLE_OFFER,
+    /// Is there a session? [`crate::FindSession`].
+    43 FIND_SESSION,
+    /// The answer to `FIND_SESSION`: [`crate::SessionFound`].
+    44 SESSION_FOUND,
 }
 
 impl fmt::Debug for MessageKind {

@@ -18,6 +18,7 @@ use crate::request::Incoming;
 use crate::scope::{InOpen, InTree};
 use crate::server::Globals;
 
+mod query_network_interface_info;
 mod validate_negotiate_info;
 
 mod pipe_peek;
@@ -51,8 +52,9 @@ use pipe_peek::PipePeek;
 use pipe_transceive::PipeTransceive;
 use pipe_wait::PipeWait;
 use query_allocated_ranges::QueryAllocatedRanges;
+use query_network_interface_info::QueryNetworkInterfaceInfo;
 use refused::{
-    DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency, QueryNetworkInterfaceInfo,
+    DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency,
 };
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;

@@ -85,11 +85,13 @@ fn a_client_that_was_refused_may_try_again_and_only_that_attempt_counts() {
 
 #[test]
 fn sizes_and_capabilities_follow_the_dialect() {
+    const LARGE: Capabilities = Capabilities::LARGE_MTU;
+    const MULTI: Capabilities = Capabilities::MULTI_CHANNEL;
     for (dialect, size, capabilities) in [
         (Dialect::SMB_2_0_2, 0x1_0000, Capabilities::empty()),
-        (Dialect::SMB_2_1, 0x10_0000, Capabilities::LARGE_MTU),
-        (Dialect::SMB_3_0, 0x10_0000, Capabilities::LARGE_MTU | Capabilities::ENCRYPTION),
-        (Dialect::SMB_3_1_1, 0x10_0000, Capabilities::LARGE_MTU),
+        (Dialect::SMB_2_1, 0x10_0000, LARGE),
+        (Dialect::SMB_3_0, 0x10_0000, LARGE | MULTI | Capabilities::ENCRYPTION),
+        (Dialect::SMB_3_1_1, 0x10_0000, LARGE | MULTI),
     ] {
         let mut peer = World::new().connect();
         let response = peer.negotiate([dialect]);

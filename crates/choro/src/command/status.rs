@@ -45,7 +45,11 @@ impl Status {
 impl Snapshot {
     fn take(registry: &Registry) -> Result<Self, tables::TableError> {
         Ok(Self {
-            clients: registry.list_clients()?.records,
+            // One that has not negotiated yet is claimed, and has nothing to show.
+            clients: {
+                let clients = registry.list_clients()?.records;
+                clients.into_iter().filter(|client| client.dialect != 0).collect()
+            },
             sessions: registry.list_sessions()?.records,
             tree_connects: registry.list_tree_connects()?.records,
             opens: registry.list_opens()?.records,

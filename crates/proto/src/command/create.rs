@@ -23,6 +23,7 @@ use wire::create::{
 };
 
 use crate::change::{Change, ChangeKind};
+use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
@@ -266,6 +267,7 @@ fn enter(scope: &mut InTree<'_>, opening: &Opening, opened: Opened) -> FileId {
         target: Target::File(Box::new(file)),
         granted_access: opened.granted_access,
         maximal_access: opened.maximal_access,
+        channel_sequence: ChannelSequence::default(),
     };
     scope.opens.insert(file_id.volatile, open);
     file_id

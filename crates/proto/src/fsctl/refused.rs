@@ -30,6 +30,4 @@ refused! {
     DfsGetReferralsEx, DFS_GET_REFERRALS_EX, WithoutOpen => FS_DRIVER_REQUIRED;
     /// [MS-SMB2] 3.3.5.15.9: opens do not outlive their connection.
     LmrRequestResiliency, LMR_REQUEST_RESILIENCY, InOpen => NOT_SUPPORTED;
-    /// [MS-SMB2] 3.3.5.15.11: without multichannel there is nothing to choose among.
-    QueryNetworkInterfaceInfo, QUERY_NETWORK_INTERFACE_INFO, WithoutOpen => NOT_SUPPORTED;
 }

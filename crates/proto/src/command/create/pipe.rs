@@ -6,6 +6,7 @@ use dtyp::{AccessMask, FileAttributes, NtStatus};
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
 use super::Pending;
+use crate::channel_sequence::ChannelSequence;
 use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::response::{Response, Step};
@@ -29,6 +30,7 @@ pub(super) fn open(
         share: Arc::clone(&scope.tree.share),
         user: scope.tree.share.user,
         target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue))),
+        channel_sequence: ChannelSequence::default(),
         granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
         maximal_access: AccessMask::FILE_ALL,
     };
