@@ -53,9 +53,7 @@ use pipe_transceive::PipeTransceive;
 use pipe_wait::PipeWait;
 use query_allocated_ranges::QueryAllocatedRanges;
 use query_network_interface_info::QueryNetworkInterfaceInfo;
-use refused::{
-    DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency,
-};
+use refused::{DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency};
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;
