@@ -48,7 +48,6 @@ use std::rc::Rc;
 use dtyp::NtStatus;
 use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
 pub use settings::{Credentials, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings};
 
@@ -123,11 +122,12 @@ impl Store {
         self.wardrobe.wear_server() || !self.settings.wear_users
     }
 
-    /// Opens the directory that a share is made of, with the rights of `user`.
+    /// Opens the directory that a share is made of, with the rights of `user`. One that the user may
+    /// not enter is opened all the same: what is in it cannot be.
     ///
     /// # Errors
-    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user may not enter it,
-    /// INSUFF_SERVER_RESOURCES above `roots_max`.
+    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user does not get that
+    /// far, INSUFF_SERVER_RESOURCES above `roots_max`.
     pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
         let free = self.roots.iter().position(Option::is_none).unwrap_or(self.roots.len());
         let id = u32::try_from(free).unwrap_or(u32::MAX);
@@ -141,11 +141,6 @@ impl Store {
             let missing = status == NtStatus::OBJECT_PATH_NOT_FOUND;
             if missing { NtStatus::BAD_NETWORK_NAME } else { status }
         })?;
-        match system::may_access(fd.as_fd(), libc::X_OK) {
-            // A kernel before 5.8: every request will tell.
-            Ok(()) | Err(Errno::NOSYS) => {}
-            Err(errno) => return Err(errno).during(Operation::Parent),
-        }
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
         let directory = self.directories.share(fd, Inode::of(&status));
         let root = Some(Rc::new(Root { settings, directory, snapshot: None }));

@@ -142,6 +142,20 @@ fn nothing_runs_for_a_user_who_cannot_be_worn() {
     assert_eq!(root, Err(NtStatus::ACCESS_DENIED));
 }
 
+/// The rights of a share let a user connect to it, whatever those of its folder are.
+#[test]
+fn a_root_that_may_not_be_entered_is_opened_and_nothing_in_it() {
+    let mut share = Share::new();
+    let Some(stranger) = share.stranger() else { return };
+    share.local("f", "");
+    share.mode("", 0o700);
+    let settings = store::RootSettings::new(share.host(""));
+    share.root = share.store.open_root(settings, stranger).expect("the folder is there");
+    share.user = stranger;
+    assert_eq!(share.status_of("f", |_| {}), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("", |_| {}), NtStatus::ACCESS_DENIED);
+}
+
 #[test]
 fn a_store_that_may_not_change_users_denies_instead_of_ignoring() {
     if is_root() {
