@@ -17,6 +17,9 @@ pub struct ObjectPath {
     snapshot: Option<FileTime>,
 }
 
+/// What separates the components of a name that a client sends.
+const SEPARATORS: [char; 2] = ['\\', '/'];
+
 /// Why a name is not a path inside a share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PathError {
@@ -45,16 +48,19 @@ impl ObjectPath {
     /// Reads a name as CREATE and SET_INFO carry it: components separated by `\`, optionally
     /// `:stream[:$DATA]` at the end: [MS-FSCC] 2.1.5, 2.1.6 with [MS-SMB2] 2.2.13.
     ///
+    /// `/`, which no component may contain, separates as well: clients that come from Unix send it,
+    /// and Samba has always understood them.
+    ///
     /// # Errors
     /// See [`PathError`].
     pub fn parse(name: &str) -> Result<Self, PathError> {
-        if name.starts_with(['\\', '/']) {
+        if name.starts_with(SEPARATORS) {
             return Err(PathError::Escapes);
         }
         if name.encode_utf16().count() > Self::PATH_UNITS_MAX {
             return Err(PathError::TooLong);
         }
-        let (object, stream) = match name.rfind('\\') {
+        let (object, stream) = match name.rfind(SEPARATORS) {
             Some(at) => match name[at..].find(':') {
                 Some(colon) => (&name[..at + colon], Some(&name[at + colon + 1..])),
                 None => (name, None),
@@ -66,9 +72,9 @@ impl ObjectPath {
         };
         let mut path = String::with_capacity(object.len());
         // One trailing separator is what Windows tools send for a directory.
-        let object = object.strip_suffix('\\').unwrap_or(object);
+        let object = object.strip_suffix(SEPARATORS).unwrap_or(object);
         if !object.is_empty() {
-            for component in object.split('\\') {
+            for component in object.split(SEPARATORS) {
                 verify_component(component)?;
                 if !path.is_empty() {
                     path.push('/');
@@ -255,6 +261,8 @@ mod tests {
     fn components_are_joined_by_slashes() {
         check("", Ok(("", None)));
         check("a\\b c\\d", Ok(("a/b c/d", None)));
+        check("a/b c\\d/e:s", Ok(("a/b c/d/e", Some("s"))));
+        check("a/", Ok(("a", None)));
         check("a\\", Ok(("a", None)));
     }
 
@@ -273,7 +281,9 @@ mod tests {
         check("..", Err(PathError::Escapes));
         check("a\\..\\b", Err(PathError::Escapes));
         check("\\a", Err(PathError::Escapes));
-        check("a/b", Err(PathError::BadComponent));
+        check("/a", Err(PathError::Escapes));
+        check("a/../b", Err(PathError::Escapes));
+        check("a//b", Err(PathError::BadComponent));
         check("a\\\\b", Err(PathError::BadComponent));
     }
 

@@ -127,8 +127,8 @@ pub struct Share {
     pub caching: u32,
     /// Extended attributes are kept.
     pub extended_attributes: bool,
-    /// Names that are hidden, as name expressions.
-    pub hide_files: Vec<String>,
+    /// Files may have named streams.
+    pub named_streams: bool,
     /// Names that do not exist for clients, as name expressions.
     pub veto_files: Vec<String>,
     /// Every WRITE reaches stable storage before it is answered.

@@ -361,7 +361,7 @@ fn share(root: Option<RootId>) -> Share {
         case_sensitive: false,
         caching: 0,
         extended_attributes: true,
-        hide_files: Vec::new(),
+        named_streams: true,
         veto_files: Vec::new(),
         sync_always: false,
         folder: ObjectPath::from_stored(FOLDER.to_owned(), None),

@@ -103,10 +103,19 @@ fn attributes_of(root: &Root, name: &str, kind: ObjectKind, dos: DosAttributes) 
         _ => true,
     };
     attributes.set(FileAttributes::REPARSE_POINT, is_reparse_point);
-    if root.settings.hide_dot_files && name.starts_with('.') && name != "." && name != ".." {
+    if is_hidden_by_name(root, name) {
         attributes |= FileAttributes::HIDDEN;
     }
     attributes.shown()
+}
+
+/// HIDDEN because of its name, whatever is stored with it.
+pub(crate) fn is_hidden_by_name(root: &Root, name: &str) -> bool {
+    if matches!(name, "" | "." | "..") {
+        return false;
+    }
+    root.settings.hide_dot_files && name.starts_with('.')
+        || root.settings.hide_files.iter().any(|pattern| pattern.matches(name))
 }
 
 /// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because clients

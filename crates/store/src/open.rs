@@ -16,7 +16,7 @@ use crate::create::Created;
 use crate::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::lookup::{Entry, Place, Root};
-use crate::metadata::{assemble, kind_of, stored_attributes};
+use crate::metadata::{assemble, is_hidden_by_name, kind_of, stored_attributes};
 use crate::opens::Open;
 use crate::reparse;
 use crate::stream::{self, StreamName};
@@ -230,8 +230,7 @@ fn verify_access(
     if overwrites {
         let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
         let mut kept = metadata.attributes & marks;
-        if root.settings.hide_dot_files && request.path.file_name().starts_with('.') {
-            // HIDDEN by its name, not by its attributes.
+        if is_hidden_by_name(root, request.path.file_name()) {
             kept.remove(FileAttributes::HIDDEN);
         }
         if !request.attributes.contains(kept) {

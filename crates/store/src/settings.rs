@@ -3,6 +3,8 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
+use dtyp::NameExpression;
+
 /// Settings of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
@@ -51,6 +53,8 @@ pub struct RootSettings {
     pub streams: bool,
     /// Names that begin with a dot are HIDDEN ("hide dot files").
     pub hide_dot_files: bool,
+    /// Names that are HIDDEN ("hide files").
+    pub hide_files: Vec<NameExpression>,
     /// Files with READONLY may be deleted ("delete readonly").
     pub delete_readonly: bool,
     /// Follow symbolic links that stay beneath the share ("follow symlinks").
@@ -109,6 +113,7 @@ impl RootSettings {
             ea_support: true,
             streams: true,
             hide_dot_files: true,
+            hide_files: Vec::new(),
             delete_readonly: false,
             follow_symlinks: true,
             wide_links: false,

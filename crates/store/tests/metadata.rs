@@ -475,3 +475,25 @@ impl Share {
         self.open_for(name, access)
     }
 }
+
+#[test]
+fn names_to_be_hidden_are_hidden_however_they_are_asked_for() {
+    let mut share =
+        Share::with(|settings| settings.hide_files = vec![dtyp::NameExpression::new("Desk*")]);
+    share.local("desktop.ini", "x");
+    share.local("other", "x");
+    let open = share.open_for("desktop.ini", READ | WRITE);
+    assert!(share.metadata(open).attributes.contains(FileAttributes::HIDDEN));
+    let stored = share.attribute("desktop.ini", "user.DOSATTRIB");
+    assert_eq!(stored, None, "it is the name that hides it");
+    let root = share.open("");
+    let entries = share.entries(root, true, 10);
+    let hidden = entries.iter().filter(|entry| {
+        let metadata = entry.metadata.as_ref().expect("it was asked for");
+        metadata.attributes.contains(FileAttributes::HIDDEN)
+    });
+    assert_eq!(hidden.map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["desktop.ini"]);
+    let overwritten =
+        share.try_open("desktop.ini", |request| request.disposition = Disposition::OverwriteIf);
+    overwritten.expect("HIDDEN by its name need not be asked for");
+}

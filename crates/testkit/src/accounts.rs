@@ -80,7 +80,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         case_sensitive: false,
         caching: 0,
         extended_attributes: true,
-        hide_files: Vec::new(),
+        named_streams: true,
         veto_files: Vec::new(),
         sync_always: false,
         folder: ObjectPath::from_stored(format!("srv/{name}"), None),

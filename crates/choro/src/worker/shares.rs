@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
-use dtyp::{AccessMask, Sid};
+use dtyp::{AccessMask, NameExpression, Sid};
 use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::{Account, Share, ShareRefusal};
@@ -76,7 +76,7 @@ impl Shares<'_> {
             case_sensitive: false,
             caching: ShareFlags::NO_CACHING.bits(),
             extended_attributes: false,
-            hide_files: Vec::new(),
+            named_streams: false,
             veto_files: Vec::new(),
             sync_always: false,
             folder: ObjectPath::root(),
@@ -200,6 +200,10 @@ impl Shares<'_> {
             store_dos_attributes: share.store_dos_attributes,
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
+            hide_files: patterns(&share.hide_files)
+                .iter()
+                .map(|it| NameExpression::new(it))
+                .collect(),
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
@@ -226,7 +230,7 @@ impl Shares<'_> {
             case_sensitive: share.case_sensitive == Tri::Yes,
             caching: caching(share.csc_policy).bits(),
             extended_attributes: share.ea_support,
-            hide_files: patterns(&share.hide_files),
+            named_streams: share.named_streams,
             veto_files: patterns(&share.veto_files),
             sync_always: share.sync_always && share.strict_sync,
             folder: self.store.folder(root),
