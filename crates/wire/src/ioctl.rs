@@ -11,6 +11,7 @@ mod copy_chunk;
 mod duplicate_extents;
 mod fsctl_code;
 mod network_interface;
+mod network_resiliency;
 mod pipe_wait;
 mod snapshot_array;
 mod validate_negotiate;
@@ -23,6 +24,7 @@ pub use fsctl_code::FsctlCode;
 pub use network_interface::{
     NetworkInterface, NetworkInterfaceCapability, NetworkInterfaceList, NetworkInterfaces,
 };
+pub use network_resiliency::NetworkResiliencyRequest;
 pub use pipe_wait::PipeWait;
 pub use snapshot_array::SnapshotArray;
 pub use validate_negotiate::{ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse};

@@ -3,8 +3,8 @@ use dtyp::{FileTime, Guid, utf16};
 use super::{
     CopyChunk, CopyChunkCopy, CopyChunkResponse, DuplicateExtents, DuplicateExtentsEx,
     DuplicateExtentsFlags, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterface,
-    NetworkInterfaceCapability, NetworkInterfaceList, NetworkInterfaces, PipeWait,
-    RequestResumeKeyResponse, ResumeKey, SnapshotArray, ValidateNegotiateInfoRequest,
+    NetworkInterfaceCapability, NetworkInterfaceList, NetworkInterfaces, NetworkResiliencyRequest,
+    PipeWait, RequestResumeKeyResponse, ResumeKey, SnapshotArray, ValidateNegotiateInfoRequest,
     ValidateNegotiateInfoResponse,
 };
 use crate::check::{hostile, message, round_trip};
@@ -234,4 +234,14 @@ fn a_cut_list_of_snapshots_is_an_error() {
     }
     bytes[12] ^= 1;
     SnapshotArray::decode(&bytes).expect_err("no token");
+}
+
+#[test]
+fn a_request_for_resiliency_has_the_bytes_of_the_document() {
+    let request = NetworkResiliencyRequest { timeout: 0x1234 };
+    let mut bytes = Vec::new();
+    request.encode(&mut bytes);
+    assert_eq!(bytes, [0x34, 0x12, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(NetworkResiliencyRequest::decode(&bytes), Ok(request));
+    NetworkResiliencyRequest::decode(&bytes[..7]).expect_err("it is cut");
 }
