@@ -3,7 +3,7 @@
 use crate::choice::{
     CscPolicy, DefaultCase, Encryption, InheritOwner, MangledNames, MapReadonly, Tri,
 };
-use crate::kind::Kind;
+use crate::kind::{Kind, boolean};
 use crate::parameter::parameter_table;
 use crate::user_list::{GroupKind, UserList};
 
@@ -11,7 +11,10 @@ parameter_table! {
     /// What a share's section says, on top of what `[global]` said above it.
     Share in Share {
         /// Show a share only to those who may connect to it.
-        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No", NotYet;
+        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No";
+        /// A list of rights counts as inherited only if its writer also asked for inheritance.
+        acl_flag_inherited_canonicalization: bool =
+            "acl flag inherited canonicalization", Kind::Bool, "Yes";
         /// Users who act as root in this share.
         admin_users: UserList = "admin users", Kind::List, "";
         /// Hide the share from everyone but administrators, who may still connect.
@@ -68,20 +71,20 @@ parameter_table! {
         /// Names that are hidden, patterns between slashes.
         hide_files: String = "hide files", Kind::Text, "";
         /// Leave sockets, devices and pipes out of listings.
-        hide_special_files: bool = "hide special files", Kind::Bool, "No", NotYet;
+        hide_special_files: bool = "hide special files", Kind::Bool, "No";
         /// Leave files the user cannot read out of listings.
-        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No", NotYet;
+        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
         /// Leave files the user cannot write out of listings.
-        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No", NotYet;
+        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
         /// Clients that may connect, see [`crate::hosts_access`].
         hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
         /// Clients that may not connect, see [`crate::hosts_access`].
         hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
         /// Let default entries of a POSIX ACL pass to new files.
-        inherit_acls: bool = "inherit acls", Kind::Bool, "No", NotYet;
+        inherit_acls: bool = "inherit acls", Kind::Bool, "No";
         /// Owner of a new file.
         inherit_owner: InheritOwner =
-            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no", NotYet;
+            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no";
         /// New files and folders take their permission bits from the folder.
         inherit_permissions: bool = "inherit permissions", Kind::Bool, "No", NotYet;
         /// Users who may not connect, whatever else is said.
@@ -115,7 +118,7 @@ parameter_table! {
         /// for them.
         named_streams: bool = "named streams", Kind::Bool, "Yes";
         /// Keep Windows ACLs.
-        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes", NotYet;
+        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes";
         /// Grant oplocks.
         oplocks: bool = "oplocks", Kind::Bool, "Yes", NotYet;
         /// Folder that is served.
@@ -196,6 +199,14 @@ impl Share {
     #[must_use]
     pub fn option(&self, module: &str, option: &str) -> Option<&str> {
         self.section.option(module, option)
+    }
+
+    /// Value of the parametric option `module:option` as a truth value; `default` if it is not there
+    /// or is none.
+    #[must_use]
+    pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
+        let word = self.option(module, option).and_then(|text| boolean(text.trim()));
+        word.map_or(default, |word| word == "Yes")
     }
 
     /// True when `vfs objects` names the module.

@@ -14,6 +14,7 @@ pub mod file_time;
 pub mod fscc;
 mod gmt_token;
 pub mod guid;
+pub mod inheritance;
 pub mod name_expression;
 pub mod ntstatus;
 mod reader;

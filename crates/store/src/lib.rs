@@ -25,9 +25,11 @@ pub mod host_changes;
 mod lookup;
 mod metadata;
 mod names;
+mod nt_acl;
 mod open;
 mod opens;
 mod overwrite;
+mod posix_acl;
 mod range;
 mod rename;
 mod reparse;
@@ -49,7 +51,10 @@ use dtyp::NtStatus;
 use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 use rustix::fs::{Mode, OFlags};
 
-pub use settings::{Credentials, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings};
+pub use settings::{
+    Credentials, DefaultStyle, Hide, InheritOwner, NtAclSettings, RootSettings, SnapshotOrder,
+    SnapshotSettings, StoreSettings,
+};
 
 use crate::credentials::Wardrobe;
 use crate::directories::{Directories, Inode};

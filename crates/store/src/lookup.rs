@@ -21,6 +21,7 @@ use crate::Store;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::metadata::{is_directory, is_link};
+use crate::security::stored::Subject;
 use crate::settings::RootSettings;
 use crate::system;
 
@@ -56,6 +57,11 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
+    /// The directory, as its descriptor is asked for.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject { fd: self.directory.fd.as_fd(), path_only: true, status: &self.status }
+    }
+
     /// The path of a name in it.
     pub(crate) fn join(&self, name: &str) -> String {
         join(&self.path, name)

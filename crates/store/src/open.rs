@@ -19,6 +19,7 @@ use crate::lookup::{Entry, Place, Root};
 use crate::metadata::{assemble, is_hidden_by_name, kind_of, stored_attributes};
 use crate::opens::Open;
 use crate::reparse;
+use crate::security::stored::Subject;
 use crate::stream::{self, StreamName};
 use crate::system::{self, Uncached};
 use crate::xattr::Attributes;
@@ -87,10 +88,14 @@ impl Store {
         {
             return Err(NtStatus::MEDIA_WRITE_PROTECTED);
         }
-        let user = self.wardrobe.effective();
         let fd = entry.fd.as_fd();
-        let maximal = access::maximal(root, user, fd, &entry.status, place.parent.as_ref());
+        let subject = Subject { fd, path_only: true, status: &entry.status };
+        let maximal =
+            access::maximal(&mut self.wardrobe, root, subject, place.parent.as_ref())?;
         let mut maximal = maximal & request.share_access_max;
+        if self.wardrobe.effective().uid == 0 {
+            maximal |= AccessMask::ACCESS_SYSTEM_SECURITY;
+        }
         let kind = kind_of(&entry.status);
         let has_data = matches!(kind, ObjectKind::File | ObjectKind::Directory);
         if !has_data {
@@ -112,7 +117,7 @@ impl Store {
             fd,
             path_only,
             granted_access,
-            maximal_access: maximal,
+            maximal_access: maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY),
             metadata,
             named: entry.named,
         };
@@ -220,7 +225,7 @@ fn verify_access(
             return Err(NtStatus::CANNOT_DELETE);
         }
     }
-    if required.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+    if required.difference(maximal).contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
         return Err(NtStatus::PRIVILEGE_NOT_HELD);
     }
     let needed = if overwrites { required | AccessMask::WRITE_DATA } else { required };
@@ -240,7 +245,8 @@ fn verify_access(
     if !request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED) {
         return Ok(required);
     }
-    let mut granted = maximal | required;
+    // Asking for the maximum does not ask for the SACL.
+    let mut granted = maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY) | required;
     if read_only && !metadata.is_directory() {
         granted.remove(WRITES | AccessMask::DELETE_CHILD);
     }

@@ -9,6 +9,8 @@
 pub mod choro;
 pub mod content;
 pub mod machine;
+pub mod samba;
+pub mod session;
 pub mod smbclient;
 pub mod smbtorture;
 

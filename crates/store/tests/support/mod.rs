@@ -53,7 +53,7 @@ pub fn is_root() -> bool {
 
 pub fn me() -> Credentials {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    Credentials { uid: uid.as_raw(), gid: gid.as_raw(), groups: Vec::new() }
+    Credentials { uid: uid.as_raw(), gid: gid.as_raw(), ..Credentials::default() }
 }
 
 impl Share {
@@ -107,7 +107,9 @@ impl Share {
 
     /// Another user, if we may be others.
     pub fn stranger(&mut self) -> Option<UserId> {
-        let stranger = Credentials { uid: 12_345, gid: 12_345, groups: vec![12_346] };
+        let groups = vec![12_346];
+        let stranger =
+            Credentials { uid: 12_345, gid: 12_345, groups, ..Credentials::default() };
         is_root().then(|| self.store.register_user(stranger))
     }
 

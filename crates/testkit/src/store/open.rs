@@ -71,6 +71,9 @@ impl MemoryStore {
         if request.path.snapshot().is_some() {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
+        if request.desired_access.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+            return Err(NtStatus::PRIVILEGE_NOT_HELD);
+        }
         let place = self.locate(request.root, &request.path)?;
         let (inode, file_created) = match place.inode {
             Some(inode) => {

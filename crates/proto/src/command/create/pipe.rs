@@ -21,6 +21,9 @@ pub(super) fn open(
     let name = dtyp::utf16::decode(request.name).map_err(|_| not_found)?;
     let name = rpc::PipeName::from_name(&name).ok_or(not_found)?;
     let catalogue: Arc<dyn rpc::Catalogue> = scope.globals.settings.catalogue.clone();
+    let account = scope.session.account();
+    let viewer = rpc::Viewer { user: &account.user, groups: &account.groups };
+    let catalogue = catalogue.seen_by(viewer).unwrap_or(catalogue);
     let file_id = scope.globals.allocate_file_id();
     let granted_access = request.desired_access.map_generic();
     let open = Open {

@@ -65,9 +65,7 @@ fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
     if is_for_nothing || desired.bits() & ACCESS_RESERVED != 0 {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
-    if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
-        return Err(Reject::Status(NtStatus::PRIVILEGE_NOT_HELD));
-    }
+    // ACCESS_SYSTEM_SECURITY takes a privilege; the store knows who has it.
     Ok(desired.map_generic())
 }
 
