@@ -149,7 +149,7 @@ fn describe(session: &mut Session) -> Vec<Kept> {
                 stream = session.read(side);
                 session.close(side);
             }
-            let kept = Kept {
+            Kept {
                 path,
                 born,
                 written,
@@ -158,8 +158,7 @@ fn describe(session: &mut Session) -> Vec<Kept> {
                 stream,
                 extended_attributes,
                 descriptor,
-            };
-            kept
+            }
         })
         .into()
 }

@@ -165,6 +165,7 @@ fn make_directory(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, E
 }
 
 /// Stores the attributes, unless their absence says the same: that spares a write for nearly every file.
+/// To Samba absence does not say ARCHIVE, so where everything is kept for it they are always stored.
 fn store_attributes(
     root: &Root,
     request: &OpenRequest,
@@ -178,7 +179,8 @@ fn store_attributes(
         wanted |= FileAttributes::ARCHIVE;
     }
     let default = wanted == FileAttributes::DIRECTORY || wanted == dos_attributes::DEFAULT_FILE;
-    if default && times::has_birth_time(status) || !root.settings.store_dos_attributes {
+    let said_by_absence = default && root.settings.nt_acls.is_none();
+    if said_by_absence && times::has_birth_time(status) || !root.settings.store_dos_attributes {
         return Ok(DosAttributes::default());
     }
     let creation_time = Some(times::Times::of(status).creation);

@@ -231,7 +231,12 @@ mod tests {
         let euid = || rustix::process::geteuid().as_raw();
         let mut wardrobe = Wardrobe::new(true);
         let groups = vec![12_346];
-        let user = wardrobe.register(Credentials { uid: 12_345, gid: 12_345, groups, ..Credentials::default() });
+        let user = wardrobe.register(Credentials {
+            uid: 12_345,
+            gid: 12_345,
+            groups,
+            ..Credentials::default()
+        });
         wardrobe.wear(user).expect("root may become anyone");
         assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
         assert_eq!(wardrobe.as_server(euid), Some(0));

@@ -63,7 +63,9 @@ pub(crate) fn size_of_all(
     names: Vec<String>,
     value_size: impl Fn(&str) -> Result<usize, Errno>,
 ) -> u32 {
-    packed_size(shown(root, names).filter_map(|name| Some((name.len() - 5, value_size(&name).ok()?))))
+    packed_size(
+        shown(root, names).filter_map(|name| Some((name.len() - 5, value_size(&name).ok()?))),
+    )
 }
 
 /// Removes all that clients see: a file that is overwritten starts anew.

@@ -55,8 +55,11 @@ impl PosixAcl {
     }
 
     pub(crate) fn from_mode(mode: u16) -> Self {
-        let entries =
-            [(Tag::Owner, mode >> 6 & 7), (Tag::OwningGroup, mode >> 3 & 7), (Tag::Other, mode & 7)];
+        let entries = [
+            (Tag::Owner, mode >> 6 & 7),
+            (Tag::OwningGroup, mode >> 3 & 7),
+            (Tag::Other, mode & 7),
+        ];
         Self { entries: entries.to_vec() }
     }
 
@@ -152,11 +155,8 @@ impl SystemAcl {
     /// An ACL that cannot be read is an error: it must not be taken for one that says nothing.
     pub(crate) fn read(attributes: Attributes<'_>, status: &Statx) -> Result<Self, Errno> {
         let access = read(attributes, ACCESS, || PosixAcl::from_mode(status.stx_mode))?;
-        let default = if is_directory(status) {
-            read(attributes, DEFAULT, PosixAcl::default)?
-        } else {
-            None
-        };
+        let default =
+            if is_directory(status) { read(attributes, DEFAULT, PosixAcl::default)? } else { None };
         let (uid, gid) = (status.stx_uid, status.stx_gid);
         Ok(Self { access, default, uid, gid, mode: status.stx_mode })
     }
@@ -261,8 +261,7 @@ mod tests {
 
     #[test]
     fn the_mask_limits_all_but_owner_and_others() {
-        let entries =
-            vec![(Tag::Owner, 7), (Tag::OwningGroup, 7), (Tag::Mask, 4), (Tag::Other, 5)];
+        let entries = vec![(Tag::Owner, 7), (Tag::OwningGroup, 7), (Tag::Mask, 4), (Tag::Other, 5)];
         let effective: Vec<_> = PosixAcl { entries }.effective().collect();
         assert_eq!(effective, [(Tag::Owner, 7), (Tag::OwningGroup, 4), (Tag::Other, 5)]);
     }
@@ -285,7 +284,8 @@ mod tests {
     /// As Samba 4.17 encodes them.
     #[test]
     fn the_hashed_form_is_sambas() {
-        let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex =
+            |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let mut system = SystemAcl {
             access: Some(PosixAcl::new(vec![
                 (Tag::Owner, 6),

@@ -136,7 +136,8 @@ fn each_right_is_granted_by_itself() {
             check(&mut share, "f", bit, want);
         }
     }
-    let opened = share.try_open("f", |request| request.desired_access = AccessMask::MAXIMUM_ALLOWED);
+    let opened =
+        share.try_open("f", |request| request.desired_access = AccessMask::MAXIMUM_ALLOWED);
     assert_eq!(opened.expect("opened").granted_access, granted | implied);
 }
 
@@ -234,12 +235,7 @@ fn deleting_takes_the_files_right_or_the_directorys() {
 fn creating_takes_the_right_to_add_it() {
     let mut share = share();
     let list = AccessMask::READ_DATA | AccessMask::EXECUTE;
-    make(
-        &mut share,
-        "d",
-        KindWanted::Directory,
-        vec![allow(me(), list | AccessMask::APPEND_DATA)],
-    );
+    make(&mut share, "d", KindWanted::Directory, vec![allow(me(), list | AccessMask::APPEND_DATA)]);
     let file = share.status_of("d\\f", |request| request.disposition = Disposition::Create);
     assert_eq!(file, NtStatus::ACCESS_DENIED);
     share.create_directory("d\\sub");
@@ -292,10 +288,9 @@ fn inherited_counts_only_if_it_was_asked_for() {
     let open = share.open_for("f", CONTROL);
     let mut given = dacl(vec![allow(me(), ALL)]);
     let bits = Control::DACL_AUTO_INHERITED | Control::DACL_PROTECTED;
-    for (asked, want) in [
-        (bits, Control::DACL_PROTECTED),
-        (bits | Control::DACL_AUTO_INHERIT_REQ, bits),
-    ] {
+    for (asked, want) in
+        [(bits, Control::DACL_PROTECTED), (bits | Control::DACL_AUTO_INHERIT_REQ, bits)]
+    {
         given.control = Control::DACL_PRESENT | asked;
         set(&mut share, open, DACL, &given).expect("ours");
         let found = get(&mut share, open).control;
@@ -339,10 +334,8 @@ fn the_owner_by_another_name_is_still_the_owner() {
     let mut share = share();
     make(&mut share, "f", KindWanted::File, vec![allow(Sid::everyone(), AccessMask::READ_EA)]);
     let open = share.open_for("f", CONTROL | AccessMask::READ_EA);
-    let everyone = SecurityDescriptor {
-        owner: Some(Sid::everyone()),
-        ..SecurityDescriptor::default()
-    };
+    let everyone =
+        SecurityDescriptor { owner: Some(Sid::everyone()), ..SecurityDescriptor::default() };
     set(&mut share, open, SecurityInformation::OWNER, &everyone).expect("in everyone's token");
     assert_eq!(get(&mut share, open).owner, Some(Sid::everyone()));
     share.store.wear_server();
@@ -377,14 +370,15 @@ fn where_the_systems_lists_are_ignored_descriptors_alone_decide() {
         [(DefaultStyle::Everyone, 1), (DefaultStyle::Posix, 4), (DefaultStyle::Windows, 2)]
     {
         let mut share = share_with(|root| {
-            let kept = NtAclSettings {
-                ignore_system_acls: true,
-                default_style: style,
-                ..settings()
-            };
+            let kept =
+                NtAclSettings { ignore_system_acls: true, default_style: style, ..settings() };
             root.nt_acls = Some(kept);
             root.create_mask = 0o777;
         });
+        if is_root() {
+            // So that the directory too is the user's, who may add to it in every style.
+            std::os::unix::fs::chown(share.host(""), Some(12_345), None).expect("root");
+        }
         let open = share.create("f");
         assert_eq!(get(&mut share, open).dacl.expect("a list").aces.len(), entries, "{style:?}");
         let before = mode(&mut share, "f");

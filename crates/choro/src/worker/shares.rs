@@ -305,8 +305,7 @@ fn is_member(groups: &[Sid], group: &str) -> bool {
 
 /// Whether a user may connect to a share, as far as its lists of users say.
 pub(super) fn admits(share: &config::Share, user: &str, groups: &[Sid]) -> bool {
-    let substitutions =
-        Substitutions { user: user.to_owned(), ..Substitutions::of_this_process() };
+    let substitutions = Substitutions { user: user.to_owned(), ..Substitutions::of_this_process() };
     let share = with_names(share.clone(), &substitutions);
     share.admits(user, |_, group| is_member(groups, group))
 }

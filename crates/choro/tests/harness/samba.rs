@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,16 +12,20 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::choro::{PATIENCE, text};
-use super::{FORCED_USER, PASSWORD, TestServer};
+use super::{PASSWORD, TestServer};
 
 /// Who logs in at Samba: a user that every system has, since Samba wants its users to be the system's.
 pub const SAMBA_USER: &str = "root";
+
+/// As whom both servers act: a user of every Debian. Samba knows `nobody` as its guest, by a SID that the
+/// user's own token lacks.
+const ACTS_AS: (&str, u32) = ("daemon", 1);
 
 /// What a share keeps in extended attributes, for Samba and for the server under test.
 pub const KEEPS_EVERYTHING: &str = "vfs objects = acl_xattr streams_xattr\n\
                                     store dos attributes = yes\n\
                                     ea support = yes\n\
-                                    map archive = no";
+                                    force user = daemon";
 
 /// A running smbd.
 #[derive(Debug)]
@@ -32,6 +37,9 @@ pub struct Samba {
 impl Samba {
     /// Serves the folder of `share` under the same name.
     pub fn start(server: &TestServer, share: &str) -> Self {
+        let folder = server.share_path(share);
+        chown(&folder, Some(ACTS_AS.1), Some(ACTS_AS.1)).expect("we are root");
+        assert!(KEEPS_EVERYTHING.contains(ACTS_AS.0), "both act as the same");
         let site = server.site().path("samba");
         fs::create_dir_all(&site).expect("there is space");
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
@@ -41,7 +49,10 @@ impl Samba {
         fs::write(&config, configuration(&site, address, share, &server.share_path(share)))
             .expect("there is space");
         let added = run_with_input(
-            Command::new(program("smbpasswd")).arg("-c").arg(&config).args(["-a", "-s", SAMBA_USER]),
+            Command::new(program("smbpasswd"))
+                .arg("-c")
+                .arg(&config)
+                .args(["-a", "-s", SAMBA_USER]),
             &format!("{PASSWORD}\n{PASSWORD}\n"),
         );
         assert!(added, "smbpasswd could not add {SAMBA_USER}");
@@ -112,7 +123,8 @@ fn configuration(site: &Path, address: SocketAddr, share: &str, folder: &Path) -
         config += &format!("{parameter} = {}\n", text(&path));
     }
     config += &format!("[{share}]\npath = {}\nread only = no\n", text(folder));
-    config += &format!("force user = {}\n{KEEPS_EVERYTHING}\n", FORCED_USER.0);
+    config += KEEPS_EVERYTHING;
+    config.push('\n');
     config
 }
 

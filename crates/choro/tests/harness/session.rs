@@ -43,7 +43,12 @@ impl Session {
     }
 
     #[track_caller]
-    fn call(&mut self, command: Command, bytes: usize, body: &impl Encode) -> Result<Vec<u8>, NtStatus> {
+    fn call(
+        &mut self,
+        command: Command,
+        bytes: usize,
+        body: &impl Encode,
+    ) -> Result<Vec<u8>, NtStatus> {
         let reply = self.0.call(command, bytes, body).expect("the server answers");
         let status = reply.header.status;
         if status.is_error() { Err(status) } else { Ok(self.0.message(&reply).to_vec()) }
@@ -99,8 +104,7 @@ impl Session {
 
     #[track_caller]
     pub fn read(&mut self, file_id: FileId) -> Vec<u8> {
-        let request =
-            ReadRequest { length: ANSWER_BYTES, file_id, ..ReadRequest::default() };
+        let request = ReadRequest { length: ANSWER_BYTES, file_id, ..ReadRequest::default() };
         match self.call(Command::READ, 0, &request) {
             Ok(answer) => ReadResponse::decode(&answer).expect("well-formed").data.to_vec(),
             Err(NtStatus::END_OF_FILE) => Vec::new(),

@@ -162,7 +162,8 @@ impl Mapping<'_> {
         // On a file full control alone does not make a program of it: the bit stays as it is where any
         // was set.
         let program = self.status.stx_mode & 0o111 != 0;
-        let executes = if directory { reads | writes | AccessMask::EXECUTE } else { AccessMask::EXECUTE };
+        let executes =
+            if directory { reads | writes | AccessMask::EXECUTE } else { AccessMask::EXECUTE };
         if granted.intersects(executes) && (directory || program) {
             triple |= EXECUTE;
         }

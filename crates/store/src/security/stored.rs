@@ -67,16 +67,13 @@ fn absent(settings: &NtAclSettings, subject: Subject<'_>) -> Option<SecurityDesc
 }
 
 /// Whether mode and POSIX ACL are those that the descriptor was stored with.
-fn holds(
-    settings: &NtAclSettings,
-    subject: Subject<'_>,
-    basis: Basis,
-) -> Result<bool, NtStatus> {
+fn holds(settings: &NtAclSettings, subject: Subject<'_>, basis: Basis) -> Result<bool, NtStatus> {
     if settings.ignore_system_acls || basis == Basis::None {
         return Ok(true);
     }
     let system = SystemAcl::read(subject.attributes(), subject.status).during(Operation::Query)?;
-    let descriptor = || Hash::of_descriptor(&mode::describe(subject.status, system.access.as_ref()));
+    let descriptor =
+        || Hash::of_descriptor(&mode::describe(subject.status, system.access.as_ref()));
     Ok(match basis {
         Basis::None => true,
         Basis::Unknown => false,

@@ -108,8 +108,7 @@ impl Share {
     /// Another user, if we may be others.
     pub fn stranger(&mut self) -> Option<UserId> {
         let groups = vec![12_346];
-        let stranger =
-            Credentials { uid: 12_345, gid: 12_345, groups, ..Credentials::default() };
+        let stranger = Credentials { uid: 12_345, gid: 12_345, groups, ..Credentials::default() };
         is_root().then(|| self.store.register_user(stranger))
     }
 
