@@ -109,12 +109,13 @@ fn make_tree(session: &mut Session) {
     session.set_extended_attribute(file, "Author", b"somebody");
     session.set_extended_attribute(file, "LONG", &[7; 500]);
     restrict(session, file, false);
-    let attributes = FileAttributes::HIDDEN | FileAttributes::SYSTEM | FileAttributes::ARCHIVE;
-    session.set_basic(file, BORN, attributes);
-    session.close(file);
+    // Before the attributes: Samba gives the file those of a stream that it makes.
     let stream = make(session, "file:side", CreateOptions::default());
     session.write(stream, b"beside it");
     session.close(stream);
+    let attributes = FileAttributes::HIDDEN | FileAttributes::SYSTEM | FileAttributes::ARCHIVE;
+    session.set_basic(file, BORN, attributes);
+    session.close(file);
     let directory = make(session, "folder", DIRECTORY);
     restrict(session, directory, true);
     session.set_basic(directory, BORN, FileAttributes::HIDDEN | FileAttributes::DIRECTORY);
