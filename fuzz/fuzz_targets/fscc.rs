@@ -2,8 +2,9 @@
 #![no_main]
 
 use dtyp::fscc::{
-    FileNameInformation, FileRenameInformation, FullEaList, GetEaList, decode_directory_entry,
-    decode_stream_list, encode_directory_entry, encode_full_ea_entry,
+    FileNameInformation, FileRenameInformation, FullEaList, GetEaList, ReparseData,
+    SymbolicLinkReparse, decode_directory_entry, decode_stream_list, encode_directory_entry,
+    encode_full_ea_entry,
 };
 use dtyp::name_expression::NameExpression;
 use dtyp::upcase::fold;
@@ -46,6 +47,14 @@ fuzz_target!(|input: &[u8]| {
     }
     GetEaList(input).iter().take_while(Result::is_ok).for_each(drop);
     let _ = decode_stream_list(input);
+    if let Some(point) = ReparseData::decode(input)
+        && let Some(link) = SymbolicLinkReparse::decode(point.data)
+    {
+        let mut bytes = Vec::new();
+        link.encode(&mut bytes);
+        assert_eq!(SymbolicLinkReparse::decode(&bytes), Some(link));
+    }
+    let _ = dtyp::FileTime::from_gmt_token(&String::from_utf8_lossy(input));
     let _ = FileRenameInformation::decode(input);
     let _ = FileRenameInformation::decode_ex(input);
     if let Some(name) = FileNameInformation::decode(input) {

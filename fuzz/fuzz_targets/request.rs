@@ -8,7 +8,10 @@ use wire::close::CloseRequest;
 use wire::create::CreateRequest;
 use wire::echo::EchoRequest;
 use wire::flush::FlushRequest;
-use wire::ioctl::{CopyChunkCopy, IoctlRequest, PipeWait, ValidateNegotiateInfoRequest};
+use wire::ioctl::{
+    CopyChunkCopy, DuplicateExtents, DuplicateExtentsEx, IoctlRequest, NetworkResiliencyRequest,
+    PipeWait, SnapshotArray, ValidateNegotiateInfoRequest,
+};
 use wire::lock::LockRequest;
 use wire::logoff::LogoffRequest;
 use wire::negotiate::NegotiateRequest;
@@ -45,7 +48,11 @@ fuzz_target!(|input: &[u8]| {
             if let Ok(request) = wire::Decode::decode(message) {
                 let request: IoctlRequest<'_> = request;
                 let _ = CopyChunkCopy::decode(request.input);
+                let _ = DuplicateExtents::decode(request.input);
+                let _ = DuplicateExtentsEx::decode(request.input);
+                let _ = NetworkResiliencyRequest::decode(request.input);
                 let _ = PipeWait::decode(request.input);
+                let _ = SnapshotArray::decode(request.input);
                 let _ = ValidateNegotiateInfoRequest::decode(request.input);
             }
             round_trip!(IoctlRequest<'_>, message);

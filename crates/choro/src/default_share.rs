@@ -107,6 +107,7 @@ impl DefaultShare {
         }
         text.push_str(&format!("[{SHARE_NAME}]\n\tpath = {}\n", quote(&self.path)));
         text.push_str(&format!("\tread only = No\n\tvalid users = {USER_NAME}\n"));
+        text.push_str("\tvfs objects = acl_xattr streams_xattr\n");
         if let Some(owner) = &self.owner {
             text.push_str(&format!("\tforce user = {owner}\n"));
         }

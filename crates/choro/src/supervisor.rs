@@ -6,7 +6,6 @@
 //! the workers.
 
 mod accepting;
-mod addresses;
 mod backoff;
 mod directories;
 mod effective;
@@ -385,13 +384,18 @@ impl Supervisor {
     }
 }
 
-/// Lets the supervisor, and the workers that inherit it, hold as many descriptors as the system
-/// allows: the traditional 1024 is for programs that use `select`.
+/// Descriptors that a worker can need: one for each open that a client may have, and some.
+const DESCRIPTORS_WANTED: u64 = 2 * 65_536;
+
+/// Lets the supervisor, and the workers that inherit it, hold as many descriptors as they can need,
+/// or as many as the system allows: the traditional 1024 is for programs that use `select`.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+    // `None` is no limit at all. Only root may raise what was given as the maximum.
+    let wanted = limit.maximum.map(|maximum| maximum.max(DESCRIPTORS_WANTED));
+    let set = |both| setrlimit(Resource::Nofile, Rlimit { current: both, maximum: both });
+    if let Err(error) = set(wanted).or_else(|_| set(limit.maximum)) {
         tracing::debug!("cannot raise the limit of open files: {error}");
     }
 }

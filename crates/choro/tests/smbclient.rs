@@ -314,6 +314,59 @@ fn nothing_outside_the_share_can_be_reached() {
 }
 
 #[test]
+fn earlier_versions_are_listed_and_read_and_not_written() {
+    let setup = Setup::new();
+    let snapshots = setup.path("snapshots");
+    let lines = format!(
+        "vfs objects = shadow_copy2\nshadow:snapdir = {}\nshadow:basedir = {}\n\
+         shadow:format = at-%Y%m%d-%H%M%S\n",
+        snapshots.display(),
+        setup.path("shares").display(),
+    );
+    let server = setup.share("data", &lines).start();
+    let share = server.share_path("data");
+    let tokens = [
+        ("@GMT-2020.02.29-01.02.03", "at-20200229-010203"),
+        ("@GMT-2021.12.31-23.59.59", "at-20211231-235959"),
+    ];
+    for (token, name) in tokens {
+        let folder = snapshots.join(name).join("data/sub");
+        fs::create_dir_all(&folder).expect("there is space");
+        fs::write(folder.join("f"), token).expect("there is space");
+    }
+    fs::create_dir(share.join("sub")).expect("there is space");
+    fs::write(share.join("sub/f"), "now").expect("there is space");
+    give_to_server(&share.join("sub"));
+    give_to_server(&share.join("sub/f"));
+
+    let folder = server.client_folder("work");
+    let text = server.client().run("data", &["allinfo sub\\f"]).succeeds();
+    let positions = tokens.map(|(token, _)| text.find(token).expect("each is listed"));
+    assert!(positions[1] < positions[0], "the newest first: {text}");
+    for (token, _) in tokens {
+        let get = format!("get {token}\\sub\\f then");
+        server.client().run("data", &[&get]).succeeds();
+        assert_eq!(fs::read_to_string(folder.join("then")).expect("it came"), token);
+        let text = server.client().run("data", &[&format!("ls {token}\\sub\\*")]).succeeds();
+        assert_eq!(listed_names(&text), [".", "..", "f"]);
+        for refused in [format!("put then {token}\\sub\\f"), format!("put then {token}\\new")] {
+            server.client().run("data", &[&refused]).fails("NT_STATUS_MEDIA_WRITE_PROTECTED");
+        }
+        server.client().run("data", &[&format!("rm {token}\\sub\\f")]).text();
+    }
+    server
+        .client()
+        .run("data", &["get @GMT-2021.12.31-23.59.58\\sub\\f never"])
+        .fails("NT_STATUS_OBJECT_NAME_NOT_FOUND");
+    for (token, name) in tokens {
+        let kept = fs::read_to_string(snapshots.join(name).join("data/sub/f"));
+        assert_eq!(kept.expect("it is there still"), token);
+    }
+    assert_eq!(fs::read_to_string(share.join("sub/f")).expect("it is there still"), "now");
+    server.stop();
+}
+
+#[test]
 fn attributes_and_times_are_kept() {
     let server = TestServer::start();
     let folder = server.client_folder("work");

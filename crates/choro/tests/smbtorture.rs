@@ -61,7 +61,7 @@ fn start_server(tests: &[String]) -> TestServer {
     }
     let server = setup.start();
     let forbidden = server.share_path(catalog::FORBIDDEN_SHARE);
-    fs::set_permissions(forbidden, Permissions::from_mode(0)).expect("it is ours");
+    fs::set_permissions(forbidden, Permissions::from_mode(0o000)).expect("it is ours");
     server
 }
 

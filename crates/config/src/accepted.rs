@@ -53,7 +53,6 @@ const SHARE: &[&str] = &[
     "-valid",
     "acl allow execute always",
     "acl check permissions",
-    "acl flag inherited canonicalization",
     "acl group control",
     "acl map full control",
     "afs share",

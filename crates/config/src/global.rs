@@ -73,7 +73,7 @@ parameter_table! {
         server_min_protocol: Protocol =
             "server min protocol" / "min protocol", Kind::Choice(Protocol::WORDS), "SMB2_02";
         /// Let a session use several connections.
-        server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes", NotYet;
+        server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes";
         /// Whether messages are signed.
         server_signing: Signing = "server signing", Kind::Choice(Signing::WORDS), "default";
         /// Ciphers to negotiate, best first.

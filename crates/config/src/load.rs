@@ -370,8 +370,8 @@ fn limit(limit: u64, what: &'static str, place: &Place) -> LoadError {
     LoadError::Limit { file: place.file.clone(), line: place.line, limit, what }
 }
 
-/// Modules of Samba whose work this server always does.
-const BUILT_IN: &[&str] = &["acl_xattr", "io_uring", "streams_xattr"];
+/// Modules of Samba whose work this server does, always or where they are named.
+const BUILT_IN: &[&str] = &["acl_xattr", "io_uring", "shadow_copy2", "streams_xattr"];
 
 #[cfg(test)]
 mod tests;

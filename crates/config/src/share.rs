@@ -3,7 +3,7 @@
 use crate::choice::{
     CscPolicy, DefaultCase, Encryption, InheritOwner, MangledNames, MapReadonly, Tri,
 };
-use crate::kind::Kind;
+use crate::kind::{Kind, boolean};
 use crate::parameter::parameter_table;
 use crate::user_list::{GroupKind, UserList};
 
@@ -11,7 +11,10 @@ parameter_table! {
     /// What a share's section says, on top of what `[global]` said above it.
     Share in Share {
         /// Show a share only to those who may connect to it.
-        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No", NotYet;
+        access_based_share_enum: bool = "access based share enum", Kind::Bool, "No";
+        /// A list of rights counts as inherited only if its writer also asked for inheritance.
+        acl_flag_inherited_canonicalization: bool =
+            "acl flag inherited canonicalization", Kind::Bool, "Yes";
         /// Users who act as root in this share.
         admin_users: UserList = "admin users", Kind::List, "";
         /// Hide the share from everyone but administrators, who may still connect.
@@ -68,20 +71,20 @@ parameter_table! {
         /// Names that are hidden, patterns between slashes.
         hide_files: String = "hide files", Kind::Text, "";
         /// Leave sockets, devices and pipes out of listings.
-        hide_special_files: bool = "hide special files", Kind::Bool, "No", NotYet;
+        hide_special_files: bool = "hide special files", Kind::Bool, "No";
         /// Leave files the user cannot read out of listings.
-        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No", NotYet;
+        hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
         /// Leave files the user cannot write out of listings.
-        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No", NotYet;
+        hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
         /// Clients that may connect, see [`crate::hosts_access`].
         hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
         /// Clients that may not connect, see [`crate::hosts_access`].
         hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
         /// Let default entries of a POSIX ACL pass to new files.
-        inherit_acls: bool = "inherit acls", Kind::Bool, "No", NotYet;
+        inherit_acls: bool = "inherit acls", Kind::Bool, "No";
         /// Owner of a new file.
         inherit_owner: InheritOwner =
-            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no", NotYet;
+            "inherit owner", Kind::Choice(InheritOwner::WORDS), "no";
         /// New files and folders take their permission bits from the folder.
         inherit_permissions: bool = "inherit permissions", Kind::Bool, "No", NotYet;
         /// Users who may not connect, whatever else is said.
@@ -111,8 +114,11 @@ parameter_table! {
         map_system: bool = "map system", Kind::Bool, "No", NotYet;
         /// Tree connects to this share at a time; 0 for no limit.
         max_connections: u32 = "max connections", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// Serve the named streams of files; Samba does where `vfs objects` has one of its modules
+        /// for them.
+        named_streams: bool = "named streams", Kind::Bool, "Yes";
         /// Keep Windows ACLs.
-        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes", NotYet;
+        nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes";
         /// Grant oplocks.
         oplocks: bool = "oplocks", Kind::Bool, "Yes";
         /// Folder that is served.
@@ -159,8 +165,8 @@ parameter_table! {
         vfs_objects: Vec<String> = "vfs objects" / "vfs object", Kind::List, "";
         /// Label of the volume; the name of the share when empty.
         volume: String = "volume", Kind::Text, "";
-        /// Follow symbolic links that leave the share.
-        wide_links: bool = "wide links", Kind::Bool, "No", NotYet;
+        /// Follow symbolic links that leave the share; not beside `smb3 unix extensions`.
+        wide_links: bool = "wide links", Kind::Bool, "No";
         /// Users who may write even where `read only` is on.
         write_list: UserList = "write list", Kind::List, "";
     }
@@ -193,6 +199,14 @@ impl Share {
     #[must_use]
     pub fn option(&self, module: &str, option: &str) -> Option<&str> {
         self.section.option(module, option)
+    }
+
+    /// Value of the parametric option `module:option` as a truth value; `default` if it is not there
+    /// or is none.
+    #[must_use]
+    pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
+        let word = self.option(module, option).and_then(|text| boolean(text.trim()));
+        word.map_or(default, |word| word == "Yes")
     }
 
     /// True when `vfs objects` names the module.

@@ -39,7 +39,7 @@ pub struct Substitutions {
     pub dialect: String,
     /// `%h`: name of the host.
     pub hostname: String,
-    /// `%T`, and `%t` with `_` for what paths should not contain: date and time.
+    /// `%T`, and `%t` as `20261120_231659`, which paths can contain: date and time.
     pub time: String,
     /// `%v` and `%V`: version of the server; the version of this build when empty.
     pub version: String,
@@ -154,7 +154,7 @@ impl Substitutions {
             'R' => self.dialect.clone(),
             'h' => self.hostname.clone(),
             'T' => self.time.clone(),
-            't' => underscored(&self.time),
+            't' => self.time.replace(['/', ':'], "").replace(' ', "_"),
             'v' | 'V' if self.version.is_empty() => env!("CARGO_PKG_VERSION").to_owned(),
             'v' | 'V' => self.version.clone(),
             'i' => self.interface.clone(),

@@ -10,13 +10,20 @@ use std::ops::Range;
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, UnboundKey};
 use aws_lc_rs::{cmac, constant_time, hmac};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::algorithm::SigningAlgorithm;
 
 /// A key that signs and verifies, prepared for its algorithm.
 pub struct SigningKey {
     mac: Mac,
+    key: Zeroizing<[u8; 16]>,
+}
+
+impl Clone for SigningKey {
+    fn clone(&self) -> Self {
+        Self::new(self.algorithm(), &self.key)
+    }
 }
 
 /// The signature does not belong to the message and the key, or there is no room for one.
@@ -45,7 +52,14 @@ impl SigningKey {
                 UnboundKey::new(&aead::AES_128_GCM, key).expect("16 bytes fit AES-128"),
             )),
         };
-        Self { mac }
+        Self { mac, key: Zeroizing::new(*key) }
+    }
+
+    /// The bytes that the key was made from: for another process of this server, which has to sign
+    /// as the one that has the session would.
+    #[must_use]
+    pub fn expose(&self) -> &[u8; 16] {
+        &self.key
     }
 
     /// What the key signs with.

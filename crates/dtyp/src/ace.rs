@@ -159,6 +159,13 @@ impl Ace {
         }
     }
 
+    /// Replaces generic bits by the file rights that they mean.
+    pub fn map_generic(&mut self) {
+        if let AceBody::Sid { mask, .. } = &mut self.body {
+            *mask = mask.map_generic();
+        }
+    }
+
     /// The trustee; none for an opaque entry.
     #[must_use]
     pub fn sid(&self) -> Option<&Sid> {

@@ -40,6 +40,12 @@ impl Sid {
         Self::new(3, &[4])
     }
 
+    /// S-1-5-2, whoever comes over the network.
+    #[must_use]
+    pub fn network() -> Self {
+        Self::new(5, &[2])
+    }
+
     /// S-1-5-7, anonymous.
     #[must_use]
     pub fn anonymous() -> Self {
@@ -62,6 +68,18 @@ impl Sid {
     #[must_use]
     pub fn administrators() -> Self {
         Self::new(5, &[32, 544])
+    }
+
+    /// S-1-5-32-545, users.
+    #[must_use]
+    pub fn users() -> Self {
+        Self::new(5, &[32, 545])
+    }
+
+    /// S-1-5-32-546, guests.
+    #[must_use]
+    pub fn guests() -> Self {
+        Self::new(5, &[32, 546])
     }
 
     /// S-1-22-1-UID: the SID that stands for a Unix user without one of its own.

@@ -55,6 +55,16 @@ kinds! {
     /// Look at the record of a file: it changed, and what you serve waits for that or loses
     /// something by it. [`crate::FileChanged`].
     20 FILE_CHANGED,
+    /// Serve a connection of a client of yours: [`crate::OfferConnection`] and its socket.
+    40 OFFER_CONNECTION,
+    /// Whether it would be served: [`crate::AnswerOffer`].
+    41 ANSWER_OFFER,
+    /// Whose the connection is: [`crate::SettleOffer`].
+    42 SETTLE_OFFER,
+    /// Is there a session? [`crate::FindSession`].
+    43 FIND_SESSION,
+    /// The answer to `FIND_SESSION`: [`crate::SessionFound`].
+    44 SESSION_FOUND,
 }
 
 impl fmt::Debug for MessageKind {

@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+mod connection_offer;
 mod counters;
 mod kind;
 mod message;
@@ -14,6 +15,10 @@ mod messaging;
 mod payload;
 pub mod transport;
 
+pub use connection_offer::{
+    AnswerOffer, FindSession, FoundSession, NEGOTIATE_BYTES_MAX, OfferConnection, SessionFound,
+    SettleOffer,
+};
 pub use counters::Counters;
 pub use kind::MessageKind;
 pub use message::{Content, MESSAGE_VERSION, Message};

@@ -14,6 +14,7 @@ pub mod path;
 pub mod volume;
 
 use bytes::{Bytes, BytesMut};
+use dtyp::fscc::{ReparseTag, SymbolicLinkReparse};
 use dtyp::{FileAttributes, FileTime, NtStatus};
 
 pub use change::{HostChange, HostChangeKind};
@@ -43,7 +44,8 @@ pub struct UserId(pub u32);
 /// One thing to do, for one user.
 #[derive(Debug)]
 pub enum ObjectOp {
-    /// Opens or creates. Never truncates: see [`ObjectOp::Overwrite`]. Answer: `Opened`.
+    /// Opens or creates. Never truncates: see [`ObjectOp::Overwrite`]. Answer: `Opened`, or
+    /// `Stopped` if a symbolic link is on the way that the client is to follow itself.
     Open(Box<OpenRequest>),
     /// Empties an existing file that CREATE is to overwrite or supersede, once sharing was judged:
     /// size 0, extended attributes and alternate streams gone, attributes replaced (supersede) or
@@ -225,6 +227,32 @@ pub enum ObjectOp {
         /// Ranges wanted at most.
         ranges_max: u32,
     },
+    /// The snapshots in which the path of the open exists, in the order in which clients are to
+    /// see them. Answer: `Snapshots`.
+    ListSnapshots {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// The reparse point that was opened, as REPARSE_DATA_BUFFER ([MS-FSCC] 2.1.2.2);
+    /// NOT_A_REPARSE_POINT if it is none. Answer: `ReparsePoint`.
+    ReadReparsePoint {
+        /// The open.
+        open: LocalOpen,
+    },
+    /// Makes a file a reparse point, or changes the one that it is, whose tag stays. Answer: `Done`.
+    WriteReparsePoint {
+        /// The open.
+        open: LocalOpen,
+        /// REPARSE_DATA_BUFFER, its lengths verified.
+        buffer: Bytes,
+    },
+    /// Makes a plain file of a reparse point. Answer: `Done`.
+    DeleteReparsePoint {
+        /// The open.
+        open: LocalOpen,
+        /// The tag that it has; IO_REPARSE_TAG_MISMATCH if it has another.
+        tag: ReparseTag,
+    },
     /// Sets or clears the sparse attribute. Answer: `Done`.
     SetSparse {
         /// The open.
@@ -244,6 +272,40 @@ pub enum ObjectOp {
         target_offset: u64,
         /// Bytes to copy.
         length: u32,
+    },
+    /// Shares the storage of a range of one file with another, as if it had been copied:
+    /// [MS-FSA] 2.1.5.10.4. The size of the target stays, so what would lie behind its end is left
+    /// out. INVALID_DEVICE_REQUEST where the file system cannot do it. Answer: `Done`.
+    DuplicateExtents {
+        /// Where from.
+        source: LocalOpen,
+        /// Where to.
+        target: LocalOpen,
+        /// First byte in the source.
+        source_offset: u64,
+        /// First byte in the target.
+        target_offset: u64,
+        /// Bytes to share.
+        length: u64,
+    },
+    /// Has the file system compress the data that are written from now on, or not. NOT_SUPPORTED
+    /// if it cannot; not to compress can be had everywhere. Answer: `Done`.
+    SetCompression {
+        /// The open.
+        open: LocalOpen,
+        /// Whether data are compressed.
+        compressed: bool,
+    },
+    /// Gives back the storage of `from..to` as far as it consists of whole pages; what is read
+    /// there afterwards is undefined. A hint: where storage cannot be given back nothing happens.
+    /// Answer: `Done`.
+    Trim {
+        /// The open.
+        open: LocalOpen,
+        /// First byte.
+        from: u64,
+        /// One past the last byte.
+        to: u64,
     },
     /// Whether a path exists and what it is, without opening it. Answer: `Metadata`.
     Lookup {
@@ -267,6 +329,11 @@ pub struct BasicChange {
     pub change_time: Option<FileTime>,
     /// All settable attributes at once.
     pub attributes: Option<FileAttributes>,
+    /// Whether what this open does from now on leaves the last access time alone:
+    /// `Open.UserSetAccessTime` of [MS-FSA] 2.1.1.6.
+    pub keep_last_access_time: Option<bool>,
+    /// Likewise for the last write time: `Open.UserSetModificationTime`.
+    pub keep_last_write_time: Option<bool>,
 }
 
 impl BasicChange {
@@ -296,6 +363,15 @@ pub struct DirectoryEntry {
     /// Present if [`EntryDetail::Metadata`] or more was asked for. An entry that vanished while it
     /// was read is left out altogether.
     pub metadata: Option<Metadata>,
+}
+
+/// A symbolic link on the way to an object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SymbolicLink {
+    /// Where it leads.
+    pub link: SymbolicLinkReparse,
+    /// What of the path is behind it, as clients write it: empty, or begins with `\`.
+    pub unparsed_path: String,
 }
 
 /// One stream of a file.
@@ -332,6 +408,12 @@ pub enum ObjectReply {
     Renamed(ObjectPath),
     /// A self-relative security descriptor.
     Security(Vec<u8>),
+    /// A reparse point.
+    ReparsePoint(Vec<u8>),
+    /// When snapshots were made, in whole seconds.
+    Snapshots(Vec<FileTime>),
+    /// A symbolic link that is not followed.
+    Stopped(Box<SymbolicLink>),
     /// Streams of a file.
     Streams(Vec<StreamEntry>),
     /// The file system.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-/// A path relative to a share's root, and the stream of the object at its end.
+use dtyp::FileTime;
+
+/// A path relative to a share's root, the stream of the object at its end, and the snapshot in which
+/// to look for it.
 ///
 /// Invariant: the path has no empty component, no "." or "..", no NUL and none of the characters
 /// that a component may not have ([MS-FSCC] 2.1.5); so the store can hand it to the kernel as it
@@ -11,7 +14,11 @@ use std::fmt;
 pub struct ObjectPath {
     path: String,
     stream: Option<String>,
+    snapshot: Option<FileTime>,
 }
+
+/// What separates the components of a name that a client sends.
+const SEPARATORS: [char; 2] = ['\\', '/'];
 
 /// Why a name is not a path inside a share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,16 +48,19 @@ impl ObjectPath {
     /// Reads a name as CREATE and SET_INFO carry it: components separated by `\`, optionally
     /// `:stream[:$DATA]` at the end: [MS-FSCC] 2.1.5, 2.1.6 with [MS-SMB2] 2.2.13.
     ///
+    /// `/`, which no component may contain, separates as well: clients that come from Unix send it,
+    /// and Samba has always understood them.
+    ///
     /// # Errors
     /// See [`PathError`].
     pub fn parse(name: &str) -> Result<Self, PathError> {
-        if name.starts_with(['\\', '/']) {
+        if name.starts_with(SEPARATORS) {
             return Err(PathError::Escapes);
         }
         if name.encode_utf16().count() > Self::PATH_UNITS_MAX {
             return Err(PathError::TooLong);
         }
-        let (object, stream) = match name.rfind('\\') {
+        let (object, stream) = match name.rfind(SEPARATORS) {
             Some(at) => match name[at..].find(':') {
                 Some(colon) => (&name[..at + colon], Some(&name[at + colon + 1..])),
                 None => (name, None),
@@ -62,9 +72,9 @@ impl ObjectPath {
         };
         let mut path = String::with_capacity(object.len());
         // One trailing separator is what Windows tools send for a directory.
-        let object = object.strip_suffix('\\').unwrap_or(object);
+        let object = object.strip_suffix(SEPARATORS).unwrap_or(object);
         if !object.is_empty() {
-            for component in object.split('\\') {
+            for component in object.split(SEPARATORS) {
                 verify_component(component)?;
                 if !path.is_empty() {
                     path.push('/');
@@ -73,13 +83,13 @@ impl ObjectPath {
             }
         }
         let stream = stream.map(parse_stream).transpose()?.flatten();
-        Ok(Self { path, stream })
+        Ok(Self { path, stream, snapshot: None })
     }
 
     /// A path from components that are known to be good, such as names that the store listed.
     #[must_use]
     pub fn from_stored(path: String, stream: Option<String>) -> Self {
-        Self { path, stream }
+        Self { path, stream, snapshot: None }
     }
 
     /// The components joined by `/`; empty for the root.
@@ -92,6 +102,12 @@ impl ObjectPath {
     #[must_use]
     pub fn stream(&self) -> Option<&str> {
         self.stream.as_deref()
+    }
+
+    /// The time of the snapshot; `None` for the share as it is.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<FileTime> {
+        self.snapshot
     }
 
     /// Whether this is the share's root.
@@ -113,7 +129,7 @@ impl ObjectPath {
             return None;
         }
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        Some(Self { path: parent.to_owned(), stream: None })
+        Some(Self { path: parent.to_owned(), stream: None, snapshot: self.snapshot })
     }
 
     /// The components, from the root down.
@@ -129,7 +145,7 @@ impl ObjectPath {
             (false, true) => folder.path.clone(),
             (false, false) => format!("{}/{}", folder.path, self.path),
         };
-        Self { path, stream: self.stream.clone() }
+        Self { path, ..self.clone() }
     }
 
     /// The way from `directory` to this path: empty if it is the directory itself, `None` if it
@@ -146,13 +162,30 @@ impl ObjectPath {
     /// The same object without its stream.
     #[must_use]
     pub fn without_stream(&self) -> Self {
-        Self { path: self.path.clone(), stream: None }
+        Self { stream: None, ..self.clone() }
     }
 
     /// The same object with this stream.
     #[must_use]
     pub fn with_stream(&self, stream: Option<String>) -> Self {
-        Self { path: self.path.clone(), stream }
+        Self { stream, ..self.clone() }
+    }
+
+    /// The same object in this snapshot.
+    #[must_use]
+    pub fn with_snapshot(self, snapshot: Option<FileTime>) -> Self {
+        Self { snapshot, ..self }
+    }
+
+    /// The same object without the first component that names a snapshot (`@GMT-…`), in that
+    /// snapshot; `None` if there is no such component.
+    #[must_use]
+    pub fn split_gmt_token(&self) -> Option<Self> {
+        let index = self.components().position(|it| FileTime::from_gmt_token(it).is_some())?;
+        let snapshot = self.components().nth(index).and_then(FileTime::from_gmt_token);
+        let others = self.components().enumerate().filter(|(at, _)| *at != index);
+        let others: Vec<&str> = others.map(|(_, component)| component).collect();
+        Some(Self { path: others.join("/"), stream: self.stream.clone(), snapshot })
     }
 
     /// The name as clients write it: `\` between components, `:stream` at the end.
@@ -228,6 +261,8 @@ mod tests {
     fn components_are_joined_by_slashes() {
         check("", Ok(("", None)));
         check("a\\b c\\d", Ok(("a/b c/d", None)));
+        check("a/b c\\d/e:s", Ok(("a/b c/d/e", Some("s"))));
+        check("a/", Ok(("a", None)));
         check("a\\", Ok(("a", None)));
     }
 
@@ -246,7 +281,9 @@ mod tests {
         check("..", Err(PathError::Escapes));
         check("a\\..\\b", Err(PathError::Escapes));
         check("\\a", Err(PathError::Escapes));
-        check("a/b", Err(PathError::BadComponent));
+        check("/a", Err(PathError::Escapes));
+        check("a/../b", Err(PathError::Escapes));
+        check("a//b", Err(PathError::BadComponent));
         check("a\\\\b", Err(PathError::BadComponent));
     }
 
@@ -262,6 +299,23 @@ mod tests {
         assert_eq!(path("ab").relative_to(&path("a")), None);
         assert_eq!(path("").below(&path("a")), path("a"));
         assert_eq!(path("a").below(&path("")), path("a"));
+    }
+
+    #[test]
+    fn a_component_may_name_a_snapshot() {
+        let time = dtyp::FileTime::from_unix(0, 0);
+        for (name, want) in [
+            ("@GMT-1970.01.01-00.00.00", ""),
+            ("a\\@GMT-1970.01.01-00.00.00\\b:s", "a\\b:s"),
+            ("@gmt-1970.01.01-00.00.00\\a", "a"),
+        ] {
+            let path = ObjectPath::parse(name).expect("a path");
+            let want = ObjectPath::parse(want).expect("a path").with_snapshot(Some(time));
+            assert_eq!(path.split_gmt_token(), Some(want), "{name}");
+        }
+        for name in ["", "a", "@GMT-1970.01.01", "x@GMT-1970.01.01-00.00.00"] {
+            assert_eq!(ObjectPath::parse(name).expect("a path").split_gmt_token(), None);
+        }
     }
 
     #[test]

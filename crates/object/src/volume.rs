@@ -27,4 +27,6 @@ pub struct Volume {
     pub attributes: u32,
     /// Units in a component name.
     pub component_units_max: u32,
+    /// Storage of a part of a file can be given back: [`ObjectOp::Trim`](crate::ObjectOp::Trim).
+    pub supports_trim: bool,
 }

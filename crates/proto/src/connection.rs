@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use crypto::{Cipher, PreauthHash, SigningAlgorithm};
+use crypto::{Cipher, PreauthHash, SigningAlgorithm, SigningKey};
 use dtyp::Guid;
 use wire::Dialect;
 use wire::negotiate::{Capabilities, SecurityMode};
@@ -23,7 +24,7 @@ pub struct Connection {
     /// Which address it came to.
     pub server: SocketAddr,
     /// What was negotiated; nothing before NEGOTIATE is done.
-    pub negotiated: Option<Negotiated>,
+    pub negotiated: Option<Arc<Negotiated>>,
     /// An SMB1 NEGOTIATE was answered with the wildcard dialect, and the SMB2 one is due.
     pub awaits_smb2_negotiate: bool,
     /// Message ids that the client may use.
@@ -34,6 +35,11 @@ pub struct Connection {
     pub preauth_sessions: HashMap<u64, PreauthHash>,
     /// Requests that were answered with an interim response and are not finished.
     pub async_commands: u32,
+    /// Another worker has passed it on: whose client this is has been decided.
+    pub was_passed: bool,
+    /// The session to which the client of this connection wants it bound, and that session's key:
+    /// the client has signed with it, so that the answers may be signed with it, too.
+    pub binding_key: Option<(u64, SigningKey)>,
 }
 
 /// What NEGOTIATE decided.
@@ -80,6 +86,8 @@ impl Connection {
             preauth: PreauthHash::default(),
             preauth_sessions: HashMap::new(),
             async_commands: 0,
+            was_passed: false,
+            binding_key: None,
         }
     }
 
@@ -95,7 +103,7 @@ impl Connection {
     /// # Panics
     /// Before NEGOTIATE: `receive` lets nothing else through until then.
     #[must_use]
-    pub fn negotiated(&self) -> &Negotiated {
+    pub fn negotiated(&self) -> &Arc<Negotiated> {
         self.negotiated.as_ref().expect("only NEGOTIATE is served before NEGOTIATE")
     }
 }

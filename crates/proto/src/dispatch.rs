@@ -120,8 +120,10 @@ fn start_one<C: Command>(
         (Some(_), Some(handed_down)) => handed_down,
         (named, _) => named,
     };
-    let outcome = C::Scope::resolve(server, incoming, file_id)
-        .and_then(|scope| C::start(scope, incoming, request));
+    let outcome = C::Scope::resolve(server, incoming, file_id).and_then(|mut scope| {
+        scope.verify_channel_sequence(incoming)?;
+        C::start(scope, incoming, request)
+    });
     (outcome, file_id)
 }
 

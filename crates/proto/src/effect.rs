@@ -4,15 +4,33 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arbitration::{Caching, FileKey};
-use dtyp::{AccessMask, ServerId, Sid};
+use bytes::Bytes;
+use crypto::{Cipher, SigningKey};
+use dtyp::{AccessMask, Guid, ServerId, Sid};
 use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
+use wire::Dialect;
+use wire::ioctl::NetworkInterface;
 
+use crate::connection::ConnectionId;
 use crate::reject::Reject;
 use crate::settings::Policy;
 
 /// A question to the world. Exactly one [`Reply`] comes back for each that carries a request.
 #[derive(Debug)]
 pub enum Effect {
+    /// Enters this worker as the one that serves a client, for all its connections. If another one
+    /// does that already, the connection is passed on to it, and `Server::handle_passed_on` is called
+    /// instead of an answer. Reply: `ClientClaimed`, if the connection stays here.
+    ClaimClient {
+        /// The connection.
+        connection: ConnectionId,
+        /// Whose it is.
+        client_guid: Guid,
+        /// Its NEGOTIATE, the header included.
+        message: Bytes,
+        /// An SMB1 NEGOTIATE came before it.
+        after_smb1: bool,
+    },
     /// Ends the sessions of the same user that the client says it had before: [MS-SMB2]
     /// 3.3.5.5.3. Reply: `PreviousSessionClosed`.
     ClosePreviousSession {
@@ -50,6 +68,14 @@ pub enum Effect {
         /// The file.
         file: FileKey,
     },
+    /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
+    /// Reply: `Session`.
+    FindSession {
+        /// Which.
+        session_id: u64,
+    },
+    /// The addresses of this machine that clients may come to. Reply: `NetworkInterfaces`.
+    ListNetworkInterfaces,
     /// Something for the store. Reply: `Object`.
     Object {
         /// On whose behalf.
@@ -126,8 +152,8 @@ pub struct Share {
     pub caching: u32,
     /// Extended attributes are kept.
     pub extended_attributes: bool,
-    /// Names that are hidden, as name expressions.
-    pub hide_files: Vec<String>,
+    /// Files may have named streams.
+    pub named_streams: bool,
     /// Names that do not exist for clients, as name expressions.
     pub veto_files: Vec<String>,
     /// Every WRITE reaches stable storage before it is answered.
@@ -136,6 +162,18 @@ pub struct Share {
     pub folder: ObjectPath,
     /// Changes that other programs make in it are told, too.
     pub kernel_change_notify: bool,
+}
+
+/// A session of another worker, as far as a client that wants to be bound to it must be told why it
+/// cannot be.
+#[derive(Clone, Debug)]
+pub struct LentSession {
+    /// The dialect of its connection.
+    pub dialect: Dialect,
+    /// The cipher of its connection.
+    pub cipher: Option<Cipher>,
+    /// `Session.SigningKey`, with its algorithm.
+    pub signing_key: SigningKey,
 }
 
 /// Why a share was not connected.
@@ -154,10 +192,16 @@ pub enum ShareRefusal {
 pub enum Reply {
     /// To `FindAccount` and `FindGuest`.
     Account(Option<Box<Account>>),
+    /// To `ClaimClient`.
+    ClientClaimed,
+    /// To `ListNetworkInterfaces`.
+    NetworkInterfaces(Vec<NetworkInterface>),
     /// To `Object`.
     Object(ObjectResult),
     /// To `ClosePreviousSession`.
     PreviousSessionClosed,
+    /// To `FindSession`: nothing, if there is none that is signed for.
+    Session(Option<Box<LentSession>>),
     /// To `ConnectShare`.
     Share(Result<Box<Share>, ShareRefusal>),
     /// What a suspended request waited for may have happened.

@@ -18,6 +18,7 @@ use crate::request::Incoming;
 use crate::scope::{InOpen, InTree};
 use crate::server::Globals;
 
+mod query_network_interface_info;
 mod validate_negotiate_info;
 
 mod pipe_peek;
@@ -28,13 +29,15 @@ mod srv_copychunk;
 mod srv_enumerate_snapshots;
 mod srv_request_resume_key;
 
+mod duplicate_extents_to_file;
 mod file_level_trim;
 mod query_allocated_ranges;
 mod set_sparse;
 mod set_zero_data;
 
 mod compression;
-mod create_or_get_object_id;
+mod object_id;
+mod reparse_point;
 
 mod refused;
 
@@ -42,16 +45,16 @@ mod refused;
 mod tests;
 
 use compression::{GetCompression, SetCompression};
-use create_or_get_object_id::CreateOrGetObjectId;
+use duplicate_extents_to_file::{DuplicateExtentsToFile, DuplicateExtentsToFileEx};
 use file_level_trim::FileLevelTrim;
+use object_id::{CreateOrGetObjectId, GetObjectId};
 use pipe_peek::PipePeek;
 use pipe_transceive::PipeTransceive;
 use pipe_wait::PipeWait;
 use query_allocated_ranges::QueryAllocatedRanges;
-use refused::{
-    DfsGetReferrals, DfsGetReferralsEx, GetReparsePoint, LmrRequestResiliency,
-    QueryNetworkInterfaceInfo, SetReparsePoint,
-};
+use query_network_interface_info::QueryNetworkInterfaceInfo;
+use refused::{DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency};
+use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;
 use srv_copychunk::{SrvCopyChunk, SrvCopyChunkWrite};
@@ -185,10 +188,14 @@ macro_rules! fsctls {
 
 fsctls! {
     CreateOrGetObjectId,
+    DeleteReparsePoint,
     DfsGetReferrals,
     DfsGetReferralsEx,
+    DuplicateExtentsToFile,
+    DuplicateExtentsToFileEx,
     FileLevelTrim,
     GetCompression,
+    GetObjectId,
     GetReparsePoint,
     LmrRequestResiliency,
     PipePeek,

@@ -33,6 +33,7 @@ pub mod scope;
 pub mod command;
 pub mod fsctl;
 
+pub mod channel_sequence;
 pub mod connection;
 pub mod open;
 pub mod sequence_window;

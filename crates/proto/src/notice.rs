@@ -28,6 +28,8 @@ pub enum Notice {
     },
     /// A connection has ended.
     ConnectionClosed {
+        /// Whose it was.
+        client_guid: Guid,
         /// Where the client was.
         client: SocketAddr,
     },

@@ -8,6 +8,7 @@ use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
 use wire::FileId;
 use wire::create::{CreateOptions, ShareAccess};
 
+use crate::channel_sequence::ChannelSequence;
 use crate::effect::Share;
 use crate::reject::Reject;
 
@@ -33,6 +34,8 @@ pub struct Open {
     pub granted_access: AccessMask,
     /// All that the user may do, within the share's limits.
     pub maximal_access: AccessMask,
+    /// `Open.ChannelSequence`, and the requests that are outstanding.
+    pub channel_sequence: ChannelSequence,
 }
 
 /// What an open leads to.

@@ -98,6 +98,9 @@ impl Server {
     /// Serves the requests of a chain in order, until one has to wait or none is left.
     pub(crate) fn run(&mut self, mut chain: Chain, now: Now) {
         while let Some((header, message)) = chain.messages.pop_front() {
+            if !self.connections.contains_key(&chain.connection) {
+                return; // Nothing is begun for a connection that is gone.
+            }
             let id = self.next_request_id();
             let mut incoming = Incoming {
                 id,
@@ -184,6 +187,8 @@ impl Server {
         let key = session.and_then(|session| session.signing_key(incoming.connection));
         match (header.is_signed(), key, session) {
             (true, Some(key), _) => key.verify(message).map_err(|_| Reject::BadSignature),
+            // It may be bound to a session by this very request, which then looks for the key itself.
+            (true, None, _) if header.command == Command::SESSION_SETUP => Ok(()),
             (true, None, None) if header.session_id != 0 => Err(Reject::NoSuchSession),
             (false, Some(_), Some(session)) if session.signing_required => {
                 match header.command {

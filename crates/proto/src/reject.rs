@@ -31,8 +31,28 @@ pub enum Reject {
     Authentication(AuthError),
     /// The signature does not match.
     BadSignature,
+    /// The session is bound to the connection already.
+    AlreadyBound,
     /// A session was to be bound to a further connection, which is not offered.
     BindingNotOffered,
+    /// The request that binds a session does not prove to come from its client.
+    BindingNotSigned,
+    /// The connection has another cipher than the session's.
+    BindingOfOtherCipher,
+    /// The connection has another dialect than the session's.
+    BindingOfOtherDialect,
+    /// The session is still being set up.
+    BindingTooEarly,
+    /// The connection signs with AES-GMAC, and the session's does not.
+    BindingWithGmac,
+    /// The session's connection signs with AES-GMAC, and this one does not.
+    BindingWithoutGmac,
+    /// Whoever authenticated to bind a session is not its user.
+    BoundByAnotherUser,
+    /// Guests and anonymous users have no keys, and so no channels.
+    BoundByNobody,
+    /// Another worker has the session, for a client of another ClientGuid.
+    BoundElsewhere,
     /// The request was cancelled, or what it waited for went away.
     Cancelled,
     /// The requests of one frame ask for more than is held for one.
@@ -68,8 +88,16 @@ pub enum Reject {
     LockRange,
     /// The file has its limit of locks.
     TooManyLocks,
-    /// A session of a guest was to become a user's, or the other way round.
+    /// A session of a guest, which has no keys, was to become a user's.
     GuestBecameUser,
+    /// A request that would change something was overtaken by the loss of its channel: [MS-SMB2]
+    /// 3.3.5.2.10.
+    ChannelSequence {
+        /// ChannelSequence of the request.
+        got: u16,
+        /// That of the open.
+        current: Option<u16>,
+    },
     /// More than the limit of its kind.
     LengthAboveMax {
         /// What was asked for, in bytes.
@@ -142,6 +170,8 @@ pub enum Reject {
     Status(NtStatus),
     /// The connection has its limit of requests that wait.
     TooManyAsyncCommands,
+    /// The session has its limit of channels.
+    TooManyChannels,
     /// The share has its limit of connections.
     TooManyConnections,
     /// The client has its limit of opens.
@@ -164,6 +194,7 @@ impl Reject {
         match self {
             Self::AccessNotGranted { .. }
             | Self::BadSignature
+            | Self::BoundByAnotherUser
             | Self::GuestBecameUser
             | Self::NotEncrypted
             | Self::NotSigned
@@ -171,7 +202,14 @@ impl Reject {
             Self::AccountDisabled => NtStatus::ACCOUNT_DISABLED,
             Self::AsyncInCompound => NtStatus::INTERNAL_ERROR,
             Self::Authentication(error) => error.status(),
-            Self::BindingNotOffered | Self::TooManyConnections => NtStatus::REQUEST_NOT_ACCEPTED,
+            Self::AlreadyBound
+            | Self::BindingNotOffered
+            | Self::BindingTooEarly
+            | Self::BoundElsewhere
+            | Self::TooManyConnections => NtStatus::REQUEST_NOT_ACCEPTED,
+            Self::BindingWithoutGmac => NtStatus::REQUEST_OUT_OF_SEQUENCE,
+            Self::BindingWithGmac | Self::BoundByNobody => NtStatus::NOT_SUPPORTED,
+            Self::ChannelSequence { .. } => NtStatus::FILE_NOT_AVAILABLE,
             Self::Cancelled => NtStatus::CANCELLED,
             Self::ChangeNotifyOff => NtStatus::NOT_IMPLEMENTED,
             Self::DeletePending => NtStatus::DELETE_PENDING,
@@ -179,7 +217,10 @@ impl Reject {
             Self::Disconnect(_) => NtStatus::INVALID_PARAMETER,
             Self::FileLockConflict => NtStatus::FILE_LOCK_CONFLICT,
             Self::FileNotAvailable => NtStatus::FILE_NOT_AVAILABLE,
-            Self::CreditChargeTooSmall { .. }
+            Self::BindingNotSigned
+            | Self::BindingOfOtherCipher
+            | Self::BindingOfOtherDialect
+            | Self::CreditChargeTooSmall { .. }
             | Self::FileIdNotWanted
             | Self::FirstIsRelated
             | Self::LeaseKeyInUse
@@ -213,9 +254,10 @@ impl Reject {
             Self::Records(RecordsError::Damaged) => NtStatus::INTERNAL_DB_CORRUPTION,
             Self::SharingViolation => NtStatus::SHARING_VIOLATION,
             Self::SessionExpired => NtStatus::NETWORK_SESSION_EXPIRED,
-            Self::TooManyAsyncCommands | Self::TooManyLocks | Self::TooManyWatches => {
-                NtStatus::INSUFFICIENT_RESOURCES
-            }
+            Self::TooManyAsyncCommands
+            | Self::TooManyChannels
+            | Self::TooManyLocks
+            | Self::TooManyWatches => NtStatus::INSUFFICIENT_RESOURCES,
             Self::TooManyOpens => NtStatus::TOO_MANY_OPENED_FILES,
             Self::CompoundTooLarge | Self::TooManySessions | Self::TooManyTreeConnects => {
                 NtStatus::INSUFF_SERVER_RESOURCES

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
-use wire::{FileId, Header};
+use wire::create::CreateRequest;
+use wire::create_context::DurableHandleRequestV2;
+use wire::{Command, Decode, FileId, Header};
 
 use crate::connection::ConnectionId;
 use crate::dispatch::Pending;
@@ -30,6 +32,31 @@ pub struct Incoming {
     pub sealed: bool,
     /// When it was started or resumed.
     pub now: Now,
+}
+
+impl Incoming {
+    /// Whether a client that has lost the response can ask for it again, over another channel of the
+    /// session: [MS-SMB2] 3.2.5.1.
+    ///
+    /// That makes it worth while to finish what was begun. A CREATE that names no CreateGuid would
+    /// only leave an open behind that nobody knows of.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        match self.header.command {
+            Command::CREATE => has_create_guid(&self.message),
+            Command::NEGOTIATE
+            | Command::SESSION_SETUP
+            | Command::LOGOFF
+            | Command::TREE_CONNECT
+            | Command::TREE_DISCONNECT => false,
+            _ => true,
+        }
+    }
+}
+
+fn has_create_guid(message: &[u8]) -> bool {
+    let Ok(request) = CreateRequest::decode(message) else { return false };
+    let found: Result<Option<DurableHandleRequestV2>, _> = request.create_contexts.find();
+    matches!(found, Ok(Some(_)))
 }
 
 /// Credits that the requests of one frame may cost together.

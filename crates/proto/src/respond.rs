@@ -1,6 +1,7 @@
 //! Laying responses out, and sending them: [MS-SMB2] 3.3.4.1.
 
 use bytes::{Buf, BytesMut};
+use crypto::SigningKey;
 use dtyp::NtStatus;
 use wire::error_response::ErrorResponse;
 use wire::{Command, Dialect, Header, HeaderFlags, header};
@@ -93,8 +94,9 @@ impl Server {
         if async_id.is_some() {
             connection.async_commands -= 1;
         }
-        let wants_signature =
-            wants_signature(self.sessions.get(&session_id), chain.connection, request, status);
+        let session = self.sessions.get(&session_id);
+        let wants_signature = wants_signature(session, request, status)
+            && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
         if !chain.outgoing.has_room_for(&buffer) {
             // [MS-SMB2] 3.3.4.1.3: responses to a compound need not be compounded.
@@ -152,13 +154,15 @@ impl Server {
         let ends: Vec<usize> = outgoing.ends().collect();
         for (laid, end) in outgoing.messages.iter().zip(ends) {
             let message = &mut outgoing.frame[laid.start..end];
-            update_preauth(connection, &laid.header, message);
             if laid.wants_signature && sealed.is_none() {
-                let session = self.sessions.get(&laid.header.session_id);
-                if let Some(key) = session.and_then(|session| session.signing_key(connection_id)) {
+                let Header { session_id, command, .. } = laid.header;
+                let session = self.sessions.get(&session_id);
+                if let Some(key) = key_of(session, connection, connection_id, command, session_id) {
                     key.sign(message);
                 }
             }
+            // As it travels: with the signature that a response has while a connection is bound.
+            update_preauth(connection, &laid.header, message);
         }
         let mut frame = outgoing.frame;
         match sealed {
@@ -201,10 +205,15 @@ fn response_header(
     async_id: Option<u64>,
 ) -> Header {
     // [MS-SMB2] 3.3.4.1.3: a response to a related request says so, too.
-    let kept = request.flags
-        & (HeaderFlags::RELATED_OPERATIONS
-            | HeaderFlags::REPLAY_OPERATION
-            | HeaderFlags::PRIORITY_MASK);
+    let mut kept = HeaderFlags::RELATED_OPERATIONS
+        | HeaderFlags::REPLAY_OPERATION
+        | HeaderFlags::PRIORITY_MASK;
+    if status == NtStatus::USER_SESSION_DELETED {
+        // There may be no key to sign with, and clients know that. Those that insist on signatures
+        // still look for the flag before they believe it, so all servers repeat it.
+        kept |= HeaderFlags::SIGNED;
+    }
+    let kept = request.flags & kept;
     Header {
         credit_charge: request.credit_charge,
         status,
@@ -222,18 +231,28 @@ fn response_header(
 
 /// [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session insists; and
 /// the one that ends an authentication proves that the server has the key.
-fn wants_signature(
-    session: Option<&Session>,
-    connection: ConnectionId,
-    request: &Header,
-    status: NtStatus,
-) -> bool {
-    let Some(session) = session else { return false };
-    if session.signing_key(connection).is_none() {
-        return false;
-    }
+fn wants_signature(session: Option<&Session>, request: &Header, status: NtStatus) -> bool {
     let ends_authentication = request.command == Command::SESSION_SETUP && status.is_success();
-    request.is_signed() || session.signing_required || ends_authentication
+    request.is_signed()
+        || ends_authentication
+        || session.is_some_and(|session| session.signing_required)
+}
+
+/// [MS-SMB2] 3.3.4.1.1: the channel's key. Until there is one, SESSION_SETUP is answered with the
+/// key of the session that the connection is to be bound to.
+fn key_of<'a>(
+    session: Option<&'a Session>,
+    connection: &'a Connection,
+    connection_id: ConnectionId,
+    command: Command,
+    session_id: u64,
+) -> Option<&'a SigningKey> {
+    let key = session.and_then(|session| session.signing_key(connection_id));
+    let binding = || connection.binding_key.as_ref().filter(|(id, _)| *id == session_id);
+    match command {
+        Command::SESSION_SETUP => key.or_else(|| binding().map(|(_, key)| key)),
+        _ => key,
+    }
 }
 
 /// [MS-SMB2] 3.3.5.4 and 3.3.5.5: what was negotiated is hashed into the keys. The response that

@@ -14,6 +14,7 @@ use wire::create::{CreateOptions, ShareAccess};
 use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
 
+use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::connection::{ConnectionId, Negotiated};
 use crate::effect::{Account, Effect, Reply, Share};
@@ -80,17 +81,23 @@ impl Scene {
         let address = "127.0.0.1:445".parse().expect("it is one");
         let connection = server.handle_connect(Now::default(), address, address);
         let state = server.connections.get_mut(&connection).expect("it was just made");
-        state.negotiated = Some(negotiated(dialect));
+        state.negotiated = Some(Arc::new(negotiated(dialect)));
         let mut session = Session {
             session_id: SESSION,
             state: SessionState::Valid,
-            acceptor: None,
             account: Some(Arc::new(account())),
             is_anonymous: false,
             signing_required: false,
             encrypt_data: false,
             sealing: None,
-            channels: vec![Channel { connection, signing_key: None }],
+            negotiated: Arc::new(negotiated(dialect)),
+            signing_key: None,
+            channels: vec![Channel {
+                connection,
+                signing_key: None,
+                acceptor: None,
+                is_bound: true,
+            }],
             tree_connects: HashMap::new(),
             next_tree_id: 1,
         };
@@ -228,6 +235,7 @@ impl Scene {
             target,
             granted_access,
             maximal_access: AccessMask::FILE_ALL,
+            channel_sequence: ChannelSequence::default(),
         };
         self.server.opens.insert(file_id.volatile, open);
         file_id
@@ -393,7 +401,7 @@ fn share(root: Option<RootId>) -> Share {
         directory_caching_max: arbitration::Caching::all(),
         caching: 0,
         extended_attributes: true,
-        hide_files: Vec::new(),
+        named_streams: true,
         veto_files: Vec::new(),
         sync_always: false,
         folder: ObjectPath::from_stored(FOLDER.to_owned(), None),
@@ -434,6 +442,7 @@ fn settings() -> Arc<ServerSettings> {
         ciphers: Vec::new(),
         signing_algorithms: Vec::new(),
         map_to_guest: MapToGuest::Never,
+        multi_channel: true,
         max_read_size: TRANSACT_MAX,
         max_write_size: TRANSACT_MAX,
         max_transact_size: TRANSACT_MAX,

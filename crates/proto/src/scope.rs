@@ -23,6 +23,15 @@ pub trait Scope<'s>: Sized {
         incoming: &Incoming,
         file_id: Option<FileId>,
     ) -> Result<Self, Reject>;
+
+    /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
+    ///
+    /// # Errors
+    /// If the request came too late to change anything.
+    fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
+        let _ = incoming;
+        Ok(())
+    }
 }
 
 /// No session is needed: NEGOTIATE, ECHO, SESSION_SETUP.
@@ -118,6 +127,15 @@ impl<'s> Scope<'s> for InTree<'s> {
         let tree = verify_tree_connect(session, incoming)?;
         Ok(Self { connection, session, tree, opens, file_id, globals })
     }
+
+    fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
+        let is_smb3 = self.connection.negotiated().is_smb3();
+        match (is_smb3 && self.file_id.is_some()).then(|| self.open()) {
+            // Whether the open must be there is the command's to say.
+            Some(Ok(open)) => open.channel_sequence.verify(&incoming.header),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
 }
 
 impl<'s> InTree<'s> {
@@ -148,6 +166,13 @@ impl<'s> Scope<'s> for InOpen<'s> {
         file_id: Option<FileId>,
     ) -> Result<Self, Reject> {
         InTree::resolve(server, incoming, file_id)?.into_open()
+    }
+
+    fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
+        if !self.connection.negotiated().is_smb3() {
+            return Ok(());
+        }
+        self.open.channel_sequence.verify(&incoming.header)
     }
 }
 

@@ -14,10 +14,10 @@ use wire::{Command, FileId};
 
 use crate::buffer_pool::BufferPool;
 use crate::change::{Change, ChangeKind};
-use crate::command::change_notify;
-use crate::connection::{Connection, ConnectionId};
+use crate::command::{change_notify, negotiate};
+use crate::connection::{Connection, ConnectionId, Negotiated};
 use crate::dispatch;
-use crate::effect::{Effect, Reply};
+use crate::effect::{Effect, LentSession, Reply};
 use crate::files::{Files, key};
 use crate::notice::Notice;
 use crate::open::{Open, Target};
@@ -49,6 +49,19 @@ pub struct Now {
     pub monotonic: Duration,
     /// The time of day.
     pub wall: FileTime,
+}
+
+/// A connection that another worker passed on.
+#[derive(Debug)]
+pub struct Passed {
+    /// Where the client is.
+    pub client: SocketAddr,
+    /// Which address it came to.
+    pub server: SocketAddr,
+    /// Its NEGOTIATE, the header included.
+    pub message: BytesMut,
+    /// An SMB1 NEGOTIATE came before it.
+    pub after_smb1: bool,
 }
 
 /// [MS-SMB2] 3.3.1: the state of the server as one worker sees it.
@@ -207,6 +220,34 @@ impl Server {
         self.connections.insert(id, Connection::new(client, server, credits_max));
         self.deadlines.insert(id, now.monotonic + SETUP_TIMEOUT);
         id
+    }
+
+    /// Takes a connection that another worker passed on, and serves the NEGOTIATE that came over it:
+    /// [`Effect::ClaimClient`].
+    pub fn handle_passed_connection(&mut self, now: Now, passed: Passed) -> ConnectionId {
+        let id = self.handle_connect(now, passed.client, passed.server);
+        let connection = self.connections.get_mut(&id).expect("it was just made");
+        connection.was_passed = true;
+        if passed.after_smb1 {
+            negotiate::follow_smb1(connection);
+        }
+        self.handle_frame(id, now, passed.message);
+        id
+    }
+
+    /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.
+    pub fn handle_passed_on(&mut self, id: ConnectionId) {
+        self.in_flight.retain(|_, waiting| waiting.chain.connection != id);
+        self.deadlines.remove(&id);
+        self.connections.remove(&id);
+    }
+
+    /// A session of this worker, for another one that has to refuse to bind to it.
+    #[must_use]
+    pub fn lend_session(&self, session_id: u64) -> Option<LentSession> {
+        let session = self.sessions.get(&session_id)?;
+        let Negotiated { dialect, cipher, .. } = *session.negotiated;
+        Some(LentSession { dialect, cipher, signing_key: session.signing_key.clone()? })
     }
 
     /// Takes a frame, without the transport's length.
@@ -397,9 +438,35 @@ impl Server {
         };
         let InFlight { mut incoming, pending, chain, file_id, async_id, .. } = waiting;
         incoming.now = now;
+        self.find_another_channel(&mut incoming);
         let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
-        if let Some(chain) = self.settle(chain, incoming, file_id, async_id, outcome) {
+        let rest = self.settle(chain, incoming, file_id, async_id, outcome);
+        if !self.in_flight.contains_key(&id) {
+            self.end_request(id, file_id);
+        }
+        if let Some(chain) = rest {
             self.run(chain, now);
+        }
+    }
+
+    /// A request is the client's, not its connection's: when that is gone, the request goes on over
+    /// another channel of its session, so that what it changes is changed once and wholly. Only its
+    /// response is lost. It cannot be sent over another channel, where its MessageId is that of
+    /// another request; the client hears of it by repeating the request.
+    fn find_another_channel(&self, incoming: &mut Incoming) {
+        if self.connections.contains_key(&incoming.connection) || !incoming.may_be_repeated() {
+            return;
+        }
+        let session = self.sessions.get(&incoming.header.session_id);
+        if let Some(channel) = session.and_then(|session| session.bound_channels().next()) {
+            incoming.connection = channel.connection;
+        }
+    }
+
+    /// A request that waited is over: [MS-SMB2] 3.3.5.2.10.
+    pub(crate) fn end_request(&mut self, id: RequestId, file_id: Option<FileId>) {
+        if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
+            open.channel_sequence.end(id);
         }
     }
 
@@ -414,7 +481,7 @@ impl Server {
         outcome: Result<Step<dispatch::Pending>, Reject>,
     ) -> Option<Chain> {
         if let Err(Reject::Disconnect(reason)) = outcome {
-            self.disconnect(incoming.connection, reason);
+            self.disconnect(chain.connection, reason);
             return None;
         }
         let (pending, is_suspended) = match outcome {
@@ -454,6 +521,9 @@ impl Server {
         if is_suspended && let Some(file) = dispatch::waits_for(&pending) {
             self.globals.files.wait(file, id);
         }
+        if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
+            open.channel_sequence.wait(id, &incoming.header);
+        }
         let waiting = InFlight { incoming, pending, chain, file_id, async_id, is_suspended };
         self.in_flight.insert(id, waiting);
         None
@@ -486,20 +556,41 @@ impl Server {
     fn forget_connection(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.deadlines.remove(&id);
-        if connection.negotiated.is_some() {
-            let notice = Notice::ConnectionClosed { client: connection.client };
+        if let Some(negotiated) = connection.negotiated {
+            let client_guid = negotiated.client_guid;
+            let notice = Notice::ConnectionClosed { client_guid, client: connection.client };
             self.globals.outbox.notices.push_back(notice);
         }
+        self.forget_waits(id);
         let mut orphans = Vec::new();
         for session in self.sessions.values_mut() {
             session.channels.retain(|channel| channel.connection != id);
-            if session.channels.is_empty() {
+            // A connection that is still being bound does not keep a session.
+            if session.bound_channels().next().is_none() {
                 orphans.push(session.session_id);
             }
         }
         for session_id in orphans {
             self.globals.detach_durable(session_id, &mut self.opens);
             self.end_session(session_id);
+        }
+    }
+
+    /// Ends requests of a connection that is gone which wait for something without an end, and
+    /// change nothing before it comes: the client asks again over another channel.
+    fn forget_waits(&mut self, connection: ConnectionId) {
+        let waits = |it: &InFlight| {
+            let command = it.incoming.header.command;
+            let changes_nothing = matches!(command, Command::CHANGE_NOTIFY | Command::LOCK);
+            it.chain.connection == connection && it.is_suspended && changes_nothing
+        };
+        let ids: Vec<RequestId> =
+            self.in_flight.iter().filter(|(_, it)| waits(it)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let waiting = self.in_flight.remove(&id).expect("listed above");
+            let abandoned = dispatch::abandon(waiting.pending, None);
+            self.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+            self.end_request(id, waiting.file_id);
         }
     }
 

@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use crypto::{NonceCounter, SigningKey, TransformKey};
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Negotiated};
 use crate::effect::Account;
 use crate::reject::Reject;
 use crate::tree_connect::TreeConnect;
+
+/// Channels that a session may have, those included that are being bound. Windows has the same limit,
+/// and more connections between two machines make nothing faster.
+pub const CHANNELS_MAX: usize = 32;
 
 /// Tree connects that a session may have.
 pub const TREE_CONNECTS_MAX: usize = 4_096;
@@ -33,8 +37,6 @@ pub struct Session {
     pub session_id: u64,
     /// `Session.State`.
     pub state: SessionState,
-    /// The authentication that is going on: the first, or a later one.
-    pub acceptor: Option<Box<auth::Acceptor>>,
     /// Who it is; nobody before the first authentication is done.
     pub account: Option<Arc<Account>>,
     /// `Session.IsAnonymous`.
@@ -45,7 +47,13 @@ pub struct Session {
     pub encrypt_data: bool,
     /// Keys for the cipher, if one was negotiated.
     pub sealing: Option<Sealing>,
-    /// `Session.ChannelList`.
+    /// What its first connection negotiated: `Session.Connection` may be gone, and further ones must
+    /// agree with it.
+    pub negotiated: Arc<Negotiated>,
+    /// `Session.SigningKey`: that of the first channel, which outlives it; none for guests and
+    /// anonymous users.
+    pub signing_key: Option<SigningKey>,
+    /// `Session.ChannelList`, and the connections that are being bound.
     pub channels: Vec<Channel>,
     /// `Session.TreeConnectTable`.
     pub tree_connects: HashMap<u32, TreeConnect>,
@@ -58,8 +66,13 @@ pub struct Session {
 pub struct Channel {
     /// `Channel.Connection`.
     pub connection: ConnectionId,
-    /// `Channel.SigningKey`; none for guests and anonymous users.
+    /// `Channel.SigningKey`; none for guests and anonymous users, and while it is being bound.
     pub signing_key: Option<SigningKey>,
+    /// The authentication that is going on: the first, or a later one.
+    pub acceptor: Option<Box<auth::Acceptor>>,
+    /// The user has authenticated on this connection, too. Before that nothing but SESSION_SETUP is
+    /// served on it for the session.
+    pub is_bound: bool,
 }
 
 /// The keys of an encrypted session, in both directions.
@@ -76,26 +89,43 @@ pub struct Sealing {
 impl Session {
     /// A session whose authentication begins on `connection`.
     #[must_use]
-    pub fn new(session_id: u64, connection: ConnectionId, acceptor: Box<auth::Acceptor>) -> Self {
+    pub fn new(
+        session_id: u64,
+        connection: ConnectionId,
+        negotiated: Arc<Negotiated>,
+        acceptor: Box<auth::Acceptor>,
+    ) -> Self {
+        let acceptor = Some(acceptor);
         Self {
             session_id,
             state: SessionState::InProgress,
-            acceptor: Some(acceptor),
             account: None,
             is_anonymous: false,
             signing_required: false,
             encrypt_data: false,
             sealing: None,
-            channels: vec![Channel { connection, signing_key: None }],
+            negotiated,
+            signing_key: None,
+            channels: vec![Channel { connection, signing_key: None, acceptor, is_bound: true }],
             tree_connects: HashMap::new(),
             next_tree_id: 1,
         }
     }
 
-    /// The session's channel on a connection.
+    /// The session's channel on a connection, if it is bound to it.
     #[must_use]
     pub fn channel(&self, connection: ConnectionId) -> Option<&Channel> {
-        self.channels.iter().find(|channel| channel.connection == connection)
+        self.bound_channels().find(|channel| channel.connection == connection)
+    }
+
+    /// The channels that requests may come over.
+    pub fn bound_channels(&self) -> impl Iterator<Item = &Channel> {
+        self.channels.iter().filter(|channel| channel.is_bound)
+    }
+
+    /// The channel on a connection, also one that is being bound.
+    pub fn channel_mut(&mut self, connection: ConnectionId) -> Option<&mut Channel> {
+        self.channels.iter_mut().find(|channel| channel.connection == connection)
     }
 
     /// The key that signs what travels on a connection.

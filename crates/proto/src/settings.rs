@@ -58,6 +58,8 @@ pub struct ServerSettings {
     pub signing_algorithms: Vec<crypto::SigningAlgorithm>,
     /// `map to guest`.
     pub map_to_guest: MapToGuest,
+    /// `server multi channel support`: IsMultiChannelCapable of [MS-SMB2] 3.3.1.5.
+    pub multi_channel: bool,
     /// MaxReadSize in bytes.
     pub max_read_size: u32,
     /// MaxWriteSize in bytes.

@@ -85,6 +85,9 @@ fn the_kind_that_is_asked_for_must_be_the_kind_that_is_there() {
     check(&Create::open("").options(directory), NtStatus::SUCCESS);
     check(&Create::open("dir").options(directory | file), NtStatus::INVALID_PARAMETER);
     check(&Create::open("file:s:$DATA").options(directory), NtStatus::NOT_A_DIRECTORY);
+    check(&Create::open("dir::$DATA").options(directory), NtStatus::NOT_A_DIRECTORY);
+    check(&Create::open("dir::$DATA"), NtStatus::FILE_IS_A_DIRECTORY);
+    check(&Create::open("file::$data"), NtStatus::SUCCESS);
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn names_that_lead_nowhere_or_out_are_refused() {
     check(&Create::open("dir\\..\\file"), NtStatus::OBJECT_PATH_SYNTAX_BAD);
     check(&Create::open("\\file"), NtStatus::INVALID_PARAMETER);
     check(&Create::open("a*b"), NtStatus::OBJECT_NAME_INVALID);
-    check(&Create::open("dir/file"), NtStatus::OBJECT_NAME_INVALID);
+    check(&Create::open("dir//file"), NtStatus::OBJECT_NAME_INVALID);
     check(&Create::open(&"x".repeat(256)), NtStatus::OBJECT_NAME_INVALID);
     check(&Create::open_if(&"x".repeat(255)), NtStatus::SUCCESS);
 }

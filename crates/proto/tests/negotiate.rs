@@ -86,7 +86,7 @@ fn a_client_that_was_refused_may_try_again_and_only_that_attempt_counts() {
 #[test]
 fn sizes_and_capabilities_follow_the_dialect() {
     let with_2_1 = Capabilities::LARGE_MTU | Capabilities::LEASING;
-    let with_3_0 = with_2_1 | Capabilities::DIRECTORY_LEASING;
+    let with_3_0 = with_2_1 | Capabilities::DIRECTORY_LEASING | Capabilities::MULTI_CHANNEL;
     for (dialect, size, capabilities) in [
         (Dialect::SMB_2_0_2, 0x1_0000, Capabilities::empty()),
         (Dialect::SMB_2_1, 0x10_0000, with_2_1),

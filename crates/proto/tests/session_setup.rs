@@ -9,7 +9,7 @@ use proto::{Disconnect, Effect, Notice};
 use testkit::accounts::{ALICE, BOB, CAROL};
 use testkit::{Create, Login, Peer, World};
 use wire::Dialect;
-use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
+use wire::session_setup::{SessionFlags, SessionSetupResponse};
 
 const ALL: [Dialect; 5] = [
     Dialect::SMB_2_0_2,
@@ -252,6 +252,20 @@ fn a_failed_reauthentication_ends_the_session() {
     assert_eq!(world.store().open_count(), 0);
 }
 
+#[test]
+fn a_users_session_keeps_its_keys_while_it_is_nobodys() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let file = peer.create(&Create::new("file")).file_id;
+    let session_id = peer.session_id;
+    let response = peer.authenticate(&Login::anonymous().again(session_id)).ok();
+    assert_eq!(flags(&response), SessionFlags::empty());
+    assert!(response.is_signed());
+    peer.write(file, 0, b"data").ok();
+    peer.authenticate(&alice().again(session_id)).ok();
+    peer.write(file, 0, b"data").ok();
+}
+
 /// It has no keys, and could neither be signed nor sealed.
 #[test]
 fn a_session_without_a_user_does_not_become_a_users() {
@@ -289,18 +303,6 @@ fn whoever_reauthenticates_is_who_acts_from_then_on() {
     assert_eq!(user_of_the_next_tree_connect(&world, &mut peer), BOB.0);
     let failed = Login::user(CAROL.0, CAROL.1).again(session_id);
     assert_eq!(peer.authenticate(&failed).status(), NtStatus::ACCOUNT_DISABLED);
-}
-
-#[test]
-fn binding_is_refused() {
-    let world = World::new();
-    let first = Peer::ready(&world, Dialect::SMB_3_0);
-    let mut second = negotiated(&world, Dialect::SMB_3_0);
-    second.session_id = first.session_id;
-    let login = alice().flags(SessionSetupFlags::BINDING);
-    let (_, token) = second.begin(&login);
-    let request = second.session_setup(&login, &token);
-    assert_eq!(second.call(request).status(), NtStatus::REQUEST_NOT_ACCEPTED);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What the interfaces tell about, given by whoever runs the server.
 
-use dtyp::FileTime;
+use std::sync::Arc;
+
 use dtyp::upcase::equal_ignoring_case;
+use dtyp::{FileTime, Sid};
 
 /// What there is to tell.
 pub trait Catalogue: Send + Sync {
@@ -14,11 +16,26 @@ pub trait Catalogue: Send + Sync {
         self.shares().into_iter().find(|share| equal_ignoring_case(&share.name, name))
     }
 
+    /// What a user is told, if that is less than everybody is: shares that show themselves only to those
+    /// who may connect. `None` where it is the same.
+    fn seen_by(&self, _: Viewer<'_>) -> Option<Arc<dyn Catalogue>> {
+        None
+    }
+
     /// The server itself.
     fn server(&self) -> ServerEntry;
 
     /// The time, in UTC.
     fn now(&self) -> FileTime;
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Viewer<'a> {
+    /// The user's name.
+    pub user: &'a str,
+    /// The SIDs of its groups.
+    pub groups: &'a [Sid],
 }
 
 /// One share: [MS-SRVS] 2.2.4.

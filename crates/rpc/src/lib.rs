@@ -19,6 +19,6 @@ mod ndr;
 mod pdu;
 mod win32;
 
-pub use catalogue::{Catalogue, ServerEntry, ShareEntry};
+pub use catalogue::{Catalogue, ServerEntry, ShareEntry, Viewer};
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};

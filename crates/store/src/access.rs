@@ -1,17 +1,22 @@
-//! What a user may do with an object: POSIX permissions as NT rights.
+//! What a user may do with an object: what its NT descriptor says, or POSIX permissions as NT rights.
 //!
 //! This answers a client's questions early and exactly; the kernel still has the last word on each
-//! system call, because the thread wears the user's credentials.
+//! system call, because the thread wears the user's credentials. There are four exceptions, which POSIX
+//! knows no right for: attributes and times (WRITE_ATTRIBUTES), the POSIX ACL (WRITE_DAC), taking
+//! ownership (WRITE_OWNER), and removing (DELETE, where NT descriptors are kept). For these the server's
+//! rights are put on for one system call, and only if the right was granted.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use dtyp::AccessMask;
+use dtyp::{AccessMask, NtStatus, SecurityDescriptor, Sid, access_check};
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
-use crate::credentials::Effective;
+use crate::credentials::{Effective, Identity, Wardrobe};
 use crate::lookup::{Parent, Root};
 use crate::metadata::is_directory;
+use crate::security::mapping::trustee;
+use crate::security::stored::{self, Subject};
 use crate::system;
 
 /// What everyone has who can reach an object.
@@ -47,28 +52,114 @@ pub(crate) const READ: u16 = 4;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const EXECUTE: u16 = 1;
 
-/// All rights that the user has on the object of `fd`.
+/// What it takes to see an object in a listing with "hide unreadable": as in Windows.
+pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
+    .union(AccessMask::READ_EA)
+    .union(AccessMask::READ_ATTRIBUTES)
+    .union(AccessMask::READ_CONTROL);
+
+/// All rights that the user who asks has on an object: [MS-FSA] 2.1.5.1.2.1.
+///
+/// # Errors
+/// The descriptor cannot be read.
 pub(crate) fn maximal(
+    wardrobe: &mut Wardrobe,
     root: &Root,
-    user: Effective,
-    fd: BorrowedFd<'_>,
-    status: &Statx,
+    subject: Subject<'_>,
     parent: Option<&Parent>,
-) -> AccessMask {
-    let mut rights =
-        if user.uid == 0 { AccessMask::FILE_ALL } else { judge(user, fd, status, parent) };
+) -> Result<AccessMask, NtStatus> {
+    let mut rights = plain(wardrobe, root, subject)?;
+    // Whoever reaches an object may ask for its attributes.
+    rights |= AccessMask::READ_ATTRIBUTES;
+    if !rights.contains(AccessMask::DELETE) && may_remove(wardrobe, root, subject, parent)? {
+        rights |= AccessMask::DELETE;
+    }
     if root.settings.read_only {
         rights.remove(CHANGES);
     }
-    rights
+    Ok(rights)
 }
 
-fn judge(
-    user: Effective,
-    fd: BorrowedFd<'_>,
+/// The rights that the object itself gives.
+pub(crate) fn plain(
+    wardrobe: &mut Wardrobe,
+    root: &Root,
+    subject: Subject<'_>,
+) -> Result<AccessMask, NtStatus> {
+    let user = wardrobe.effective();
+    if user.uid == 0 {
+        return Ok(AccessMask::FILE_ALL);
+    }
+    match stored::deciding(wardrobe, root, subject)? {
+        Some(descriptor) => granted(wardrobe, &descriptor, subject.status),
+        None => Ok(judge(user, subject.fd, subject.status)),
+    }
+}
+
+/// All rights that a descriptor gives to the user who asks.
+///
+/// Another server that kept this folder may have known the user by another SID. Its owner and group
+/// are those of the host, as long as the descriptor holds, and so are ours by whatever name.
+fn granted(
+    wardrobe: &Wardrobe,
+    descriptor: &SecurityDescriptor,
     status: &Statx,
-    parent: Option<&Parent>,
-) -> AccessMask {
+) -> Result<AccessMask, NtStatus> {
+    let identity = wardrobe.identity()?;
+    let mut token = identity.token();
+    let mut groups;
+    let aliases = aliases(wardrobe, identity, descriptor, status);
+    if aliases.iter().any(Option::is_some) {
+        groups = identity.groups.clone();
+        groups.extend(aliases.into_iter().flatten());
+        token.groups = &groups;
+    }
+    let maximum = AccessMask::MAXIMUM_ALLOWED;
+    Ok(access_check(descriptor, &token, maximum).unwrap_or(AccessMask::empty()))
+}
+
+/// SIDs of the descriptor's owner and group that the user's token lacks, though the user is the
+/// owner or in the group.
+fn aliases(
+    wardrobe: &Wardrobe,
+    identity: &Identity,
+    descriptor: &SecurityDescriptor,
+    status: &Statx,
+) -> [Option<Sid>; 2] {
+    let token = identity.token();
+    let unknown = |sid: &&Sid| !token.contains(sid) && trustee(wardrobe, sid).is_none();
+    let owns = identity.uid == status.stx_uid;
+    let is_member = identity.groups.contains(&Sid::unix_group(status.stx_gid));
+    [
+        descriptor.owner.as_ref().filter(|_| owns).filter(unknown).cloned(),
+        descriptor.group.as_ref().filter(|_| is_member).filter(unknown).cloned(),
+    ]
+}
+
+/// Whether the user who asks may add an entry to a directory, as far as a descriptor is there to
+/// say. Where there is none the kernel will.
+pub(crate) fn verify_may_add(
+    wardrobe: &mut Wardrobe,
+    root: &Root,
+    parent: &Parent,
+    directory: bool,
+) -> Result<(), NtStatus> {
+    if root.settings.nt_acls.is_none() || wardrobe.effective().uid == 0 {
+        return Ok(());
+    }
+    let Some(descriptor) = stored::deciding(wardrobe, root, parent.subject())? else {
+        return Ok(());
+    };
+    // ADD_SUBDIRECTORY and ADD_FILE.
+    let needed = if directory { AccessMask::APPEND_DATA } else { AccessMask::WRITE_DATA };
+    if granted(wardrobe, &descriptor, &parent.status)?.contains(needed) {
+        Ok(())
+    } else {
+        Err(NtStatus::ACCESS_DENIED)
+    }
+}
+
+fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
     let directory = is_directory(status);
     let permissions = permissions(user, fd, status);
     let mut rights = EVERYONE;
@@ -96,17 +187,32 @@ fn judge(
             rights |= AccessMask::DELETE_CHILD;
         }
     }
-    let deletable = match parent {
-        Some(parent) => may_remove(user, status, parent),
-        // The root of a share is never removed; the right is granted as for any directory.
-        None => permissions & WRITE != 0,
-    };
-    rights.set(AccessMask::DELETE, deletable);
     rights
 }
 
+/// Whether the directory lets the user remove the object, whatever the object says.
+fn may_remove(
+    wardrobe: &mut Wardrobe,
+    root: &Root,
+    subject: Subject<'_>,
+    parent: Option<&Parent>,
+) -> Result<bool, NtStatus> {
+    let user = wardrobe.effective();
+    let Some(parent) = parent else {
+        // The root of a share is never removed; the right is granted as for any directory.
+        return Ok(permissions(user, subject.fd, subject.status) & WRITE != 0);
+    };
+    match stored::deciding(wardrobe, root, parent.subject())? {
+        Some(descriptor) => {
+            let granted = granted(wardrobe, &descriptor, &parent.status)?;
+            Ok(granted.contains(AccessMask::DELETE_CHILD))
+        }
+        None => Ok(may_unlink(user, subject.status, parent)),
+    }
+}
+
 /// Removing a name is a change of its directory, in a sticky one reserved to the owners.
-fn may_remove(user: Effective, status: &Statx, parent: &Parent) -> bool {
+fn may_unlink(user: Effective, status: &Statx, parent: &Parent) -> bool {
     let directory = &parent.status;
     let sticky = u32::from(directory.stx_mode) & libc::S_ISVTX != 0;
     if sticky && user.uid != status.stx_uid && user.uid != directory.stx_uid {

@@ -16,11 +16,16 @@ use crate::extended_attributes;
 use crate::lookup::{Parent, Place, Root};
 use crate::metadata::{assemble, is_directory};
 use crate::open::Admitted;
+use crate::posix_acl;
 use crate::range;
-use crate::security;
+use crate::security::stored::Subject;
 use crate::system;
 use crate::times;
 use crate::xattr::Attributes;
+
+/// What a share does not grant or refuse: a question, and a privilege.
+const OF_NO_SHARE: AccessMask =
+    AccessMask::MAXIMUM_ALLOWED.union(AccessMask::ACCESS_SYSTEM_SECURITY);
 
 /// What became of creating.
 pub(crate) enum Created {
@@ -38,7 +43,13 @@ impl Store {
     ) -> Result<Created, NtStatus> {
         let Some(parent) = &place.parent else { return Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
         verify(root, request)?;
+        if request.desired_access.contains(AccessMask::ACCESS_SYSTEM_SECURITY)
+            && self.wardrobe.effective().uid != 0
+        {
+            return Err(NtStatus::PRIVILEGE_NOT_HELD);
+        }
         let directory = request.kind == KindWanted::Directory;
+        access::verify_may_add(&mut self.wardrobe, root, parent, directory)?;
         let verified = self.names.verified(&parent.directory);
         let made = if directory {
             make_directory(root, parent, &place.name)
@@ -62,7 +73,7 @@ impl Store {
 
     /// Gives a new object all that the request wants of it.
     fn furnish(
-        &self,
+        &mut self,
         root: &Root,
         request: &OpenRequest,
         parent: &Parent,
@@ -72,25 +83,26 @@ impl Store {
     ) -> Result<Admitted, NtStatus> {
         let directory = is_directory(status);
         let attributes = Attributes::new(fd.as_fd(), false);
-        extended_attributes::set_all(attributes, &request.extended_attributes)?;
+        extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
         let dos = store_attributes(root, request, attributes, status)?;
         if request.allocation_size > 0 && !directory {
             range::reserve(fd.as_fd(), request.allocation_size)?;
         }
-        let user = self.wardrobe.effective();
-        let maximal = access::maximal(root, user, fd.as_fd(), status, Some(parent));
+        let subject = Subject { fd: fd.as_fd(), path_only: false, status };
+        let changed = self.secure_created(root, request, parent, subject)?;
+        let status = if changed || request.allocation_size > 0 {
+            system::status_of(fd.as_fd()).during(Operation::Query)?
+        } else {
+            *status
+        };
+        let subject = Subject { status: &status, ..subject };
+        let maximal = access::maximal(&mut self.wardrobe, root, subject, Some(parent))?;
         // Whoever creates an object may do with it what was asked for, whatever its mode becomes.
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
+        let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;
         let maximal_access = (maximal | required) & request.share_access_max;
         let maximum = request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED);
-        let granted_access = if maximum { maximal_access } else { required };
-        let mut status = *status;
-        if let Some(descriptor) = &request.security {
-            security::apply(fd.as_fd(), &status, security::ALL, descriptor)?;
-            status = system::status_of(fd.as_fd()).during(Operation::Query)?;
-        } else if request.allocation_size > 0 {
-            status = system::status_of(fd.as_fd()).during(Operation::Query)?;
-        }
+        let granted_access = if maximum { maximal_access | system } else { required };
         let metadata = assemble(root, name, &status, dos);
         let named = Inode::of(&status);
         Ok(Admitted { fd, path_only: false, granted_access, maximal_access, metadata, named })
@@ -100,18 +112,16 @@ impl Store {
     pub(crate) fn discard(&mut self, place: &Place, inode: Inode) {
         if let Some(parent) = &place.parent {
             // What this leaves behind an administrator can see; there is nobody to tell.
-            let _ = self.unlink(&parent.directory, &place.name, inode);
+            let _ = self.unlink(&parent.directory, &place.name, inode, false);
         }
     }
 }
 
 /// What can be refused before anything is made.
 fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
-    let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
-    if required.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
-        return Err(NtStatus::PRIVILEGE_NOT_HELD);
-    }
-    if root.settings.read_only || !request.share_access_max.contains(required) {
+    let required = request.desired_access.difference(OF_NO_SHARE);
+    root.verify_changeable()?;
+    if !request.share_access_max.contains(required) {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {
@@ -129,14 +139,22 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
 
 fn make_file(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, Errno> {
     let settings = &root.settings;
-    let mode = 0o666 & settings.create_mask | settings.force_create_mode;
+    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.create_mask };
+    let mode = 0o666 & mask | settings.force_create_mode;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
     system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o7777, true)
 }
 
+/// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from it what
+/// the mode of the request does not have.
+fn passes_acl_on(root: &Root, parent: &Parent) -> bool {
+    root.settings.inherit_acls && posix_acl::has_default(parent.subject().attributes())
+}
+
 fn make_directory(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, Errno> {
     let settings = &root.settings;
-    let mode = 0o777 & settings.directory_mask | settings.force_directory_mode;
+    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.directory_mask };
+    let mode = 0o777 & mask | settings.force_directory_mode;
     let fd = parent.directory.fd.as_fd();
     rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o7777))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
@@ -147,6 +165,7 @@ fn make_directory(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, E
 }
 
 /// Stores the attributes, unless their absence says the same: that spares a write for nearly every file.
+/// To Samba absence does not say ARCHIVE, so where everything is kept for it they are always stored.
 fn store_attributes(
     root: &Root,
     request: &OpenRequest,
@@ -160,11 +179,12 @@ fn store_attributes(
         wanted |= FileAttributes::ARCHIVE;
     }
     let default = wanted == FileAttributes::DIRECTORY || wanted == dos_attributes::DEFAULT_FILE;
-    if default && times::has_birth_time(status) || !root.settings.store_dos_attributes {
+    let said_by_absence = default && root.settings.nt_acls.is_none();
+    if said_by_absence && times::has_birth_time(status) || !root.settings.store_dos_attributes {
         return Ok(DosAttributes::default());
     }
     let creation_time = Some(times::Times::of(status).creation);
-    let dos = DosAttributes { attributes: Some(wanted), creation_time };
+    let dos = DosAttributes { attributes: Some(wanted), creation_time, reparse_tag: None };
     match attributes.set(dos_attributes::NAME, &dos.encode()) {
         Ok(()) => Ok(dos),
         Err(Errno::OPNOTSUPP) => Ok(DosAttributes::default()),

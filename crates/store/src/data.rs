@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use dtyp::{FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{LocalOpen, ObjectReply};
 use rustix::io::Errno;
 use uring::Op;
@@ -64,9 +64,8 @@ impl Store {
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
         verify_data(opened)?;
-        if opened.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        opened.root.verify_changeable()?;
+        verify_append(opened, offset)?;
         let sync = write_through || opened.write_through;
         let written = u64::try_from(data.len()).unwrap_or(u64::MAX);
         let started = if let Some(name) = &opened.stream {
@@ -105,6 +104,18 @@ fn verify_data(open: &Open) -> Result<(), NtStatus> {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     Ok(())
+}
+
+/// [MS-SMB2] 3.3.5.13: what exists may be overwritten with WRITE_DATA only.
+fn verify_append(open: &Open, offset: u64) -> Result<(), NtStatus> {
+    if open.granted_access.contains(AccessMask::WRITE_DATA) {
+        return Ok(());
+    }
+    let size = match &open.stream {
+        Some(name) => stream::size(open.attributes(), name)?,
+        None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
+    };
+    if offset < size { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
 }
 
 fn read_file(

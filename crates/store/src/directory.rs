@@ -7,19 +7,24 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use dtyp::NtStatus;
-use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectPath};
-use rustix::fs::{OFlags, Statx};
+use dtyp::{AccessMask, NtStatus};
+use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind, ObjectPath};
+use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::access;
+use crate::credentials::Wardrobe;
 use crate::dos_attributes::{self, DosAttributes};
 use crate::entries::Entries;
 use crate::errno::{During, Operation};
 use crate::extended_attributes;
 use crate::lookup::{Root, follow};
-use crate::metadata::{assemble, is_link, stored_attributes};
+use crate::metadata::{assemble, is_link, kind_of, stored_attributes};
 use crate::opens::Open;
+use crate::reparse;
+use crate::security::stored::Subject;
+use crate::settings::Hide;
 use crate::system;
 use crate::xattr::Attributes;
 
@@ -74,7 +79,8 @@ impl Store {
             listing.next = Next::Dot;
             listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
         }
-        let (entries, left_out) = list(opened, &mut listing, detail, entries_max)?;
+        let hidden = Hidden { hide: opened.root.settings.hide, wardrobe: &mut self.wardrobe };
+        let (entries, left_out) = list(opened, &mut listing, detail, entries_max, hidden)?;
         opened.listing = Some(listing);
         self.names_left_out = self.names_left_out.saturating_add(left_out);
         Ok(entries)
@@ -100,6 +106,7 @@ fn list(
     listing: &mut Listing,
     detail: EntryDetail,
     entries_max: u32,
+    mut hidden: Hidden<'_>,
 ) -> Result<(Vec<DirectoryEntry>, u64), NtStatus> {
     let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
     let mut entries = Vec::with_capacity(entries_max.min(1_024));
@@ -123,7 +130,10 @@ fn list(
             Next::Entry => {
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 match name.to_str() {
-                    Ok(text) if can_be_shown(text) => reader.entry(name, text),
+                    Ok(text) if can_be_shown(text) => {
+                        let seen = !hidden.applies() || hidden.shows(open, reader.directory, text);
+                        if seen { reader.entry(name, text) } else { None }
+                    }
                     _ => {
                         left_out += 1;
                         None
@@ -134,6 +144,56 @@ fn list(
         entries.extend(entry);
     }
     Ok((entries, left_out))
+}
+
+/// What the share's settings leave out for the user who asks: "hide unreadable" and its like.
+struct Hidden<'a> {
+    hide: Hide,
+    wardrobe: &'a mut Wardrobe,
+}
+
+impl Hidden<'_> {
+    fn applies(&self) -> bool {
+        self.hide != Hide::default()
+    }
+
+    /// What cannot be judged is left out.
+    fn shows(&mut self, open: &Open, directory: BorrowedFd<'_>, name: &str) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let entry = system::open_beneath(directory, name, flags, 0, false)
+            .and_then(|fd| system::status_of(fd.as_fd()).map(|status| (fd, status)));
+        let Ok((mut fd, mut status)) = entry else { return false };
+        if is_link(&status) {
+            match follow(&open.root, &path_of(open, name)) {
+                Ok(target) => (fd, status) = target,
+                // Shows as itself: its mode says nothing.
+                Err(_) => return true,
+            }
+        }
+        let kind = kind_of(&status);
+        let plain = matches!(kind, ObjectKind::File | ObjectKind::Directory);
+        if self.hide.special && !plain {
+            return false;
+        }
+        if !self.hide.unreadable && !self.hide.unwriteable {
+            return true;
+        }
+        let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
+        let Ok(rights) = access::plain(self.wardrobe, &open.root, subject) else { return false };
+        let readable = !self.hide.unreadable || rights.contains(access::TO_SEE);
+        let writeable = !self.hide.unwriteable
+            || kind == ObjectKind::Directory
+            || rights.contains(AccessMask::WRITE_DATA);
+        readable && writeable
+    }
+}
+
+/// The path of an entry from the root of the share.
+fn path_of(open: &Open, name: &str) -> String {
+    match open.path.as_str() {
+        "" => name.to_owned(),
+        directory => format!("{directory}/{name}"),
+    }
 }
 
 /// Whether a client can name it: [MS-FSCC] 2.1.5.2.
@@ -182,7 +242,7 @@ impl Reader<'_> {
         if self.detail == EntryDetail::MetadataAndEaSize && self.root().settings.ea_support {
             let mut path = format!("/proc/self/fd/{}/", self.directory.as_raw_fd()).into_bytes();
             path.extend_from_slice(name.to_bytes());
-            metadata.ea_size = extended_attributes::size_at(&path);
+            metadata.ea_size = extended_attributes::size_at(self.root(), &path);
         }
         metadata
     }
@@ -195,17 +255,20 @@ impl Reader<'_> {
         let attribute = c"user.DOSATTRIB";
         let length = system::attribute_at(self.directory, name, attribute, &mut value);
         let value = length.ok().and_then(|length| value.get(..length));
-        value.and_then(DosAttributes::decode).unwrap_or_default()
+        let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
+        if dos.claims_reparse_point() {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = rustix::fs::openat(self.directory, name, flags, Mode::empty());
+            let tag = |fd: OwnedFd| reparse::stored_tag(Attributes::new(fd.as_fd(), true));
+            dos.reparse_tag = fd.ok().and_then(tag);
+        }
+        dos
     }
 
     /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be
     /// followed shows as itself, so that it can be seen and removed.
     fn link(&self, name: &str, status: &Statx) -> Metadata {
-        let path = match self.open.path.as_str() {
-            "" => name.to_owned(),
-            directory => format!("{directory}/{name}"),
-        };
-        match follow(self.root(), &path) {
+        match follow(self.root(), &path_of(self.open, name)) {
             Ok((fd, status)) => {
                 let stored = stored_attributes(self.root(), Attributes::new(fd.as_fd(), true));
                 assemble(self.root(), name, &status, stored)

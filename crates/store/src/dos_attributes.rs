@@ -5,6 +5,7 @@
 //! union's arm. We write version 5, which says which of its fields hold; we read versions 1 to 5 and
 //! the text that came before them.
 
+use dtyp::fscc::ReparseTag;
 use dtyp::{FileAttributes, FileTime};
 
 /// The extended attribute.
@@ -26,6 +27,8 @@ pub(crate) const DEFAULT_FILE: FileAttributes = FileAttributes::ARCHIVE;
 pub(crate) struct DosAttributes {
     pub(crate) attributes: Option<FileAttributes>,
     pub(crate) creation_time: Option<FileTime>,
+    /// What the object is a reparse point of. Kept elsewhere: see [`crate::reparse`].
+    pub(crate) reparse_tag: Option<ReparseTag>,
 }
 
 impl DosAttributes {
@@ -42,6 +45,11 @@ impl DosAttributes {
         out[12..16].copy_from_slice(&attributes.to_le_bytes());
         out[16..].copy_from_slice(&self.creation_time.unwrap_or_default().0.to_le_bytes());
         out
+    }
+
+    /// Whether it is worth looking for a reparse point.
+    pub(crate) fn claims_reparse_point(&self) -> bool {
+        self.attributes.unwrap_or_default().contains(FileAttributes::REPARSE_POINT)
     }
 
     /// `None` if it is none of the forms that Samba has written. Anyone with the right to write the
@@ -75,6 +83,7 @@ impl DosAttributes {
             attributes: (valid & VALID_ATTRIBUTES != 0).then_some(attributes),
             creation_time: (valid & VALID_CREATION_TIME != 0 && creation_time != FileTime::ZERO)
                 .then_some(creation_time),
+            reparse_tag: None,
         })
     }
 
@@ -83,7 +92,7 @@ impl DosAttributes {
         let digits = value.get(2..)?.split(|byte| *byte == 0).next()?;
         let bits = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
         let attributes = Some(FileAttributes::from_bits_retain(bits));
-        Some(Self { attributes, creation_time: None })
+        Some(Self { attributes, ..Self::default() })
     }
 }
 

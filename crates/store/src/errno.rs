@@ -52,7 +52,9 @@ pub fn status_from_errno(operation: Operation, errno: Errno) -> NtStatus {
         (_, Errno::NOTDIR) => NtStatus::NOT_A_DIRECTORY,
         (_, Errno::ISDIR) => NtStatus::FILE_IS_A_DIRECTORY,
         // A link that may not be followed, or leads out of the share.
-        (O::Parent | O::Open | O::Create, Errno::LOOP | Errno::XDEV) => NtStatus::ACCESS_DENIED,
+        (O::Parent | O::Open | O::Create, Errno::LOOP | Errno::XDEV) => {
+            NtStatus::STOPPED_ON_SYMLINK
+        }
         (_, Errno::LOOP) => NtStatus::ACCESS_DENIED,
         (_, Errno::XDEV) => NtStatus::NOT_SAME_DEVICE,
         (O::Remove, Errno::EXIST) | (_, Errno::NOTEMPTY) => NtStatus::DIRECTORY_NOT_EMPTY,
@@ -118,7 +120,7 @@ mod tests {
     fn crossing_devices_means_escape_when_opening_and_distance_when_renaming() {
         let open = status_from_errno(Operation::Open, Errno::XDEV);
         let rename = status_from_errno(Operation::Rename, Errno::XDEV);
-        assert_eq!(open, NtStatus::ACCESS_DENIED);
+        assert_eq!(open, NtStatus::STOPPED_ON_SYMLINK);
         assert_eq!(rename, NtStatus::NOT_SAME_DEVICE);
     }
 

@@ -7,34 +7,46 @@ use rustix::io::Errno;
 
 use crate::Store;
 use crate::errno::{During, Operation};
+use crate::lookup::Root;
 use crate::opens::Open;
 use crate::stream;
 use crate::xattr::{self, Attributes};
 
 /// Names that servers keep their own things in, compared without case so that no client can make
 /// one that a case-insensitive file system takes for ours.
-const RESERVED: [&str; 5] =
-    ["user.DOSATTRIB", "user.NTACL", "user.SAMBA_PAI", "user.org.netatalk.", stream::PREFIX];
+const RESERVED: [&str; 6] = [
+    "user.DOSATTRIB",
+    "user.NTACL",
+    "user.SAMBA_PAI",
+    "user.org.netatalk.",
+    crate::reparse::NAME,
+    stream::PREFIX,
+];
 
 /// The name on the host, if it may be shown and set.
-fn host_name(name: &str) -> Result<String, NtStatus> {
+fn host_name(root: &Root, name: &str) -> Result<String, NtStatus> {
     let legal = !name.is_empty() && name.len() <= 249 && name.bytes().all(|byte| byte >= b' ');
     if !legal {
         return Err(NtStatus::INVALID_EA_NAME);
     }
     let host = format!("user.{name}");
-    if is_reserved(&host) { Err(NtStatus::ACCESS_DENIED) } else { Ok(host) }
+    if is_reserved(root, &host) { Err(NtStatus::ACCESS_DENIED) } else { Ok(host) }
 }
 
-fn is_reserved(host: &str) -> bool {
-    RESERVED.iter().any(|reserved| {
+fn is_reserved(root: &Root, host: &str) -> bool {
+    let begins = |reserved: &str| {
         host.get(..reserved.len()).is_some_and(|start| start.eq_ignore_ascii_case(reserved))
-    })
+    };
+    // "security_acl_name" can be a name in `user.`.
+    let own = root.settings.nt_acls.as_ref().map(|settings| settings.attribute.as_str());
+    RESERVED.into_iter().any(begins) || own.is_some_and(|own| own.eq_ignore_ascii_case(host))
 }
 
 /// The attributes that clients see, by their names on the host.
-fn shown(names: Vec<String>) -> impl Iterator<Item = String> {
-    names.into_iter().filter(|name| !is_reserved(name) && name.is_ascii() && name.len() > 5)
+fn shown(root: &Root, names: Vec<String>) -> impl Iterator<Item = String> {
+    let visible =
+        move |name: &String| !is_reserved(root, name) && name.is_ascii() && name.len() > 5;
+    names.into_iter().filter(visible)
 }
 
 /// Bytes in FILE_FULL_EA_INFORMATION form, given the lengths of names and values: [MS-FSCC] 2.4.16.
@@ -47,16 +59,19 @@ fn packed_size(lengths: impl Iterator<Item = (usize, usize)>) -> u32 {
 
 /// The size of all attributes of an entry whose names and values `names` and `value_size` tell.
 pub(crate) fn size_of_all(
+    root: &Root,
     names: Vec<String>,
     value_size: impl Fn(&str) -> Result<usize, Errno>,
 ) -> u32 {
-    packed_size(shown(names).filter_map(|name| Some((name.len() - 5, value_size(&name).ok()?))))
+    packed_size(
+        shown(root, names).filter_map(|name| Some((name.len() - 5, value_size(&name).ok()?))),
+    )
 }
 
 /// Removes all that clients see: a file that is overwritten starts anew.
-pub(crate) fn remove_all(attributes: Attributes<'_>) -> Result<(), NtStatus> {
+pub(crate) fn remove_all(root: &Root, attributes: Attributes<'_>) -> Result<(), NtStatus> {
     let names = attributes.names().during(Operation::WriteExtendedAttribute)?;
-    for name in shown(names) {
+    for name in shown(root, names) {
         match attributes.remove(&name) {
             Ok(()) | Err(Errno::NODATA) => {}
             Err(errno) => return Err(errno).during(Operation::WriteExtendedAttribute),
@@ -67,6 +82,7 @@ pub(crate) fn remove_all(attributes: Attributes<'_>) -> Result<(), NtStatus> {
 
 /// Sets, or removes those with an empty value. Names are checked before anything is changed.
 pub(crate) fn set_all(
+    root: &Root,
     attributes: Attributes<'_>,
     wanted: &[ExtendedAttribute],
 ) -> Result<(), NtStatus> {
@@ -74,11 +90,11 @@ pub(crate) fn set_all(
         return Ok(());
     }
     for attribute in wanted {
-        host_name(&attribute.name)?;
+        host_name(root, &attribute.name)?;
     }
     let existing = attributes.names().during(Operation::WriteExtendedAttribute)?;
     for attribute in wanted {
-        let host = host_name(&attribute.name)?;
+        let host = host_name(root, &attribute.name)?;
         // Windows compares the names without case, the host does not.
         let stored = existing.iter().find(|name| name.eq_ignore_ascii_case(&host));
         let name = stored.unwrap_or(&host);
@@ -103,7 +119,7 @@ impl Store {
         }
         let attributes = open.attributes();
         let names = attributes.names().unwrap_or_default();
-        size_of_all(names, |name| attributes.length(name))
+        size_of_all(&open.root, names, |name| attributes.length(name))
     }
 
     pub(crate) fn read_extended_attributes(
@@ -121,7 +137,7 @@ impl Store {
             let value = attributes.get(&name).ok()?;
             Some(ExtendedAttribute { flags: 0, name: name.get(5..)?.to_owned(), value })
         };
-        Ok(shown(names).filter_map(read).collect())
+        Ok(shown(&open.root, names).filter_map(read).collect())
     }
 
     pub(crate) fn write_extended_attributes(
@@ -133,16 +149,14 @@ impl Store {
         if !open.root.settings.ea_support {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
         }
-        if open.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
-        set_all(open.attributes(), wanted)
+        open.root.verify_changeable()?;
+        set_all(&open.root, open.attributes(), wanted)
     }
 }
 
 /// The size for a directory's entry that is not open.
-pub(crate) fn size_at(path: &[u8]) -> u32 {
+pub(crate) fn size_at(root: &Root, path: &[u8]) -> u32 {
     let list = xattr::grow(|buffer| rustix::fs::llistxattr(path, buffer));
     let names = list.map(|list| xattr::names_in(&list)).unwrap_or_default();
-    size_of_all(names, |name| rustix::fs::lgetxattr_query(path, name))
+    size_of_all(root, names, |name| rustix::fs::lgetxattr_query(path, name))
 }

@@ -8,6 +8,7 @@
 //! whose rights are used, `errno` for the statuses.
 
 mod access;
+mod compression;
 mod copy;
 mod create;
 mod credentials;
@@ -18,17 +19,23 @@ mod dos_attributes;
 mod entries;
 pub mod errno;
 mod extended_attributes;
+mod extents;
+mod features;
 pub mod host_changes;
 mod lookup;
 mod metadata;
 mod names;
+mod nt_acl;
 mod open;
 mod opens;
 mod overwrite;
+mod posix_acl;
 mod range;
 mod rename;
+mod reparse;
 mod security;
 mod settings;
+mod snapshot;
 mod stream;
 mod system;
 mod times;
@@ -41,15 +48,18 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
+use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
-pub use settings::{Credentials, RootSettings, StoreSettings};
+pub use settings::{
+    Credentials, DefaultStyle, Hide, InheritOwner, NtAclSettings, RootSettings, SnapshotOrder,
+    SnapshotSettings, StoreSettings,
+};
 
 use crate::credentials::Wardrobe;
 use crate::directories::{Directories, Inode};
 use crate::errno::{During, Operation};
+use crate::extents::Extents;
 use crate::lookup::Root;
 use crate::names::Names;
 use crate::opens::Opens;
@@ -117,11 +127,12 @@ impl Store {
         self.wardrobe.wear_server() || !self.settings.wear_users
     }
 
-    /// Opens the directory that a share is made of, with the rights of `user`.
+    /// Opens the directory that a share is made of, with the rights of `user`. One that the user may
+    /// not enter is opened all the same: what is in it cannot be.
     ///
     /// # Errors
-    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user may not enter it,
-    /// INSUFF_SERVER_RESOURCES above `roots_max`.
+    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user does not get that
+    /// far, INSUFF_SERVER_RESOURCES above `roots_max`.
     pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
         let free = self.roots.iter().position(Option::is_none).unwrap_or(self.roots.len());
         let id = u32::try_from(free).unwrap_or(u32::MAX);
@@ -135,14 +146,9 @@ impl Store {
             let missing = status == NtStatus::OBJECT_PATH_NOT_FOUND;
             if missing { NtStatus::BAD_NETWORK_NAME } else { status }
         })?;
-        match system::may_access(fd.as_fd(), libc::X_OK) {
-            // A kernel before 5.8: every request will tell.
-            Ok(()) | Err(Errno::NOSYS) => {}
-            Err(errno) => return Err(errno).during(Operation::Parent),
-        }
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
         let directory = self.directories.share(fd, Inode::of(&status));
-        let root = Some(Rc::new(Root { settings, directory }));
+        let root = Some(Rc::new(Root { settings, directory, snapshot: None }));
         if free == self.roots.len() {
             self.roots.push(root);
         } else {
@@ -196,6 +202,7 @@ impl Store {
         {
             return Started::Done(Err(status));
         }
+        let changed = data_changed_by(&op);
         let started = match op {
             ObjectOp::Read { open, offset, length, buffer } => {
                 self.read(open, offset, length, buffer)
@@ -206,6 +213,9 @@ impl Store {
             ObjectOp::Flush { open } => self.flush(open),
             other => Ok(Started::Done(self.run(other))),
         };
+        if let Some(open) = changed {
+            self.keep_write_time(open);
+        }
         started.unwrap_or_else(|status| Started::Done(Err(status)))
     }
 
@@ -230,15 +240,24 @@ impl Store {
             ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range(source, target, (source_offset, target_offset), length)
                 .map(Reply::Written),
+            ObjectOp::DeleteReparsePoint { open, tag } => {
+                self.delete_reparse_point(open, tag).map(done)
+            }
+            ObjectOp::DuplicateExtents { source, target, source_offset, target_offset, length } => {
+                let extents = Extents { source_offset, target_offset, length };
+                self.duplicate_extents(source, target, extents).map(done)
+            }
             ObjectOp::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
             ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
+            ObjectOp::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),
             ObjectOp::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
             ObjectOp::Lookup { root, path } => {
                 self.lookup(root, &path).map(|metadata| Reply::Metadata(Box::new(metadata)))
             }
-            ObjectOp::Open(request) => {
-                self.open(&request).map(|opened| Reply::Opened(Box::new(opened)))
-            }
+            ObjectOp::Open(request) => match self.open(&request) {
+                Ok(opened) => Ok(Reply::Opened(Box::new(opened))),
+                Err(status) => self.stopped(&request, status),
+            },
             ObjectOp::Overwrite {
                 open,
                 supersede,
@@ -266,16 +285,26 @@ impl Store {
             ObjectOp::ReadSecurity { open, information } => {
                 self.read_security(open, information).map(Reply::Security)
             }
+            ObjectOp::ReadReparsePoint { open } => {
+                self.read_reparse_point(open).map(Reply::ReparsePoint)
+            }
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(Reply::Renamed)
             }
             ObjectOp::Relocate { open, path } => self.relocate(open, &path).map(done),
             ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
             ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
+            ObjectOp::SetCompression { open, compressed } => {
+                self.set_compression(open, compressed).map(done)
+            }
             ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
             ObjectOp::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
+            ObjectOp::Trim { open, from, to } => self.trim(open, from, to).map(done),
             ObjectOp::WriteExtendedAttributes { open, attributes } => {
                 self.write_extended_attributes(open, &attributes).map(done)
+            }
+            ObjectOp::WriteReparsePoint { open, buffer } => {
+                self.write_reparse_point(open, &buffer).map(done)
             }
             ObjectOp::WriteSecurity { open, information, descriptor } => {
                 self.write_security(open, information, &descriptor).map(done)
@@ -291,6 +320,18 @@ impl Store {
 
 fn done((): ()) -> ObjectReply {
     ObjectReply::Done
+}
+
+/// The open through which an operation changes data, and with them the last write time.
+fn data_changed_by(op: &ObjectOp) -> Option<LocalOpen> {
+    match op {
+        ObjectOp::CopyRange { target, .. } => Some(*target),
+        ObjectOp::SetAllocation { open, .. }
+        | ObjectOp::SetEndOfFile { open, .. }
+        | ObjectOp::Write { open, .. }
+        | ObjectOp::ZeroRange { open, .. } => Some(*open),
+        _ => None,
+    }
 }
 
 /// Closing takes no rights: it must work also for a user that can no longer be worn.

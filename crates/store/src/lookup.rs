@@ -2,12 +2,17 @@
 //!
 //! The kernel resolves beneath the share's root (`openat2` with RESOLVE_BENEATH), so neither `..` nor a
 //! symbolic link nor a directory that is moved meanwhile leads out. Links are followed if they
-//! stay beneath the root; an absolute link does not, even if it names a path in the share: ACCESS_DENIED.
+//! stay beneath the root; those that do not stop the client (see `reparse`), unless an
+//! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the share
+//! is followed as the relative one that it could be.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
-use dtyp::NtStatus;
+use dtyp::{FileTime, NtStatus};
 use object::{Metadata, ObjectPath, RootId};
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
@@ -16,14 +21,30 @@ use crate::Store;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::metadata::{is_directory, is_link};
+use crate::security::stored::Subject;
 use crate::settings::RootSettings;
 use crate::system;
+
+/// Absolute links that are followed on one way, as many as the kernel follows of any kind.
+const ABSOLUTE_LINKS_MAX: u32 = 40;
 
 /// The root of a share.
 #[derive(Debug)]
 pub(crate) struct Root {
     pub(crate) settings: RootSettings,
     pub(crate) directory: Rc<Directory>,
+    /// This is the share as it was then.
+    pub(crate) snapshot: Option<FileTime>,
+}
+
+impl Root {
+    /// Refuses to change anything in a snapshot, or in a share that is read only.
+    pub(crate) fn verify_changeable(&self) -> Result<(), NtStatus> {
+        if self.snapshot.is_some() {
+            return Err(NtStatus::MEDIA_WRITE_PROTECTED);
+        }
+        if self.settings.read_only { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+    }
 }
 
 /// The directory that holds a name.
@@ -36,6 +57,11 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
+    /// The directory, as its descriptor is asked for.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject { fd: self.directory.fd.as_fd(), path_only: true, status: &self.status }
+    }
+
     /// The path of a name in it.
     pub(crate) fn join(&self, name: &str) -> String {
         join(&self.path, name)
@@ -156,10 +182,10 @@ impl Store {
 
     /// Metadata of a path without opening it.
     pub(crate) fn lookup(&mut self, root: RootId, path: &ObjectPath) -> Result<Metadata, NtStatus> {
-        let root = self.root(root)?;
-        let place = self.locate(&root, path, !root.settings.follow_symlinks)?;
+        let (root, path) = &self.version(&self.root(root)?, path)?;
+        let place = self.locate(root, path, !root.settings.follow_symlinks)?;
         let entry = place.entry.as_ref().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        self.metadata_of(&root, &place.name, entry, path.stream())
+        self.metadata_of(root, &place.name, entry, path.stream())
     }
 }
 
@@ -178,9 +204,54 @@ fn split(path: &str) -> Option<(&str, &str)> {
 }
 
 fn open_directory(root: &Root, path: &str) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    open_followed(root, path, OFlags::PATH | OFlags::DIRECTORY)
+}
+
+/// Opens what a path of the share leads to, with the links that may be followed.
+fn open_followed(root: &Root, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let fd = root.directory.fd.as_fd();
     let follow = root.settings.follow_symlinks;
-    system::open_beneath(root.directory.fd.as_fd(), path, flags, 0, follow)
+    let opened = system::open_beneath(fd, path, flags, 0, follow);
+    if !matches!(opened, Err(Errno::XDEV)) || !follow {
+        return opened;
+    }
+    if root.settings.wide_links {
+        return system::open_anywhere(fd, path, flags);
+    }
+    // To the kernel every absolute link leads out.
+    let mut path = path.to_owned();
+    for _ in 0..ABSOLUTE_LINKS_MAX {
+        path = without_absolute_link(root, &path).ok_or(Errno::XDEV)?;
+        match system::open_beneath(fd, &path, flags, 0, true) {
+            Err(Errno::XDEV) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::LOOP)
+}
+
+/// The path with its first absolute link replaced by what it leads to, if that is in the share.
+fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
+    let fd = root.directory.fd.as_fd();
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let share = std::fs::read_link(system::magic_path(fd)).ok()?;
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    for end in ends {
+        let (prefix, behind) = path.split_at(end);
+        let link = system::open_beneath(fd, prefix, flags, 0, true).ok()?;
+        let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
+            // No link: what was opened is an object of another kind.
+            Err(Errno::NOENT | Errno::INVAL) => continue,
+            result => result.ok()?,
+        };
+        let target = Path::new(OsStr::from_bytes(target.to_bytes()));
+        if target.is_absolute() {
+            let inside = target.strip_prefix(share).ok()?.to_str()?;
+            let behind = behind.trim_start_matches('/');
+            return Some(if behind.is_empty() { inside.to_owned() } else { join(inside, behind) });
+        }
+    }
+    None
 }
 
 fn open_entry(parent: &Parent, name: &str) -> Result<(OwnedFd, Statx), Errno> {
@@ -193,8 +264,7 @@ fn open_entry(parent: &Parent, name: &str) -> Result<(OwnedFd, Statx), Errno> {
 /// What a link leads to. From the root and by its whole path, because a link may go up and down again
 /// within the share.
 pub(crate) fn follow(root: &Root, path: &str) -> Result<(OwnedFd, Statx), Errno> {
-    let follow = root.settings.follow_symlinks;
-    let fd = system::open_beneath(root.directory.fd.as_fd(), path, OFlags::PATH, 0, follow)?;
+    let fd = open_followed(root, path, OFlags::PATH)?;
     let status = system::status_of(fd.as_fd())?;
     Ok((fd, status))
 }

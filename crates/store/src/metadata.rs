@@ -2,9 +2,10 @@
 
 use std::os::fd::AsFd;
 
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::fscc::ReparseTag;
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{BasicChange, FileIdentity, LocalOpen, Metadata, ObjectKind};
-use rustix::fs::{AtFlags, CWD, Statx};
+use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxAttributes, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::Store;
@@ -12,6 +13,8 @@ use crate::dos_attributes::{self, DosAttributes};
 use crate::errno::{During, Operation};
 use crate::lookup::{Entry, Root};
 use crate::opens::Open;
+use crate::reparse;
+use crate::snapshot;
 use crate::stream;
 use crate::system;
 use crate::times::{self, Times};
@@ -20,11 +23,10 @@ use crate::xattr::Attributes;
 /// Bytes of an allocation unit as shown to clients. File systems with smaller blocks are rounded up.
 pub(crate) const CLUSTER_BYTES: u64 = 4_096;
 
-/// IO_REPARSE_TAG_SYMLINK: [MS-FSCC] 2.1.2.1.
-const REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
-
 /// Attributes that are believed when they are found stored.
-const STORED: FileAttributes = FileAttributes::SETTABLE.union(FileAttributes::SPARSE_FILE);
+const STORED: FileAttributes = FileAttributes::SETTABLE
+    .union(FileAttributes::SPARSE_FILE)
+    .union(FileAttributes::REPARSE_POINT);
 
 pub(crate) fn kind_of(status: &Statx) -> ObjectKind {
     match u32::from(status.stx_mode) & libc::S_IFMT {
@@ -49,15 +51,27 @@ pub(crate) fn is_link(status: &Statx) -> bool {
 /// Puts together what the kernel and the extended attribute say.
 pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttributes) -> Metadata {
     let kind = kind_of(status);
-    let attributes = attributes_of(root, name, kind, dos);
+    let mut attributes = attributes_of(root, name, kind, dos);
+    if status.stx_attributes.contains(StatxAttributes::COMPRESSED) {
+        attributes = (attributes | FileAttributes::COMPRESSED).shown();
+    }
     let times = Times::of(status);
     let directory = kind == ObjectKind::Directory;
     let end_of_file = if kind == ObjectKind::File { status.stx_size } else { 0 };
     let sparse = attributes.contains(FileAttributes::SPARSE_FILE);
-    let reparse = attributes.contains(FileAttributes::REPARSE_POINT);
+    let reparse_tag = match kind {
+        ObjectKind::File => dos.reparse_tag.unwrap_or_default(),
+        ObjectKind::Directory => ReparseTag::RESERVED_ZERO,
+        ObjectKind::SymbolicLink => ReparseTag::SYMLINK,
+        _ => ReparseTag::NFS,
+    };
     let inode = crate::directories::Inode::of(status);
+    let mut identity = FileIdentity { device: inode.device, inode: inode.number, stream: 0 };
+    if let Some(time) = root.snapshot {
+        snapshot::mark(&mut identity, time);
+    }
     Metadata {
-        identity: FileIdentity { device: inode.device, inode: inode.number, stream: 0 },
+        identity,
         kind,
         creation_time: dos.creation_time.unwrap_or(times.creation),
         last_access_time: times.last_access,
@@ -68,7 +82,7 @@ pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttribut
         attributes,
         number_of_links: if directory { 1 } else { status.stx_nlink },
         ea_size: 0,
-        reparse_tag: if reparse { REPARSE_TAG_SYMLINK } else { 0 },
+        reparse_tag: reparse_tag.0,
         mode: u32::from(status.stx_mode),
         uid: status.stx_uid,
         gid: status.stx_gid,
@@ -82,11 +96,26 @@ fn attributes_of(root: &Root, name: &str, kind: ObjectKind, dos: DosAttributes) 
     };
     let mut attributes = dos.attributes.unwrap_or(default) & STORED;
     attributes.set(FileAttributes::DIRECTORY, kind == ObjectKind::Directory);
-    attributes.set(FileAttributes::REPARSE_POINT, kind == ObjectKind::SymbolicLink);
-    if root.settings.hide_dot_files && name.starts_with('.') && name != "." && name != ".." {
+    // What is no plain file or directory can be told from one by its reparse point alone.
+    let is_reparse_point = match kind {
+        ObjectKind::File => dos.reparse_tag.is_some(),
+        ObjectKind::Directory => false,
+        _ => true,
+    };
+    attributes.set(FileAttributes::REPARSE_POINT, is_reparse_point);
+    if is_hidden_by_name(root, name) {
         attributes |= FileAttributes::HIDDEN;
     }
     attributes.shown()
+}
+
+/// HIDDEN because of its name, whatever is stored with it.
+pub(crate) fn is_hidden_by_name(root: &Root, name: &str) -> bool {
+    if matches!(name, "" | "." | "..") {
+        return false;
+    }
+    root.settings.hide_dot_files && name.starts_with('.')
+        || root.settings.hide_files.iter().any(|pattern| pattern.matches(name))
 }
 
 /// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because clients
@@ -110,7 +139,11 @@ pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosA
     let mut value = [0; dos_attributes::SIZE_MAX];
     let length = attributes.get_into(dos_attributes::NAME, &mut value);
     let value = length.ok().and_then(|length| value.get(..length));
-    value.and_then(DosAttributes::decode).unwrap_or_default()
+    let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
+    if dos.claims_reparse_point() {
+        dos.reparse_tag = reparse::stored_tag(attributes);
+    }
+    dos
 }
 
 impl Store {
@@ -161,9 +194,7 @@ impl Store {
                 return Err(NtStatus::INVALID_PARAMETER);
             }
         }
-        if opened.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        opened.root.verify_changeable()?;
         if basic.attributes.is_some() || basic.creation_time.is_some() {
             self.change_dos_attributes(open, |attributes, creation_time| {
                 if let Some(wanted) = basic.attributes {
@@ -174,14 +205,56 @@ impl Store {
             })?;
         }
         if basic.last_access_time.is_some() || basic.last_write_time.is_some() {
-            self.set_times(open, basic)?;
+            self.set_times(open, basic.last_access_time, basic.last_write_time)?;
+        }
+        if let Some(keep) = basic.keep_last_write_time {
+            let opened = self.opens.get(open)?;
+            let status = system::status_of(opened.fd()).during(Operation::Query)?;
+            let kept = keep.then(|| Times::of(&status).last_write);
+            self.opens.get_mut(open)?.kept_write_time = kept;
+        }
+        if let Some(keep) = basic.keep_last_access_time {
+            self.keep_access_time(open, keep)?;
         }
         Ok(())
     }
 
-    fn set_times(&mut self, open: LocalOpen, basic: BasicChange) -> Result<(), NtStatus> {
+    /// Gives the file back the last write time that this open is to leave alone. That the data are
+    /// written matters more than their time.
+    pub(crate) fn keep_write_time(&mut self, open: LocalOpen) {
+        let kept = self.opens.get(open).ok().and_then(|opened| opened.kept_write_time);
+        if let Some(kept) = kept {
+            let _ = self.set_times(open, None, Some(kept));
+        }
+    }
+
+    /// Lets reads of this open change the last access time, or not. The kernel lets only owners
+    /// decide that; for others it stays with what the file system was mounted with.
+    fn keep_access_time(&mut self, open: LocalOpen, keep: bool) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
-        let times = times::timestamps(basic.last_access_time, basic.last_write_time);
+        if opened.path_only {
+            return Ok(());
+        }
+        let file = opened.fd.clone();
+        let set = || {
+            let mut flags = fcntl_getfl(&*file)?;
+            flags.set(OFlags::NOATIME, keep);
+            fcntl_setfl(&*file, flags)
+        };
+        if set() == Err(Errno::PERM) && opened.may_set_attributes() {
+            let _ = self.wardrobe.as_server(set);
+        }
+        Ok(())
+    }
+
+    fn set_times(
+        &mut self,
+        open: LocalOpen,
+        last_access: Option<FileTime>,
+        last_write: Option<FileTime>,
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        let times = times::timestamps(last_access, last_write);
         let path = system::magic_path(opened.fd());
         let set = || rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty());
         match set() {
@@ -200,7 +273,7 @@ impl Store {
     pub(crate) fn change_dos_attributes(
         &mut self,
         open: LocalOpen,
-        change: impl FnOnce(&mut FileAttributes, &mut dtyp::FileTime),
+        change: impl FnOnce(&mut FileAttributes, &mut FileTime),
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         if !opened.root.settings.store_dos_attributes {
@@ -214,8 +287,11 @@ impl Store {
         change(&mut attributes, &mut creation_time);
         // Samba stores DIRECTORY with directories, and never NORMAL.
         attributes = attributes & STORED | (default.attributes & FileAttributes::DIRECTORY);
-        let value =
-            DosAttributes { attributes: Some(attributes), creation_time: Some(creation_time) };
+        let value = DosAttributes {
+            attributes: Some(attributes),
+            creation_time: Some(creation_time),
+            reparse_tag: None,
+        };
         let value = value.encode();
         let set = || opened.attributes().set(dos_attributes::NAME, &value);
         match set() {

@@ -1,5 +1,6 @@
 //! Opening what exists: [MS-FSA] 2.1.5.1.2.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -15,8 +16,10 @@ use crate::create::Created;
 use crate::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::lookup::{Entry, Place, Root};
-use crate::metadata::{assemble, kind_of, stored_attributes};
+use crate::metadata::{assemble, is_hidden_by_name, kind_of, stored_attributes};
 use crate::opens::Open;
+use crate::reparse;
+use crate::security::stored::Subject;
 use crate::stream::{self, StreamName};
 use crate::system::{self, Uncached};
 use crate::xattr::Attributes;
@@ -41,6 +44,11 @@ impl Store {
     pub(crate) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
         let root = self.root(request.root)?;
         self.opens.verify_room()?;
+        let (root, path) = self.version(&root, &request.path)?;
+        let request = &match path {
+            Cow::Borrowed(_) => Cow::Borrowed(request),
+            Cow::Owned(path) => Cow::Owned(OpenRequest { path, ..request.clone() }),
+        };
         if request.path.stream().is_some() {
             if !root.settings.streams {
                 return Err(NtStatus::OBJECT_NAME_INVALID);
@@ -76,28 +84,39 @@ impl Store {
         entry: Entry,
     ) -> Result<Opened, NtStatus> {
         verify_kind(request, &entry)?;
-        let user = self.wardrobe.effective();
+        if root.snapshot.is_some() && (request.disposition.overwrites() || request.delete_on_close)
+        {
+            return Err(NtStatus::MEDIA_WRITE_PROTECTED);
+        }
         let fd = entry.fd.as_fd();
-        let maximal = access::maximal(root, user, fd, &entry.status, place.parent.as_ref());
+        let subject = Subject { fd, path_only: true, status: &entry.status };
+        let maximal = access::maximal(&mut self.wardrobe, root, subject, place.parent.as_ref())?;
         let mut maximal = maximal & request.share_access_max;
+        if self.wardrobe.effective().uid == 0 {
+            maximal |= AccessMask::ACCESS_SYSTEM_SECURITY;
+        }
         let kind = kind_of(&entry.status);
         let has_data = matches!(kind, ObjectKind::File | ObjectKind::Directory);
         if !has_data {
             maximal.remove(DATA);
         }
         let stored = stored_attributes(root, Attributes::new(fd, true));
+        if !request.open_reparse_point && kind == ObjectKind::File {
+            let attributes = stored.attributes.unwrap_or_default();
+            reparse::verify_not_reparse(Attributes::new(fd, true), attributes)?;
+        }
         let metadata = assemble(root, &place.name, &entry.status, stored);
         let granted_access = verify_access(root, request, &metadata, maximal)?;
         let (fd, path_only, granted_access) = if request.path.stream().is_some() || !has_data {
             (entry.fd, true, granted_access)
         } else {
-            open_data(request, entry.fd, kind, granted_access)?
+            open_data(root, request, entry.fd, kind, granted_access)?
         };
         let admitted = Admitted {
             fd,
             path_only,
             granted_access,
-            maximal_access: maximal,
+            maximal_access: maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY),
             metadata,
             named: entry.named,
         };
@@ -119,7 +138,7 @@ impl Store {
         let mut stream_created = created;
         if let Some(wanted) = request.path.stream() {
             let attributes = Attributes::new(fd.as_fd(), path_only);
-            let (name, is_new) = match open_stream(request, attributes, wanted) {
+            let (name, is_new) = match open_stream(root, request, attributes, wanted) {
                 Err(status) if created => {
                     self.discard(&place, named);
                     return Err(status);
@@ -134,7 +153,8 @@ impl Store {
         let path = ObjectPath::from_stored(
             place.path(),
             stream.as_ref().map(|stream| stream.name.clone()),
-        );
+        )
+        .with_snapshot(root.snapshot);
         let archive = metadata.attributes.contains(FileAttributes::ARCHIVE);
         let parent = place.parent.as_ref().map(|parent| parent.directory.inode.identity());
         let open = self.opens.insert(Open {
@@ -153,6 +173,7 @@ impl Store {
             write_through: request.write_through,
             uncached: Cell::new(Uncached::Refuse),
             archive_on_write: !archive && metadata.kind == ObjectKind::File,
+            kept_write_time: None,
             listing: None,
         });
         let created = stream_created;
@@ -169,7 +190,7 @@ fn verify_kind(request: &OpenRequest, entry: &Entry) -> Result<(), NtStatus> {
     }
     let kind = kind_of(&entry.status);
     if kind == ObjectKind::SymbolicLink && !request.open_reparse_point {
-        return Err(NtStatus::ACCESS_DENIED);
+        return Err(NtStatus::STOPPED_ON_SYMLINK);
     }
     if stream {
         let may = matches!(kind, ObjectKind::File | ObjectKind::Directory);
@@ -204,7 +225,7 @@ fn verify_access(
             return Err(NtStatus::CANNOT_DELETE);
         }
     }
-    if required.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+    if required.difference(maximal).contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
         return Err(NtStatus::PRIVILEGE_NOT_HELD);
     }
     let needed = if overwrites { required | AccessMask::WRITE_DATA } else { required };
@@ -214,8 +235,7 @@ fn verify_access(
     if overwrites {
         let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
         let mut kept = metadata.attributes & marks;
-        if root.settings.hide_dot_files && request.path.file_name().starts_with('.') {
-            // HIDDEN by its name, not by its attributes.
+        if is_hidden_by_name(root, request.path.file_name()) {
             kept.remove(FileAttributes::HIDDEN);
         }
         if !request.attributes.contains(kept) {
@@ -225,7 +245,8 @@ fn verify_access(
     if !request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED) {
         return Ok(required);
     }
-    let mut granted = maximal | required;
+    // Asking for the maximum does not ask for the SACL.
+    let mut granted = maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY) | required;
     if read_only && !metadata.is_directory() {
         granted.remove(WRITES | AccessMask::DELETE_CHILD);
     }
@@ -235,6 +256,7 @@ fn verify_access(
 /// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken from
 /// the granted rights instead.
 fn open_data(
+    root: &Root,
     request: &OpenRequest,
     fd: OwnedFd,
     kind: ObjectKind,
@@ -248,6 +270,14 @@ fn open_data(
         }
         let opened = system::reopen(fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY);
         return opened.during(Operation::Open).map(|fd| (fd, false, granted));
+    }
+    if root.snapshot.is_some() {
+        // Rights to write are granted like others, and come to nothing.
+        return Ok(match system::reopen(fd.as_fd(), OFlags::RDONLY) {
+            Ok(fd) => (fd, false, granted),
+            Err(_) if !granted.contains(AccessMask::READ_DATA) => (fd, true, granted),
+            Err(errno) => return Err(errno).during(Operation::Open),
+        });
     }
     let must_write = request.desired_access.intersects(WRITES) || request.disposition.overwrites();
     let must_read = request.desired_access.contains(AccessMask::READ_DATA);
@@ -285,6 +315,7 @@ fn open_data(
 
 /// The stream, and whether it was created.
 fn open_stream(
+    root: &Root,
     request: &OpenRequest,
     attributes: Attributes<'_>,
     wanted: &str,
@@ -295,6 +326,7 @@ fn open_stream(
         }
         Some(found) => Ok((found, false)),
         None if request.disposition.creates() => {
+            root.verify_changeable()?;
             let name = StreamName::new(wanted);
             stream::save(attributes, &name, Vec::new())?;
             Ok((name, true))

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::{AccessMask, FileTime, NtStatus};
 use object::{LocalOpen, ObjectKind, ObjectPath, RootId};
 
 use crate::directories::{Directory, Inode};
@@ -37,6 +37,9 @@ pub(crate) struct Open {
     pub(crate) uncached: Cell<Uncached>,
     /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
     pub(crate) archive_on_write: bool,
+    /// The last write time that nothing this open does changes: `Open.UserSetModificationTime` of
+    /// [MS-FSA] 2.1.1.6.
+    pub(crate) kept_write_time: Option<FileTime>,
     pub(crate) listing: Option<Box<Listing>>,
 }
 

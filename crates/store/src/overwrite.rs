@@ -40,9 +40,9 @@ impl Store {
             }
         }
         if opened.root.settings.ea_support {
-            extended_attributes::remove_all(opened.attributes())?;
+            extended_attributes::remove_all(&opened.root, opened.attributes())?;
             let attributes = opened.attributes();
-            extended_attributes::set_all(attributes, wanted.extended_attributes)?;
+            extended_attributes::set_all(&opened.root, attributes, wanted.extended_attributes)?;
         } else if !wanted.extended_attributes.is_empty() {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
         }

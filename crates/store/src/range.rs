@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::Store;
 use crate::errno::{During, Operation};
-use crate::metadata::{round_up, stored_attributes};
+use crate::metadata::{CLUSTER_BYTES, round_up, stored_attributes};
 use crate::opens::Open;
 use crate::stream;
 use crate::system;
@@ -32,9 +32,7 @@ pub(crate) fn verify_range(from: u64, to: u64) -> Result<(), NtStatus> {
 }
 
 pub(crate) fn verify_writable(open: &Open) -> Result<(), NtStatus> {
-    if open.root.settings.read_only {
-        return Err(NtStatus::ACCESS_DENIED);
-    }
+    open.root.verify_changeable()?;
     if open.is_directory() && open.stream.is_none() {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -97,6 +95,22 @@ impl Store {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
             Err(Errno::OPNOTSUPP) => write_zeros(open, from, to),
+            result => result.during(Operation::SetSize),
+        }
+    }
+
+    /// FSCTL_FILE_LEVEL_TRIM: [MS-FSA] 2.1.5.10.6. The range shrinks to whole pages, as on Windows.
+    pub(crate) fn trim(&self, open: LocalOpen, from: u64, to: u64) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        verify_writable(open)?;
+        verify_range(from, to)?;
+        let (from, to) = (round_up(from), to - to % CLUSTER_BYTES);
+        if from >= to || open.stream.is_some() {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
+            Err(Errno::OPNOTSUPP) => Ok(()),
             result => result.during(Operation::SetSize),
         }
     }

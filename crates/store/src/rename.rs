@@ -3,16 +3,18 @@
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use dtyp::{FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{LocalOpen, ObjectPath};
 use rustix::fs::{AtFlags, CWD, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::access;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
-use crate::lookup::{Place, Root};
+use crate::lookup::{Parent, Place, Root};
 use crate::metadata::stored_attributes;
+use crate::security::stored::Subject;
 use crate::system;
 use crate::xattr::Attributes;
 
@@ -22,6 +24,14 @@ struct OldName {
     name: String,
     named: Inode,
     path: String,
+}
+
+/// Names are changed in the share as it is, which a snapshot is no part of.
+fn verify_here(root: &Root) -> Result<(), NtStatus> {
+    if root.snapshot.is_some() {
+        return Err(NtStatus::NOT_SAME_DEVICE);
+    }
+    root.verify_changeable()
 }
 
 impl Store {
@@ -34,9 +44,7 @@ impl Store {
     ) -> Result<ObjectPath, NtStatus> {
         let opened = self.opens.get(open)?;
         let root = opened.root.clone();
-        if root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        verify_here(&root)?;
         if opened.stream.is_some() {
             return self.rename_stream(open, target, replace);
         }
@@ -58,10 +66,14 @@ impl Store {
         let verified =
             (self.names.verified(&old.parent), self.names.verified(&new_parent.directory));
         let same_directory = new_parent.directory.inode == old.parent.inode;
+        if !same_directory {
+            access::verify_may_add(&mut self.wardrobe, &root, &new_parent, is_directory)?;
+        }
         // Found by another case of its own name: a change of case is a plain rename.
         let itself = same_directory && place.name == old.name;
         if place.entry.is_some() && !itself {
             verify_replaceable(&root, &place, replace, is_directory)?;
+            self.verify_may_delete(&root, &place, &new_parent)?;
             self.replace(&old, &new_parent.directory, &place, wanted)?;
         } else if !(same_directory && wanted == old.name) {
             move_name(&old.parent, &old.name, &new_parent.directory, wanted)?;
@@ -71,6 +83,22 @@ impl Store {
         let path = new_parent.join(wanted);
         self.tell_opens(open, &old, &new_parent.directory, wanted, &path)?;
         Ok(ObjectPath::from_stored(path, None))
+    }
+
+    /// What is replaced is deleted. Where no NT descriptors are kept the kernel says whether it may be.
+    fn verify_may_delete(
+        &mut self,
+        root: &Root,
+        place: &Place,
+        parent: &Parent,
+    ) -> Result<(), NtStatus> {
+        let Some(entry) = &place.entry else { return Ok(()) };
+        if root.settings.nt_acls.is_none() {
+            return Ok(());
+        }
+        let subject = Subject { fd: entry.fd.as_fd(), path_only: true, status: &entry.status };
+        let rights = access::maximal(&mut self.wardrobe, root, subject, Some(parent))?;
+        if rights.contains(AccessMask::DELETE) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 
     /// Puts the object in the place of an existing one.
@@ -157,9 +185,7 @@ impl Store {
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         let root = opened.root.clone();
-        if root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        verify_here(&root)?;
         if opened.is_directory() {
             return Err(NtStatus::FILE_IS_A_DIRECTORY);
         }
@@ -170,6 +196,7 @@ impl Store {
         let inode = opened.named;
         let mut place = self.locate(&root, target, true)?;
         let parent = place.parent.take().ok_or(NtStatus::INVALID_PARAMETER)?;
+        access::verify_may_add(&mut self.wardrobe, &root, &parent, false)?;
         let directory = parent.directory.fd.as_fd();
         let verified = self.names.verified(&parent.directory);
         let source = system::magic_path(file.as_fd());
@@ -179,6 +206,7 @@ impl Store {
             if entry.named == inode {
                 return Ok(());
             }
+            self.verify_may_delete(&root, &place, &parent)?;
             // Linked under a name of our own and moved, so that the target is never absent.
             let temporary = format!(".choro-link-{}-{}", std::process::id(), open.index);
             rustix::fs::linkat(CWD, &source, directory, &temporary, flags)

@@ -1,44 +1,42 @@
-//! Security descriptors from POSIX owners, groups and modes.
+//! Security descriptors: [MS-FSA] 2.1.5.14 and 2.1.5.17.
 //!
-//! This is what a share without stored NT ACLs has. A descriptor is read as three entries (owner, group,
-//! everyone), and one that is written is mapped onto the three triples of the mode. What a mode
-//! cannot say is refused, never dropped in silence, with these exceptions: inherit-only entries (there
-//! is no place for them), entries for the system and the administrators (root may do everything), and
-//! the difference between rights that one mode bit stands for. The SACL is not kept.
-//!
-//! Stored NT ACLs (`security.NTACL`) have their place here: `read` prefers what is stored, `apply` stores.
+//! A share either keeps NT descriptors (`stored`, in Samba's encoding; `mapping` is what the kernel is told
+//! of them) or has what the mode says (`mode`).
 
-use std::os::fd::BorrowedFd;
+pub(crate) mod mapping;
+mod mode;
+pub(crate) mod stored;
 
+use dtyp::inheritance::{Creator, inherited_descriptor};
 use dtyp::security_descriptor::Control;
-use dtyp::{
-    AccessMask, Ace, AceFlags, AceType, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
-};
-use object::LocalOpen;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, Statx, Uid};
+use dtyp::{AccessMask, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid};
+use object::{LocalOpen, OpenRequest};
+use rustix::fs::{AtFlags, Statx, Uid};
 
+use self::stored::{Mandate, NewOwners, Subject};
 use crate::Store;
-use crate::access;
 use crate::errno::{During, Operation};
+use crate::lookup::{Parent, Root};
 use crate::metadata::is_directory;
+use crate::opens::Open;
+use crate::settings::{InheritOwner, NtAclSettings};
 use crate::system;
 
-/// The parts that a created object may be given.
-pub(crate) const ALL: SecurityInformation = SecurityInformation::from_bits_retain(0x7);
-
-/// S-1-22-1-UID and S-1-22-2-GID.
-const UNIX_AUTHORITY: u64 = 22;
+/// The parts of a descriptor that a created object may be given, beside the SACL.
+const OF_CREATION: SecurityInformation =
+    SecurityInformation::OWNER.union(SecurityInformation::GROUP).union(SecurityInformation::DACL);
 
 impl Store {
     pub(crate) fn read_security(
-        &self,
+        &mut self,
         open: LocalOpen,
         information: u32,
     ) -> Result<Vec<u8>, NtStatus> {
         let open = self.opens.get(open)?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let information = SecurityInformation::from_bits_retain(information);
-        Ok(describe(&status).select(information).to_bytes())
+        let shown = stored::shown(&mut self.wardrobe, &open.root, open.subject(&status))?;
+        Ok(shown.select(information).to_bytes())
     }
 
     pub(crate) fn write_security(
@@ -48,174 +46,194 @@ impl Store {
         descriptor: &[u8],
     ) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
-        if open.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        open.root.verify_changeable()?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
-        let information = SecurityInformation::from_bits_retain(information);
-        apply(open.fd(), &status, information, descriptor)
-    }
-}
-
-/// The descriptor that says what the mode says.
-fn describe(status: &Statx) -> SecurityDescriptor {
-    let directory = is_directory(status);
-    let (owner, group) = (Sid::unix_user(status.stx_uid), Sid::unix_group(status.stx_gid));
-    let bits = |shift: u32| status.stx_mode >> shift & 7;
-    let flags = AceFlags::empty();
-    let mut owner_rights = rights(bits(6), directory) | access::OWNER;
-    if bits(6) & 6 == 6 {
-        // As it is granted: an owner that may read and write has full control.
-        owner_rights = AccessMask::FILE_ALL;
-    }
-    let aces = vec![
-        Ace::allow(owner.clone(), owner_rights, flags),
-        Ace::allow(group.clone(), rights(bits(3), directory), flags),
-        Ace::allow(Sid::everyone(), rights(bits(0), directory), flags),
-    ];
-    SecurityDescriptor {
-        control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
-        owner: Some(owner),
-        group: Some(group),
-        sacl: None,
-        dacl: Some(Acl::new(aces)),
-    }
-}
-
-/// The NT rights of one triple of a mode.
-fn rights(bits: u16, directory: bool) -> AccessMask {
-    let mut rights = access::EVERYONE;
-    if bits & access::READ != 0 {
-        rights |= AccessMask::FILE_GENERIC_READ;
-        if !directory {
-            rights |= AccessMask::FILE_GENERIC_EXECUTE;
+        let mut information = SecurityInformation::from_bits_retain(information);
+        let Some(settings) = &open.root.settings.nt_acls else {
+            return mode::apply(open.fd(), &status, information, descriptor);
+        };
+        let given =
+            SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+        information.set(
+            SecurityInformation::OWNER,
+            information.contains(SecurityInformation::OWNER) && given.owner.is_some(),
+        );
+        information.set(
+            SecurityInformation::GROUP,
+            information.contains(SecurityInformation::GROUP) && given.group.is_some(),
+        );
+        if !information.intersects(OF_CREATION | SecurityInformation::IN_SACL) {
+            return Ok(());
         }
+        let subject = open.subject(&status);
+        let old = stored::shown(&mut self.wardrobe, &open.root, subject)?;
+        let new = changed(&old, information, given, settings);
+        let owners = stored::new_owners(&self.wardrobe, &status, &old, &new, information)?;
+        let mandate = Mandate {
+            owner: open.granted_access.contains(AccessMask::WRITE_OWNER),
+            dacl: open.granted_access.contains(AccessMask::WRITE_DAC),
+        };
+        stored::install(&mut self.wardrobe, settings, subject, &new, owners, mandate)
     }
-    if bits & access::WRITE != 0 {
-        rights |= AccessMask::FILE_GENERIC_WRITE;
-        if directory {
-            rights |= AccessMask::DELETE_CHILD;
+
+    /// Gives a created object its descriptor: the one of the request, or what the directory has for
+    /// it: [MS-FSA] 2.1.5.1.1, [MS-DTYP] 2.5.3.4. Without either there is none stored, and the mode
+    /// decides. Whether owner, mode or ACL were changed.
+    pub(crate) fn secure_created(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        parent: &Parent,
+        subject: Subject<'_>,
+    ) -> Result<bool, NtStatus> {
+        let owner_changed = self.inherit_owner(root, parent, subject)?;
+        let Some(settings) = &root.settings.nt_acls else {
+            let Some(given) = &request.security else { return Ok(owner_changed) };
+            mode::apply(subject.fd, subject.status, OF_CREATION, given)?;
+            return Ok(true);
+        };
+        let status = if owner_changed {
+            system::status_of(subject.fd).during(Operation::Query)?
+        } else {
+            *subject.status
+        };
+        let subject = Subject { status: &status, ..subject };
+        let (descriptor, owners) = match &request.security {
+            Some(given) => {
+                // What it leaves out is as without it.
+                let inherited = self.inherited(root, parent, &status)?;
+                let base = inherited.unwrap_or_else(|| self.of_creator(&status));
+                self.given_descriptor(settings, &status, &base, given)?
+            }
+            None => match self.inherited(root, parent, &status)? {
+                Some(descriptor) => (descriptor, NewOwners::default()),
+                None => return Ok(owner_changed),
+            },
+        };
+        // Who creates an object may say how it begins.
+        let mandate = Mandate { owner: true, dacl: true };
+        stored::install(&mut self.wardrobe, settings, subject, &descriptor, owners, mandate)?;
+        Ok(true)
+    }
+
+    /// Whether the owner was changed.
+    fn inherit_owner(
+        &mut self,
+        root: &Root,
+        parent: &Parent,
+        subject: Subject<'_>,
+    ) -> Result<bool, NtStatus> {
+        let owner = parent.status.stx_uid;
+        if root.settings.inherit_owner == InheritOwner::No || owner == subject.status.stx_uid {
+            return Ok(false);
         }
+        let owner = Some(Uid::from_raw(owner));
+        let chown = || rustix::fs::chownat(subject.fd, c"", owner, None, AtFlags::EMPTY_PATH);
+        self.wardrobe.privileged(chown).during(Operation::SetMetadata)?;
+        Ok(true)
     }
-    if bits & access::EXECUTE != 0 {
-        rights |= AccessMask::FILE_GENERIC_EXECUTE;
+
+    /// A descriptor that came with the request, made whole.
+    fn given_descriptor(
+        &self,
+        settings: &NtAclSettings,
+        status: &Statx,
+        base: &SecurityDescriptor,
+        given: &[u8],
+    ) -> Result<(SecurityDescriptor, NewOwners), NtStatus> {
+        let given = SecurityDescriptor::decode(given).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+        let mut information = OF_CREATION;
+        if given.sacl.as_ref().is_some_and(|sacl| !sacl.aces.is_empty()) {
+            if !self.wardrobe.identity()?.is_root {
+                return Err(NtStatus::PRIVILEGE_NOT_HELD);
+            }
+            information |= SecurityInformation::SACL;
+        }
+        let has_dacl = given.control.contains(Control::DACL_PRESENT);
+        information.set(SecurityInformation::DACL, has_dacl);
+        information.set(SecurityInformation::OWNER, given.owner.is_some());
+        information.set(SecurityInformation::GROUP, given.group.is_some());
+        let new = changed(base, information, given, settings);
+        let owners = stored::new_owners(&self.wardrobe, status, base, &new, information)?;
+        Ok((new, owners))
     }
-    rights
+
+    /// What the mode says, with the SID that the creator has here.
+    fn of_creator(&self, status: &Statx) -> SecurityDescriptor {
+        let owner = Some(self.owner_sid(status));
+        SecurityDescriptor { owner, ..mode::describe(status, None) }
+    }
+
+    fn owner_sid(&self, status: &Statx) -> Sid {
+        let known = self.wardrobe.identity_of(status.stx_uid);
+        known.map_or_else(|| Sid::unix_user(status.stx_uid), |known| known.user.clone())
+    }
+
+    /// What the directory has for a new object; `None` if that is nothing.
+    fn inherited(
+        &mut self,
+        root: &Root,
+        parent: &Parent,
+        status: &Statx,
+    ) -> Result<Option<SecurityDescriptor>, NtStatus> {
+        let Some(above) = stored::deciding(&mut self.wardrobe, root, parent.subject())? else {
+            return Ok(None);
+        };
+        let owner = match (&above.owner, root.settings.inherit_owner) {
+            (Some(owner), InheritOwner::WindowsAndUnix) => owner.clone(),
+            (_, InheritOwner::UnixOnly) => self.wardrobe.identity()?.user.clone(),
+            _ => self.owner_sid(status),
+        };
+        let group = Sid::unix_group(status.stx_gid);
+        let creator = Creator { owner: &owner, group: &group };
+        Ok(inherited_descriptor(&above, creator, is_directory(status)))
+    }
 }
 
-/// Changes owner, group and mode as far as `information` names them.
-pub(crate) fn apply(
-    fd: BorrowedFd<'_>,
-    status: &Statx,
+/// `old` with the parts that `information` names taken from `given`.
+fn changed(
+    old: &SecurityDescriptor,
     information: SecurityInformation,
-    descriptor: &[u8],
-) -> Result<(), NtStatus> {
-    let descriptor =
-        SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
-    if information.touches_sacl() && descriptor.sacl.is_some() {
-        return Err(NtStatus::NOT_SUPPORTED);
+    mut given: SecurityDescriptor,
+    settings: &NtAclSettings,
+) -> SecurityDescriptor {
+    canonicalize(&mut given.control, settings);
+    for acl in [&mut given.dacl, &mut given.sacl].into_iter().flatten() {
+        map_generic(acl);
     }
-    let uid = match descriptor.owner.as_ref() {
-        Some(sid) if information.contains(SecurityInformation::OWNER) => Some(unix_id(sid, 1)?),
-        _ => None,
-    };
-    let gid = match descriptor.group.as_ref() {
-        Some(sid) if information.contains(SecurityInformation::GROUP) => Some(unix_id(sid, 2)?),
-        _ => None,
-    };
-    let new_owner = (uid.unwrap_or(status.stx_uid), gid.unwrap_or(status.stx_gid));
-    // Understood before anything is changed.
-    let mode = if information.contains(SecurityInformation::DACL) {
-        Some(mode_of(descriptor.dacl.as_ref(), new_owner, status)?)
-    } else {
-        None
-    };
-    if new_owner != (status.stx_uid, status.stx_gid) {
-        let uid = uid.filter(|uid| *uid != status.stx_uid).map(Uid::from_raw);
-        let gid = gid.filter(|gid| *gid != status.stx_gid).map(Gid::from_raw);
-        rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)
-            .during(Operation::SetMetadata)?;
+    if information.contains(SecurityInformation::DACL) {
+        // Without a list it is the NULL DACL, which grants everything.
+        given.control |= Control::DACL_PRESENT;
     }
-    if let Some(mode) = mode
-        && mode != u32::from(status.stx_mode) & 0o7777
-    {
-        let path = system::magic_path(fd);
-        rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())
-            .during(Operation::SetMetadata)?;
-    }
-    Ok(())
+    let mut new = old.clone();
+    new.replace(information, given);
+    new.control |= Control::SELF_RELATIVE;
+    new
 }
 
-/// The uid (`kind` 1) or gid (`kind` 2) that a SID stands for.
-fn unix_id(sid: &Sid, kind: u32) -> Result<u32, NtStatus> {
-    match *sid.subauthorities() {
-        [found, id] if sid.authority() == UNIX_AUTHORITY && found == kind && id != u32::MAX => {
-            Ok(id)
+/// [MS-DTYP] 2.5.3.4: a list counts as computed by inheritance if its writer says both that it was and
+/// that it should be. The request to compute it is not stored.
+fn canonicalize(control: &mut Control, settings: &NtAclSettings) {
+    for (requested, inherited) in [
+        (Control::DACL_AUTO_INHERIT_REQ, Control::DACL_AUTO_INHERITED),
+        (Control::SACL_AUTO_INHERIT_REQ, Control::SACL_AUTO_INHERITED),
+    ] {
+        if settings.canonicalize_inherited && !control.contains(requested) {
+            control.remove(inherited);
         }
-        _ => Err(NtStatus::INVALID_OWNER),
+        control.remove(requested);
     }
 }
 
-/// The mode that grants what the list grants. No list grants everything.
-fn mode_of(dacl: Option<&Acl>, owner: (u32, u32), status: &Statx) -> Result<u32, NtStatus> {
-    let special = u32::from(status.stx_mode) & 0o7000;
-    let Some(dacl) = dacl else { return Ok(special | 0o777) };
-    let classes = [
-        vec![Sid::unix_user(owner.0), owner_rights()],
-        vec![Sid::unix_group(owner.1)],
-        vec![Sid::everyone(), Sid::authenticated_users()],
-    ];
-    for ace in dacl.aces.iter().filter(|ace| !ace.flags.contains(AceFlags::INHERIT_ONLY)) {
-        let sid = ace.sid().ok_or(NtStatus::INVALID_ACL)?;
-        let simple = matches!(ace.ace_type, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED);
-        let ours = classes.iter().flatten().any(|class| class == sid);
-        let ignored =
-            [Sid::system(), Sid::administrators(), Sid::creator_owner(), Sid::creator_group()];
-        if !simple || !ours && !ignored.contains(sid) {
-            return Err(NtStatus::INVALID_ACL);
-        }
+fn map_generic(acl: &mut Acl) {
+    for ace in &mut acl.aces {
+        ace.map_generic();
     }
-    let [owner, group, everyone] = &classes;
-    let triple = |class: &[Sid]| {
-        let trustees = class.iter().chain(everyone);
-        triple_of(dacl, &trustees.collect::<Vec<_>>(), status)
-    };
-    let (owner, group, other) = (triple(owner), triple(group), triple(&[]));
-    Ok(special | owner << 6 | group << 3 | other)
 }
 
-/// S-1-3-4, OWNER RIGHTS.
-fn owner_rights() -> Sid {
-    Sid::new(3, &[4])
-}
-
-/// What the list grants to those who are all of `trustees`, in the order that decides.
-fn triple_of(dacl: &Acl, trustees: &[&Sid], status: &Statx) -> u32 {
-    let (mut granted, mut decided) = (AccessMask::empty(), AccessMask::empty());
-    for ace in &dacl.aces {
-        let about = ace.sid().is_some_and(|sid| trustees.contains(&sid));
-        if !about || ace.flags.contains(AceFlags::INHERIT_ONLY) {
-            continue;
-        }
-        let mask = ace.mask().map_generic();
-        if ace.ace_type == AceType::ACCESS_ALLOWED {
-            granted |= mask.difference(decided);
-        }
-        decided |= mask;
+impl Open {
+    /// The object, as its descriptor is asked for.
+    pub(crate) fn subject<'a>(&'a self, status: &'a Statx) -> Subject<'a> {
+        Subject { fd: self.fd(), path_only: self.path_only, status }
     }
-    let directory = is_directory(status);
-    let mut triple = 0;
-    if granted.contains(AccessMask::READ_DATA) {
-        triple |= 4;
-    }
-    if granted.contains(AccessMask::WRITE_DATA) {
-        triple |= 2;
-    }
-    // On a file reading comes with executing, so that alone does not make a program of it: the bit stays
-    // as it is where any was set.
-    let program = directory || u32::from(status.stx_mode) & 0o111 != 0;
-    if granted.contains(AccessMask::EXECUTE) && program {
-        triple |= 1;
-    }
-    triple
 }

@@ -1,6 +1,9 @@
 //! What an administrator decides about the store and about each share.
 
+use std::ffi::CString;
 use std::path::PathBuf;
+
+use dtyp::{NameExpression, Sid};
 
 /// Settings of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
@@ -50,14 +53,123 @@ pub struct RootSettings {
     pub streams: bool,
     /// Names that begin with a dot are HIDDEN ("hide dot files").
     pub hide_dot_files: bool,
+    /// Names that are HIDDEN ("hide files").
+    pub hide_files: Vec<NameExpression>,
     /// Files with READONLY may be deleted ("delete readonly").
     pub delete_readonly: bool,
     /// Follow symbolic links that stay beneath the share ("follow symlinks").
     pub follow_symlinks: bool,
+    /// Follow them wherever they lead ("wide links"); needs `follow_symlinks`.
+    pub wide_links: bool,
     /// The label that clients see ("volume").
     pub volume_label: String,
     /// The file system's name that clients see ("fstype").
     pub file_system_name: String,
+    /// Where earlier versions of the share are, if anywhere (Samba's `vfs_shadow_copy2`).
+    pub snapshots: Option<SnapshotSettings>,
+    /// NT security descriptors are kept (Samba's `vfs_acl_xattr`); without this they are what the
+    /// mode says.
+    pub nt_acls: Option<NtAclSettings>,
+    /// What becomes the owner of a created object ("inherit owner").
+    pub inherit_owner: InheritOwner,
+    /// A default POSIX ACL of the directory decides on created objects, not the masks
+    /// ("inherit acls").
+    pub inherit_acls: bool,
+    /// What listings leave out.
+    pub hide: Hide,
+}
+
+/// Where the snapshots of a share are. In quotes: the option of `vfs_shadow_copy2`.
+#[derive(Clone, Debug)]
+pub struct SnapshotSettings {
+    /// The directory that holds one directory for each snapshot ("shadow:snapdir").
+    pub directory: PathBuf,
+    /// Where the share is in each of them; empty if the snapshot is one of the share
+    /// ("shadow:basedir", "shadow:snapsharepath").
+    pub share: PathBuf,
+    /// What the directories are called, for strftime(3) ("shadow:format").
+    pub format: CString,
+    /// Their names tell local time instead of UTC ("shadow:localtime").
+    pub local_time: bool,
+    /// In which order clients see them ("shadow:sort").
+    pub order: SnapshotOrder,
+}
+
+/// In which order clients see snapshots.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SnapshotOrder {
+    /// Oldest first.
+    Ascending,
+    /// Newest first.
+    #[default]
+    Descending,
+    /// As the directory lists them.
+    Listed,
+}
+
+/// How NT security descriptors are kept. In quotes: options of Samba's `vfs_acl_xattr`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NtAclSettings {
+    /// The extended attribute of the host ("security_acl_name").
+    pub attribute: String,
+    /// Mode and POSIX ACL are neither asked nor set: everyone may do there what `create_mask` and
+    /// `directory_mask` leave, and descriptors alone decide ("ignore system acls").
+    pub ignore_system_acls: bool,
+    /// What objects have that no descriptor is stored with, if the system's ACLs are ignored
+    /// ("default acl style").
+    pub default_style: DefaultStyle,
+    /// A list counts as computed by inheritance only if its writer also asked for that, as in
+    /// Windows ("acl flag inherited canonicalization").
+    pub canonicalize_inherited: bool,
+}
+
+/// "default acl style".
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum DefaultStyle {
+    /// Everyone has full control.
+    Everyone,
+    /// The rights that the mode gives, and full control for the system.
+    #[default]
+    Posix,
+    /// Full control for the owner and the system.
+    Windows,
+}
+
+/// "inherit owner".
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum InheritOwner {
+    /// The user who creates.
+    #[default]
+    No,
+    /// The directory's owner, for the kernel and in the descriptor.
+    WindowsAndUnix,
+    /// The directory's owner, for the kernel only.
+    UnixOnly,
+}
+
+/// What listings leave out.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Hide {
+    /// What the user may not read ("hide unreadable").
+    pub unreadable: bool,
+    /// Files that the user may not write ("hide unwriteable files").
+    pub unwriteable: bool,
+    /// Sockets, devices and pipes ("hide special files").
+    pub special: bool,
+}
+
+impl NtAclSettings {
+    /// Samba's defaults. `security.` is for those who administer the system; whoever does not run as
+    /// root keeps descriptors in `user.`.
+    #[must_use]
+    pub fn new(is_root: bool) -> Self {
+        Self {
+            attribute: if is_root { "security.NTACL" } else { "user.NTACL" }.to_owned(),
+            ignore_system_acls: false,
+            default_style: DefaultStyle::default(),
+            canonicalize_inherited: true,
+        }
+    }
 }
 
 impl RootSettings {
@@ -76,16 +188,23 @@ impl RootSettings {
             ea_support: true,
             streams: true,
             hide_dot_files: true,
+            hide_files: Vec::new(),
             delete_readonly: false,
             follow_symlinks: true,
+            wide_links: false,
             volume_label: String::new(),
             file_system_name: "NTFS".to_owned(),
+            snapshots: None,
+            nt_acls: None,
+            inherit_owner: InheritOwner::No,
+            inherit_acls: false,
+            hide: Hide::default(),
         }
     }
 }
 
-/// Whose rights the kernel checks.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+/// Whose rights the kernel checks, and by which SIDs NT security descriptors know the user.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Credentials {
     /// The user.
     pub uid: u32,
@@ -93,4 +212,24 @@ pub struct Credentials {
     pub gid: u32,
     /// The supplementary groups.
     pub groups: Vec<u32>,
+    /// The user's SID, if it is another than the one that stands for the uid.
+    pub sid: Option<Sid>,
+    /// Groups of which the ids say nothing, Everyone and the like included; see
+    /// [`Credentials::well_known`].
+    pub sids: Vec<Sid>,
+}
+
+impl Credentials {
+    /// The groups of all who were asked for a password: Everyone, Network, Authenticated Users and
+    /// Users.
+    #[must_use]
+    pub fn well_known() -> Vec<Sid> {
+        vec![Sid::everyone(), Sid::network(), Sid::authenticated_users(), Sid::users()]
+    }
+
+    /// The groups of guests: Everyone, Network and Guests.
+    #[must_use]
+    pub fn well_known_of_guests() -> Vec<Sid> {
+        vec![Sid::everyone(), Sid::network(), Sid::guests()]
+    }
 }

@@ -8,6 +8,8 @@ use bytes::BytesMut;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
+use crate::extents::Extents;
+
 /// Retries of `openat2`, which gives up with EAGAIN when directories are moved while it walks `..`
 /// in a symbolic link.
 const RESOLVE_ATTEMPTS_MAX: u32 = 16;
@@ -38,6 +40,19 @@ pub(crate) fn open_beneath(
             result => return result,
         }
     }
+}
+
+/// Opens `path` from `directory` on, wherever links lead. It has no `..` itself.
+pub(crate) fn open_anywhere(
+    directory: BorrowedFd<'_>,
+    path: &str,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_MAGICLINKS;
+    rustix::io::retry_on_intr(|| {
+        rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve)
+    })
 }
 
 /// Opens once more the object that `fd` stands for. The inode is pinned by `fd`, so what was
@@ -115,6 +130,113 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     const RAMFS_MAGIC: i64 = 0x8584_58f6;
     let found = rustix::fs::fstatfs(file).map(|found| found.f_type);
     matches!(found, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
+}
+
+/// The seconds since 1970 that `text` tells by strptime(3), if that is all that it tells.
+pub(crate) fn parse_time(text: &CStr, format: &CStr, local: bool) -> Option<i64> {
+    // SAFETY: a structure of numbers and of a pointer that nothing follows.
+    let mut time: libc::tm = unsafe { std::mem::zeroed() };
+    time.tm_mday = 1;
+    // SAFETY: both strings are terminated, and the structure is one.
+    let end = unsafe { libc::strptime(text.as_ptr(), format.as_ptr(), &raw mut time) };
+    // SAFETY: on success the pointer is into `text`, its terminator at the latest.
+    if end.is_null() || unsafe { *end } != 0 {
+        return None;
+    }
+    // Whether summer time holds is found out.
+    time.tm_isdst = -1;
+    // SAFETY: the structure is one.
+    let seconds =
+        unsafe { if local { libc::mktime(&raw mut time) } else { libc::timegm(&raw mut time) } };
+    Some(seconds)
+}
+
+/// What strftime(3) makes of a time; `None` if that is nothing, or long.
+pub(crate) fn format_time(seconds: i64, format: &CStr, local: bool) -> Option<String> {
+    /// As long as a name can be.
+    const LENGTH_MAX: usize = 255;
+
+    // SAFETY: a structure of numbers and of a pointer that nothing follows.
+    let mut time: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel's time and the structure are there; the C library writes the latter.
+    let known = unsafe {
+        if local {
+            libc::localtime_r(&raw const seconds, &raw mut time)
+        } else {
+            libc::gmtime_r(&raw const seconds, &raw mut time)
+        }
+    };
+    if known.is_null() {
+        return None;
+    }
+    let mut text = vec![0_u8; LENGTH_MAX + 1];
+    // SAFETY: no more than `text.len()` bytes are written, the terminator included; the format is
+    // terminated, and the structure is one that the C library filled in.
+    let length = unsafe {
+        libc::strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &raw const time)
+    };
+    text.truncate(length);
+    (length > 0).then(|| String::from_utf8(text).ok()).flatten()
+}
+
+/// What statfs(2) calls the type of the file system.
+pub(crate) fn file_system_number(object: BorrowedFd<'_>) -> Option<u32> {
+    // The numbers have 32 bits; the field has as many as the architecture likes, with or without sign.
+    let found = rustix::fs::fstatfs(object).ok()?;
+    u32::try_from(found.f_type & 0xFFFF_FFFF).ok()
+}
+
+/// Whether an XFS was made so that files can share storage.
+pub(crate) fn xfs_reflinks(object: BorrowedFd<'_>) -> bool {
+    /// Words of `struct xfs_fsop_geom_v1`, which has 112 bytes.
+    const WORDS: usize = 28;
+    /// Where its flags are.
+    const FLAGS: usize = 23;
+    /// `XFS_IOC_FSGEOMETRY_V1`: _IOR('X', 100, struct xfs_fsop_geom_v1).
+    const FSGEOMETRY_V1: libc::Ioctl = 0x8070_5864_u32 as libc::Ioctl;
+    /// `XFS_FSOP_GEOM_FLAGS_REFLINK`.
+    const REFLINK: u32 = 1 << 20;
+
+    // An O_PATH descriptor takes no ioctl; a file that may not be read says nothing.
+    let Ok(fd) = reopen(object, OFlags::RDONLY | OFlags::NONBLOCK) else { return false };
+    let mut geometry = [0_u64; WORDS / 2];
+    // SAFETY: the number says that the kernel writes 112 bytes, which `geometry` has, aligned to
+    // eight as the structure wants it.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), FSGEOMETRY_V1, geometry.as_mut_ptr()) };
+    let mut words = geometry.iter().flat_map(|word| {
+        let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+        [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+    });
+    result == 0 && words.nth(FLAGS).is_some_and(|flags| flags & REFLINK != 0)
+}
+
+/// FICLONERANGE: the storage of a range becomes that of another file, too.
+pub(crate) fn clone_range(
+    source: BorrowedFd<'_>,
+    target: BorrowedFd<'_>,
+    extents: Extents,
+) -> Result<(), Errno> {
+    /// `struct file_clone_range`.
+    #[repr(C)]
+    struct Arguments {
+        source: i64,
+        source_offset: u64,
+        length: u64,
+        target_offset: u64,
+    }
+    /// `_IOW(0x94, 13, struct file_clone_range)`.
+    const FICLONERANGE: libc::Ioctl = 0x4020_940D;
+
+    let arguments = Arguments {
+        source: source.as_raw_fd().into(),
+        source_offset: extents.source_offset,
+        // Nothing would mean all of the file.
+        length: extents.length.max(1),
+        target_offset: extents.target_offset,
+    };
+    // SAFETY: the kernel reads the structure whose size its number names.
+    let result = unsafe { libc::ioctl(target.as_raw_fd(), FICLONERANGE, &raw const arguments) };
+    check(result.into()).map(drop)
 }
 
 /// The next entries of a directory, in the kernel's form; 0 at the end.

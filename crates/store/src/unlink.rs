@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use dtyp::NtStatus;
+use dtyp::{AccessMask, NtStatus};
 use object::LocalOpen;
 use rustix::fs::{AtFlags, StatxFlags};
 
@@ -20,23 +20,26 @@ impl Store {
         if !unlink {
             return Ok(());
         }
-        if closed.root.settings.read_only {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
+        closed.root.verify_changeable()?;
         if let Some(name) = &closed.stream {
             return stream::remove(closed.attributes(), name);
         }
         let parent = closed.parent.as_ref().ok_or(NtStatus::CANNOT_DELETE)?;
-        self.unlink(parent, &closed.name, closed.named)
+        // A descriptor can grant to remove what the directory's mode does not.
+        let may = closed.root.settings.nt_acls.is_some()
+            && closed.granted_access.contains(AccessMask::DELETE);
+        self.unlink(parent, &closed.name, closed.named, may)
     }
 
     /// Removes a name, if it still leads to `inode`: another process may have put something else
-    /// there since, and that is not what the client wanted to be rid of.
+    /// there since, and that is not what the client wanted to be rid of. `may`: the user was granted
+    /// to remove it, whatever the kernel says.
     pub(crate) fn unlink(
         &mut self,
         directory: &Directory,
         name: &str,
         inode: Inode,
+        may: bool,
     ) -> Result<(), NtStatus> {
         let fd = directory.fd.as_fd();
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -47,7 +50,8 @@ impl Store {
         }
         let remove = if is_directory(&status) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let verified = self.names.verified(directory);
-        rustix::fs::unlinkat(fd, name, remove).during(Operation::Remove)?;
+        let unlink = || rustix::fs::unlinkat(fd, name, remove);
+        self.wardrobe.with_rights(may, unlink).during(Operation::Remove)?;
         self.names.changed(directory, verified, None);
         Ok(())
     }

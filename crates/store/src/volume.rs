@@ -6,6 +6,7 @@ use rustix::fs::StatVfsMountFlags;
 
 use crate::Store;
 use crate::errno::{During, Operation};
+use crate::features::Features;
 use crate::metadata::CLUSTER_BYTES;
 
 /// Bytes in a sector, as every file system here shows itself.
@@ -16,11 +17,13 @@ const CASE_SENSITIVE_SEARCH: u32 = 0x0000_0001;
 const CASE_PRESERVED_NAMES: u32 = 0x0000_0002;
 const UNICODE_ON_DISK: u32 = 0x0000_0004;
 const PERSISTENT_ACLS: u32 = 0x0000_0008;
+const FILE_COMPRESSION: u32 = 0x0000_0010;
 const SUPPORTS_SPARSE_FILES: u32 = 0x0000_0040;
 const NAMED_STREAMS: u32 = 0x0004_0000;
 const READ_ONLY_VOLUME: u32 = 0x0008_0000;
 const SUPPORTS_HARD_LINKS: u32 = 0x0040_0000;
 const SUPPORTS_EXTENDED_ATTRIBUTES: u32 = 0x0080_0000;
+const SUPPORTS_BLOCK_REFCOUNTING: u32 = 0x0800_0000;
 
 impl Store {
     pub(crate) fn query_volume(&self, open: LocalOpen) -> Result<Volume, NtStatus> {
@@ -38,6 +41,9 @@ impl Store {
         set(settings.store_dos_attributes, SUPPORTS_SPARSE_FILES);
         set(settings.streams, NAMED_STREAMS);
         set(settings.ea_support, SUPPORTS_EXTENDED_ATTRIBUTES);
+        let features = Features::of(open.fd());
+        set(features.shares_extents, SUPPORTS_BLOCK_REFCOUNTING);
+        set(features.compresses, FILE_COMPRESSION);
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY) || settings.read_only;
         set(read_only, READ_ONLY_VOLUME);
         Ok(Volume {
@@ -52,6 +58,7 @@ impl Store {
             file_system_name: settings.file_system_name.clone(),
             attributes,
             component_units_max: u32::try_from(found.f_namemax.min(255)).unwrap_or(255),
+            supports_trim: features.trims,
         })
     }
 }

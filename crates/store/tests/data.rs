@@ -330,3 +330,20 @@ fn an_open_for_writing_alone_writes() {
     share.write(append, 3, b"d");
     assert_eq!(share.content("f"), "aXcd");
 }
+
+#[test]
+fn an_open_for_appending_alone_does_not_overwrite() {
+    let mut share = Share::new();
+    share.local("f", "abc");
+    let open = share.open_for("f", AccessMask::APPEND_DATA);
+    let overwrite = |offset| ObjectOp::Write {
+        open,
+        offset,
+        data: Bytes::from_static(b"xy"),
+        write_through: false,
+    };
+    assert_eq!(share.run(overwrite(0)).err(), Some(NtStatus::ACCESS_DENIED));
+    assert_eq!(share.run(overwrite(2)).err(), Some(NtStatus::ACCESS_DENIED));
+    share.write(open, 3, b"de");
+    assert_eq!(share.content("f"), "abcde");
+}

@@ -153,6 +153,52 @@ fn times_are_kept_to_100_ns() {
 }
 
 #[test]
+fn a_write_time_that_was_set_stays_until_the_open_gives_it_up() {
+    let mut share = Share::new();
+    share.local("f", "abc");
+    let open = share.open_for("f", READ | WRITE);
+    let other = share.open_for("f", READ | WRITE);
+    let set = FileTime(131_000_000_000_000_003);
+    let keep = |keep_last_write_time, last_write_time| BasicChange {
+        keep_last_write_time,
+        last_write_time,
+        ..BasicChange::default()
+    };
+    share.set(open, keep(Some(true), Some(set)));
+    share.write(open, 0, b"x");
+    share.done(ObjectOp::SetEndOfFile { open, size: 9 });
+    assert_eq!(share.metadata(other).last_write_time, set);
+
+    share.set(open, keep(Some(false), None));
+    assert_eq!(share.metadata(open).last_write_time, set, "resuming changes nothing by itself");
+    share.write(open, 0, b"y");
+    let resumed = share.metadata(open).last_write_time;
+    assert!(resumed > set);
+
+    share.set(open, keep(Some(true), None));
+    share.write(open, 0, b"z");
+    assert_eq!(share.metadata(open).last_write_time, resumed, "stopping keeps what it is");
+    share.write(other, 0, b"a");
+    assert!(share.metadata(open).last_write_time >= resumed, "other opens are not concerned");
+}
+
+#[test]
+fn an_access_time_that_was_set_stays_when_the_open_reads() {
+    let mut share = Share::new();
+    share.local("f", "abc");
+    let open = share.open_for("f", READ | WRITE);
+    let set = FileTime(131_000_000_000_000_003);
+    let basic = BasicChange {
+        last_access_time: Some(set),
+        keep_last_access_time: Some(true),
+        ..BasicChange::default()
+    };
+    share.set(open, basic);
+    assert_eq!(share.read(open, 0, 3), b"abc");
+    assert_eq!(share.metadata(open).last_access_time, set);
+}
+
+#[test]
 fn attributes_of_an_open_without_data_access_can_be_set() {
     let mut share = Share::new();
     share.local("f", "x");
@@ -428,4 +474,26 @@ impl Share {
         let access = READ | WRITE | DELETE | AccessMask::READ_EA | AccessMask::WRITE_EA;
         self.open_for(name, access)
     }
+}
+
+#[test]
+fn names_to_be_hidden_are_hidden_however_they_are_asked_for() {
+    let mut share =
+        Share::with(|settings| settings.hide_files = vec![dtyp::NameExpression::new("Desk*")]);
+    share.local("desktop.ini", "x");
+    share.local("other", "x");
+    let open = share.open_for("desktop.ini", READ | WRITE);
+    assert!(share.metadata(open).attributes.contains(FileAttributes::HIDDEN));
+    let stored = share.attribute("desktop.ini", "user.DOSATTRIB");
+    assert_eq!(stored, None, "it is the name that hides it");
+    let root = share.open("");
+    let entries = share.entries(root, true, 10);
+    let hidden = entries.iter().filter(|entry| {
+        let metadata = entry.metadata.as_ref().expect("it was asked for");
+        metadata.attributes.contains(FileAttributes::HIDDEN)
+    });
+    assert_eq!(hidden.map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["desktop.ini"]);
+    let overwritten =
+        share.try_open("desktop.ini", |request| request.disposition = Disposition::OverwriteIf);
+    overwritten.expect("HIDDEN by its name need not be asked for");
 }

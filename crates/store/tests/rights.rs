@@ -134,12 +134,26 @@ fn nothing_runs_for_a_user_who_cannot_be_worn() {
     let started = share.store.start(unknown, ObjectOp::Open(Box::new(request)));
     assert!(matches!(started, Started::Done(Err(NtStatus::ACCESS_DENIED))));
     // Minus one would mean "stay who you are", which is root.
-    let nobody = Credentials { uid: u32::MAX, gid: u32::MAX, groups: Vec::new() };
+    let nobody = Credentials { uid: u32::MAX, gid: u32::MAX, ..Credentials::default() };
     let settings = StoreSettings { wear_users: true, ..StoreSettings::default() };
     let mut store = Store::new(settings);
     let nobody = store.register_user(nobody);
     let root = store.open_root(store::RootSettings::new(share.host("")), nobody);
     assert_eq!(root, Err(NtStatus::ACCESS_DENIED));
+}
+
+/// The rights of a share let a user connect to it, whatever those of its folder are.
+#[test]
+fn a_root_that_may_not_be_entered_is_opened_and_nothing_in_it() {
+    let mut share = Share::new();
+    let Some(stranger) = share.stranger() else { return };
+    share.local("f", "");
+    share.mode("", 0o700);
+    let settings = store::RootSettings::new(share.host(""));
+    share.root = share.store.open_root(settings, stranger).expect("the folder is there");
+    share.user = stranger;
+    assert_eq!(share.status_of("f", |_| {}), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("", |_| {}), NtStatus::ACCESS_DENIED);
 }
 
 #[test]
@@ -149,7 +163,7 @@ fn a_store_that_may_not_change_users_denies_instead_of_ignoring() {
     }
     let share = Share::new();
     let mut store = Store::new(StoreSettings { wear_users: true, ..StoreSettings::default() });
-    let other = store.register_user(Credentials { uid: 1, gid: 1, groups: Vec::new() });
+    let other = store.register_user(Credentials { uid: 1, gid: 1, ..Credentials::default() });
     let root = store.open_root(store::RootSettings::new(share.host("")), other);
     assert_eq!(root, Err(NtStatus::ACCESS_DENIED));
 }

@@ -24,7 +24,7 @@ pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use files::{FileTable, MemoryFiles};
 pub use memory::MemoryTable;
 pub use record::{ClientRecord, Key, OpenRecord, Record, SessionRecord, TreeConnectRecord};
-pub use registry::{MemoryTables, Registry, RegistryError, Removed};
+pub use registry::{Claim, MemoryTables, Registry, RegistryError, Removed};
 pub use table::{Change, RECORD_BYTES_MAX, Table, TableError};
 pub use tdb::Tdb;
 pub use typed_table::{Listing, RECORDS_PER_PROCESS_MAX};

@@ -54,6 +54,15 @@ pub enum RegistryError {
     Random(io::Error),
 }
 
+/// Who has a client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Claim {
+    /// Another process.
+    Of(ServerId),
+    /// This process.
+    Ours,
+}
+
 /// How many records of a dead process were removed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Removed {
@@ -194,12 +203,39 @@ impl<T: Table> Registry<T> {
         self.clients.put(record)
     }
 
-    /// Removes the record of a client of this process; whether there was one.
+    /// Claims a client for this process, whose record is a claim: all its connections are to come
+    /// here. Decided under the lock of the record, so that of several processes one has it. The claim
+    /// of `instead_of` counts for nothing: that process has been found to be gone.
     ///
     /// # Errors
-    /// As [`Table::delete`].
+    /// As [`Table::with_record`], and [`TableError::Full`].
+    pub fn claim_client(
+        &self,
+        record: &ClientRecord,
+        instead_of: Option<ServerId>,
+    ) -> Result<Claim, TableError> {
+        let other = self.clients.claim(record, instead_of)?;
+        Ok(other.map_or(Claim::Ours, Claim::Of))
+    }
+
+    /// The process that claims a client.
+    ///
+    /// # Errors
+    /// As [`Table::get`], and [`TableError::Damaged`].
+    pub fn find_claim(&self, client_guid: Guid) -> Result<Option<ServerId>, TableError> {
+        let record = self.clients.find(ClientRecord::claim_key_of(client_guid))?;
+        Ok(record.map(|record| record.server_id))
+    }
+
+    /// Removes the record of a client of this process, its claim included; whether there was one.
+    ///
+    /// # Errors
+    /// As [`Table::with_record`].
     pub fn remove_client(&self, client_guid: Guid) -> Result<bool, TableError> {
-        self.clients.remove(ClientRecord::key_of(client_guid, self.server_id))
+        let claim = ClientRecord::claim_key_of(client_guid);
+        let had_claim = self.clients.remove_owned(claim, self.server_id)?;
+        let own = self.clients.remove(ClientRecord::key_of(client_guid, self.server_id))?;
+        Ok(had_claim || own)
     }
 
     /// Adds or changes the record of a session.

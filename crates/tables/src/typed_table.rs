@@ -73,6 +73,32 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Ok(())
     }
 
+    /// Adds a record unless another process has one with its key, which is returned then. What
+    /// `instead_of` has is taken over, and so is a damaged record.
+    pub(crate) fn claim(
+        &self,
+        record: &R,
+        instead_of: Option<ServerId>,
+    ) -> Result<Option<ServerId>, TableError> {
+        let mut value = Vec::new();
+        record.encode(&mut value)?;
+        let full = self.owned.get() >= RECORDS_PER_PROCESS_MAX;
+        let owner = record.owner();
+        let (added, other) =
+            self.table.with_record(record.key().as_ref(), |found| {
+                match found.and_then(codec::owner) {
+                    Some(other) if other != owner && Some(other) != instead_of => {
+                        (Change::Keep, Ok((false, Some(other))))
+                    }
+                    Some(other) if other == owner => (Change::Store(value), Ok((false, None))),
+                    _ if full => (Change::Keep, Err(TableError::Full)),
+                    _ => (Change::Store(value), Ok((true, None))),
+                }
+            })??;
+        self.owned.set(self.owned.get() + u64::from(added));
+        Ok(other)
+    }
+
     /// Removes a record of this process; whether it was there.
     pub(crate) fn remove(&self, key: Key) -> Result<bool, TableError> {
         let removed = self.table.delete(key.as_ref())?;

@@ -61,6 +61,9 @@ pub struct Peer {
 struct ClientSession {
     preauth: PreauthHash,
     signing: Option<SigningKey>,
+    /// The session's key, while this connection is being bound to it: what refuses that is signed
+    /// with it.
+    binding: Option<SigningKey>,
     sealing: Option<ClientSealing>,
 }
 

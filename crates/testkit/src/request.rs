@@ -66,6 +66,13 @@ impl Request {
         self
     }
 
+    /// A ChannelSequence: [MS-SMB2] 2.2.1.2.
+    #[must_use]
+    pub fn channel_sequence(mut self, number: u16) -> Self {
+        self.header.set_channel_sequence(number);
+        self
+    }
+
     /// Another message id; the peer does not count it.
     #[must_use]
     pub fn message_id(mut self, message_id: u64) -> Self {

@@ -24,7 +24,7 @@ impl Response {
     /// Whether it carries a signature. That the signature is right has been checked already.
     #[must_use]
     pub fn is_signed(&self) -> bool {
-        self.header.flags.contains(HeaderFlags::SIGNED)
+        self.header.flags.contains(HeaderFlags::SIGNED) && self.header.signature != [0; 16]
     }
 
     /// Whether it is the interim response of a request that takes its time.

@@ -92,9 +92,10 @@ impl MemoryStore {
     fn dispatch(&mut self, op: ObjectOp) -> ObjectResult {
         let done = |()| ObjectReply::Done;
         match op {
-            ObjectOp::Open(request) => {
-                self.open(&request).map(|opened| ObjectReply::Opened(Box::new(opened)))
-            }
+            ObjectOp::Open(request) => match self.symbolic_link(&request) {
+                Some(stopped) => Ok(ObjectReply::Stopped(Box::new(stopped))),
+                None => self.open(&request).map(|opened| ObjectReply::Opened(Box::new(opened))),
+            },
             ObjectOp::Overwrite {
                 open,
                 supersede,
@@ -152,6 +153,27 @@ impl MemoryStore {
             ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range((source, source_offset), (target, target_offset), length)
                 .map(ObjectReply::Written),
+            ObjectOp::DuplicateExtents { source, target, source_offset, target_offset, length } => {
+                self.duplicate_extents((source, source_offset), (target, target_offset), length)
+                    .map(done)
+            }
+            // Nobody takes snapshots of memory.
+            ObjectOp::ListSnapshots { open } => {
+                self.get(open).map(|_| ObjectReply::Snapshots(Vec::new()))
+            }
+            ObjectOp::ReadReparsePoint { open } => {
+                self.read_reparse_point(open).map(ObjectReply::ReparsePoint)
+            }
+            ObjectOp::WriteReparsePoint { open, buffer } => {
+                self.write_reparse_point(open, &buffer).map(done)
+            }
+            ObjectOp::DeleteReparsePoint { open, tag } => {
+                self.delete_reparse_point(open, tag).map(done)
+            }
+            ObjectOp::SetCompression { open, compressed } => {
+                self.set_compression(open, compressed).map(done)
+            }
+            ObjectOp::Trim { open, from, to } => self.zero_range(open, from, to).map(done),
             ObjectOp::Lookup { root, path } => {
                 self.lookup(root, &path).map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
             }
@@ -314,9 +336,10 @@ fn volume() -> Volume {
         creation_time: FileTime::ZERO,
         label: "memory".into(),
         file_system_name: "NTFS".into(),
-        // Case kept, Unicode on disk, streams, sparse files, ACLs.
-        attributes: 0x0004_004E,
+        // Case kept, Unicode on disk, streams, sparse files, ACLs, shared storage.
+        attributes: 0x0804_004E,
         component_units_max: 255,
+        supports_trim: true,
     }
 }
 

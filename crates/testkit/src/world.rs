@@ -12,11 +12,14 @@ use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, Sid};
 use object::RootId;
+use proto::effect::LentSession;
+use proto::server::Passed;
 use proto::{
     Account, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server, ServerSettings,
     Share, ShareRefusal,
 };
 use tables::MemoryFiles;
+use wire::ioctl::NetworkInterface;
 
 use crate::accounts;
 use crate::clock::VirtualClock;
@@ -52,6 +55,9 @@ struct Inner {
     /// How often each root is connected.
     connected: HashMap<RootId, u32>,
     previous_sessions: Vec<(u64, Sid)>,
+    /// Sessions that other workers have.
+    elsewhere: HashMap<u64, LentSession>,
+    interfaces: Vec<NetworkInterface>,
     ledger: Ledger,
     connections: HashMap<ConnectionId, Wire>,
     client_count: u16,
@@ -118,6 +124,8 @@ impl World {
             refusals: HashMap::new(),
             connected: HashMap::new(),
             previous_sessions: Vec::new(),
+            elsewhere: HashMap::new(),
+            interfaces: Vec::new(),
             ledger: Ledger::default(),
             connections: HashMap::new(),
             client_count: 0,
@@ -253,6 +261,52 @@ impl World {
         let now = inner.clock.now();
         inner.server.handle_close_session_of(now, session_id, user);
         inner.pump();
+    }
+
+    /// A session of this server, as it is lent to others.
+    #[must_use]
+    pub fn lend_session(&self, session_id: u64) -> Option<LentSession> {
+        self.inner().server.lend_session(session_id)
+    }
+
+    /// Another worker has a session.
+    pub fn put_elsewhere(&self, session_id: u64, session: LentSession) {
+        self.inner().elsewhere.insert(session_id, session);
+    }
+
+    /// The addresses that clients are told of.
+    pub fn set_interfaces(&self, interfaces: Vec<NetworkInterface>) {
+        self.inner().interfaces = interfaces;
+    }
+
+    /// Passes a connection of this world on to another one, as the workers of one server do: its
+    /// NEGOTIATE waits for an answer to [`Effect::ClaimClient`].
+    ///
+    /// # Panics
+    /// If no such answer is held.
+    #[must_use]
+    pub fn pass_on(&self, peer: &Peer, message: &[u8], to: &Self) -> Peer {
+        let mut inner = self.inner();
+        let held = inner.held.pop_back();
+        assert!(matches!(held, Some((_, Reply::ClientClaimed))), "held: {held:?}");
+        let id = peer.connection();
+        inner.server.handle_passed_on(id);
+        inner.connections.get_mut(&id).expect("a connection of this world").gone = true;
+        drop(inner);
+        let mut there = to.inner();
+        let passed = Passed {
+            client: SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 50_000)),
+            server: SocketAddr::from((Ipv4Addr::new(192, 0, 2, 254), 445)),
+            message: BytesMut::from(message),
+            after_smb1: false,
+        };
+        let now = there.clock.now();
+        let id = there.server.handle_passed_connection(now, passed);
+        there.connections.insert(id, Wire::default());
+        there.pump();
+        let credits_max = there.credits_max;
+        drop(there);
+        Peer::new(to.clone(), id, credits_max)
     }
 
     /// From now on answers to such questions are kept back; what they ask for is done at once.
@@ -465,6 +519,7 @@ impl Inner {
 
     fn answer(&mut self, effect: Effect) -> Option<Reply> {
         match effect {
+            Effect::ClaimClient { .. } => Some(Reply::ClientClaimed),
             Effect::ClosePreviousSession { session_id, user } => {
                 self.previous_sessions.push((session_id, user));
                 Some(Reply::PreviousSessionClosed)
@@ -478,6 +533,13 @@ impl Inner {
             Effect::FindAccount { user, domain: _ } => {
                 let account = accounts::find(&self.accounts, &user);
                 Some(Reply::Account(account.cloned().map(Box::new)))
+            }
+            Effect::FindSession { session_id } => {
+                let lent = self.elsewhere.get(&session_id).cloned();
+                Some(Reply::Session(lent.map(Box::new)))
+            }
+            Effect::ListNetworkInterfaces => {
+                Some(Reply::NetworkInterfaces(self.interfaces.clone()))
             }
             Effect::FindGuest => Some(Reply::Account(self.guest.clone().map(Box::new))),
             Effect::FileDeleted { file, stream } => {

@@ -8,19 +8,25 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode};
 
 mod copy_chunk;
+mod duplicate_extents;
 mod fsctl_code;
 mod network_interface;
+mod network_resiliency;
 mod pipe_wait;
+mod snapshot_array;
 mod validate_negotiate;
 
 pub use copy_chunk::{
     CopyChunk, CopyChunkCopy, CopyChunkResponse, CopyChunks, RequestResumeKeyResponse, ResumeKey,
 };
+pub use duplicate_extents::{DuplicateExtents, DuplicateExtentsEx, DuplicateExtentsFlags};
 pub use fsctl_code::FsctlCode;
 pub use network_interface::{
     NetworkInterface, NetworkInterfaceCapability, NetworkInterfaceList, NetworkInterfaces,
 };
+pub use network_resiliency::NetworkResiliencyRequest;
 pub use pipe_wait::PipeWait;
+pub use snapshot_array::SnapshotArray;
 pub use validate_negotiate::{ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse};
 
 bitflags::bitflags! {

@@ -55,7 +55,11 @@ impl Snapshot {
             })
             .map_err(|error| anyhow!("the table of files: {error:?}"))?;
         Ok(Self {
-            clients: registry.list_clients()?.records,
+            // One that has not negotiated yet is claimed, and has nothing to show.
+            clients: {
+                let clients = registry.list_clients()?.records;
+                clients.into_iter().filter(|client| client.dialect != 0).collect()
+            },
             sessions: registry.list_sessions()?.records,
             tree_connects: registry.list_tree_connects()?.records,
             opens,

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use config::Global;
 use config::interface::InterfaceSpec;
 
-use super::addresses::{self, InterfaceAddress};
 use super::listeners;
+use crate::addresses::{self, InterfaceAddress};
 
 /// The addresses and ports that the configuration asks for.
 ///
@@ -30,8 +30,8 @@ fn choose(specs: &[InterfaceSpec], machine: &[InterfaceAddress]) -> Vec<IpAddr> 
     let mut chosen = Vec::new();
     for spec in specs {
         for candidate in machine {
-            if names(spec, candidate)
-                && !is_link_local(candidate.address)
+            if candidate.is_named_by(spec)
+                && !candidate.is_link_local()
                 && !chosen.contains(&candidate.address)
             {
                 chosen.push(candidate.address);
@@ -41,56 +41,6 @@ fn choose(specs: &[InterfaceSpec], machine: &[InterfaceAddress]) -> Vec<IpAddr> 
     chosen
 }
 
-/// Whether a spec means this address: by the interface's name, as the address itself, or as the
-/// network that the address is in.
-fn names(spec: &InterfaceSpec, candidate: &InterfaceAddress) -> bool {
-    if spec.matches_name(&candidate.interface) {
-        return true;
-    }
-    let Some(address) = spec.address() else { return false };
-    if address == candidate.address {
-        return true;
-    }
-    match spec.what.split_once('/') {
-        Some((_, prefix)) => {
-            prefix_len(prefix).is_some_and(|len| in_network(candidate.address, address, len))
-        }
-        None => false,
-    }
-}
-
-/// Bits of `24` or of `255.255.255.0`.
-fn prefix_len(text: &str) -> Option<u32> {
-    match text.parse::<IpAddr>() {
-        Ok(IpAddr::V4(mask)) => Some(u32::from(mask).leading_ones()),
-        Ok(IpAddr::V6(mask)) => Some(u128::from(mask).leading_ones()),
-        Err(_) => text.parse().ok(),
-    }
-}
-
-fn in_network(address: IpAddr, network: IpAddr, prefix_len: u32) -> bool {
-    // Shifting by the full width, for a prefix of 0, leaves nothing to compare.
-    match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) if prefix_len <= 32 => {
-            let differs = u32::from(address) ^ u32::from(network);
-            differs.checked_shr(32 - prefix_len).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) if prefix_len <= 128 => {
-            let differs = u128::from(address) ^ u128::from(network);
-            differs.checked_shr(128 - prefix_len).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
-}
-
-/// Such an address means nothing without its interface, and clients do not find it.
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(_) => false,
-        IpAddr::V6(address) => address.is_unicast_link_local(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
@@ -98,7 +48,7 @@ mod tests {
     use config::interface::InterfaceSpec;
 
     use super::choose;
-    use crate::supervisor::addresses::InterfaceAddress;
+    use crate::addresses::InterfaceAddress;
 
     #[track_caller]
     fn check(specs: &[&str], want: &[&str]) {
@@ -111,6 +61,7 @@ mod tests {
         ]
         .into_iter()
         .map(|(interface, address, prefix_len)| InterfaceAddress {
+            index: 1,
             interface: interface.to_owned(),
             address: address.parse().expect("it is an address"),
             prefix_len,

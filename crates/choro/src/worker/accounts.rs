@@ -2,7 +2,7 @@
 
 use dtyp::Sid;
 use proto::Account;
-use store::Store;
+use store::{Credentials, Store};
 use tracing::warn;
 
 use super::unix::{self, UnixUser};
@@ -60,7 +60,8 @@ impl Accounts {
 
     /// The account of guests.
     pub(super) fn guest(&self, store: &mut Store) -> Option<Account> {
-        let unix = self.unix_user(&self.guest_account);
+        let mut unix = self.unix_user(&self.guest_account);
+        unix.credentials.sids = Credentials::well_known_of_guests();
         let name = self.guest_account.clone();
         Some(Account { is_guest: true, ..self.account(store, name, &unix) })
     }
@@ -81,7 +82,8 @@ impl Accounts {
             }
         }
         // 65534 is nobody's on every Linux.
-        let credentials = store::Credentials { uid: 65_534, gid: 65_534, groups: vec![65_534] };
+        let (id, groups) = (65_534, vec![65_534]);
+        let credentials = Credentials { uid: id, gid: id, groups, ..Credentials::default() };
         UnixUser { name: "nobody".to_owned(), home: String::new(), credentials }
     }
 

@@ -1,17 +1,22 @@
 //! What srvsvc and wkssvc tell of this server.
 
+use std::sync::Arc;
+
 use config::{Config, Substitutions};
 use dtyp::FileTime;
-use rpc::{Catalogue, ServerEntry, ShareEntry};
+use rpc::{Catalogue, ServerEntry, ShareEntry, Viewer};
 
 use super::event_loop::wall_clock;
 use super::server_settings::netbios_name;
+use super::shares;
 
 /// The shares of a configuration, as clients list them.
 #[derive(Debug)]
 pub(super) struct ConfiguredShares {
     shares: Vec<ShareEntry>,
     server: ServerEntry,
+    /// Those that show themselves only to users who may connect: `access based share enum`.
+    choosy: Vec<config::Share>,
 }
 
 /// SV_TYPE_WORKSTATION, _SERVER, _SERVER_UNIX and _NT: [MS-SRVS] 2.2.2.7.
@@ -60,13 +65,26 @@ impl ConfiguredShares {
             version_minor: 1,
             server_type: SERVER_TYPE,
         };
-        Self { shares, server }
+        let choosy = config.shares.iter().filter(|share| share.access_based_share_enum);
+        Self { shares, server, choosy: choosy.cloned().collect() }
     }
 }
 
 impl Catalogue for ConfiguredShares {
     fn shares(&self) -> Vec<ShareEntry> {
         self.shares.clone()
+    }
+
+    fn seen_by(&self, viewer: Viewer<'_>) -> Option<Arc<dyn Catalogue>> {
+        if self.choosy.is_empty() {
+            return None;
+        }
+        let admits = |name: &str| {
+            let share = self.choosy.iter().find(|share| share.name == name);
+            share.is_none_or(|share| shares::admits(share, viewer.user, viewer.groups))
+        };
+        let shares = self.shares.iter().filter(|share| admits(&share.name)).cloned().collect();
+        Some(Arc::new(Self { shares, server: self.server.clone(), choosy: Vec::new() }))
     }
 
     fn server(&self) -> ServerEntry {

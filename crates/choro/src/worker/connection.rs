@@ -1,9 +1,9 @@
 //! The bytes of one connection: frames in, frames out.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
-use std::net::TcpStream;
-use std::os::fd::AsRawFd;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use bytes::{Buf, BytesMut};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -33,6 +33,8 @@ pub(super) struct Channel {
     is_sending: bool,
     /// The engine has ended it: close when what is queued has left.
     pub(super) is_closing: bool,
+    /// Another worker is asked to serve it: nothing is received from it meanwhile.
+    pub(super) is_lent: bool,
 }
 
 /// Why the bytes of a connection make no sense.
@@ -53,12 +55,33 @@ impl Channel {
             outgoing_bytes: 0,
             is_sending: false,
             is_closing: false,
+            is_lent: false,
+        }
+    }
+
+    /// Where the client is, and which address it came to.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub(super) fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.socket.peer_addr()?, self.socket.local_addr()?))
+    }
+
+    /// The socket, to pass it on.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Small frames leave at once: Nagle's algorithm would hold them back.
+    pub(super) fn send_small_frames_at_once(&self) {
+        if let Err(error) = self.socket.set_nodelay(true) {
+            tracing::debug!("TCP_NODELAY: {error}");
         }
     }
 
     /// The operation that receives more, unless one is under way or the client has to read first.
     pub(super) fn receive(&mut self) -> Option<Op> {
-        if self.is_closing || self.must_drain() {
+        if self.is_closing || self.is_lent || self.must_drain() {
             return None;
         }
         let mut buffer = self.received.take()?;

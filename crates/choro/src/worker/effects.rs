@@ -7,6 +7,8 @@ use uring::Completion;
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
 use super::messages::tell_file_changed;
+use super::network_interfaces;
+use super::passing::Newcomer;
 use super::shares::Shares;
 
 /// Something for the kernel to do, and what the store does with its answer.
@@ -55,6 +57,25 @@ impl Worker {
             Effect::FindAccount { user, .. } => {
                 self.store.wear_server();
                 Reply::Account(self.accounts.find(&mut self.store, &user).map(Box::new))
+            }
+            Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
+                let request = request.expect("NEGOTIATE waits for this");
+                return self.claim_client(Newcomer {
+                    connection,
+                    request,
+                    client_guid,
+                    negotiate,
+                    after_smb1,
+                });
+            }
+            Effect::FindSession { session_id } => {
+                let request = request.expect("SESSION_SETUP waits for this");
+                return self.ask_for_session(session_id, request);
+            }
+            Effect::ListNetworkInterfaces => {
+                self.store.wear_server();
+                let interfaces = network_interfaces::list(&self.settings.config.global);
+                Reply::NetworkInterfaces(interfaces)
             }
             Effect::FindGuest => {
                 self.store.wear_server();

@@ -23,10 +23,12 @@ use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer
 
 use super::WorkerStart;
 use super::accounts::Accounts;
+use super::asked_sessions::AskedSessions;
 use super::connection::Channel;
 use super::effects::StoreRequest;
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
+use super::passing::Passing;
 use super::server_settings::server_settings;
 use super::watches::Watches;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
@@ -47,7 +49,9 @@ pub(crate) struct Worker {
     pub(super) registry: Registry,
     pub(super) messaging: Messaging,
     pub(super) waiting: Waiting,
-    notices: Notices,
+    pub(super) passing: Passing,
+    pub(super) asked_sessions: AskedSessions,
+    pub(super) notices: Notices,
     pub(super) watches: Watches,
     control: WorkerEnd,
     driver: Driver,
@@ -58,7 +62,7 @@ pub(crate) struct Worker {
     had_client: bool,
     server_guid: Guid,
     /// When to stop waiting for requests to end, once told to stop.
-    stop_at: Option<Instant>,
+    pub(super) stop_at: Option<Instant>,
 }
 
 /// What a token is for: its upper half says what, its lower half which.
@@ -96,6 +100,8 @@ impl Worker {
             registry,
             messaging,
             waiting: Waiting::default(),
+            passing: Passing::default(),
+            asked_sessions: AskedSessions::default(),
             notices: Notices::new(server_id),
             watches: Watches::new(
                 WatchPage::open(lock_dir).context("cannot open the page of watches")?,
@@ -131,6 +137,7 @@ impl Worker {
             self.tell_changes();
             self.flush();
         }
+        self.release_clients();
         Ok(())
     }
 
@@ -160,7 +167,8 @@ impl Worker {
         if self.stop_at.is_some_and(|at| at <= Instant::now()) {
             return true;
         }
-        let is_idle = self.server.is_idle() && self.store_requests.is_empty();
+        let is_idle =
+            self.server.is_idle() && self.store_requests.is_empty() && self.passing.is_idle();
         self.had_client && self.channels.is_empty() && is_idle
     }
 
@@ -169,25 +177,28 @@ impl Worker {
         let clock = machine_clock();
         let engine = self.server.poll_timeout().map(|at| now + at.saturating_sub(clock));
         let messages = self.messaging.next_timeout();
-        let times = [engine, messages, self.waiting.next_timeout(), self.stop_at];
-        times.into_iter().flatten().min().map(|at| at.saturating_duration_since(now))
+        let others = [
+            self.waiting.next_timeout(),
+            self.passing.next_timeout(),
+            self.asked_sessions.next_timeout(),
+        ];
+        let times = [engine, messages, self.stop_at].into_iter().chain(others);
+        times.flatten().min().map(|at| at.saturating_duration_since(now))
     }
 
     fn add_connection(&mut self, socket: TcpStream) {
         // Also one that is gone already was this worker's client: it serves no other.
         self.had_client = true;
-        let addresses = socket.peer_addr().and_then(|peer| Ok((peer, socket.local_addr()?)));
-        let (client, server) = match addresses {
+        let channel = Channel::new(socket);
+        let (client, server) = match channel.addresses() {
             Ok(addresses) => addresses,
             Err(error) => return debug!("a connection was gone at once: {error}"),
         };
-        if let Err(error) = socket.set_nodelay(true) {
-            debug!("{client}: TCP_NODELAY: {error}");
-        }
+        channel.send_small_frames_at_once();
         let now = self.now();
         let id = self.server.handle_connect(now, client, server);
         info!("{client} connected");
-        self.channels.insert(id, Channel::new(socket));
+        self.channels.insert(id, channel);
         self.receive(id);
     }
 
@@ -205,7 +216,7 @@ impl Worker {
         }
     }
 
-    fn receive(&mut self, id: ConnectionId) {
+    pub(super) fn receive(&mut self, id: ConnectionId) {
         let op = self.channels.get_mut(&id).and_then(Channel::receive);
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
@@ -230,7 +241,7 @@ impl Worker {
         loop {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
             let Some(channel) = self.channels.get_mut(&id) else { return };
-            if channel.is_closing || channel.must_drain() {
+            if channel.is_closing || channel.is_lent || channel.must_drain() {
                 break;
             }
             match channel.next_frame(length_max) {
@@ -286,7 +297,7 @@ impl Worker {
     }
 
     /// Does what the engine wants done, until it wants nothing more.
-    fn serve_effects(&mut self) {
+    pub(super) fn serve_effects(&mut self) {
         while let Some((request, effect)) = self.server.poll_effect() {
             self.serve(request, effect);
         }
@@ -355,6 +366,8 @@ impl Worker {
         if self.messaging.next_timeout().is_some_and(|at| at <= Instant::now()) {
             self.take_messages();
         }
+        self.serve_passing_timeouts(Instant::now());
+        self.serve_asked_session_timeouts(Instant::now());
     }
 
     /// Sends what is queued, and goes on receiving where that was held back.
@@ -425,6 +438,11 @@ impl Worker {
         self.store.wear_server();
         while let Some(message) = self.messaging.poll(Instant::now()) {
             self.store.wear_server();
+            let rest = self.read_passing(message);
+            let Some(message) = rest.and_then(|message| self.read_about_sessions(message)) else {
+                self.serve_effects();
+                continue;
+            };
             match self.waiting.read(&mut self.messaging, &message) {
                 Asked::CloseSession { session_id, user, sender } => {
                     let now = self.now();

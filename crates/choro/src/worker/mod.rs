@@ -5,14 +5,19 @@
 //! frames go out, all in one turn of the loop.
 
 mod accounts;
+mod asked_sessions;
 mod catalogue;
 mod connection;
+mod date;
 mod effects;
 mod event_loop;
 mod messages;
+mod network_interfaces;
 mod notices;
+mod passing;
 mod server_settings;
 mod shares;
+mod snapshots;
 mod unix;
 mod watches;
 

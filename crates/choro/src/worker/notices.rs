@@ -1,5 +1,7 @@
 //! From what the engine notices to the tables that `choro status` and other workers read.
 
+use std::collections::{HashMap, HashSet};
+
 use dtyp::{FileTime, Guid, ServerId};
 use proto::Notice;
 use proto::notice::SessionOpened;
@@ -10,13 +12,37 @@ use tracing::warn;
 #[derive(Debug)]
 pub(super) struct Notices {
     server_id: ServerId,
-    /// Under which the client was entered.
-    client_guid: Option<Guid>,
+    /// The connections of each client. More than one client only if another worker that should serve
+    /// one of them did not take its connection.
+    connections: HashMap<Guid, usize>,
+    /// Clients whose further connections come here.
+    claims: HashSet<Guid>,
 }
 
 impl Notices {
     pub(super) fn new(server_id: ServerId) -> Self {
-        Self { server_id, client_guid: None }
+        Self { server_id, connections: HashMap::new(), claims: HashSet::new() }
+    }
+
+    /// This worker has claimed the client: see [`Registry::claim_client`].
+    pub(super) fn claimed(&mut self, client_guid: Guid) {
+        self.claims.insert(client_guid);
+    }
+
+    /// Whether this worker claims the client.
+    pub(super) fn claims(&self, client_guid: Guid) -> bool {
+        self.claims.contains(&client_guid)
+    }
+
+    /// Takes all clients out of the tables.
+    pub(super) fn release_all(&mut self, registry: &Registry) {
+        let clients = self.connections.drain().map(|(client_guid, _)| client_guid);
+        let clients: HashSet<Guid> = clients.chain(self.claims.drain()).collect();
+        for client_guid in clients {
+            if let Err(error) = registry.remove_client(client_guid) {
+                warn!("a client that is gone stays in the tables: {error}");
+            }
+        }
     }
 
     /// Enters one change. The tables are for others to read: if one cannot be written, this client
@@ -42,10 +68,15 @@ impl Notices {
                 signing_algorithm,
                 cipher,
             } => {
-                self.client_guid = Some(client_guid);
+                let connections = self.connections.entry(client_guid).or_default();
+                *connections += 1;
+                if *connections > 1 {
+                    return Ok(()); // It is about the first.
+                }
                 registry.put_client(&ClientRecord {
                     server_id: self.server_id,
                     client_guid,
+                    is_claim: self.claims.contains(&client_guid),
                     client_address: client.to_string(),
                     local_address: server.to_string(),
                     dialect: dialect.0,
@@ -55,10 +86,16 @@ impl Notices {
                     cipher: nonzero(cipher),
                 })
             }
-            Notice::ConnectionClosed { .. } => match self.client_guid.take() {
-                Some(client_guid) => registry.remove_client(client_guid).map(drop),
-                None => Ok(()),
-            },
+            Notice::ConnectionClosed { client_guid, .. } => {
+                let connections = self.connections.entry(client_guid).or_insert(1);
+                *connections -= 1;
+                if *connections > 0 {
+                    return Ok(());
+                }
+                self.connections.remove(&client_guid);
+                self.claims.remove(&client_guid);
+                registry.remove_client(client_guid).map(drop)
+            }
             Notice::SessionOpened(session) => registry.put_session(&self.session(*session, now)),
             Notice::SessionClosed { session_id } => registry.remove_session(session_id).map(drop),
             Notice::TreeConnected { session_id, tree_id, share, encrypted, read_only } => registry

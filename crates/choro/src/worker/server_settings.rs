@@ -36,6 +36,7 @@ pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerS
             .map(|it| signing_algorithm(*it))
             .collect(),
         map_to_guest: map_to_guest(global.map_to_guest),
+        multi_channel: global.server_multi_channel_support,
         max_read_size: global.smb2_max_read,
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,

@@ -1,22 +1,25 @@
 //! Connecting a share: who may, from where, as whom, and with which rights.
 
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use arbitration::Caching;
 use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
-use dtyp::{AccessMask, Sid};
+use dtyp::{AccessMask, NameExpression, Sid};
 use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::{Account, Share, ShareRefusal};
-use store::{RootSettings, Store};
+use store::{DefaultStyle, Hide, InheritOwner, NtAclSettings, RootSettings, Store};
 use tables::Registry;
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
 
 use super::accounts::Accounts;
+use super::date;
 use super::server_settings::policy;
+use super::snapshots::snapshot_settings;
 use super::unix::{self, UnixUser};
 
 /// Where shares are connected from.
@@ -42,7 +45,7 @@ impl Shares<'_> {
         verify_hosts(&share, request.client)?;
         let account = self.guest_if_due(&share, account)?;
         let share = with_names(share, &substitutions(request, &account, None));
-        let is_member = |_: GroupKind, group: &str| is_member(&account, group);
+        let is_member = |_: GroupKind, group: &str| is_member(&account.groups, group);
         if !share.admits(&account.user, is_member) {
             info!("{} may not use share {}", account.user, share.name);
             return Err(ShareRefusal::AccessDenied);
@@ -78,7 +81,7 @@ impl Shares<'_> {
             directory_caching_max: Caching::empty(),
             caching: ShareFlags::NO_CACHING.bits(),
             extended_attributes: false,
-            hide_files: Vec::new(),
+            named_streams: false,
             veto_files: Vec::new(),
             sync_always: false,
             folder: ObjectPath::root(),
@@ -149,7 +152,7 @@ impl Shares<'_> {
             return Ok(None);
         }
         let is_admin =
-            share.admin_users.contains(&account.user, |_, group| is_member(account, group));
+            share.admin_users.contains(&account.user, |_, group| is_member(&account.groups, group));
         let forced = if is_admin { "root" } else { share.force_user.as_str() };
         let mut user = match forced {
             "" => None,
@@ -162,7 +165,7 @@ impl Shares<'_> {
                 ShareRefusal::AccessDenied
             })?;
             let only_members = share.force_group.starts_with('+');
-            if !only_members || is_member(account, group) {
+            if !only_members || is_member(&account.groups, group) {
                 let mut own = match user {
                     Some(user) => user,
                     None => known_user(&account.user)?,
@@ -174,6 +177,36 @@ impl Shares<'_> {
         Ok(user)
     }
 
+    /// Clients with POSIX extensions can make links, and so must not be able to make one that leads
+    /// out of the share: like Samba, we have one or the other.
+    fn allows_wide_links(&self, share: &config::Share) -> bool {
+        let allowed = !self.config.global.smb3_unix_extensions;
+        if !allowed {
+            warn!("share {}: no `wide links` beside `smb3 unix extensions`", share.name);
+        }
+        allowed
+    }
+
+    /// `vfs objects = acl_xattr` and the module's options.
+    fn nt_acls(&self, share: &config::Share) -> Option<NtAclSettings> {
+        const MODULE: &str = "acl_xattr";
+        if !share.nt_acl_support || !share.has_module(MODULE) {
+            return None;
+        }
+        let mut settings = NtAclSettings::new(self.accounts.is_root());
+        settings.ignore_system_acls = share.option_is_on(MODULE, "ignore system acls", false);
+        settings.canonicalize_inherited = share.acl_flag_inherited_canonicalization;
+        if let Some(name) = share.option(MODULE, "security_acl_name") {
+            name.trim().clone_into(&mut settings.attribute);
+        }
+        settings.default_style = match share.option(MODULE, "default acl style").map(str::trim) {
+            Some(style) if style.eq_ignore_ascii_case("windows") => DefaultStyle::Windows,
+            Some(style) if style.eq_ignore_ascii_case("everyone") => DefaultStyle::Everyone,
+            _ => DefaultStyle::Posix,
+        };
+        Some(settings)
+    }
+
     fn open(
         &mut self,
         share: &config::Share,
@@ -182,23 +215,46 @@ impl Shares<'_> {
         substitutions: &Substitutions,
     ) -> Result<Share, ShareRefusal> {
         let path = substitutions.expand_path(&share.path);
+        let nt_acls = self.nt_acls(share);
+        // Descriptors alone decide then, and the kernel must not be in their way.
+        let descriptors_decide = nt_acls.as_ref().is_some_and(|it| it.ignore_system_acls);
         let settings = RootSettings {
             case_sensitive: share.case_sensitive == Tri::Yes,
-            create_mask: share.create_mask,
-            directory_mask: share.directory_mask,
+            create_mask: share.create_mask | if descriptors_decide { 0o666 } else { 0 },
+            directory_mask: if descriptors_decide { 0o777 } else { share.directory_mask },
             force_create_mode: share.force_create_mode,
             force_directory_mode: share.force_directory_mode,
             read_only,
-            store_dos_attributes: share.store_dos_attributes,
+            store_dos_attributes: share.store_dos_attributes || descriptors_decide,
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
+            hide_files: patterns(&share.hide_files)
+                .iter()
+                .map(|it| NameExpression::new(it))
+                .collect(),
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
+            streams: share.named_streams,
+            wide_links: share.wide_links && self.allows_wide_links(share),
             volume_label: match share.volume.as_str() {
                 "" => share.name.clone(),
                 label => substitutions.expand(label),
             },
             file_system_name: share.fstype.clone(),
+            snapshots: snapshot_settings(share, &path, substitutions),
+            inherit_owner: match share.inherit_owner {
+                config::choice::InheritOwner::No => InheritOwner::No,
+                config::choice::InheritOwner::UnixOnly => InheritOwner::UnixOnly,
+                config::choice::InheritOwner::WindowsAndUnix => InheritOwner::WindowsAndUnix,
+            },
+            // As Samba's module has it.
+            inherit_acls: share.inherit_acls || nt_acls.is_some(),
+            nt_acls,
+            hide: Hide {
+                unreadable: share.hide_unreadable,
+                unwriteable: share.hide_unwriteable_files,
+                special: share.hide_special_files,
+            },
             ..RootSettings::new(&path)
         };
         let root = self.store.open_root(settings, user).map_err(|status| {
@@ -217,9 +273,9 @@ impl Shares<'_> {
             is_ca: false,
             caching_max: caching_max(share),
             directory_caching_max: Caching::READ | Caching::HANDLE,
-            caching: caching(share.csc_policy).bits(),
+            caching: flags(share).bits(),
             extended_attributes: share.ea_support,
-            hide_files: patterns(&share.hide_files),
+            named_streams: share.named_streams,
             veto_files: patterns(&share.veto_files),
             sync_always: share.sync_always && share.strict_sync,
             folder: self.store.folder(root),
@@ -251,9 +307,16 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRe
     Err(ShareRefusal::AccessDenied)
 }
 
-fn is_member(account: &Account, group: &str) -> bool {
+fn is_member(groups: &[Sid], group: &str) -> bool {
     let gid = unix::find_group(group).ok().flatten();
-    gid.is_some_and(|gid| account.groups.contains(&Sid::unix_group(gid)))
+    gid.is_some_and(|gid| groups.contains(&Sid::unix_group(gid)))
+}
+
+/// Whether a user may connect to a share, as far as its lists of users say.
+pub(super) fn admits(share: &config::Share, user: &str, groups: &[Sid]) -> bool {
+    let substitutions = Substitutions { user: user.to_owned(), ..Substitutions::of_this_process() };
+    let share = with_names(share.clone(), &substitutions);
+    share.admits(user, |_, group| is_member(groups, group))
 }
 
 /// The share with the names in its lists of users filled in: `valid users = %S`.
@@ -285,6 +348,7 @@ fn substitutions(
         client_address: request.client.ip().to_canonical().to_string(),
         client_name: request.client.ip().to_canonical().to_string(),
         share: request.name.clone(),
+        time: date::text(SystemTime::now()),
         ..Substitutions::of_this_process()
     }
 }
@@ -292,6 +356,13 @@ fn substitutions(
 /// `oplocks`, which is about leases as well.
 fn caching_max(share: &config::Share) -> Caching {
     if share.oplocks { Caching::all() } else { Caching::empty() }
+}
+
+/// [MS-SMB2] 2.2.10 ShareFlags.
+fn flags(share: &config::Share) -> ShareFlags {
+    let mut flags = caching(share.csc_policy);
+    flags.set(ShareFlags::ACCESS_BASED_DIRECTORY_ENUM, share.hide_unreadable);
+    flags
 }
 
 fn caching(policy: CscPolicy) -> ShareFlags {

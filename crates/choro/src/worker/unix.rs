@@ -34,6 +34,8 @@ pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
         uid: user.uid.as_raw(),
         gid: user.gid.as_raw(),
         groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+        sid: None,
+        sids: Credentials::well_known(),
     };
     let home = user.dir.to_string_lossy().into_owned();
     Ok(Some(UnixUser { name: user.name, home, credentials }))
@@ -59,6 +61,8 @@ pub(crate) fn own_user() -> UnixUser {
         uid: uid.as_raw(),
         gid: rustix::process::getegid().as_raw(),
         groups: groups.into_iter().map(rustix::process::Gid::as_raw).collect(),
+        sid: None,
+        sids: Credentials::well_known(),
     };
     UnixUser { name, home, credentials }
 }

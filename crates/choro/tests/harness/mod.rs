@@ -9,6 +9,8 @@
 pub mod choro;
 pub mod content;
 pub mod machine;
+pub mod samba;
+pub mod session;
 pub mod smbclient;
 pub mod smbtorture;
 
@@ -74,6 +76,11 @@ impl Setup {
             Err(reason) => progress(&format!("no file system and users of its own: {reason}")),
         }
         setup
+    }
+
+    /// A path in the folder of the test; shares are in `shares`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.site.path(name)
     }
 
     /// More lines for `[global]`.

@@ -38,7 +38,7 @@ fn path_of(requested_user: &str, text: &str, want: &str) {
 fn every_letter_has_its_value() {
     check("%u %g %G %m %M %I %J", "bob staff staff pc1 pc1 fe80::1 fe80__1");
     check("%L %N %S %P %H %d %D%w%U", "SRV SRV data /srv/data /home/bob 42 DOM\\Bob");
-    check("%a %R %h %T %t", "Win10 SMB3_11 srv.example 2026/11/20 12:00:00 2026_11_20_12_00_00");
+    check("%a %R %h %T %t", "Win10 SMB3_11 srv.example 2026/11/20 12:00:00 20261120_120000");
     check("%v %V %i %j %$(HOME)", "9 9 10.0.0.1 10_0_0_1 /root");
 }
 

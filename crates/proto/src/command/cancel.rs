@@ -19,6 +19,7 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     }
     let abandoned = dispatch::abandon(waiting.pending, None);
     server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+    server.end_request(id, waiting.file_id);
     let mut chain = waiting.chain;
     let body = error_body(Reject::Cancelled.status());
     server.respond(&mut chain, &waiting.incoming, waiting.async_id, body);

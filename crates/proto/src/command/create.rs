@@ -15,6 +15,7 @@ pub(crate) mod caching;
 mod contexts;
 pub mod durable;
 mod pipe;
+mod symbolic_link;
 mod validate;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use wire::create_context::CreateContextList;
 use wire::{Decode, FileId};
 
 use crate::change::{Change, ChangeKind};
+use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply, Share};
@@ -111,12 +113,13 @@ impl Command for Create {
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
         match pending {
-            Pending::Opening(opening) => {
-                let ObjectReply::Opened(opened) = reply.object()? else {
-                    panic!("an open was asked for");
-                };
-                opened_by_store(scope, incoming, opening, *opened)
-            }
+            Pending::Opening(opening) => match reply.object()? {
+                ObjectReply::Opened(opened) => opened_by_store(scope, incoming, opening, *opened),
+                ObjectReply::Stopped(link) => {
+                    Ok(Step::Done(symbolic_link::stopped(scope.connection, &link)))
+                }
+                other => panic!("{other:?} does not answer an open"),
+            },
             Pending::Waiting(_) => {
                 let request = CreateRequest::decode(&incoming.message);
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, true)
@@ -188,7 +191,7 @@ fn begin(
     let user = share.user;
     let open = OpenRequest {
         root,
-        path: wanted.path,
+        path: wanted.path.with_snapshot(contexts.snapshot),
         disposition: wanted.disposition,
         kind: wanted.kind,
         desired_access: wanted.desired_access,
@@ -437,6 +440,7 @@ fn enter(
         target: Target::File(Box::new(file)),
         granted_access: opened.granted_access,
         maximal_access: opened.maximal_access,
+        channel_sequence: ChannelSequence::default(),
     };
     scope.opens.insert(file_id.volatile, open);
 }

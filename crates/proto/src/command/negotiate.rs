@@ -1,21 +1,21 @@
 //! SMB2 NEGOTIATE: [MS-SMB2] 3.3.5.4, and the SMB1 message that may come before it: 3.3.5.3.
 
-use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use crypto::{Cipher, SigningAlgorithm};
-use dtyp::NtStatus;
+use dtyp::{Guid, NtStatus};
 use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
 use wire::negotiate_context::{
     EncryptionCapabilities, HashAlgorithmId, NegotiateContextList, NegotiateContextType,
     NegotiateContexts, PreauthIntegrityCapabilities, SigningCapabilities,
 };
 use wire::smb1_negotiate::{DIALECT_SMB_2_002, DIALECT_SMB_2_WILDCARD, Smb1Negotiate};
-use wire::{Codes, Command as CommandCode, Dialect, Header};
+use wire::{Codes, Command as CommandCode, Decode, Dialect, Header};
 
 use crate::command::Command;
 use crate::connection::{Connection, ConnectionId, Negotiated};
-use crate::effect::Reply;
+use crate::effect::{Effect, Reply};
 use crate::notice::Notice;
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
@@ -27,6 +27,10 @@ use crate::settings::{Policy, ServerSettings};
 /// Agrees on a dialect and on algorithms.
 #[derive(Debug)]
 pub struct Negotiate;
+
+/// It is being found out whether another worker serves this client already.
+#[derive(Debug)]
+pub struct Pending;
 
 /// What the negotiate contexts of a 3.1.1 client lead to.
 #[derive(Debug, Default)]
@@ -55,18 +59,68 @@ const MAX_SIZE_2_0_2: u32 = 65_536;
 impl Command for Negotiate {
     type Scope<'s> = InConnection<'s>;
     type Request<'a> = NegotiateRequest<'a>;
-    type Pending = Infallible;
+    type Pending = Pending;
 
     fn start(
-        InConnection { connection, globals, .. }: InConnection<'_>,
+        scope: InConnection<'_>,
         incoming: &Incoming,
         request: NegotiateRequest<'_>,
-    ) -> Result<Step<Infallible>, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
+        let InConnection { connection, globals, .. } = &scope;
         if request.dialects.is_empty() {
             return Err(Reject::NoDialectOffered);
         }
         let dialect = choose_dialect(&globals.settings, |it| request.dialects.contains(it))
             .ok_or(Reject::NoCommonDialect)?;
+        // One that was passed on is served where it came to, or it would never arrive.
+        if connection.was_passed || !may_have_channels(&globals.settings, dialect, &request) {
+            return scope.agree(incoming, dialect, &request);
+        }
+        let effect = Effect::ClaimClient {
+            connection: incoming.connection,
+            client_guid: request.client_guid,
+            message: incoming.message.clone(),
+            after_smb1: connection.awaits_smb2_negotiate,
+        };
+        Ok(Step::Wait(effect, Pending))
+    }
+
+    fn resume(
+        scope: InConnection<'_>,
+        incoming: &Incoming,
+        Pending: Pending,
+        _: Reply,
+    ) -> Result<Step<Pending>, Reject> {
+        let request = NegotiateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
+        // The settings may have changed meanwhile.
+        let settings = &scope.globals.settings;
+        let dialect = choose_dialect(settings, |it| request.dialects.contains(it))
+            .ok_or(Reject::NoCommonDialect)?;
+        scope.agree(incoming, dialect, &request)
+    }
+}
+
+/// Whether the client may bind further connections to its sessions, so that all of them have to be
+/// served by one worker. Before 3.0 it cannot, and what does not belong together stays apart.
+fn may_have_channels(
+    settings: &ServerSettings,
+    dialect: Dialect,
+    request: &NegotiateRequest<'_>,
+) -> bool {
+    settings.multi_channel
+        && dialect >= Dialect::SMB_3_0
+        && request.capabilities.contains(Capabilities::MULTI_CHANNEL)
+        && request.client_guid != Guid::ZERO
+}
+
+impl InConnection<'_> {
+    fn agree(
+        self,
+        incoming: &Incoming,
+        dialect: Dialect,
+        request: &NegotiateRequest<'_>,
+    ) -> Result<Step<Pending>, Reject> {
+        let Self { connection, globals, .. } = self;
         let chosen = if dialect == Dialect::SMB_3_1_1 {
             let chosen = choose(globals, request.negotiate_contexts)?;
             // Only now: a request that was refused is no part of what was agreed on.
@@ -75,19 +129,10 @@ impl Command for Negotiate {
         } else {
             Chosen::default()
         };
-        let negotiated = decide(&globals.settings, dialect, &request, &chosen);
+        let negotiated = decide(&globals.settings, dialect, request, &chosen);
         let response = respond(globals, &negotiated, &chosen, incoming.now);
-        agree(connection, globals, negotiated);
+        remember(connection, globals, negotiated);
         Ok(Step::Done(response))
-    }
-
-    fn resume(
-        _: InConnection<'_>,
-        _: &Incoming,
-        pending: Infallible,
-        _: Reply,
-    ) -> Result<Step<Infallible>, Reject> {
-        match pending {}
     }
 }
 
@@ -171,6 +216,10 @@ fn decide(
         && is_3_0
         && request.capabilities.contains(Capabilities::ENCRYPTION);
     capabilities.set(Capabilities::ENCRYPTION, ccm);
+    let multi_channel = settings.multi_channel
+        && dialect >= Dialect::SMB_3_0
+        && request.capabilities.contains(Capabilities::MULTI_CHANNEL);
+    capabilities.set(Capabilities::MULTI_CHANNEL, multi_channel);
     let cipher = if ccm { Some(Cipher::Aes128Ccm) } else { chosen.cipher };
     let mut server_security_mode = SecurityMode::SIGNING_ENABLED;
     server_security_mode.set(SecurityMode::SIGNING_REQUIRED, settings.signing == Policy::Required);
@@ -232,7 +281,7 @@ fn answer_contexts(chosen: &Chosen) -> NegotiateContextList {
     contexts
 }
 
-fn agree(connection: &mut Connection, globals: &mut Globals, negotiated: Negotiated) {
+fn remember(connection: &mut Connection, globals: &mut Globals, negotiated: Negotiated) {
     globals.outbox.notices.push_back(Notice::ConnectionNegotiated {
         client_guid: negotiated.client_guid,
         client: connection.client,
@@ -241,7 +290,7 @@ fn agree(connection: &mut Connection, globals: &mut Globals, negotiated: Negotia
         signing_algorithm: negotiated.signing_algorithm.id(),
         cipher: negotiated.cipher.map_or(0, Cipher::id),
     });
-    connection.negotiated = Some(negotiated);
+    connection.negotiated = Some(Arc::new(negotiated));
 }
 
 /// [MS-SMB2] 3.3.5.3: an SMB1 NEGOTIATE that offers an SMB2 dialect. With "SMB 2.???" the client
@@ -253,7 +302,7 @@ pub(crate) fn smb1(
     now: Now,
 ) -> Result<(), Disconnect> {
     let request = Smb1Negotiate::decode(frame).map_err(Disconnect::Malformed)?;
-    let settings = std::sync::Arc::clone(&server.globals.settings);
+    let settings = Arc::clone(&server.globals.settings);
     let connection = server.connections.get_mut(&id).expect("looked up by the caller");
     if connection.negotiated.is_some() || connection.awaits_smb2_negotiate {
         return Err(Disconnect::NegotiatedTwice);
@@ -273,10 +322,17 @@ pub(crate) fn smb1(
     if wildcard {
         connection.awaits_smb2_negotiate = true;
     } else {
-        agree(connection, &mut server.globals, negotiated);
+        remember(connection, &mut server.globals, negotiated);
     }
     send(server, id, response, now);
     Ok(())
+}
+
+/// The state in which [`smb1`] leaves a connection, of which another worker says so.
+pub(crate) fn follow_smb1(connection: &mut Connection) {
+    connection.awaits_smb2_negotiate = true;
+    connection.command_sequence_window.consume(0, 1).expect("nothing else was received");
+    connection.command_sequence_window.grant(1);
 }
 
 fn send(server: &mut Server, connection: ConnectionId, response: Response, now: Now) {

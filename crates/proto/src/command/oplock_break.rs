@@ -204,7 +204,9 @@ impl Server {
         };
         let Some(session) = self.sessions.get(&open.session_id) else { return };
         let sealed = session.encrypt_data.then_some(session.session_id);
-        let Some(connection) = session.channels.first().map(|it| it.connection) else { return };
+        let Some(connection) = session.bound_channels().next().map(|it| it.connection) else {
+            return;
+        };
         self.notify(connection, sealed, break_header(), body);
     }
 }

@@ -25,6 +25,7 @@ pub struct Read;
 /// A READ whose data the store is fetching.
 #[derive(Debug)]
 pub struct Pending {
+    offset: u64,
     minimum_count: u32,
 }
 
@@ -73,11 +74,14 @@ impl Command for Read {
         // A READ of no bytes succeeds at the end of the file, unless it insists on more than it
         // asks for; any other must return one.
         let minimum_count = request.minimum_count.max(request.length.min(1));
-        Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending { minimum_count }))
+        Ok(Step::Wait(
+            Effect::Object { user: open.user, op },
+            Pending { offset: request.offset, minimum_count },
+        ))
     }
 
     fn resume(
-        _: InOpen<'_>,
+        InOpen { open, .. }: InOpen<'_>,
         _: &Incoming,
         pending: Pending,
         reply: Reply,
@@ -88,6 +92,9 @@ impl Command for Read {
         if read < pending.minimum_count {
             return Err(Reject::MinimumCountNotReached { read, minimum: pending.minimum_count });
         }
+        // [MS-FSCC] 2.4.39 wants the position to follow what opens for synchronous I/O read, and
+        // says nothing of others. It follows all, which is what clients of Samba are used to.
+        open.file_mut()?.position = pending.offset + u64::from(read);
         Ok(Step::Done(respond(NtStatus::SUCCESS, buffer)))
     }
 }

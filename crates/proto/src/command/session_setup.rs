@@ -1,15 +1,17 @@
 //! SMB2 SESSION_SETUP: [MS-SMB2] 3.3.5.5.
 
+mod binding;
+
 use std::sync::Arc;
 
 use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
-use wire::Dialect;
 use wire::negotiate::SecurityMode;
 use wire::session_setup::{
     SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
 };
+use wire::{Decode, Dialect};
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -36,6 +38,8 @@ pub struct Pending {
     session_id: u64,
     previous_session_id: u64,
     client_requires_signing: bool,
+    /// The connection is being bound to a session that exists.
+    binds: bool,
     waits_for: Wanted,
 }
 
@@ -48,6 +52,8 @@ enum Wanted {
     Guest { token: Vec<u8>, is_anonymous: bool },
     /// The end of the session that the client had before.
     PreviousSession(Established),
+    /// A session that another worker has.
+    Session,
 }
 
 /// An authentication that succeeded, before the session has its keys.
@@ -73,32 +79,34 @@ impl Command for SessionSetup {
         if scope.globals.settings.encryption == Policy::Required && negotiated.cipher.is_none() {
             return Err(Reject::NotEncrypted);
         }
-        // Binding a session to a further connection is offered by a capability that is not set.
-        if request.flags.contains(SessionSetupFlags::BINDING) {
-            return Err(Reject::BindingNotOffered);
-        }
-        let session_id = match incoming.header.session_id {
-            0 => begin(&mut scope, incoming)?,
-            session_id => {
-                go_on(&mut scope, incoming, session_id)?;
-                session_id
-            }
+        scope.connection.binding_key = None;
+        let mut pending = Pending {
+            session_id: incoming.header.session_id,
+            previous_session_id: request.previous_session_id,
+            client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
+            binds: false,
+            waits_for: Wanted::Account,
         };
+        if pending.session_id == 0 {
+            pending.session_id = begin(&mut scope, incoming)?;
+        } else if !scope.sessions.contains_key(&pending.session_id) {
+            let effect = Effect::FindSession { session_id: pending.session_id };
+            pending.waits_for = Wanted::Session;
+            return Ok(Step::Wait(effect, pending));
+        } else if scope.is_bound_to(pending.session_id, incoming) {
+            reauthenticate(&mut scope, incoming, &request)?;
+        } else {
+            binding::begin(&mut scope, incoming, request.flags)?;
+            pending.binds = true;
+        }
+        let session_id = pending.session_id;
         let is_3_1_1 = scope.connection.negotiated().dialect == Dialect::SMB_3_1_1;
         if let Some(hash) = scope.connection.preauth_sessions.get_mut(&session_id)
             && is_3_1_1
         {
             hash.update(&incoming.message);
         }
-        let pending = Pending {
-            session_id,
-            previous_session_id: request.previous_session_id,
-            client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
-            waits_for: Wanted::Account,
-        };
-        let session = scope.sessions.get_mut(&session_id).expect("begun or found above");
-        let acceptor = session.acceptor.as_mut().expect("set by `begin` or `go_on`");
-        let step = acceptor.step(request.security_buffer);
+        let step = scope.acceptor(session_id, incoming)?.step(request.security_buffer);
         authenticate(scope, incoming, pending, step, None)
     }
 
@@ -108,31 +116,51 @@ impl Command for SessionSetup {
         mut pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
+        if let (Wanted::Session, Reply::Session(lent)) = (&pending.waits_for, &reply) {
+            let request =
+                SessionSetupRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
+            return Err(binding::refuse_elsewhere(&mut scope, incoming, request.flags, lent));
+        }
+        let session_id = pending.session_id;
         // The session may have been ended by another connection meanwhile.
-        let session = scope.sessions.get_mut(&pending.session_id).ok_or(Reject::NoSuchSession)?;
+        scope.acceptor(session_id, incoming)?;
         let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Account);
         match (wanted, reply) {
             (Wanted::Account, Reply::Account(account)) => {
                 let account = account.filter(|account| account.nt_hash.is_some());
                 let nt_hash = account.as_ref().and_then(|account| account.nt_hash.clone());
-                let acceptor = session.acceptor.as_mut().expect("it asked for the account");
-                let step = acceptor.resume(nt_hash);
+                let step = scope.acceptor(session_id, incoming)?.resume(nt_hash);
                 authenticate(scope, incoming, pending, step, account.map(|it| Arc::new(*it)))
             }
             (Wanted::Guest { token, is_anonymous }, Reply::Account(account)) => {
                 let Some(account) = account else {
-                    return Err(fail(&mut scope, pending.session_id, Reject::LogonFailure));
+                    return Err(fail(&mut scope, incoming, &pending, Reject::LogonFailure));
                 };
                 let account = Arc::new(*account);
                 let session_key = None;
                 let done = Established { token, account, is_anonymous, session_key };
-                replace_previous(scope, incoming, pending, done)
+                conclude(scope, incoming, pending, done)
             }
             (Wanted::PreviousSession(done), Reply::PreviousSessionClosed) => {
                 establish(scope, incoming, &pending, done)
             }
             (wanted, reply) => panic!("{reply:?} does not answer {wanted:?}"),
         }
+    }
+}
+
+impl InConnection<'_> {
+    /// Whether the request came over a channel that the session has.
+    fn is_bound_to(&self, session_id: u64, incoming: &Incoming) -> bool {
+        let session = self.sessions.get(&session_id);
+        session.is_some_and(|session| session.channel(incoming.connection).is_some())
+    }
+
+    /// The authentication that goes on over this connection.
+    fn acceptor(&mut self, session_id: u64, incoming: &Incoming) -> Result<&mut Acceptor, Reject> {
+        let session = self.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
+        let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
+        channel.acceptor.as_deref_mut().ok_or(Reject::NoSuchSession)
     }
 }
 
@@ -156,31 +184,49 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
     if scope.sessions.len() >= SESSIONS_MAX {
         return Err(Reject::TooManySessions);
     }
-    // Random, so that ids of different workers never meet.
+    // Random, so that ids of different workers do not meet; 32 bits, as in Samba, because there are
+    // clients that keep no more. Among 10,000 sessions one new id in 400,000 is taken already, and
+    // then the tables tell of one of the two only.
     let session_id = loop {
-        let id = u64::from_le_bytes(scope.globals.entropy.bytes());
-        if id != 0 && id != u64::MAX && !scope.sessions.contains_key(&id) {
+        let id = u64::from(u32::from_le_bytes(scope.globals.entropy.bytes()));
+        if id != 0 && id != u64::from(u32::MAX) && !scope.sessions.contains_key(&id) {
             break id;
         }
     };
     let acceptor = acceptor(scope.globals, incoming);
-    let session = Session::new(session_id, incoming.connection, acceptor);
+    let negotiated = Arc::clone(scope.connection.negotiated());
+    let session = Session::new(session_id, incoming.connection, negotiated, acceptor);
     scope.sessions.insert(session_id, session);
     scope.connection.preauth_sessions.insert(session_id, scope.connection.preauth);
     Ok(session_id)
 }
 
-/// A further step of an authentication, or [MS-SMB2] 3.3.5.5.2 Reauthenticating.
-fn go_on(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) -> Result<(), Reject> {
-    let session = scope.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
-    if session.channel(incoming.connection).is_none() || session.state == SessionState::Ended {
+/// A further step of an authentication, or [MS-SMB2] 3.3.5.5.2 Reauthenticating, over any of the
+/// session's channels.
+fn reauthenticate(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    request: &SessionSetupRequest<'_>,
+) -> Result<(), Reject> {
+    let session = scope.sessions.get_mut(&incoming.header.session_id).expect("found by the caller");
+    if session.state == SessionState::Ended {
         return Err(Reject::NoSuchSession);
     }
-    if session.encrypt_data && !incoming.sealed && session.state != SessionState::InProgress {
-        return Err(Reject::NotEncrypted);
+    if request.flags.contains(SessionSetupFlags::BINDING) {
+        return Err(Reject::AlreadyBound);
     }
-    if session.acceptor.is_none() {
-        session.acceptor = Some(acceptor(scope.globals, incoming));
+    if session.state != SessionState::InProgress && !incoming.sealed {
+        if session.encrypt_data {
+            return Err(Reject::NotEncrypted);
+        }
+        // [MS-SMB2] 3.3.5.2.4 makes no exception for a session that has its keys.
+        if session.signing_required && !incoming.header.is_signed() {
+            return Err(Reject::NotSigned);
+        }
+    }
+    let channel = session.channel_mut(incoming.connection).expect("found by the caller");
+    if channel.acceptor.is_none() {
+        channel.acceptor = Some(acceptor(scope.globals, incoming));
     }
     Ok(())
 }
@@ -214,19 +260,18 @@ fn authenticate(
             }
             let account = claimed.expect("a user is proven with the hash of an account");
             if account.disabled {
-                return Err(fail(&mut scope, session_id, Reject::AccountDisabled));
+                return Err(fail(&mut scope, incoming, &pending, Reject::AccountDisabled));
             }
             let session_key = Some(session_key);
             let done = Established { token, account, is_anonymous: false, session_key };
-            replace_previous(scope, incoming, pending, done)
+            conclude(scope, incoming, pending, done)
         }
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
-            let session = scope.sessions.get(&session_id).expect("looked up by the caller");
-            let token = session.acceptor.as_ref().map(|it| it.guest_token()).unwrap_or_default();
+            let token = scope.acceptor(session_id, incoming)?.guest_token();
             pending.waits_for = Wanted::Guest { token, is_anonymous: false };
             Ok(Step::Wait(Effect::FindGuest, pending))
         }
-        Err(error) => Err(fail(&mut scope, session_id, Reject::Authentication(error))),
+        Err(error) => Err(fail(&mut scope, incoming, &pending, Reject::Authentication(error))),
     }
 }
 
@@ -239,11 +284,36 @@ fn becomes_guest(map: MapToGuest, error: AuthError) -> bool {
 }
 
 /// A failed authentication ends the session, a later one like the first: whoever could not prove
-/// who they are keeps nothing.
-fn fail(scope: &mut InConnection<'_>, session_id: u64, reject: Reject) -> Reject {
-    scope.globals.outbox.ended_sessions.push(session_id);
-    scope.connection.preauth_sessions.remove(&session_id);
+/// who they are keeps nothing. One that fails while a connection is bound ends that alone.
+fn fail(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    pending: &Pending,
+    reject: Reject,
+) -> Reject {
+    if pending.binds {
+        binding::give_up(scope, incoming, pending.session_id);
+    } else {
+        scope.globals.outbox.ended_sessions.push(pending.session_id);
+        scope.connection.preauth_sessions.remove(&pending.session_id);
+    }
     reject
+}
+
+/// The user is known.
+fn conclude(
+    mut scope: InConnection<'_>,
+    incoming: &Incoming,
+    pending: Pending,
+    done: Established,
+) -> Result<Step<Pending>, Reject> {
+    if pending.binds {
+        return match binding::conclude(&mut scope, incoming, pending.session_id, &done) {
+            Ok(response) => Ok(Step::Done(response)),
+            Err(reject) => Err(fail(&mut scope, incoming, &pending, reject)),
+        };
+    }
+    replace_previous(scope, incoming, pending, done)
 }
 
 /// [MS-SMB2] 3.3.5.5.3: a client that lost its connection names the session that it had, so that
@@ -288,12 +358,15 @@ fn establish(
     let is_new = session.state == SessionState::InProgress;
     // Keys are made once, when the session is: one that began without a user has none, and a user
     // in it could be neither signed nor sealed for.
+    // The other way round is possible: a user's session stays signed with what it has.
     let had_keys = session.signing_key(incoming.connection).is_some();
-    if !is_new && had_keys == is_guest {
+    if !is_new && !had_keys && !is_guest {
         globals.outbox.ended_sessions.push(pending.session_id);
         return Err(Reject::GuestBecameUser);
     }
-    session.acceptor = None;
+    if let Some(channel) = session.channel_mut(incoming.connection) {
+        channel.acceptor = None;
+    }
     session.state = SessionState::Valid;
     session.account = Some(Arc::clone(&done.account));
     session.is_anonymous = done.is_anonymous;
@@ -307,8 +380,9 @@ fn establish(
     }
     connection.preauth_sessions.remove(&pending.session_id);
     let mut flags = SessionFlags::empty();
-    flags.set(SessionFlags::IS_NULL, done.is_anonymous);
-    flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous);
+    // Both say that there are no keys.
+    flags.set(SessionFlags::IS_NULL, done.is_anonymous && !had_keys);
+    flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous && !had_keys);
     flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt_data);
     let body = SessionSetupResponse { session_flags: flags, security_buffer: &done.token };
     let mut response = Response::new(&body);
@@ -341,10 +415,9 @@ fn give_keys(
         cipher: negotiated.cipher,
         signing_algorithm: Some(negotiated.signing_algorithm),
     });
-    for channel in &mut session.channels {
-        if channel.connection == incoming.connection {
-            channel.signing_key = Some(keys.signing_key());
-        }
+    session.signing_key = Some(keys.signing_key());
+    if let Some(channel) = session.channel_mut(incoming.connection) {
+        channel.signing_key = Some(keys.signing_key());
     }
     let sealing = (keys.encryption_key(Role::Server), keys.decryption_key(Role::Server));
     if let (Some(seal), Some(open)) = sealing {

@@ -1,46 +1,80 @@
-//! FSCTL_GET_COMPRESSION and FSCTL_SET_COMPRESSION: [MS-FSCC] 2.3.17 and 2.3.63.
+//! FSCTL_GET_COMPRESSION and FSCTL_SET_COMPRESSION: [MS-FSCC] 2.3.17 and 2.3.63, [MS-FSA] 2.1.5.10.9
+//! and 2.1.5.10.32.
+//!
+//! Whatever a file system compresses with is LZNT1 to clients, who know no other name.
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::{AccessMask, FileAttributes};
+use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{INVALID, ImmediateFsctl, Output};
+use super::{Fsctl, INVALID, Output, Progress, output_max};
+use crate::effect::{Effect, Reply};
 use crate::reject::Reject;
 use crate::scope::InOpen;
 
-/// Tells how a file is compressed: not at all.
+/// Tells whether a file is compressed.
 pub(crate) struct GetCompression;
 
-/// Compresses a file, or not. "Not" is what can be had.
+/// Compresses a file from now on, or not.
 pub(crate) struct SetCompression;
+
+/// The store is at it.
+#[derive(Debug)]
+pub(crate) struct Asked;
 
 /// COMPRESSION_FORMAT_NONE.
 const NONE: u16 = 0;
 
-/// COMPRESSION_FORMAT_LZNT1, the last there is.
+/// COMPRESSION_FORMAT_DEFAULT.
+const DEFAULT: u16 = 1;
+
+/// COMPRESSION_FORMAT_LZNT1.
 const LZNT1: u16 = 2;
 
-impl ImmediateFsctl for GetCompression {
+impl Fsctl for GetCompression {
     const CODE: FsctlCode = FsctlCode::GET_COMPRESSION;
     type Scope<'s> = InOpen<'s>;
+    type Pending = Asked;
 
-    fn answer(scope: InOpen<'_>, _: &IoctlRequest<'_>) -> Result<Output, Reject> {
-        scope.open.file()?;
-        Ok(Output::new(NONE.to_le_bytes().to_vec()))
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asked>, Reject> {
+        let open = scope.open.file()?.local_open;
+        if output_max(request) < size_of::<u16>() {
+            return Err(INVALID);
+        }
+        let op = ObjectOp::QueryMetadata { open };
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))
+    }
+
+    fn resume(_: InOpen<'_>, Asked: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+        let ObjectReply::Metadata(metadata) = reply.object()? else {
+            panic!("metadata were asked for");
+        };
+        let is_compressed = metadata.attributes.contains(FileAttributes::COMPRESSED);
+        let state = if is_compressed { LZNT1 } else { NONE };
+        Ok(Progress::Done(Output::new(state.to_le_bytes().to_vec())))
     }
 }
 
-impl ImmediateFsctl for SetCompression {
+impl Fsctl for SetCompression {
     const CODE: FsctlCode = FsctlCode::SET_COMPRESSION;
     type Scope<'s> = InOpen<'s>;
+    type Pending = Asked;
 
-    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
-        scope.open.file()?;
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asked>, Reject> {
+        let open = scope.open.file()?.local_open;
         scope.open.verify_access(AccessMask::WRITE_DATA)?;
         let (format, _) = request.input.split_first_chunk::<2>().ok_or(INVALID)?;
-        match u16::from_le_bytes(*format) {
-            NONE => Ok(Output::none()),
-            format if format <= LZNT1 => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
-            _ => Err(INVALID),
-        }
+        let compressed = match u16::from_le_bytes(*format) {
+            NONE => false,
+            DEFAULT | LZNT1 => true,
+            _ => return Err(INVALID),
+        };
+        let op = ObjectOp::SetCompression { open, compressed };
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))
+    }
+
+    fn resume(_: InOpen<'_>, Asked: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+        reply.object()?;
+        Ok(Progress::Done(Output::none()))
     }
 }

@@ -1,38 +1,97 @@
-//! FSCTL_FILE_LEVEL_TRIM: [MS-FSCC] 2.3.73, [MS-FSA] 2.1.5.10.6.
+//! FSCTL_FILE_LEVEL_TRIM: [MS-FSCC] 2.3.13, [MS-FSA] 2.1.5.10.6.
 
+use std::collections::VecDeque;
+
+use arbitration::ByteRange;
 use dtyp::AccessMask;
+use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{INVALID, ImmediateFsctl, Output, output_max, two_offsets};
+use super::{Fsctl, INVALID, Output, Progress, output_max, two_offsets};
+use crate::effect::{Effect, Reply};
 use crate::reject::Reject;
 use crate::scope::InOpen;
 
-/// Hears which ranges a client does not need any more. It is a hint about storage, and the storage
-/// below a file system has its own ways to learn of that: the ranges are counted and left alone.
+/// Hears which ranges a client does not need any more, and gives their storage back.
 pub(crate) struct FileLevelTrim;
+
+/// A trim that goes on.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// Where ranges begin and end. The store is at the one before the first.
+    left: VecDeque<(u64, u64)>,
+    processed: u32,
+    /// The client has room for the number of ranges.
+    tells: bool,
+}
 
 /// Bytes of one range.
 const RANGE_LEN: usize = 16;
 
-impl ImmediateFsctl for FileLevelTrim {
+/// Bytes of FILE_LEVEL_TRIM_OUTPUT.
+const OUTPUT_LEN: usize = 4;
+
+impl Fsctl for FileLevelTrim {
     const CODE: FsctlCode = FsctlCode::FILE_LEVEL_TRIM;
     type Scope<'s> = InOpen<'s>;
+    type Pending = Pending;
 
-    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
         if scope.open.file()?.is_directory {
             return Err(INVALID);
         }
         scope.open.verify_access(AccessMask::WRITE_DATA)?;
-        let (key, rest) = request.input.split_first_chunk::<4>().ok_or(INVALID)?;
-        let (count, ranges) = rest.split_first_chunk::<4>().ok_or(INVALID)?;
-        let wanted = usize::try_from(u32::from_le_bytes(*count)).unwrap_or(usize::MAX);
-        if *key != [0; 4] || wanted == 0 || wanted > ranges.len() / RANGE_LEN {
+        let left = ranges(request.input)?;
+        let room = output_max(request);
+        if room > 0 && room < OUTPUT_LEN {
             return Err(INVALID);
         }
-        for range in ranges.chunks_exact(RANGE_LEN).take(wanted) {
-            two_offsets(range)?;
-        }
-        let bytes = if output_max(request) < count.len() { Vec::new() } else { count.to_vec() };
-        Ok(Output::new(bytes))
+        next(scope, Pending { left, processed: 0, tells: room > 0 })
     }
+
+    fn resume(
+        scope: InOpen<'_>,
+        mut pending: Pending,
+        reply: Reply,
+    ) -> Result<Progress<Pending>, Reject> {
+        reply.object()?;
+        pending.processed += 1;
+        next(scope, pending)
+    }
+}
+
+/// The ranges of the input. Their number is bounded by the size of a request.
+fn ranges(input: &[u8]) -> Result<VecDeque<(u64, u64)>, Reject> {
+    let (key, rest) = input.split_first_chunk::<4>().ok_or(INVALID)?;
+    let (count, ranges) = rest.split_first_chunk::<4>().ok_or(INVALID)?;
+    let count = usize::try_from(u32::from_le_bytes(*count)).unwrap_or(usize::MAX);
+    if *key != [0; 4] || count == 0 || count > ranges.len() / RANGE_LEN {
+        return Err(INVALID);
+    }
+    let read = |range| {
+        let (from, length) = two_offsets(range)?;
+        let to = from.checked_add(length).filter(|to| i64::try_from(*to).is_ok()).ok_or(INVALID)?;
+        Ok((from, to))
+    };
+    ranges.chunks_exact(RANGE_LEN).take(count).map(read).collect()
+}
+
+/// Has the store trim the next range, or tells how many it were.
+fn next(scope: InOpen<'_>, mut pending: Pending) -> Result<Progress<Pending>, Reject> {
+    let InOpen { open, globals, .. } = scope;
+    let Some((from, to)) = pending.left.pop_front() else {
+        globals.report_written(open);
+        let bytes =
+            if pending.tells { pending.processed.to_le_bytes().to_vec() } else { Vec::new() };
+        return Ok(Progress::Done(Output::new(bytes)));
+    };
+    let file = open.file()?;
+    // Throwing away what another has locked is writing to it.
+    let range = ByteRange { offset: from, length: to - from };
+    let volatile = open.file_id.volatile;
+    let access = globals.files.access(file.identity, volatile, range, true);
+    globals.files.verify_unlocked(file.identity, access)?;
+    globals.files.contents_change(file.identity, volatile)?;
+    let op = ObjectOp::Trim { open: file.local_open, from, to };
+    Ok(Progress::Wait(Effect::Object { user: open.user, op }, pending))
 }

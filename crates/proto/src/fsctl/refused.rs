@@ -28,12 +28,6 @@ refused! {
     DfsGetReferrals, DFS_GET_REFERRALS, WithoutOpen => FS_DRIVER_REQUIRED;
     /// [MS-SMB2] 3.3.5.15.3: the same.
     DfsGetReferralsEx, DFS_GET_REFERRALS_EX, WithoutOpen => FS_DRIVER_REQUIRED;
-    /// [MS-FSA] 2.1.5.10.14: nothing that is opened is a reparse point.
-    GetReparsePoint, GET_REPARSE_POINT, InOpen => NOT_A_REPARSE_POINT;
     /// [MS-SMB2] 3.3.5.15.9: opens do not outlive their connection.
     LmrRequestResiliency, LMR_REQUEST_RESILIENCY, InOpen => NOT_SUPPORTED;
-    /// [MS-SMB2] 3.3.5.15.11: without multichannel there is nothing to choose among.
-    QueryNetworkInterfaceInfo, QUERY_NETWORK_INTERFACE_INFO, WithoutOpen => NOT_SUPPORTED;
-    /// [MS-FSA] 2.1.5.10.37: reparse points are not kept.
-    SetReparsePoint, SET_REPARSE_POINT, InOpen => NOT_SUPPORTED;
 }

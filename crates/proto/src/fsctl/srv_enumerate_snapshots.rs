@@ -1,27 +1,48 @@
 //! FSCTL_SRV_ENUMERATE_SNAPSHOTS: [MS-SMB2] 3.3.5.15.1.
 
-use wire::ioctl::{FsctlCode, IoctlRequest};
+use object::{ObjectOp, ObjectReply};
+use wire::ioctl::{FsctlCode, IoctlRequest, SnapshotArray};
 
-use super::{INVALID, ImmediateFsctl, Output, output_max};
+use super::{Fsctl, INVALID, Output, Progress, output_max};
+use crate::effect::{Effect, Reply};
 use crate::reject::Reject;
 use crate::scope::InOpen;
 
-/// Lists the snapshots of a share: there are none.
+/// Lists the snapshots in which a file exists.
 pub(crate) struct SrvEnumerateSnapshots;
 
-/// Bytes of an SRV_SNAPSHOT_ARRAY without snapshots: three counts of zero, and the empty list,
-/// padded to the size below which clients do not believe that it is one.
-const EMPTY_LEN: usize = 16;
+/// The store is looking.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// Bytes that the client has room for.
+    room: usize,
+}
 
-impl ImmediateFsctl for SrvEnumerateSnapshots {
+impl Fsctl for SrvEnumerateSnapshots {
     const CODE: FsctlCode = FsctlCode::SRV_ENUMERATE_SNAPSHOTS;
     type Scope<'s> = InOpen<'s>;
+    type Pending = Listing;
 
-    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
-        scope.open.file()?;
-        if output_max(request) < EMPTY_LEN {
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Listing>, Reject> {
+        let open = scope.open.file()?.local_open;
+        let room = output_max(request);
+        if room < SnapshotArray::EMPTY_BYTES {
             return Err(INVALID);
         }
-        Ok(Output::new(vec![0; EMPTY_LEN]))
+        let op = ObjectOp::ListSnapshots { open };
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Listing { room }))
+    }
+
+    fn resume(
+        _: InOpen<'_>,
+        Listing { room }: Listing,
+        reply: Reply,
+    ) -> Result<Progress<Listing>, Reject> {
+        let ObjectReply::Snapshots(snapshots) = reply.object()? else {
+            panic!("snapshots were asked for");
+        };
+        let mut bytes = Vec::new();
+        SnapshotArray::fitting(snapshots, room).encode(&mut bytes);
+        Ok(Progress::Done(Output::new(bytes)))
     }
 }

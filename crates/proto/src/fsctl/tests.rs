@@ -1,10 +1,10 @@
 //! FSCTLs, judged from outside.
 
-use dtyp::{AccessMask, Guid, NtStatus};
-use object::{ObjectOp, ObjectReply};
+use dtyp::{AccessMask, FileAttributes, FileTime, Guid, NtStatus};
+use object::{Metadata, ObjectOp, ObjectReply};
 use wire::ioctl::{
-    FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, ValidateNegotiateInfoRequest,
-    ValidateNegotiateInfoResponse,
+    FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, SnapshotArray,
+    ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
 };
 use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::negotiate::{Capabilities, SecurityMode};
@@ -71,8 +71,22 @@ fn what_is_no_fsctl_is_not_supported() {
 
 #[test]
 fn an_unknown_code_is_no_request_for_the_device() {
-    check(FsctlCode(0x0009_FFFC), &[], NtStatus::INVALID_DEVICE_REQUEST);
-    check(FsctlCode::QUERY_FILE_REGIONS, &[], NtStatus::INVALID_DEVICE_REQUEST);
+    for code in [
+        FsctlCode(0x0009_FFFC),
+        FsctlCode::DELETE_OBJECT_ID,
+        FsctlCode::FILESYSTEM_GET_STATISTICS,
+        FsctlCode::GET_INTEGRITY_INFORMATION,
+        FsctlCode::GET_NTFS_VOLUME_DATA,
+        FsctlCode::OFFLOAD_READ,
+        FsctlCode::OFFLOAD_WRITE,
+        FsctlCode::QUERY_FILE_REGIONS,
+        FsctlCode::SET_INTEGRITY_INFORMATION,
+        FsctlCode::SET_OBJECT_ID,
+        FsctlCode::SET_OBJECT_ID_EXTENDED,
+        FsctlCode::SRV_READ_HASH,
+    ] {
+        check(code, &[0; 64], NtStatus::INVALID_DEVICE_REQUEST);
+    }
 }
 
 #[test]
@@ -89,7 +103,7 @@ fn the_open_is_looked_up_before_the_code() {
 fn lengths_keep_to_max_transact_size_and_are_paid_for() {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
-    let fsctl = request(FsctlCode::GET_COMPRESSION, file_id, &[]);
+    let fsctl = request(FsctlCode::GET_OBJECT_ID, file_id, &[]);
     let too_long = TRANSACT_MAX + 1;
     let refused = [
         IoctlRequest { max_input_response: too_long, ..fsctl },
@@ -141,8 +155,6 @@ fn what_is_not_offered_is_refused_as_windows_would() {
     ] {
         assert_eq!(ask(&mut scene, &request(code, FileId::ANY, &[])).status(), want);
     }
-    check(FsctlCode::GET_REPARSE_POINT, &[], NtStatus::NOT_A_REPARSE_POINT);
-    check(FsctlCode::SET_REPARSE_POINT, &[], NtStatus::NOT_SUPPORTED);
     check(FsctlCode::LMR_REQUEST_RESILIENCY, &[0; 8], NtStatus::NOT_SUPPORTED);
 }
 
@@ -334,6 +346,7 @@ fn files_are_no_pipes_and_pipes_no_files() {
         FsctlCode::CREATE_OR_GET_OBJECT_ID,
         FsctlCode::FILE_LEVEL_TRIM,
         FsctlCode::GET_COMPRESSION,
+        FsctlCode::GET_OBJECT_ID,
         FsctlCode::QUERY_ALLOCATED_RANGES,
         FsctlCode::SET_COMPRESSION,
         FsctlCode::SET_SPARSE,
@@ -461,66 +474,147 @@ fn no_bytes_have_no_ranges() {
 }
 
 #[test]
-fn nothing_is_compressed_and_nothing_can_be() {
+fn how_a_file_is_compressed_says_its_attribute() {
+    for (attributes, want) in
+        [(FileAttributes::NORMAL, [0, 0]), (FileAttributes::COMPRESSED, [2, 0])]
+    {
+        let mut scene = Scene::new();
+        let file_id = scene.open("f");
+        scene.send(Command::IOCTL, &request(FsctlCode::GET_COMPRESSION, file_id, &[]));
+        let (id, op) = scene.op();
+        assert!(matches!(op, ObjectOp::QueryMetadata { .. }), "{op:?}");
+        let metadata = Metadata { attributes, ..Metadata::default() };
+        scene.reply(id, Ok(ObjectReply::Metadata(Box::new(metadata))));
+        let answer = scene.receive().expect("answered");
+        assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &want[..]));
+    }
     let mut scene = Scene::new();
     let file_id = scene.open("f");
-    let answer = ask(&mut scene, &request(FsctlCode::GET_COMPRESSION, file_id, &[]));
-    assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[0, 0][..]));
-    for (input, want) in [
-        (&[0, 0][..], NtStatus::SUCCESS),
-        (&[1, 0], NtStatus::NOT_SUPPORTED),
-        (&[2, 0], NtStatus::NOT_SUPPORTED),
-        (&[3, 0], NtStatus::INVALID_PARAMETER),
-        (&[0], NtStatus::INVALID_PARAMETER),
-    ] {
-        check(FsctlCode::SET_COMPRESSION, input, want);
+    let tight = IoctlRequest {
+        max_output_response: 1,
+        ..request(FsctlCode::GET_COMPRESSION, file_id, &[])
+    };
+    assert_eq!(ask(&mut scene, &tight).status(), NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn a_file_is_compressed_in_the_formats_that_there_are() {
+    for (input, want) in [([0, 0], false), ([1, 0], true), ([2, 0], true)] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("f");
+        scene.send(Command::IOCTL, &request(FsctlCode::SET_COMPRESSION, file_id, &input));
+        let (id, op) = scene.op();
+        let ObjectOp::SetCompression { compressed, .. } = op else { panic!("{op:?}") };
+        assert_eq!(compressed, want, "{input:?}");
+        scene.reply(id, Err(NtStatus::NOT_SUPPORTED));
+        assert_eq!(scene.receive().expect("answered").status(), NtStatus::NOT_SUPPORTED);
+    }
+    for input in [&[3, 0][..], &[0], &[]] {
+        check(FsctlCode::SET_COMPRESSION, input, NtStatus::INVALID_PARAMETER);
+    }
+    let code = FsctlCode::SET_COMPRESSION;
+    check_access(code, &[1, 0], AccessMask::WRITE_DATA, true);
+    check_access(code, &[1, 0], AccessMask::READ_DATA | AccessMask::WRITE_ATTRIBUTES, false);
+}
+
+fn trim(key: u32, count: u32, ranges: &[(i64, i64)]) -> Vec<u8> {
+    let head = [key.to_le_bytes(), count.to_le_bytes()].concat();
+    let ranges = ranges.iter().flat_map(|&(offset, length)| offsets(offset, length));
+    head.into_iter().chain(ranges).collect()
+}
+
+#[test]
+fn a_trim_gives_its_ranges_back_one_by_one() {
+    for (max_output_response, want) in [(0, &[][..]), (4, &[2, 0, 0, 0])] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("f");
+        let two = trim(0, 2, &[(0, 1), (5, 5)]);
+        let fsctl = request(FsctlCode::FILE_LEVEL_TRIM, file_id, &two);
+        scene.send(Command::IOCTL, &IoctlRequest { max_output_response, ..fsctl });
+        for range in [(0, 1), (5, 10)] {
+            let (id, op) = scene.op();
+            let ObjectOp::Trim { from, to, .. } = op else { panic!("{op:?}") };
+            assert_eq!((from, to), range);
+            scene.reply(id, Ok(ObjectReply::Done));
+        }
+        let answer = scene.receive().expect("answered");
+        assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, want));
     }
 }
 
 #[test]
-fn a_trim_counts_its_ranges() {
-    let trim = |key: u32, count: u32, ranges: &[(i64, i64)]| -> Vec<u8> {
-        let head = [key.to_le_bytes(), count.to_le_bytes()].concat();
-        let ranges = ranges.iter().flat_map(|&(offset, length)| offsets(offset, length));
-        head.into_iter().chain(ranges).collect()
-    };
-    let mut scene = Scene::new();
-    let file_id = scene.open("f");
-    let two = trim(0, 2, &[(0, 1), (5, 5)]);
-    let answer = ask(&mut scene, &request(FsctlCode::FILE_LEVEL_TRIM, file_id, &two));
-    assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[2, 0, 0, 0][..]));
+fn a_trim_that_makes_no_sense_is_refused() {
     for input in [
         trim(0, 0, &[]),
         trim(0, 2, &[(0, 1)]),
         trim(0, u32::MAX, &[(0, 1)]),
         trim(1, 1, &[(0, 1)]),
         trim(0, 1, &[(-1, 1)]),
+        trim(0, 1, &[(i64::MAX, 1)]),
         vec![0; 7],
     ] {
         check(FsctlCode::FILE_LEVEL_TRIM, &input, NtStatus::INVALID_PARAMETER);
     }
+    let one = trim(0, 1, &[(0, 1)]);
+    check_access(FsctlCode::FILE_LEVEL_TRIM, &one, AccessMask::WRITE_DATA, true);
+    check_access(FsctlCode::FILE_LEVEL_TRIM, &one, AccessMask::APPEND_DATA, false);
+}
+
+#[test]
+fn what_another_open_has_locked_is_not_trimmed() {
+    let mut scene = Scene::new();
+    let (holder, file_id) = (scene.open("f"), scene.open("f"));
+    let elements = [LockElement { offset: 5, length: 1, flags: LockFlags::SHARED_LOCK }];
+    let lock = LockRequest { lock_sequence: 0, file_id: holder, locks: Locks::new(&elements) };
+    assert_eq!(scene.ask(Command::LOCK, &lock).status(), NtStatus::SUCCESS);
+    let input = trim(0, 1, &[(0, 6)]);
+    let answer = ask(&mut scene, &request(FsctlCode::FILE_LEVEL_TRIM, file_id, &input));
+    assert_eq!(answer.status(), NtStatus::FILE_LOCK_CONFLICT);
 }
 
 #[test]
 fn an_object_id_is_the_files_own() {
     let mut scene = Scene::new();
-    let [one, same, other] = ["f", "f", "g"].map(|path| {
+    let opens = [
+        ("f", FsctlCode::CREATE_OR_GET_OBJECT_ID),
+        ("f", FsctlCode::GET_OBJECT_ID),
+        ("g", FsctlCode::GET_OBJECT_ID),
+    ];
+    let [one, same, other] = opens.map(|(path, code)| {
         let file_id = scene.open(path);
-        let fsctl = request(FsctlCode::CREATE_OR_GET_OBJECT_ID, file_id, &[]);
+        let fsctl = request(code, file_id, &[]);
         output(&scene.ask(Command::IOCTL, &fsctl)).to_vec()
     });
     assert_eq!((one.len(), &one), (64, &same));
     assert_ne!(one[..16], other[..16]);
 }
 
-#[test]
-fn there_are_no_snapshots() {
+/// Asks for the snapshots of a file, with room for so many bytes.
+fn snapshots(max_output_response: u32, found: &[FileTime]) -> Answer {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
     let fsctl = request(FsctlCode::SRV_ENUMERATE_SNAPSHOTS, file_id, &[]);
-    for (max_output_response, want) in [(15, NtStatus::INVALID_PARAMETER), (16, NtStatus::SUCCESS)]
-    {
-        let answer = ask(&mut scene, &IoctlRequest { max_output_response, ..fsctl });
-        assert_eq!(answer.status(), want);
+    scene.send(Command::IOCTL, &IoctlRequest { max_output_response, ..fsctl });
+    if let Some(answer) = scene.receive() {
+        return answer;
     }
+    let (id, op) = scene.op();
+    assert!(matches!(op, ObjectOp::ListSnapshots { .. }), "{op:?}");
+    scene.reply(id, Ok(ObjectReply::Snapshots(found.to_vec())));
+    scene.receive().expect("answered")
+}
+
+#[test]
+fn snapshots_are_counted_and_told_if_there_is_room() {
+    let found = [FileTime::from_unix(2, 0), FileTime::from_unix(1, 0)];
+    assert_eq!(snapshots(15, &found).status(), NtStatus::INVALID_PARAMETER);
+    for (room, told) in [(16, &[][..]), (113, &[]), (114, &found)] {
+        let answer = snapshots(room, &found);
+        assert_eq!(answer.status(), NtStatus::SUCCESS);
+        let array = SnapshotArray::decode(output(&answer)).expect("it is whole");
+        let counts = (array.number_of_snapshots, array.snapshot_array_size);
+        assert_eq!((counts, &array.snapshots[..]), ((2, 102), told), "{room}");
+    }
+    let answer = snapshots(16, &[]);
+    assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[0; 16][..]));
 }

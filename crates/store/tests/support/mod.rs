@@ -54,7 +54,7 @@ pub fn is_root() -> bool {
 
 pub fn me() -> Credentials {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    Credentials { uid: uid.as_raw(), gid: gid.as_raw(), groups: Vec::new() }
+    Credentials { uid: uid.as_raw(), gid: gid.as_raw(), ..Credentials::default() }
 }
 
 impl Share {
@@ -108,7 +108,8 @@ impl Share {
 
     /// Another user, if we may be others.
     pub fn stranger(&mut self) -> Option<UserId> {
-        let stranger = Credentials { uid: 12_345, gid: 12_345, groups: vec![12_346] };
+        let groups = vec![12_346];
+        let stranger = Credentials { uid: 12_345, gid: 12_345, groups, ..Credentials::default() };
         is_root().then(|| self.store.register_user(stranger))
     }
 
@@ -142,6 +143,7 @@ impl Share {
         change(&mut request);
         match self.run(ObjectOp::Open(Box::new(request)))? {
             ObjectReply::Opened(opened) => Ok(*opened),
+            ObjectReply::Stopped(_) => Err(NtStatus::STOPPED_ON_SYMLINK),
             other => panic!("an open answers with {other:?}"),
         }
     }

@@ -7,14 +7,17 @@ use crate::record::{Key, Record};
 
 /// A client that negotiated, and the worker that serves it.
 ///
-/// One record per worker: clients of dialects without a ClientGuid (all zeros) are told apart by
-/// the worker's unique id, which is part of the key.
+/// A client has one worker that claims it, to which its further connections are passed. A worker that
+/// serves a client without claiming it has a record under its own unique id, beside that one: for
+/// dialects without channels, or because the other worker did not take the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientRecord {
     /// The worker.
     pub server_id: ServerId,
     /// The ClientGuid of NEGOTIATE; zeros where the dialect has none.
     pub client_guid: Guid,
+    /// Further connections of this client are passed to this worker.
+    pub is_claim: bool,
     /// Address and port of the client's first channel.
     pub client_address: String,
     /// Address and port it connected to.
@@ -35,13 +38,20 @@ impl ClientRecord {
     pub(crate) fn key_of(client_guid: Guid, server_id: ServerId) -> Key {
         Key::new(&[&client_guid.0, &server_id.unique_id.to_le_bytes()])
     }
+
+    pub(crate) fn claim_key_of(client_guid: Guid) -> Key {
+        Key::new(&[&client_guid.0])
+    }
 }
 
 impl Record for ClientRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 
     fn key(&self) -> Key {
-        Self::key_of(self.client_guid, self.server_id)
+        match self.is_claim {
+            true => Self::claim_key_of(self.client_guid),
+            false => Self::key_of(self.client_guid, self.server_id),
+        }
     }
 
     fn owner(&self) -> ServerId {
@@ -51,6 +61,7 @@ impl Record for ClientRecord {
     fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordError> {
         let mut writer = Writer::new(out, Self::VERSION, self.server_id);
         writer.guid(self.client_guid);
+        writer.bool(self.is_claim);
         writer.text(&self.client_address)?;
         writer.text(&self.local_address)?;
         writer.u16(self.dialect);
@@ -66,6 +77,7 @@ impl Record for ClientRecord {
         let record = Self {
             server_id,
             client_guid: reader.guid()?,
+            is_claim: reader.bool()?,
             client_address: reader.text()?,
             local_address: reader.text()?,
             dialect: reader.u16()?,

@@ -1,7 +1,7 @@
 use dtyp::{AccessMask, FileTime, Guid, ServerId};
 use tempfile::TempDir;
 
-use super::{MemoryTables, Registry, RegistryError, Removed};
+use super::{Claim, MemoryTables, Registry, RegistryError, Removed};
 use crate::record::{ClientRecord, OpenRecord, Record, SessionRecord, TreeConnectRecord};
 use crate::table::{Table, TableError};
 use crate::typed_table::RECORDS_PER_PROCESS_MAX;
@@ -21,6 +21,7 @@ fn client(server_id: ServerId, guid: u8) -> ClientRecord {
     ClientRecord {
         server_id,
         client_guid: Guid([guid; 16]),
+        is_claim: false,
         client_address: "127.0.0.1:50000".to_owned(),
         local_address: "127.0.0.1:445".to_owned(),
         dialect: 0x0311,
@@ -246,4 +247,38 @@ fn a_new_server_starts_with_empty_tables() {
     let registry = Registry::create(dir.path()).expect("nothing runs there");
     assert_eq!(registry.list_sessions().expect("readable").records, []);
     assert_eq!(registry.list_opens().expect("readable").records, []);
+}
+
+fn claim(server_id: ServerId) -> ClientRecord {
+    ClientRecord { is_claim: true, ..client(server_id, 7) }
+}
+
+#[test]
+fn a_client_is_claimed_by_one_process_until_that_lets_it_go() {
+    let tables = MemoryTables::default();
+    let first = tables.registry(WORKER, SUPERVISOR);
+    let second = tables.registry(SUCCESSOR, SUPERVISOR);
+    let guid = claim(WORKER).client_guid;
+    assert_eq!(first.claim_client(&claim(WORKER), None), Ok(Claim::Ours));
+    assert_eq!(first.claim_client(&claim(WORKER), None), Ok(Claim::Ours));
+    assert_eq!(second.claim_client(&claim(SUCCESSOR), None), Ok(Claim::Of(WORKER)));
+    // Serving it all the same changes nothing about that.
+    second.put_client(&client(SUCCESSOR, 7)).expect("there is room");
+    assert_eq!(second.find_claim(guid), Ok(Some(WORKER)));
+    assert_eq!(second.remove_client(guid), Ok(true));
+    assert_eq!(second.find_claim(guid), Ok(Some(WORKER)));
+    assert_eq!(first.remove_client(guid), Ok(true));
+    assert_eq!(second.claim_client(&claim(SUCCESSOR), None), Ok(Claim::Ours));
+}
+
+#[test]
+fn the_claim_of_a_process_that_is_gone_is_taken_over_once() {
+    let tables = MemoryTables::default();
+    let third = ServerId { pid: 3, unique_id: 400 };
+    let registry = |server_id| tables.registry(server_id, SUPERVISOR);
+    assert_eq!(registry(WORKER).claim_client(&claim(WORKER), None), Ok(Claim::Ours));
+    let taken = registry(SUCCESSOR).claim_client(&claim(SUCCESSOR), Some(WORKER));
+    assert_eq!(taken, Ok(Claim::Ours));
+    let late = registry(third).claim_client(&claim(third), Some(WORKER));
+    assert_eq!(late, Ok(Claim::Of(SUCCESSOR)));
 }

@@ -1,13 +1,13 @@
 //! From requests to frames, and from frames to responses.
 
-use crypto::TransformKey;
+use crypto::{SigningKey, TransformKey};
 use dtyp::NtStatus;
 use wire::compound::Compound;
 use wire::header::{self, HeaderFlags};
 use wire::transform::TRANSFORM_PROTOCOL_ID;
 use wire::{Command, Dialect, Header};
 
-use super::{Outstanding, Peer};
+use super::{ClientSession, Outstanding, Peer};
 use crate::request::Request;
 use crate::response::Response;
 use crate::world::Plain;
@@ -196,12 +196,22 @@ impl Peer {
         }
         let session = self.sessions.get(&header.session_id);
         let key = session.and_then(|session| session.signing.as_ref());
-        if header.flags.contains(HeaderFlags::SIGNED) {
+        let is_empty = header.signature == [0; 16];
+        if header.flags.contains(HeaderFlags::SIGNED) && is_empty {
+            // All that a server can do that has lost the key.
+            assert_eq!(header.status, NtStatus::USER_SESSION_DELETED, "an empty signature");
+        } else if header.flags.contains(HeaderFlags::SIGNED) {
             let key = key.expect("a response is signed only if there is a key");
-            key.verify(message).unwrap_or_else(|_| panic!("a wrong signature: {header:?}"));
+            let is_right = key.verify(message).is_ok()
+                || refuses_binding(session, header)
+                    .is_some_and(|binding| binding.verify(message).is_ok());
+            assert!(is_right, "a wrong signature: {header:?}");
         } else {
             // A session that does not exist has no key that could sign its refusal.
-            let is_known = key.is_some() && header.status != NtStatus::USER_SESSION_DELETED;
+            let is_known = key.is_some()
+                && header.status != NtStatus::USER_SESSION_DELETED
+                // Nor has a connection that did not prove whose it is.
+                && !(header.status == NtStatus::ACCESS_DENIED && refuses_binding(session, header).is_some());
             assert!(!(request.signed && is_known && !request.sealed), "unsigned: {header:?}");
         }
     }
@@ -221,4 +231,13 @@ impl Peer {
             _ => {}
         }
     }
+}
+
+/// The session's key, if this response says that a connection is not bound to it.
+fn refuses_binding<'a>(
+    session: Option<&'a ClientSession>,
+    header: &Header,
+) -> Option<&'a SigningKey> {
+    let refuses = header.command == Command::SESSION_SETUP && !header.status.is_success();
+    session.filter(|_| refuses).and_then(|session| session.binding.as_ref())
 }

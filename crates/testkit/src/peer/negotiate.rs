@@ -23,6 +23,8 @@ pub struct Offer {
     pub dialects: Vec<Dialect>,
     /// Capabilities.
     pub capabilities: Capabilities,
+    /// ClientGuid.
+    pub client_guid: Guid,
     /// SecurityMode.
     pub security_mode: SecurityMode,
     /// Hash algorithms; the context is left out if there are none.
@@ -39,7 +41,10 @@ impl Offer {
     pub fn dialects(dialects: &[Dialect]) -> Self {
         Self {
             dialects: dialects.to_vec(),
-            capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
+            capabilities: Capabilities::LARGE_MTU
+                | Capabilities::ENCRYPTION
+                | Capabilities::MULTI_CHANNEL,
+            client_guid: Guid([0xC1; 16]),
             security_mode: SecurityMode::SIGNING_ENABLED,
             hashes: vec![HashAlgorithmId::SHA_512],
             ciphers: vec![CipherId::AES_128_GCM, CipherId::AES_128_CCM],
@@ -106,7 +111,7 @@ impl Peer {
         let body = NegotiateRequest {
             security_mode: offer.security_mode,
             capabilities: offer.capabilities,
-            client_guid: Guid([0xC1; 16]),
+            client_guid: offer.client_guid,
             dialects: Codes::new(&offer.dialects),
             negotiate_contexts: contexts.contexts(),
         };
@@ -133,6 +138,20 @@ impl Peer {
             }
         }
         responses
+    }
+
+    /// Goes on for a peer whose connection was passed on to another worker: its NEGOTIATE is answered
+    /// here.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[track_caller]
+    pub fn take_over(&mut self, before: &mut Self) {
+        self.preauth = before.preauth;
+        self.outstanding = std::mem::take(&mut before.outstanding);
+        std::mem::swap(&mut self.window, &mut before.window);
+        let response = self.receive().pop().expect("an answer");
+        self.agree(&response.ok());
     }
 
     /// Remembers what the server chose.

@@ -4,7 +4,9 @@ use auth::{Credentials, Initiator, Randomness, SessionKey};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
 use wire::negotiate::Capabilities;
-use wire::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
+use wire::session_setup::{
+    SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
+};
 use wire::{Command, Dialect};
 
 use super::{ClientSealing, ClientSession, Peer};
@@ -63,6 +65,32 @@ impl Peer {
         panic!("the logon does not end");
     }
 
+    /// Binds the session of another connection to this one; gives the last response. The requests
+    /// that follow are that session's and tree connect's.
+    #[track_caller]
+    pub fn bind(&mut self, first: &Self, login: &Login) -> Response {
+        self.claim_key(first);
+        self.authenticate(&login.clone().flags(SessionSetupFlags::BINDING).again(first.session_id))
+    }
+
+    /// Has the key of the session of another connection from now on, and is in that session.
+    ///
+    /// # Panics
+    /// If that session has none.
+    pub fn claim_key(&mut self, first: &Self) {
+        let key = first.sessions.get(&first.session_id).and_then(|it| it.signing.clone());
+        let key = key.expect("a session with a key");
+        let session = ClientSession {
+            preauth: self.preauth,
+            signing: Some(key.clone()),
+            binding: Some(key),
+            sealing: None,
+        };
+        self.sessions.insert(first.session_id, session);
+        self.session_id = first.session_id;
+        self.tree_id = first.tree_id;
+    }
+
     /// The client's machine for a logon, and its first token.
     ///
     /// # Panics
@@ -109,7 +137,8 @@ impl Peer {
         let session_id = self.session_id;
         let sealed = self.seals;
         let (frame, _) = self.lay_out([request]);
-        let is_new = self.sessions.get(&session_id).is_some_and(|it| it.signing.is_none());
+        let is_new = |it: &ClientSession| it.signing.is_none() || it.binding.is_some();
+        let is_new = self.sessions.get(&session_id).is_some_and(is_new);
         // Sealed with the keys that there are, if any; a reauthentication does not change them.
         let frame = if sealed { self.seal(session_id, &frame) } else { frame };
         if is_new {
@@ -134,6 +163,7 @@ impl Peer {
         let body: SessionSetupResponse<'_> = response.body();
         let guest = SessionFlags::IS_GUEST | SessionFlags::IS_NULL;
         let session = self.sessions.get_mut(&session_id).expect("it was set up");
+        session.binding = None;
         if body.session_flags.intersects(guest) {
             assert!(!response.is_signed(), "nobody shares a key with a guest");
             session.signing = None;
@@ -157,6 +187,9 @@ impl Peer {
             signing_algorithm: self.signing_algorithm,
         });
         session.signing = Some(keys.signing_key());
+        if session.binding.is_some() {
+            return; // What is sealed is sealed with the keys of the first channel.
+        }
         let sealing = (keys.encryption_key(Role::Client), keys.decryption_key(Role::Client));
         if let (Some(seal), Some(open)) = sealing {
             let nonces = NonceCounter::new(self.random.bytes());

@@ -1,5 +1,6 @@
 //! What is known of a file beside its data.
 
+use dtyp::fscc::{ReparseData, ReparseTag};
 use dtyp::{AccessMask, Ace, AceFlags, Acl, FileAttributes, NtStatus};
 use dtyp::{SecurityDescriptor, SecurityInformation, Sid};
 use object::{
@@ -36,6 +37,11 @@ impl MemoryStore {
         basic: BasicChange,
     ) -> Result<(), NtStatus> {
         let now = self.now;
+        let last_write = self.node(open)?.times.last_write;
+        if let Some(keep) = basic.keep_last_write_time {
+            let kept = basic.last_write_time.unwrap_or(last_write);
+            self.get_mut(open)?.kept_write_time = keep.then_some(kept);
+        }
         let node = self.node_mut(open)?;
         if let Some(attributes) = basic.attributes {
             let kept = node.attributes.difference(FileAttributes::SETTABLE);
@@ -111,5 +117,42 @@ impl MemoryStore {
                 ..SecurityDescriptor::default()
             }
         }))
+    }
+
+    pub(super) fn read_reparse_point(&self, open: LocalOpen) -> Result<Vec<u8>, NtStatus> {
+        self.node(open)?.reparse_point.clone().ok_or(NtStatus::NOT_A_REPARSE_POINT)
+    }
+
+    pub(super) fn write_reparse_point(
+        &mut self,
+        open: LocalOpen,
+        buffer: &[u8],
+    ) -> Result<(), NtStatus> {
+        let node = self.node_mut(open)?;
+        if node.is_directory() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let new = ReparseData::decode(buffer).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)?;
+        if node.reparse_tag().is_some_and(|tag| tag != new.tag) {
+            return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
+        }
+        node.reparse_point = Some(buffer.to_vec());
+        Ok(())
+    }
+
+    pub(super) fn delete_reparse_point(
+        &mut self,
+        open: LocalOpen,
+        tag: ReparseTag,
+    ) -> Result<(), NtStatus> {
+        let node = self.node_mut(open)?;
+        match node.reparse_tag() {
+            None => Err(NtStatus::NOT_A_REPARSE_POINT),
+            Some(other) if other != tag => Err(NtStatus::IO_REPARSE_TAG_MISMATCH),
+            Some(_) => {
+                node.reparse_point = None;
+                Ok(())
+            }
+        }
     }
 }

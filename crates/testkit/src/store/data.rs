@@ -19,9 +19,10 @@ impl MemoryStore {
     /// The data, about to be changed.
     fn data_mut(&mut self, open: LocalOpen) -> Result<&mut SparseBytes, NtStatus> {
         let now = self.now;
-        let stream = self.get(open)?.stream.clone();
+        let opened = self.get(open)?;
+        let (stream, kept) = (opened.stream.clone(), opened.kept_write_time);
         let node = self.node_mut(open)?;
-        node.times.last_write = now;
+        node.times.last_write = kept.unwrap_or(now);
         node.times.change = now;
         node.data_mut(stream.as_deref()).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
     }
@@ -111,5 +112,43 @@ impl MemoryStore {
         let mut data = Vec::new();
         self.data(source)?.read(source_offset, length.into(), &mut data);
         self.write(target, target_offset, &data)
+    }
+
+    /// [MS-FSA] 2.1.5.10.4. Nothing is shared in memory, which nobody can tell from outside.
+    pub(super) fn duplicate_extents(
+        &mut self,
+        (source, source_offset): (LocalOpen, u64),
+        (target, target_offset): (LocalOpen, u64),
+        length: u64,
+    ) -> Result<(), NtStatus> {
+        let source_end = source_offset.checked_add(length).ok_or(NtStatus::INVALID_PARAMETER)?;
+        target_offset.checked_add(length).ok_or(NtStatus::INVALID_PARAMETER)?;
+        if source_end > self.data(source)?.len() {
+            return Err(NtStatus::NOT_SUPPORTED);
+        }
+        let room = self.data(target)?.len().saturating_sub(target_offset);
+        let length = length.min(room);
+        let is_same = self.get(source)?.inode == self.get(target)?.inode;
+        if is_same && source_offset.abs_diff(target_offset) < length {
+            return Err(NtStatus::NOT_SUPPORTED);
+        }
+        let sparse = |store: &Self, open| -> Result<bool, NtStatus> {
+            Ok(store.node(open)?.attributes.contains(FileAttributes::SPARSE_FILE))
+        };
+        if sparse(self, source)? && !sparse(self, target)? {
+            return Err(NtStatus::NOT_SUPPORTED);
+        }
+        let mut data = Vec::new();
+        self.data(source)?.read(source_offset, length, &mut data);
+        self.write(target, target_offset, &data).map(drop)
+    }
+
+    pub(super) fn set_compression(
+        &mut self,
+        open: LocalOpen,
+        compressed: bool,
+    ) -> Result<(), NtStatus> {
+        self.get(open)?;
+        if compressed { Err(NtStatus::NOT_SUPPORTED) } else { Ok(()) }
     }
 }

@@ -29,7 +29,8 @@ op_kinds! {
     Open, Overwrite, Close, Read, Write, Flush, QueryMetadata, SetBasic, SetEndOfFile, SetAllocation,
     Rename, Link, ReadDirectory, IsEmpty, ListStreams, ReadExtendedAttributes,
     WriteExtendedAttributes, ReadSecurity, WriteSecurity, QueryVolume, ZeroRange, AllocatedRanges,
-    SetSparse, CopyRange, Lookup, Relocate,
+    SetSparse, CopyRange, DuplicateExtents, SetCompression, Trim, Relocate,
+    ListSnapshots, ReadReparsePoint, WriteReparsePoint, DeleteReparsePoint, Lookup,
 }
 
 /// One failure to come.

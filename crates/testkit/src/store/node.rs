@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dtyp::fscc::{ReparseData, ReparseTag};
 use dtyp::upcase::fold;
 use dtyp::{FileAttributes, FileTime};
 use object::{ExtendedAttribute, FileIdentity, Metadata, ObjectKind};
@@ -15,6 +16,8 @@ pub(super) struct Node {
     pub(super) attributes: FileAttributes,
     pub(super) times: Times,
     pub(super) extended_attributes: Vec<ExtendedAttribute>,
+    /// What a reparse point says.
+    pub(super) reparse_point: Option<Vec<u8>>,
     /// A self-relative security descriptor, once one was set.
     pub(super) security: Option<Vec<u8>>,
     /// By folded name.
@@ -57,11 +60,17 @@ impl Node {
             attributes: attributes & FileAttributes::SETTABLE,
             times,
             extended_attributes: Vec::new(),
+            reparse_point: None,
             security: None,
             streams: BTreeMap::new(),
             links: 1,
             opens: 0,
         }
+    }
+
+    pub(super) fn reparse_tag(&self) -> Option<ReparseTag> {
+        let buffer = self.reparse_point.as_deref()?;
+        Some(ReparseData::decode(buffer).expect("verified when it was written").tag)
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -111,6 +120,7 @@ impl Node {
         let data = self.data(stream);
         let mut attributes = self.attributes;
         attributes.set(FileAttributes::DIRECTORY, self.is_directory() && stream.is_none());
+        attributes.set(FileAttributes::REPARSE_POINT, self.reparse_point.is_some());
         Metadata {
             identity: FileIdentity { device, inode, stream: stream.map_or(0, stream_hash) },
             kind: if self.is_directory() && stream.is_none() {
@@ -127,7 +137,7 @@ impl Node {
             attributes: attributes.shown(),
             number_of_links: self.links.max(1),
             ea_size: 0,
-            reparse_tag: 0,
+            reparse_tag: self.reparse_tag().unwrap_or_default().0,
             mode: if self.is_directory() { 0o40_755 } else { 0o100_644 },
             uid: 1_000,
             gid: 1_000,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::upcase::fold;
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
     Disposition, ExtendedAttribute, FileIdentity, KindWanted, LocalOpen, Metadata, ObjectPath,
-    OpenRequest, Opened, RootId,
+    OpenRequest, Opened, RootId, SymbolicLink,
 };
 
 use super::MemoryStore;
@@ -24,6 +25,8 @@ pub(super) struct Open {
     pub(super) stream: Option<String>,
     /// What is left of a listing that has begun.
     pub(super) listing: Option<std::vec::IntoIter<(String, u64)>>,
+    /// The last write time that writes of this open leave alone.
+    pub(super) kept_write_time: Option<FileTime>,
 }
 
 /// Where a path leads.
@@ -65,6 +68,12 @@ impl MemoryStore {
         if request.path.stream().is_some() && request.kind == KindWanted::Directory {
             return Err(NtStatus::NOT_A_DIRECTORY);
         }
+        if request.path.snapshot().is_some() {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        if request.desired_access.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+            return Err(NtStatus::PRIVILEGE_NOT_HELD);
+        }
         let place = self.locate(request.root, &request.path)?;
         let (inode, file_created) = match place.inode {
             Some(inode) => {
@@ -86,7 +95,14 @@ impl MemoryStore {
         let stored_stream = stream.as_ref().map(|folded| node.streams[folded].name.clone());
         let metadata = node.metadata(device(request.root), inode, stream.as_deref());
         let path = ObjectPath::from_stored(place.path, stored_stream);
-        let open = Open { root: request.root, inode, path: path.clone(), stream, listing: None };
+        let open = Open {
+            root: request.root,
+            inode,
+            path: path.clone(),
+            stream,
+            listing: None,
+            kept_write_time: None,
+        };
         let open = self.put_open(open)?;
         let parent = (!request.path.is_root()).then(|| FileIdentity {
             device: device(request.root),
@@ -94,6 +110,16 @@ impl MemoryStore {
             stream: 0,
         });
         Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
+    }
+
+    /// The symbolic link that a path leads to, if it is to be followed.
+    pub(super) fn symbolic_link(&self, request: &OpenRequest) -> Option<SymbolicLink> {
+        let inode = self.locate(request.root, &request.path).ok()?.inode?;
+        let buffer = self.nodes[&inode].reparse_point.as_deref()?;
+        let point = ReparseData::decode(buffer).filter(|_| !request.open_reparse_point)?;
+        let link = SymbolicLinkReparse::decode(point.data)?;
+        let is_link = point.tag == ReparseTag::SYMLINK;
+        is_link.then(|| SymbolicLink { link, unparsed_path: String::new() })
     }
 
     fn create(&mut self, request: &OpenRequest, place: &Place) -> Result<u64, NtStatus> {

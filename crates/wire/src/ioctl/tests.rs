@@ -1,9 +1,10 @@
-use dtyp::Guid;
+use dtyp::{FileTime, Guid, utf16};
 
 use super::{
-    CopyChunk, CopyChunkCopy, CopyChunkResponse, FsctlCode, IoctlFlags, IoctlRequest,
-    IoctlResponse, NetworkInterface, NetworkInterfaceCapability, NetworkInterfaceList,
-    NetworkInterfaces, PipeWait, RequestResumeKeyResponse, ResumeKey, ValidateNegotiateInfoRequest,
+    CopyChunk, CopyChunkCopy, CopyChunkResponse, DuplicateExtents, DuplicateExtentsEx,
+    DuplicateExtentsFlags, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterface,
+    NetworkInterfaceCapability, NetworkInterfaceList, NetworkInterfaces, NetworkResiliencyRequest,
+    PipeWait, RequestResumeKeyResponse, ResumeKey, SnapshotArray, ValidateNegotiateInfoRequest,
     ValidateNegotiateInfoResponse,
 };
 use crate::check::{hostile, message, round_trip};
@@ -175,4 +176,72 @@ fn pipe_waits_round_trip() {
     assert_eq!(PipeWait::decode(&bytes[..15]), Err(want));
     bytes[12] = 0;
     assert_eq!(PipeWait::decode(&bytes), Ok(PipeWait { timeout: None, ..wait }));
+}
+
+#[test]
+fn extents_to_duplicate_have_the_bytes_of_the_document() {
+    let extents = DuplicateExtents {
+        source_file_id: FileId { persistent: 1, volatile: 2 },
+        source_file_offset: 3,
+        target_file_offset: -1,
+        byte_count: 5,
+    };
+    let mut bytes = Vec::new();
+    extents.encode(&mut bytes);
+    let fields = [1_u64, 2, 3, u64::MAX, 5].map(u64::to_le_bytes).concat();
+    assert_eq!(bytes, fields);
+    assert_eq!(DuplicateExtents::decode(&bytes), Ok(extents));
+
+    let extended = DuplicateExtentsEx { extents, flags: DuplicateExtentsFlags::SOURCE_ATOMIC };
+    let mut bytes = Vec::new();
+    extended.encode(&mut bytes);
+    let want = [&0x30_u64.to_le_bytes()[..], &fields, &[1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    assert_eq!(bytes, want);
+    assert_eq!(DuplicateExtentsEx::decode(&bytes), Ok(extended));
+    for cut in 0..bytes.len() {
+        DuplicateExtentsEx::decode(&bytes[..cut]).expect_err("it is cut");
+        DuplicateExtents::decode(&fields[..cut.min(39)]).expect_err("it is cut");
+    }
+}
+
+#[test]
+fn snapshots_are_told_if_all_of_them_fit() {
+    let snapshots = vec![FileTime::from_unix(1_530_387_257, 0), FileTime::from_unix(0, 0)];
+    let list = "@GMT-2018.06.30-19.34.17\0@GMT-1970.01.01-00.00.00\0\0";
+    let list = utf16::to_bytes(list);
+    assert_eq!(list.len(), 102);
+    for (room, want) in [
+        (114, [&[2, 0, 0, 0, 2, 0, 0, 0, 102, 0, 0, 0], &list[..]].concat()),
+        (113, vec![2, 0, 0, 0, 0, 0, 0, 0, 102, 0, 0, 0, 0, 0, 0, 0]),
+    ] {
+        let array = SnapshotArray::fitting(snapshots.clone(), room);
+        let mut bytes = Vec::new();
+        array.encode(&mut bytes);
+        assert_eq!(bytes, want);
+        assert_eq!(SnapshotArray::decode(&bytes), Ok(array));
+    }
+    let mut bytes = Vec::new();
+    SnapshotArray::fitting(Vec::new(), 16).encode(&mut bytes);
+    assert_eq!(bytes, [0; 16]);
+}
+
+#[test]
+fn a_cut_list_of_snapshots_is_an_error() {
+    let mut bytes = Vec::new();
+    SnapshotArray::fitting(vec![FileTime::from_unix(0, 0); 2], 1_000).encode(&mut bytes);
+    for cut in 0..bytes.len() - 2 {
+        assert!(SnapshotArray::decode(&bytes[..cut]).is_err(), "{cut}");
+    }
+    bytes[12] ^= 1;
+    SnapshotArray::decode(&bytes).expect_err("no token");
+}
+
+#[test]
+fn a_request_for_resiliency_has_the_bytes_of_the_document() {
+    let request = NetworkResiliencyRequest { timeout: 0x1234 };
+    let mut bytes = Vec::new();
+    request.encode(&mut bytes);
+    assert_eq!(bytes, [0x34, 0x12, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(NetworkResiliencyRequest::decode(&bytes), Ok(request));
+    NetworkResiliencyRequest::decode(&bytes[..7]).expect_err("it is cut");
 }

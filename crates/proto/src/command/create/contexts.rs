@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use dtyp::fscc::FullEaList;
-use dtyp::{AccessMask, NtStatus};
+use dtyp::{AccessMask, FileTime, NtStatus};
 use object::{ExtendedAttribute, Metadata};
 use wire::create::CreateRequest;
 use wire::create_context::{
@@ -20,6 +20,8 @@ pub(super) struct Contexts {
     pub(super) extended_attributes: Vec<ExtendedAttribute>,
     pub(super) security: Option<Bytes>,
     pub(super) allocation_size: u64,
+    /// Which version of the file is wanted, if not the one that there is now.
+    pub(super) snapshot: Option<FileTime>,
     maximal_access: Option<QueryMaximalAccessRequest>,
     on_disk_id: bool,
 }
@@ -45,13 +47,12 @@ impl Contexts {
         {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
-        if find::<TimewarpToken>(contexts)?.is_some_and(|found| found.timestamp.0 != 0) {
-            // A share without snapshots has no version of the file from then.
-            return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
-        }
+        // [MS-SMB2] 3.3.5.9.4: the version of the file from then.
+        let snapshot = find::<TimewarpToken>(contexts)?.map(|found| found.timestamp);
         Ok(Self {
             extended_attributes,
             security,
+            snapshot: snapshot.filter(|at| *at != FileTime::ZERO),
             allocation_size: find::<AllocationSize>(contexts)?.map_or(0, |it| it.allocation_size),
             maximal_access: find(contexts)?,
             on_disk_id: find::<QueryOnDiskIdRequest>(contexts)?.is_some(),

@@ -22,6 +22,7 @@ use wire::create_context::{
 use super::contexts::Contexts;
 use super::validate::{parse_name, parse_path};
 use super::{Pending, caching};
+use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::connection::Negotiated;
 use crate::effect::{Effect, Reply, Share};
@@ -389,7 +390,7 @@ fn verify(
     }
     if lease.is_some() {
         let share = &scope.tree.share;
-        let name = caching::lease_name(share, &parse_name(request.name)?);
+        let name = caching::lease_name(share, &parse_name(request.name, share)?.0);
         if name != caching::lease_name(share, &parse_path(&entry.facts.path)?) {
             return Err(Reject::Status(dtyp::NtStatus::INVALID_PARAMETER));
         }
@@ -464,6 +465,7 @@ pub(super) fn reopened(
     };
     let open = Open {
         file_id,
+        channel_sequence: ChannelSequence::default(),
         session_id,
         tree_id,
         share: Arc::clone(&scope.tree.share),

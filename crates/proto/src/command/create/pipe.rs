@@ -6,6 +6,7 @@ use dtyp::{AccessMask, FileAttributes, NtStatus};
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
 use super::Pending;
+use crate::channel_sequence::ChannelSequence;
 use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::response::{Response, Step};
@@ -20,6 +21,9 @@ pub(super) fn open(
     let name = dtyp::utf16::decode(request.name).map_err(|_| not_found)?;
     let name = rpc::PipeName::from_name(&name).ok_or(not_found)?;
     let catalogue: Arc<dyn rpc::Catalogue> = scope.globals.settings.catalogue.clone();
+    let account = scope.session.account();
+    let viewer = rpc::Viewer { user: &account.user, groups: &account.groups };
+    let catalogue = catalogue.seen_by(viewer).unwrap_or(catalogue);
     let file_id = scope.globals.allocate_file_id();
     let granted_access = request.desired_access.map_generic();
     let open = Open {
@@ -29,6 +33,7 @@ pub(super) fn open(
         share: Arc::clone(&scope.tree.share),
         user: scope.tree.share.user,
         target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue))),
+        channel_sequence: ChannelSequence::default(),
         granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
         maximal_access: AccessMask::FILE_ALL,
     };

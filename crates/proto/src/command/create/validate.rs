@@ -42,13 +42,19 @@ pub(super) fn validate(request: &CreateRequest<'_>, share: &Share) -> Result<Wan
     verify_fields(request)?;
     let disposition = disposition(request.create_disposition)?;
     verify_options(request.create_options, disposition, desired_access)?;
-    let path = parse_name(request.name)?;
+    let (path, names_data) = parse_name(request.name, share)?;
     if is_vetoed(share, &path) {
         return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
     }
-    let kind = kind_wanted(request.create_options);
-    if path.stream().is_some() && kind == KindWanted::Directory {
-        return Err(Reject::Status(NtStatus::NOT_A_DIRECTORY));
+    let mut kind = kind_wanted(request.create_options);
+    if names_data || path.stream().is_some() {
+        if kind == KindWanted::Directory {
+            return Err(Reject::Status(NtStatus::NOT_A_DIRECTORY));
+        }
+        if names_data {
+            // Directories have no unnamed stream.
+            kind = KindWanted::File;
+        }
     }
     Ok(Wanted { path, disposition, kind, desired_access })
 }
@@ -57,9 +63,7 @@ fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
     if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
-    if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
-        return Err(Reject::Status(NtStatus::PRIVILEGE_NOT_HELD));
-    }
+    // ACCESS_SYSTEM_SECURITY takes a privilege; the store knows who has it.
     Ok(desired.map_generic())
 }
 
@@ -110,14 +114,20 @@ fn verify_options(
     Ok(())
 }
 
-/// The name of a CREATE as a path: [MS-SMB2] 2.2.13.
-pub(super) fn parse_name(name: &[u8]) -> Result<ObjectPath, Reject> {
+/// The name of a CREATE as a path ([MS-SMB2] 2.2.13), and whether it names the unnamed stream.
+/// Where there are no named streams, not even the unnamed one can be named, as on FAT.
+pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool), Reject> {
     let name =
         dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
     if name.starts_with('\\') {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }
-    parse_path(&name)
+    if !share.named_streams && name.contains(':') {
+        return Err(Reject::Status(NtStatus::OBJECT_NAME_INVALID));
+    }
+    let path = parse_path(&name)?;
+    let names_data = path.stream().is_none() && name.contains(':');
+    Ok((path, names_data))
 }
 
 /// A name relative to the share's root: [MS-FSCC] 2.1.5.

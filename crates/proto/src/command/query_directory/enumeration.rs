@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use dtyp::NtStatus;
 use dtyp::fscc::{
     DirectoryEntryFields, EntryListWriter, FileInformationClass, encode_directory_entry,
 };
 use dtyp::name_expression::NameExpression;
-use dtyp::{FileAttributes, NtStatus};
 use object::{DirectoryEntry, EntryDetail, Metadata};
 
 use crate::effect::Share;
@@ -16,7 +16,6 @@ use crate::reject::Reject;
 #[derive(Debug)]
 pub struct Enumeration {
     pattern: NameExpression,
-    hidden: Vec<NameExpression>,
     vetoed: Vec<NameExpression>,
     /// Entries that matched and were not answered yet.
     entries: VecDeque<DirectoryEntry>,
@@ -90,7 +89,6 @@ impl Enumeration {
         };
         Self {
             pattern,
-            hidden: compile(&share.hide_files),
             vetoed: compile(&share.veto_files),
             entries: VecDeque::new(),
             names_bytes: 0,
@@ -170,7 +168,7 @@ impl Enumeration {
             return;
         }
         self.is_complete = batch.is_empty();
-        for mut entry in batch {
+        for entry in batch {
             let is_dots = entry.name == "." || entry.name == "..";
             let is_vetoed = !is_dots && matches_any(&self.vetoed, &entry.name);
             if is_vetoed || !self.pattern.matches(&entry.name) {
@@ -179,12 +177,6 @@ impl Enumeration {
             if self.skip > 0 {
                 self.skip -= 1;
                 continue;
-            }
-            if !is_dots
-                && matches_any(&self.hidden, &entry.name)
-                && let Some(metadata) = &mut entry.metadata
-            {
-                metadata.attributes = (metadata.attributes | FileAttributes::HIDDEN).shown();
             }
             self.names_bytes += name_bytes(&entry.name);
             self.entries.push_back(entry);

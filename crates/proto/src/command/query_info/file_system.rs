@@ -130,13 +130,15 @@ fn sectors_per_unit(volume: &Volume) -> u32 {
 
 fn sector_size(volume: &Volume) -> FileFsSectorSizeInformation {
     let (sector, cluster) = (volume.sector_bytes, volume.cluster_bytes);
+    let trim = if volume.supports_trim { FileFsSectorSizeInformation::TRIM_ENABLED } else { 0 };
     FileFsSectorSizeInformation {
         logical_bytes_per_sector: sector,
         physical_bytes_per_sector_for_atomicity: cluster,
         physical_bytes_per_sector_for_performance: cluster,
         effective_physical_bytes_per_sector_for_atomicity: cluster,
         flags: FileFsSectorSizeInformation::ALIGNED_DEVICE
-            | FileFsSectorSizeInformation::PARTITION_ALIGNED_ON_DEVICE,
+            | FileFsSectorSizeInformation::PARTITION_ALIGNED_ON_DEVICE
+            | trim,
         byte_offset_for_sector_alignment: 0,
         byte_offset_for_partition_alignment: 0,
     }

@@ -15,12 +15,18 @@ pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject>
     open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
     let basic = decode(FileBasicInformation::decode(buffer))?;
     let file = open.file()?;
+    let (creation_time, _) = time(basic.creation_time)?;
+    let (last_access_time, keep_last_access_time) = time(basic.last_access_time)?;
+    let (last_write_time, keep_last_write_time) = time(basic.last_write_time)?;
+    let (change_time, _) = time(basic.change_time)?;
     let change_wanted = BasicChange {
-        creation_time: time(basic.creation_time)?,
-        last_access_time: time(basic.last_access_time)?,
-        last_write_time: time(basic.last_write_time)?,
-        change_time: time(basic.change_time)?,
+        creation_time,
+        last_access_time,
+        last_write_time,
+        change_time,
         attributes: attributes(basic.file_attributes, file.is_directory)?,
+        keep_last_access_time,
+        keep_last_write_time,
     };
     if change_wanted.is_empty() {
         return done();
@@ -29,13 +35,17 @@ pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject>
     Ok(change(open, op, filter(&change_wanted)))
 }
 
-/// Zero leaves a time alone. −1 and −2 stop and resume its automatic update for this open, which
-/// the times of a POSIX file cannot do: they leave it alone, too ([MS-FSCC] 2.4.7).
-fn time(time: FileTime) -> Result<Option<FileTime>, Reject> {
+/// The time to set, and whether it is left alone by what this open does afterwards: −1 and −2 stop
+/// and resume its automatic update, a time that is set stops it, zero says nothing ([MS-FSCC] 2.4.7,
+/// [MS-FSA] 2.1.5.15.2). The creation time has no automatic update, and the change time of a POSIX
+/// file can neither be set nor kept.
+fn time(time: FileTime) -> Result<(Option<FileTime>, Option<bool>), Reject> {
     match time.0.cast_signed() {
-        -2..=0 => Ok(None),
+        0 => Ok((None, None)),
+        -1 => Ok((None, Some(true))),
+        -2 => Ok((None, Some(false))),
         ..-2 => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
-        _ => Ok(Some(time)),
+        _ => Ok((Some(time), Some(true))),
     }
 }
 

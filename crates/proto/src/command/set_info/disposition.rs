@@ -61,6 +61,9 @@ fn mark(
         scope.globals.files.set_delete_pending(identity, false)?;
         return done();
     }
+    if file.path.snapshot().is_some() {
+        return Err(Reject::Status(NtStatus::MEDIA_WRITE_PROTECTED));
+    }
     if file.path.is_root() && file.path.stream().is_none() {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }

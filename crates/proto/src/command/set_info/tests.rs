@@ -176,6 +176,8 @@ mod basic {
         let ObjectOp::SetBasic { basic, .. } = store_does(&mut scene) else { panic!("not set") };
         assert_eq!((basic.creation_time, basic.last_access_time), (None, None));
         assert_eq!((basic.last_write_time, basic.change_time), (Some(TIME), None));
+        assert_eq!(basic.keep_last_access_time, Some(false), "-2 resumes the updates");
+        assert_eq!(basic.keep_last_write_time, Some(true), "a time that was set stays");
         assert_eq!(basic.attributes, Some(FileAttributes::empty()));
         assert_eq!(status(&mut scene), NtStatus::SUCCESS);
         send(&mut scene, file_id, FileBasicInformation::default());

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
+use config::interface::InterfaceSpec;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 const NLMSG_ERROR: u16 = 2;
@@ -26,20 +27,74 @@ const ANSWERS_MAX: usize = 1_024;
 
 /// One address of one interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct InterfaceAddress {
+pub(crate) struct InterfaceAddress {
+    /// The interface's number.
+    pub(crate) index: u32,
     /// The interface's name, as in `eth0`.
-    pub(super) interface: String,
+    pub(crate) interface: String,
     /// The address.
-    pub(super) address: IpAddr,
+    pub(crate) address: IpAddr,
     /// Bits of the network's part.
-    pub(super) prefix_len: u8,
+    pub(crate) prefix_len: u8,
+}
+
+impl InterfaceAddress {
+    /// Whether a word of `interfaces` means this address: by the interface's name, as the address
+    /// itself, or as the network that the address is in.
+    pub(crate) fn is_named_by(&self, spec: &InterfaceSpec) -> bool {
+        if spec.matches_name(&self.interface) {
+            return true;
+        }
+        let Some(address) = spec.address() else { return false };
+        if address == self.address {
+            return true;
+        }
+        match spec.what.split_once('/') {
+            Some((_, prefix)) => {
+                prefix_len(prefix).is_some_and(|len| in_network(self.address, address, len))
+            }
+            None => false,
+        }
+    }
+
+    /// Such an address means nothing without its interface, and clients do not find it.
+    pub(crate) fn is_link_local(&self) -> bool {
+        match self.address {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        }
+    }
+}
+
+/// Bits of `24` or of `255.255.255.0`.
+fn prefix_len(text: &str) -> Option<u32> {
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(mask)) => Some(u32::from(mask).leading_ones()),
+        Ok(IpAddr::V6(mask)) => Some(u128::from(mask).leading_ones()),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+fn in_network(address: IpAddr, network: IpAddr, prefix_len: u32) -> bool {
+    // Shifting by the full width, for a prefix of 0, leaves nothing to compare.
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) if prefix_len <= 32 => {
+            let differs = u32::from(address) ^ u32::from(network);
+            differs.checked_shr(32 - prefix_len).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) if prefix_len <= 128 => {
+            let differs = u128::from(address) ^ u128::from(network);
+            differs.checked_shr(128 - prefix_len).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
 }
 
 /// All addresses of all interfaces.
 ///
 /// # Errors
 /// The kernel does not answer.
-pub(super) fn list() -> io::Result<Vec<InterfaceAddress>> {
+pub(crate) fn list() -> io::Result<Vec<InterfaceAddress>> {
     let names = interface_names()?;
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -55,7 +110,8 @@ pub(super) fn list() -> io::Result<Vec<InterfaceAddress>> {
         for (index, address, prefix_len) in addresses {
             // An interface that came after the names were read is left to the next reload.
             if let Some((_, name)) = names.iter().find(|(known, _)| *known == index) {
-                found.push(InterfaceAddress { interface: name.clone(), address, prefix_len });
+                let interface = name.clone();
+                found.push(InterfaceAddress { index, interface, address, prefix_len });
             }
         }
         if done {

@@ -1,0 +1,349 @@
+//! One worker for all connections of a client: connections that came to the wrong one are passed on.
+//!
+//! Who the right one is stands in the clients table and is decided under the lock of one record, so
+//! two first connections of a client at the same moment find one worker. How a connection changes
+//! hands, so that no two processes ever speak on it and none is forgotten, is in
+//! [`messaging::OfferConnection`].
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use dtyp::{Guid, ServerId};
+use messaging::{
+    AnswerOffer, Content, Message, MessageKind, OfferConnection, SendError, SettleOffer,
+};
+use proto::server::Passed;
+use proto::{ConnectionId, Reply, RequestId};
+use tables::{Claim, ClientRecord};
+use tracing::{debug, info, warn};
+
+use super::connection::Channel;
+use super::event_loop::{Worker, wall_clock};
+
+/// How long the other worker may take to answer. One that takes longer is stuck, and the client
+/// better served here than waiting.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How often to look meanwhile whether the other worker is still there.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a connection that was accepted is kept until it is settled whose it is. Longer than
+/// [`ANSWER_TIMEOUT`], in which it is settled unless the sender has died.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections that a worker has at most when others are passed to it. A session has 32 channels at
+/// most; a client may have some sessions.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Workers that a connection is offered to, one after the other.
+const OFFERS_MAX: u32 = 3;
+
+/// Connections on their way from here to other workers, and from others to here.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    last_offer_id: u64,
+    offered: Vec<Offered>,
+    accepted: Vec<Accepted>,
+}
+
+/// Whose a connection is, and how it began.
+#[derive(Clone, Debug)]
+pub(super) struct Newcomer {
+    pub(super) connection: ConnectionId,
+    /// Its NEGOTIATE, which waits.
+    pub(super) request: RequestId,
+    pub(super) client_guid: Guid,
+    pub(super) negotiate: Bytes,
+    pub(super) after_smb1: bool,
+}
+
+/// A connection that was offered to another worker.
+#[derive(Debug)]
+struct Offered {
+    offer_id: u64,
+    to: ServerId,
+    newcomer: Newcomer,
+    offers_left: u32,
+    until: Instant,
+    look_at: Instant,
+}
+
+/// A connection that another worker has offered, and not given yet.
+#[derive(Debug)]
+struct Accepted {
+    offer_id: u64,
+    from: ServerId,
+    socket: TcpStream,
+    offer: OfferConnection,
+    until: Instant,
+}
+
+impl Passing {
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.offered.is_empty() && self.accepted.is_empty()
+    }
+
+    /// When [`Worker::serve_passing_timeouts`] is due.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let offered = self.offered.iter().map(|it| it.until.min(it.look_at));
+        offered.chain(self.accepted.iter().map(|it| it.until)).min()
+    }
+
+    fn take_offered(&mut self, to: ServerId, offer_id: u64) -> Option<Offered> {
+        let found = self.offered.iter().position(|it| (it.to, it.offer_id) == (to, offer_id))?;
+        Some(self.offered.swap_remove(found))
+    }
+
+    fn take_accepted(&mut self, from: ServerId, offer_id: u64) -> Option<Accepted> {
+        let found =
+            self.accepted.iter().position(|it| (it.from, it.offer_id) == (from, offer_id))?;
+        Some(self.accepted.swap_remove(found))
+    }
+}
+
+impl Worker {
+    /// Serves a client's connection here, or passes it on to the worker that serves the client.
+    pub(super) fn claim_client(&mut self, newcomer: Newcomer) {
+        self.find_worker(newcomer, OFFERS_MAX, None);
+    }
+
+    /// Claims the client, and offers the connection to whoever was faster.
+    fn find_worker(&mut self, newcomer: Newcomer, offers_left: u32, gone: Option<ServerId>) {
+        self.store.wear_server();
+        let mut gone = gone;
+        for left in (0..=offers_left).rev() {
+            let addresses =
+                self.channels.get(&newcomer.connection).and_then(|it| it.addresses().ok());
+            let record = self.claim_record(newcomer.client_guid, addresses);
+            let other = match self.registry.claim_client(&record, gone) {
+                Ok(Claim::Of(other)) if left > 0 => other,
+                Ok(Claim::Of(_)) => break,
+                Ok(Claim::Ours) => {
+                    self.notices.claimed(newcomer.client_guid);
+                    break;
+                }
+                Err(error) => {
+                    warn!("whose client this is cannot be found out: {error}");
+                    break;
+                }
+            };
+            match self.offer(&newcomer, other, left - 1) {
+                Ok(()) => return,
+                Err(SendError::NoSuchProcess) => gone = Some(other),
+                Err(error) => {
+                    debug!("connection {} stays here: {error}", newcomer.connection.0);
+                    break;
+                }
+            }
+        }
+        self.keep(newcomer);
+    }
+
+    /// The connection is served here.
+    fn keep(&mut self, newcomer: Newcomer) {
+        if let Some(channel) = self.channels.get_mut(&newcomer.connection) {
+            channel.is_lent = false;
+        }
+        self.answer(Some(newcomer.request), Reply::ClientClaimed);
+    }
+
+    fn claim_record(
+        &self,
+        client_guid: Guid,
+        addresses: Option<(SocketAddr, SocketAddr)>,
+    ) -> ClientRecord {
+        let (client, server) =
+            addresses.map_or_else(Default::default, |(a, b)| (a.to_string(), b.to_string()));
+        ClientRecord {
+            server_id: self.registry.server_id(),
+            client_guid,
+            is_claim: true,
+            client_address: client,
+            local_address: server,
+            // The rest is entered when it is negotiated.
+            dialect: 0,
+            connected_at: wall_clock(),
+            signing_algorithm: None,
+            signing_required: false,
+            cipher: None,
+        }
+    }
+
+    fn offer(
+        &mut self,
+        newcomer: &Newcomer,
+        to: ServerId,
+        offers_left: u32,
+    ) -> Result<(), SendError> {
+        let Some(channel) = self.channels.get_mut(&newcomer.connection) else {
+            return Err(SendError::NoSuchProcess);
+        };
+        // What was received already cannot be put back. A client waits for the answer to NEGOTIATE
+        // before it says more; one that does not is served here.
+        if channel.has_received() || channel.is_busy() {
+            return Err(SendError::Full);
+        }
+        self.passing.last_offer_id += 1;
+        let offer = OfferConnection {
+            offer_id: self.passing.last_offer_id,
+            client_guid: newcomer.client_guid,
+            after_smb1: newcomer.after_smb1,
+            negotiate: newcomer.negotiate.to_vec(),
+        };
+        let now = Instant::now();
+        let content = Content {
+            kind: MessageKind::OFFER_CONNECTION,
+            data: &offer.encode(),
+            descriptors: &[channel.descriptor()],
+        };
+        self.messaging.send(now, to, &content)?;
+        channel.is_lent = true;
+        debug!("connection {} is offered to worker {}", newcomer.connection.0, to.pid);
+        self.passing.offered.push(Offered {
+            offer_id: offer.offer_id,
+            to,
+            newcomer: newcomer.clone(),
+            offers_left,
+            until: now + ANSWER_TIMEOUT,
+            look_at: now + LOOK_INTERVAL,
+        });
+        Ok(())
+    }
+
+    /// Reads a message about connections; gives others back.
+    pub(super) fn read_passing(&mut self, message: Message) -> Option<Message> {
+        let sender = message.sender;
+        match message.kind {
+            MessageKind::OFFER_CONNECTION => self.take_offer(message),
+            MessageKind::ANSWER_OFFER => {
+                if let Some(answer) = AnswerOffer::decode(&message.data) {
+                    self.take_answer(sender, answer);
+                }
+            }
+            MessageKind::SETTLE_OFFER => {
+                let settled = SettleOffer::decode(&message.data);
+                let found = settled.and_then(|it| self.passing.take_accepted(sender, it.offer_id));
+                match (found, settled) {
+                    (Some(accepted), Some(SettleOffer { yours: true, .. })) => self.adopt(accepted),
+                    _ => debug!("worker {} serves a connection itself", sender.pid),
+                }
+            }
+            _ => return Some(message),
+        }
+        None
+    }
+
+    /// Another worker offers a connection.
+    fn take_offer(&mut self, message: Message) {
+        let Message { sender, data, mut descriptors, .. } = message;
+        let Some(offer) = OfferConnection::decode(&data) else { return };
+        let Some(socket) = descriptors.pop().filter(|_| descriptors.is_empty()) else { return };
+        let count = self.channels.len() + self.passing.accepted.len();
+        let accepted = self.stop_at.is_none()
+            && self.notices.claims(offer.client_guid)
+            && count < CONNECTIONS_MAX;
+        let offer_id = offer.offer_id;
+        let data = AnswerOffer { offer_id, accepted }.encode();
+        let content = Content::new(MessageKind::ANSWER_OFFER, &data);
+        let now = Instant::now();
+        if let Err(error) = self.messaging.send(now, sender, &content) {
+            debug!("worker {} offered a connection and is gone: {error}", sender.pid);
+        } else if accepted {
+            let (socket, until) = (socket.into(), now + SETTLE_TIMEOUT);
+            self.passing.accepted.push(Accepted { offer_id, from: sender, socket, offer, until });
+        }
+    }
+
+    /// The worker to which a connection was offered has answered.
+    fn take_answer(&mut self, sender: ServerId, answer: AnswerOffer) {
+        let Some(offered) = self.passing.take_offered(sender, answer.offer_id) else {
+            // It took too long: the connection is served here.
+            let _ = self.settle(sender, answer.offer_id, false);
+            return;
+        };
+        let Offered { newcomer, offers_left, .. } = offered;
+        if !answer.accepted {
+            // It is about to end, or has too many.
+            return self.find_worker(newcomer, offers_left.min(1), None);
+        }
+        match self.settle(sender, answer.offer_id, true) {
+            Ok(()) => {
+                info!("connection {} is passed to worker {}", newcomer.connection.0, sender.pid);
+                self.server.handle_passed_on(newcomer.connection);
+                // Closed, not shut down: the other worker has it.
+                self.channels.remove(&newcomer.connection);
+            }
+            Err(_) => self.find_worker(newcomer, offers_left, Some(sender)),
+        }
+    }
+
+    fn settle(&mut self, with: ServerId, offer_id: u64, yours: bool) -> Result<(), SendError> {
+        let data = SettleOffer { offer_id, yours }.encode();
+        let content = Content::new(MessageKind::SETTLE_OFFER, &data);
+        self.messaging.send(Instant::now(), with, &content)
+    }
+
+    /// A connection of another worker is this one's from now on.
+    fn adopt(&mut self, accepted: Accepted) {
+        let Accepted { socket, offer, from, .. } = accepted;
+        let channel = Channel::new(socket);
+        let (client, server) = match channel.addresses() {
+            Ok(addresses) => addresses,
+            Err(error) => return debug!("a passed connection was gone at once: {error}"),
+        };
+        if !self.notices.claims(offer.client_guid) {
+            // The client's last other connection has ended since the offer was accepted.
+            let record = self.claim_record(offer.client_guid, Some((client, server)));
+            if self.registry.claim_client(&record, None) == Ok(Claim::Ours) {
+                self.notices.claimed(offer.client_guid);
+            }
+        }
+        let message = BytesMut::from(&offer.negotiate[..]);
+        let passed = Passed { client, server, message, after_smb1: offer.after_smb1 };
+        let now = self.now();
+        let id = self.server.handle_passed_connection(now, passed);
+        info!("{client} was passed here by worker {}", from.pid);
+        self.channels.insert(id, channel);
+        self.serve_effects();
+        self.receive(id);
+    }
+
+    /// Does what is due: see [`Passing::next_timeout`].
+    pub(super) fn serve_passing_timeouts(&mut self, now: Instant) {
+        if self.passing.next_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        self.store.wear_server();
+        self.passing.accepted.retain(|it| it.until > now);
+        let (due, later) = std::mem::take(&mut self.passing.offered)
+            .into_iter()
+            .partition(|it| it.until <= now || it.look_at <= now);
+        self.passing.offered = later;
+        let due: Vec<Offered> = due;
+        for mut offered in due {
+            let guid = offered.newcomer.client_guid;
+            let is_there = self.registry.find_claim(guid).is_ok_and(|it| it == Some(offered.to));
+            if offered.until > now && is_there {
+                offered.look_at = now + LOOK_INTERVAL;
+                self.passing.offered.push(offered);
+                continue;
+            }
+            debug!("worker {} does not answer", offered.to.pid);
+            let _ = self.settle(offered.to, offered.offer_id, false);
+            self.find_worker(offered.newcomer, offered.offers_left, Some(offered.to));
+        }
+        self.serve_effects();
+    }
+
+    /// Lets go of the clients, so that their next connections find another worker, and refuses
+    /// those that are offered already: this worker ends.
+    pub(super) fn release_clients(&mut self) {
+        self.store.wear_server();
+        self.notices.release_all(&self.registry);
+        while let Some(message) = self.messaging.poll(Instant::now()) {
+            let _ = self.read_passing(message);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! One client over several connections, with real processes: they find one worker, whatever the
+//! workers do meanwhile, and the session is the client's and not a connection's.
+
+mod harness;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use auth::{Credentials, Framing, Initiator, Randomness};
+use crypto::{KeyMaterial, SessionKeys, SigningKey};
+use dtyp::{AccessMask, FileTime, Guid, NtStatus, utf16};
+use harness::choro::{PATIENCE, is_alive, signal_process, wait_until};
+use harness::{PASSWORD, TestServer, USER};
+use rustix::process::Signal;
+use wire::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
+    ShareAccess,
+};
+use wire::echo::EchoRequest;
+use wire::negotiate::{Capabilities, NegotiateRequest, SecurityMode};
+use wire::read::{ReadRequest, ReadResponse};
+use wire::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use wire::tree_connect::TreeConnectRequest;
+use wire::write::WriteRequest;
+use wire::{Codes, Command, Decode, Dialect, Encode, FileId, Header};
+
+/// Workers that a server keeps ready, beside those that have a client.
+const IDLE_WORKERS: usize = 3;
+
+/// A connection of a client that speaks 3.0 and nothing else.
+struct Connection {
+    socket: TcpStream,
+    next_message_id: u64,
+    session_id: u64,
+    tree_id: u32,
+    /// The key of this channel, or of the session it is being bound to.
+    key: Option<SigningKey>,
+}
+
+impl Connection {
+    /// A connection on which nothing was said.
+    fn open(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).expect("the server listens");
+        socket.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+        Self { socket, next_message_id: 0, session_id: 0, tree_id: 0, key: None }
+    }
+
+    /// A connection that has negotiated.
+    fn negotiated(address: SocketAddr, client_guid: Guid) -> Self {
+        let mut connection = Self::open(address);
+        connection.negotiate(client_guid);
+        connection
+    }
+
+    /// A session in the share `data`.
+    fn logged_on(address: SocketAddr, client_guid: Guid) -> Self {
+        let mut connection = Self::negotiated(address, client_guid);
+        connection.set_up(SessionSetupFlags::empty());
+        let path = utf16::to_bytes(r"\\127.0.0.1\data");
+        let request = TreeConnectRequest { path: &path, ..TreeConnectRequest::default() };
+        connection.tree_id = connection.call(Command::TREE_CONNECT, &request).0.tree_id;
+        connection
+    }
+
+    #[track_caller]
+    fn negotiate(&mut self, client_guid: Guid) {
+        self.send_negotiate(client_guid);
+        let (header, _) = self.receive();
+        assert_eq!(header.status, NtStatus::SUCCESS);
+    }
+
+    fn send_negotiate(&mut self, client_guid: Guid) {
+        let request = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities::LARGE_MTU | Capabilities::MULTI_CHANNEL,
+            client_guid,
+            dialects: Codes::new(&[Dialect::SMB_3_0]),
+            ..NegotiateRequest::default()
+        };
+        self.send(Command::NEGOTIATE, &request);
+    }
+
+    /// Binds the session of another connection to this one.
+    #[track_caller]
+    fn bind(&mut self, first: &Self) {
+        self.session_id = first.session_id;
+        self.tree_id = first.tree_id;
+        self.key = first.key.clone();
+        self.set_up(SessionSetupFlags::BINDING);
+    }
+
+    /// Authenticates; the requests that follow are signed.
+    #[track_caller]
+    fn set_up(&mut self, flags: SessionSetupFlags) {
+        let randomness = Randomness { client_challenge: [1; 8], session_key: random() };
+        let credentials = Credentials::password(USER, "", PASSWORD);
+        let mut initiator = Initiator::new(credentials, randomness, now(), Framing::Spnego);
+        let token = initiator.start().expect("a new machine");
+        let (header, message) = self.session_setup(flags, &token);
+        assert_eq!(header.status, NtStatus::MORE_PROCESSING_REQUIRED);
+        self.session_id = header.session_id;
+        let response = SessionSetupResponse::decode(&message).expect("well-formed");
+        let reply = initiator.step(response.security_buffer).expect("the server's token is good");
+        let (header, mut message) = self.session_setup(flags, &reply.token);
+        assert_eq!(header.status, NtStatus::SUCCESS);
+        let session_key = reply.session_key.expect("a user has a key");
+        let keys = SessionKeys::derive(KeyMaterial {
+            dialect: Dialect::SMB_3_0.0,
+            session_key: session_key.as_bytes(),
+            full_session_key: session_key.as_bytes(),
+            preauth_hash: None,
+            cipher: None,
+            signing_algorithm: None,
+        });
+        let key = keys.signing_key();
+        key.verify(&mut message).expect("the server has the key of this channel");
+        self.key = Some(key);
+    }
+
+    fn session_setup(&mut self, flags: SessionSetupFlags, token: &[u8]) -> (Header, Vec<u8>) {
+        let request = SessionSetupRequest {
+            flags,
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            security_buffer: token,
+            ..SessionSetupRequest::default()
+        };
+        self.send(Command::SESSION_SETUP, &request);
+        self.receive()
+    }
+
+    #[track_caller]
+    fn create(&mut self, name: &str) -> FileId {
+        let name = utf16::to_bytes(name);
+        let request = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: AccessMask::FILE_ALL,
+            share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+            create_disposition: CreateDisposition::OPEN_IF,
+            create_options: CreateOptions::NON_DIRECTORY_FILE,
+            name: &name,
+            ..CreateRequest::default()
+        };
+        let (_, message) = self.call(Command::CREATE, &request);
+        CreateResponse::decode(&message).expect("well-formed").file_id
+    }
+
+    #[track_caller]
+    fn write(&mut self, file_id: FileId, data: &[u8]) {
+        self.call(Command::WRITE, &WriteRequest::new(file_id, 0, data));
+    }
+
+    #[track_caller]
+    fn read(&mut self, file_id: FileId) -> Vec<u8> {
+        let request = ReadRequest { file_id, length: 100, ..ReadRequest::default() };
+        let (_, message) = self.call(Command::READ, &request);
+        ReadResponse::decode(&message).expect("well-formed").data.to_vec()
+    }
+
+    #[track_caller]
+    fn echo(&mut self) {
+        self.call(Command::ECHO, &EchoRequest);
+    }
+
+    /// Sends a request and takes its response, which must be a success and signed rightly.
+    #[track_caller]
+    fn call(&mut self, command: Command, body: &impl Encode) -> (Header, Vec<u8>) {
+        self.send(command, body);
+        let (header, mut message) = self.receive();
+        assert_eq!(header.status, NtStatus::SUCCESS, "{command:?}");
+        if let Some(key) = &self.key {
+            key.verify(&mut message).expect("the signature of this channel");
+        }
+        (header, message)
+    }
+
+    fn send(&mut self, command: Command, body: &impl Encode) {
+        let header = Header {
+            command,
+            credit_charge: 1,
+            credits: 10,
+            message_id: self.next_message_id,
+            session_id: self.session_id,
+            tree_id: self.tree_id,
+            ..Header::default()
+        };
+        self.next_message_id += 1;
+        let mut message = header.to_bytes().to_vec();
+        body.encode(&mut message);
+        if let Some(key) = &self.key {
+            key.sign(&mut message);
+        }
+        let length = u32::try_from(message.len()).expect("a small request");
+        let frame = [&length.to_be_bytes()[..], &message].concat();
+        self.socket.write_all(&frame).expect("the server reads");
+    }
+
+    #[track_caller]
+    fn receive(&mut self) -> (Header, Vec<u8>) {
+        let mut length = [0; 4];
+        self.socket.read_exact(&mut length).expect("the server answers");
+        let mut message = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("24 bits")];
+        self.socket.read_exact(&mut message).expect("whole frames");
+        let header = Header::decode(&message).expect("a header");
+        assert_eq!(header.message_id, self.next_message_id - 1, "of the last request");
+        (header, message)
+    }
+
+    /// The connection is gone as if its cable was.
+    fn cut(self) {
+        self.socket.shutdown(Shutdown::Both).expect("it was connected");
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes)).expect("a Linux");
+    bytes
+}
+
+fn now() -> FileTime {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
+    FileTime::from_unix(i64::try_from(since.as_secs()).expect("before the sun burns out"), 0)
+}
+
+fn address(server: &TestServer) -> SocketAddr {
+    server.site().address()
+}
+
+/// The worker of the only client that `choro status` shows.
+#[track_caller]
+fn worker_of_the_client(server: &TestServer) -> u32 {
+    let status = server.site().run(&["status", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&status).expect("it is JSON");
+    let pids: Vec<u64> = rows
+        .iter()
+        .filter(|row| row["kind"] == "client")
+        .filter_map(|row| row["pid"].as_u64())
+        .collect();
+    assert_eq!(pids.len(), 1, "{status}");
+    u32::try_from(pids[0]).expect("pids are small")
+}
+
+/// Waits until so many workers have a client, and the usual number waits for one.
+#[track_caller]
+fn wait_for_serving(server: &TestServer, count: usize) {
+    wait_until(
+        || server.server().workers().len() == IDLE_WORKERS + count,
+        || format!("{:?}\n{}", server.server().workers(), server.log()),
+    );
+}
+
+#[test]
+fn a_session_goes_on_when_one_of_its_channels_is_cut() {
+    let server = TestServer::start();
+    let guid = Guid(random());
+    let mut first = Connection::logged_on(address(&server), guid);
+    let file = first.create("file");
+    let mut second = Connection::negotiated(address(&server), guid);
+    second.bind(&first);
+    // Session.SigningKey, with which every further channel is asked for.
+    let session_key = first.key.clone();
+    second.write(file, b"from the second");
+    assert_eq!(first.read(file), b"from the second");
+    wait_for_serving(&server, 1);
+    first.cut();
+    assert_eq!(second.read(file), b"from the second", "the open is the session's");
+    // A channel may come again at any time.
+    let mut third = Connection::negotiated(address(&server), guid);
+    second.key = session_key;
+    third.bind(&second);
+    assert_eq!(third.read(file), b"from the second");
+    server.stop();
+}
+
+#[test]
+fn first_connections_of_a_client_at_the_same_moment_find_one_worker() {
+    const CONNECTIONS: usize = 12;
+    let server = TestServer::start();
+    for _ in 0..5 {
+        let (guid, barrier) = (Guid(random()), Barrier::new(CONNECTIONS));
+        let mut connections: Vec<Connection> = thread::scope(|scope| {
+            let begin = || {
+                let mut connection = Connection::open(address(&server));
+                barrier.wait();
+                connection.negotiate(guid);
+                connection
+            };
+            let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(begin)).collect();
+            threads.into_iter().map(|it| it.join().expect("it was answered")).collect()
+        });
+        // Only the worker that has the session can bind to it.
+        let mut first = connections.pop().expect("there are some");
+        first.set_up(SessionSetupFlags::empty());
+        for other in &mut connections {
+            other.bind(&first);
+            other.echo();
+        }
+        wait_for_serving(&server, 1);
+        drop((first, connections));
+        wait_for_serving(&server, 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_client_whose_worker_does_not_answer_is_served_by_another() {
+    let server = TestServer::start();
+    let guid = Guid(random());
+    let mut first = Connection::logged_on(address(&server), guid);
+    let stuck = worker_of_the_client(&server);
+    signal_process(stuck, Signal::STOP);
+    let asked = Instant::now();
+    let mut second = Connection::negotiated(address(&server), guid);
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    // It finds the offer when it goes on, and must not speak on the socket then.
+    signal_process(stuck, Signal::CONT);
+    first.echo();
+    second.set_up(SessionSetupFlags::empty());
+    for _ in 0..20 {
+        second.echo();
+        first.echo();
+    }
+    wait_for_serving(&server, 2);
+    server.stop();
+}
+
+#[test]
+fn a_client_whose_worker_was_killed_finds_another_and_only_one() {
+    let server = TestServer::start();
+    for _ in 0..5 {
+        let guid = Guid(random());
+        let _lost = Connection::logged_on(address(&server), guid);
+        let killed = worker_of_the_client(&server);
+        signal_process(killed, Signal::KILL);
+        let mut first = Connection::logged_on(address(&server), guid);
+        let mut second = Connection::negotiated(address(&server), guid);
+        second.bind(&first);
+        first.echo();
+        second.echo();
+        assert!(!is_alive(killed));
+        drop((first, second));
+        wait_for_serving(&server, 0);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_connection_whose_client_leaves_while_it_is_passed_on_is_forgotten() {
+    let server = TestServer::start();
+    let guid = Guid(random());
+    let mut first = Connection::logged_on(address(&server), guid);
+    for _ in 0..20 {
+        let mut hasty = Connection::open(address(&server));
+        hasty.send_negotiate(guid);
+    }
+    first.echo();
+    wait_for_serving(&server, 1);
+    drop(first);
+    wait_for_serving(&server, 0);
+    assert_eq!(server.site().run(&["status", "--json"]).succeeds().trim(), "[]");
+    server.stop();
+}
+
+#[test]
+fn two_clients_have_two_workers() {
+    let server = TestServer::start();
+    let _first = Connection::logged_on(address(&server), Guid(random()));
+    let _second = Connection::logged_on(address(&server), Guid(random()));
+    wait_for_serving(&server, 2);
+    server.stop();
+}

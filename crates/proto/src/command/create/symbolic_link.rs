@@ -1,0 +1,38 @@
+//! A CREATE that meets a symbolic link which the client is to follow: [MS-SMB2] 2.2.2.2.1.
+
+use dtyp::{NtStatus, utf16};
+use object::SymbolicLink;
+use wire::Dialect;
+use wire::error_response::{
+    ErrorContext, ErrorId, ErrorResponse, SymbolicLinkError, SymbolicLinkFlags,
+};
+
+use crate::connection::Connection;
+use crate::response::Response;
+
+/// STATUS_STOPPED_ON_SYMLINK, with where the link leads. 3.1.1 puts that into an error context.
+pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Response {
+    let SymbolicLink { link, unparsed_path } = link;
+    let substitute_name = utf16::to_bytes(&link.substitute_name);
+    let print_name = utf16::to_bytes(&link.print_name);
+    let unparsed = unparsed_path.encode_utf16().count() * 2;
+    let mut flags = SymbolicLinkFlags::empty();
+    flags.set(SymbolicLinkFlags::RELATIVE, link.is_relative);
+    let mut error = Vec::new();
+    SymbolicLinkError {
+        unparsed_path_length: u16::try_from(unparsed).unwrap_or(u16::MAX),
+        flags,
+        substitute_name: &substitute_name,
+        print_name: &print_name,
+    }
+    .encode(&mut error);
+    let status = NtStatus::STOPPED_ON_SYMLINK;
+    if connection.negotiated().dialect < Dialect::SMB_3_1_1 {
+        let response = ErrorResponse { error_context_count: 0, error_data: &error };
+        return Response::with_status(status, &response);
+    }
+    let mut contexts = Vec::new();
+    ErrorContext { error_id: ErrorId::DEFAULT, error_context_data: &error }
+        .encode(&mut contexts, 0);
+    Response::with_status(status, &ErrorResponse { error_context_count: 1, error_data: &contexts })
+}

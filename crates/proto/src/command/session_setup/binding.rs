@@ -1,0 +1,208 @@
+//! Binding a session to a further connection: [MS-SMB2] 3.3.5.5, with SMB2_SESSION_FLAG_BINDING.
+//!
+//! The client signs with the session's key, and authenticates as the session's user once more. Then
+//! the connection is a channel of the session, with a signing key of its own.
+
+use std::sync::Arc;
+
+use crypto::{Cipher, KeyMaterial, SessionKeys, SigningAlgorithm, SigningKey};
+use wire::Dialect;
+use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
+
+use super::{Established, acceptor};
+use crate::connection::Negotiated;
+use crate::effect::LentSession;
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::Response;
+use crate::scope::InConnection;
+use crate::session::{CHANNELS_MAX, Channel, Session, SessionState};
+
+/// What the connection and the session must agree on.
+struct Agreed {
+    dialect: Dialect,
+    cipher: Option<Cipher>,
+    signing_algorithm: SigningAlgorithm,
+}
+
+/// Begins to bind, or goes on with it: the connection is none of the session's channels, though it
+/// may be on its way to become one.
+pub(super) fn begin(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    flags: SessionSetupFlags,
+) -> Result<(), Reject> {
+    let InConnection { connection, sessions, globals } = scope;
+    let session_id = incoming.header.session_id;
+    let session = sessions.get_mut(&session_id).expect("found by the caller");
+    if session.state == SessionState::Ended {
+        return Err(Reject::NoSuchSession);
+    }
+    if let Some(key) = &session.signing_key
+        && is_signed_with(incoming, key)?
+    {
+        connection.binding_key = Some((session_id, key.clone()));
+    }
+    if !flags.contains(SessionSetupFlags::BINDING) {
+        return Err(Reject::NoSuchSession);
+    }
+    let negotiated = &session.negotiated;
+    let agreed = Agreed {
+        dialect: negotiated.dialect,
+        cipher: negotiated.cipher,
+        signing_algorithm: negotiated.signing_algorithm,
+    };
+    let ours = connection.negotiated();
+    verify_agreement(ours, globals.settings.multi_channel, incoming, &agreed)?;
+    verify_session(session)?;
+    if let Some(channel) = session.channel_mut(incoming.connection) {
+        // A further step. An authentication that came to its end took the channel along.
+        channel.acceptor.get_or_insert_with(|| acceptor(globals, incoming));
+        return Ok(());
+    }
+    if session.channels.len() >= CHANNELS_MAX {
+        return Err(Reject::TooManyChannels);
+    }
+    let acceptor = Some(acceptor(globals, incoming));
+    let connection_id = incoming.connection;
+    let channel =
+        Channel { connection: connection_id, signing_key: None, acceptor, is_bound: false };
+    session.channels.push(channel);
+    connection.preauth_sessions.insert(session_id, connection.preauth);
+    Ok(())
+}
+
+/// Why a session that this worker does not have cannot be used here. If another one has it, the
+/// client hears what a server of one process would say, and can check that it is the server who says
+/// so.
+pub(super) fn refuse_elsewhere(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    flags: SessionSetupFlags,
+    lent: &Option<Box<LentSession>>,
+) -> Reject {
+    let Some(lent) = lent else { return Reject::NoSuchSession };
+    match is_signed_with(incoming, &lent.signing_key) {
+        Ok(true) => {
+            let key = lent.signing_key.clone();
+            scope.connection.binding_key = Some((incoming.header.session_id, key));
+        }
+        Ok(false) => {}
+        Err(reject) => return reject,
+    }
+    if !flags.contains(SessionSetupFlags::BINDING) {
+        return Reject::NoSuchSession;
+    }
+    let agreed = Agreed {
+        dialect: lent.dialect,
+        cipher: lent.cipher,
+        signing_algorithm: lent.signing_key.algorithm(),
+    };
+    let multi_channel = scope.globals.settings.multi_channel;
+    let ours = scope.connection.negotiated();
+    match verify_agreement(ours, multi_channel, incoming, &agreed) {
+        Ok(()) => Reject::BoundElsewhere,
+        Err(reject) => reject,
+    }
+}
+
+/// The user has authenticated: [MS-SMB2] 3.3.5.5.3.
+pub(super) fn conclude(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    session_id: u64,
+    done: &Established,
+) -> Result<Response, Reject> {
+    let InConnection { connection, sessions, .. } = scope;
+    let session = sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
+    if session.state != SessionState::Valid || session.account().sid != done.account.sid {
+        return Err(Reject::BoundByAnotherUser);
+    }
+    let session_key = done.session_key.as_ref().ok_or(Reject::BoundByNobody)?;
+    let negotiated = Arc::clone(connection.negotiated());
+    let preauth = connection.preauth_sessions.remove(&session_id);
+    let keys = SessionKeys::derive(KeyMaterial {
+        dialect: negotiated.dialect.0,
+        session_key: session_key.as_bytes(),
+        full_session_key: session_key.as_bytes(),
+        preauth_hash: preauth.as_ref().filter(|_| negotiated.dialect == Dialect::SMB_3_1_1),
+        // What is encrypted is encrypted with the session's keys on every channel.
+        cipher: None,
+        signing_algorithm: Some(negotiated.signing_algorithm),
+    });
+    let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
+    channel.signing_key = Some(keys.signing_key());
+    channel.acceptor = None;
+    channel.is_bound = true;
+    connection.binding_key = None;
+    let mut flags = SessionFlags::empty();
+    flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt_data);
+    let body = SessionSetupResponse { session_flags: flags, security_buffer: &done.token };
+    Ok(Response::new(&body))
+}
+
+/// The connection does not become a channel. The session goes on with those that it has.
+pub(super) fn give_up(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
+    scope.connection.preauth_sessions.remove(&session_id);
+    if let Some(session) = scope.sessions.get_mut(&session_id) {
+        session.channels.retain(|it| it.connection != incoming.connection || it.is_bound);
+    }
+}
+
+/// Whether the request is signed, and rightly so. It comes before all other checks, because only
+/// what proves to be the client's may be answered with a signature: anything else would let
+/// strangers have messages of their choice signed.
+fn is_signed_with(incoming: &Incoming, key: &SigningKey) -> Result<bool, Reject> {
+    if !incoming.header.is_signed() {
+        return Ok(false);
+    }
+    // A copy, since verifying writes into the message.
+    let mut message = incoming.message.to_vec();
+    key.verify(&mut message).map_err(|_| Reject::BadSignature)?;
+    Ok(true)
+}
+
+/// The checks of [MS-SMB2] 3.3.5.5 on what was negotiated. AES-GMAC comes before the others, as in
+/// Windows: its nonce is the MessageId, and a key must not meet the same one on two connections.
+fn verify_agreement(
+    ours: &Negotiated,
+    multi_channel: bool,
+    incoming: &Incoming,
+    session: &Agreed,
+) -> Result<(), Reject> {
+    if ours.signing_algorithm != session.signing_algorithm {
+        if session.signing_algorithm == SigningAlgorithm::AesGmac {
+            return Err(Reject::BindingWithoutGmac);
+        }
+        if ours.signing_algorithm == SigningAlgorithm::AesGmac {
+            return Err(Reject::BindingWithGmac);
+        }
+    }
+    if !ours.is_smb3() || !multi_channel {
+        return Err(Reject::BindingNotOffered);
+    }
+    if ours.dialect != session.dialect {
+        return Err(Reject::BindingOfOtherDialect);
+    }
+    if !incoming.header.is_signed() {
+        return Err(Reject::BindingNotSigned);
+    }
+    if ours.cipher != session.cipher {
+        return Err(Reject::BindingOfOtherCipher);
+    }
+    Ok(())
+}
+
+/// The checks of [MS-SMB2] 3.3.5.5 on the session.
+fn verify_session(session: &Session) -> Result<(), Reject> {
+    match session.state {
+        SessionState::InProgress => return Err(Reject::BindingTooEarly),
+        SessionState::Expired => return Err(Reject::SessionExpired),
+        SessionState::Ended => return Err(Reject::NoSuchSession),
+        SessionState::Valid => {}
+    }
+    if session.is_anonymous || session.account().is_guest || session.signing_key.is_none() {
+        return Err(Reject::BoundByNobody);
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! FSCTL_DUPLICATE_EXTENTS_TO_FILE and FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX: [MS-FSCC] 2.3.7 and 2.3.9,
+//! [MS-SMB2] 3.3.5.15.17 and 3.3.5.15.18.
+//!
+//! What the ranges must be is judged by the store, which knows the files' sizes: [MS-FSA] 2.1.5.10.4.
+
+#[cfg(test)]
+mod tests;
+
+use dtyp::{AccessMask, NtStatus};
+use object::ObjectOp;
+use wire::FileId;
+use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, FsctlCode, IoctlRequest};
+
+use super::{Fsctl, INVALID, Output, Progress};
+use crate::effect::{Effect, Reply};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::scope::InTree;
+
+/// Shares the storage of a range of another open with this one.
+pub(crate) struct DuplicateExtentsToFile;
+
+/// The same, with flags.
+pub(crate) struct DuplicateExtentsToFileEx;
+
+/// The store is at it.
+#[derive(Debug)]
+pub(crate) struct Duplicating;
+
+impl Fsctl for DuplicateExtentsToFile {
+    const CODE: FsctlCode = FsctlCode::DUPLICATE_EXTENTS_TO_FILE;
+    type Scope<'s> = InTree<'s>;
+    type Pending = Duplicating;
+
+    fn start(
+        scope: InTree<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Duplicating>, Reject> {
+        let extents = DuplicateExtents::decode(request.input).map_err(|_| TOO_SHORT)?;
+        start(scope, &extents)
+    }
+
+    fn resume(
+        scope: InTree<'_>,
+        Duplicating: Duplicating,
+        reply: Reply,
+    ) -> Result<Progress<Duplicating>, Reject> {
+        resume(scope, reply)
+    }
+}
+
+impl Fsctl for DuplicateExtentsToFileEx {
+    const CODE: FsctlCode = FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX;
+    type Scope<'s> = InTree<'s>;
+    type Pending = Duplicating;
+
+    /// Of the flags, SOURCE_ATOMIC asks for what is the case anyway: a range is shared by one call.
+    fn start(
+        scope: InTree<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Duplicating>, Reject> {
+        let extended = DuplicateExtentsEx::decode(request.input).map_err(|_| TOO_SHORT)?;
+        start(scope, &extended.extents)
+    }
+
+    fn resume(
+        scope: InTree<'_>,
+        Duplicating: Duplicating,
+        reply: Reply,
+    ) -> Result<Progress<Duplicating>, Reject> {
+        resume(scope, reply)
+    }
+}
+
+fn start(
+    mut scope: InTree<'_>,
+    extents: &DuplicateExtents,
+) -> Result<Progress<Duplicating>, Reject> {
+    let open = scope.open()?;
+    let (user, target) = (open.user, open.file()?);
+    if target.is_directory {
+        return Err(INVALID);
+    }
+    let target = target.local_open;
+    open.verify_access(AccessMask::WRITE_DATA)?;
+    let source = find_source(&scope, extents.source_file_id).ok_or(NO_SOURCE)?;
+    let file = source.file()?;
+    if file.is_directory || !source.granted_access.contains(AccessMask::READ_DATA) {
+        return Err(INVALID);
+    }
+    let unsigned = |value: i64| u64::try_from(value).map_err(|_| INVALID);
+    let op = ObjectOp::DuplicateExtents {
+        source: file.local_open,
+        target,
+        source_offset: unsigned(extents.source_file_offset)?,
+        target_offset: unsigned(extents.target_file_offset)?,
+        length: unsigned(extents.byte_count)?,
+    };
+    Ok(Progress::Wait(Effect::Object { user, op }, Duplicating))
+}
+
+fn resume(scope: InTree<'_>, reply: Reply) -> Result<Progress<Duplicating>, Reject> {
+    reply.object()?;
+    let target = scope.into_open()?;
+    target.globals.report_written(target.open);
+    Ok(Progress::Done(Output::none()))
+}
+
+/// [MS-SMB2] 3.3.5.15.17: an open of the same session and tree connect.
+fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
+    let open = scope.opens.get(&source.volatile)?;
+    let session_id = scope.session.session_id;
+    let is_it = open.file_id == source && open.session_id == session_id;
+    (is_it && open.tree_id == scope.tree.tree_id).then_some(open)
+}
+
+const TOO_SHORT: Reject = Reject::Status(NtStatus::BUFFER_TOO_SMALL);
+
+/// [MS-FSCC] 2.3.8 says INVALID_PARAMETER; Windows says this.
+const NO_SOURCE: Reject = Reject::Status(NtStatus::INVALID_HANDLE);

@@ -1,0 +1,49 @@
+//! FSCTL_QUERY_NETWORK_INTERFACE_INFO: [MS-SMB2] 3.3.5.15.11.
+
+use dtyp::NtStatus;
+use wire::ioctl::{FsctlCode, IoctlRequest, NetworkInterfaceList};
+use wire::negotiate::Capabilities;
+
+use super::{Fsctl, Output, Progress, WithoutOpen};
+use crate::effect::{Effect, Reply};
+use crate::reject::Reject;
+
+/// Tells the client which other addresses it may come to.
+///
+/// They are looked up each time: clients ask again every few minutes to learn of links that went
+/// down or came up.
+pub(crate) struct QueryNetworkInterfaceInfo;
+
+/// The addresses are being listed.
+#[derive(Debug)]
+pub(crate) struct Pending;
+
+impl Fsctl for QueryNetworkInterfaceInfo {
+    const CODE: FsctlCode = FsctlCode::QUERY_NETWORK_INTERFACE_INFO;
+    type Scope<'s> = WithoutOpen<'s>;
+    type Pending = Pending;
+
+    fn start(scope: WithoutOpen<'_>, _: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
+        let capabilities = scope.connection.negotiated().server_capabilities;
+        if !capabilities.contains(Capabilities::MULTI_CHANNEL) {
+            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        }
+        Ok(Progress::Wait(Effect::ListNetworkInterfaces, Pending))
+    }
+
+    fn resume(
+        _: WithoutOpen<'_>,
+        Pending: Pending,
+        reply: Reply,
+    ) -> Result<Progress<Pending>, Reject> {
+        let Reply::NetworkInterfaces(interfaces) = reply else {
+            panic!("the addresses were asked for, and {reply:?} came back")
+        };
+        let mut list = NetworkInterfaceList::new();
+        // An interface without an index must not be told of.
+        for interface in interfaces.iter().filter(|interface| interface.if_index != 0) {
+            list.push(interface);
+        }
+        Ok(Progress::Done(Output::new(list.as_bytes().to_vec())))
+    }
+}

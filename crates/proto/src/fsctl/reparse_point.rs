@@ -1,0 +1,143 @@
+//! FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT and FSCTL_DELETE_REPARSE_POINT: [MS-FSCC] 2.3.29,
+//! 2.3.65 and 2.3.5.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
+use dtyp::{AccessMask, NtStatus};
+use object::{ObjectOp, ObjectReply};
+use wire::ioctl::{FsctlCode, IoctlRequest};
+
+use super::{Fsctl, Output, Progress, output_max};
+use crate::effect::{Effect, Reply};
+use crate::open::Open;
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// Tells what a reparse point says.
+pub(crate) struct GetReparsePoint;
+
+/// Makes a file a reparse point.
+pub(crate) struct SetReparsePoint;
+
+/// Makes a plain file of a reparse point.
+pub(crate) struct DeleteReparsePoint;
+
+/// The store is reading.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// Bytes that the client has room for.
+    room: usize,
+}
+
+/// The store is writing.
+#[derive(Debug)]
+pub(crate) struct Writing;
+
+impl Fsctl for GetReparsePoint {
+    const CODE: FsctlCode = FsctlCode::GET_REPARSE_POINT;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Reading;
+
+    /// [MS-FSA] 2.1.5.10.14.
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Reading>, Reject> {
+        let op = ObjectOp::ReadReparsePoint { open: scope.open.file()?.local_open };
+        let pending = Reading { room: output_max(request) };
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, pending))
+    }
+
+    /// What does not fit is cut, so that a client can learn the size; but not the head.
+    fn resume(
+        _: InOpen<'_>,
+        Reading { room }: Reading,
+        reply: Reply,
+    ) -> Result<Progress<Reading>, Reject> {
+        let ObjectReply::ReparsePoint(mut bytes) = reply.object()? else {
+            panic!("a reparse point was asked for");
+        };
+        if room < HEAD_LEN {
+            return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+        }
+        let status = if bytes.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+        bytes.truncate(room);
+        Ok(Progress::Done(Output { status, bytes }))
+    }
+}
+
+impl Fsctl for SetReparsePoint {
+    const CODE: FsctlCode = FsctlCode::SET_REPARSE_POINT;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Writing;
+
+    /// [MS-FSA] 2.1.5.10.37.
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Writing>, Reject> {
+        let file = scope.open.file()?;
+        verify_changeable(scope.open)?;
+        let point = decode(request.input)?;
+        if point.tag == ReparseTag::SYMLINK && SymbolicLinkReparse::decode(point.data).is_none() {
+            return Err(BAD_DATA);
+        }
+        let buffer = Bytes::copy_from_slice(request.input);
+        let op = ObjectOp::WriteReparsePoint { open: file.local_open, buffer };
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Writing))
+    }
+
+    fn resume(_: InOpen<'_>, Writing: Writing, reply: Reply) -> Result<Progress<Writing>, Reject> {
+        reply.object()?;
+        Ok(Progress::Done(Output::none()))
+    }
+}
+
+impl Fsctl for DeleteReparsePoint {
+    const CODE: FsctlCode = FsctlCode::DELETE_REPARSE_POINT;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Writing;
+
+    /// [MS-FSA] 2.1.5.10.3.
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Writing>, Reject> {
+        let open = scope.open.file()?.local_open;
+        verify_changeable(scope.open)?;
+        let point = decode(request.input)?;
+        if !point.data.is_empty() {
+            return Err(BAD_DATA);
+        }
+        let op = ObjectOp::DeleteReparsePoint { open, tag: point.tag };
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Writing))
+    }
+
+    fn resume(_: InOpen<'_>, Writing: Writing, reply: Reply) -> Result<Progress<Writing>, Reject> {
+        reply.object()?;
+        Ok(Progress::Done(Output::none()))
+    }
+}
+
+/// Either of two rights is enough.
+fn verify_changeable(open: &Open) -> Result<(), Reject> {
+    let wanted = AccessMask::WRITE_DATA | AccessMask::WRITE_ATTRIBUTES;
+    if open.granted_access.intersects(wanted) {
+        return Ok(());
+    }
+    Err(Reject::AccessNotGranted { wanted, granted: open.granted_access })
+}
+
+/// The input, if its lengths are right and its tag is one that there can be.
+fn decode(input: &[u8]) -> Result<ReparseData<'_>, Reject> {
+    if input.is_empty() {
+        return Err(Reject::Status(NtStatus::INVALID_BUFFER_SIZE));
+    }
+    if input.len() > ReparseData::BYTES_MAX {
+        return Err(BAD_DATA);
+    }
+    let point = ReparseData::decode(input).ok_or(BAD_DATA)?;
+    if matches!(point.tag, ReparseTag::RESERVED_ZERO | ReparseTag::RESERVED_ONE) {
+        return Err(Reject::Status(NtStatus::IO_REPARSE_TAG_INVALID));
+    }
+    Ok(point)
+}
+
+/// Bytes of tag, length and reserved.
+const HEAD_LEN: usize = 8;
+
+const BAD_DATA: Reject = Reject::Status(NtStatus::IO_REPARSE_DATA_INVALID);

@@ -1,0 +1,539 @@
+//! Sessions over several connections: [MS-SMB2] 3.3.5.5 with SMB2_SESSION_FLAG_BINDING, 3.3.7.1, and
+//! the requests of a channel that is lost.
+
+use dtyp::{Guid, NtStatus};
+use proto::effect::LentSession;
+use proto::{Disconnect, Effect};
+use testkit::accounts::{ALICE, BOB};
+use testkit::peer::Offer;
+use testkit::{Create, Login, Peer, World};
+use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use wire::header::HeaderFlags;
+use wire::ioctl::{
+    FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterface,
+    NetworkInterfaceCapability, NetworkInterfaces,
+};
+use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::negotiate::{Capabilities, NegotiateResponse};
+use wire::negotiate_context::{CipherId, SigningAlgorithmId};
+use wire::session_setup::SessionSetupFlags;
+use wire::{Command, Dialect, FileId};
+
+const SMB3: [Dialect; 3] = [Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1];
+
+fn alice() -> Login {
+    Login::user(ALICE.0, ALICE.1)
+}
+
+fn negotiated(world: &World, dialect: Dialect) -> Peer {
+    let mut peer = world.connect();
+    peer.negotiate([dialect]);
+    peer
+}
+
+/// A session of Alice in `data`, over two connections.
+fn two_channels(world: &World, dialect: Dialect) -> (Peer, Peer) {
+    let first = Peer::ready(world, dialect);
+    let mut second = negotiated(world, dialect);
+    second.bind(&first, &alice()).ok();
+    (first, second)
+}
+
+#[test]
+fn a_session_is_used_over_every_connection_that_is_bound_to_it() {
+    for dialect in SMB3 {
+        let world = World::new();
+        let (mut first, mut second) = two_channels(&world, dialect);
+        let file = first.create(&Create::new("file")).file_id;
+        second.write(file, 0, b"from the second").ok();
+        assert_eq!(first.read(file, 0, 15), b"from the second", "{dialect:?}");
+        second.close(file).ok();
+        assert_eq!(first.close(file).status(), NtStatus::FILE_CLOSED);
+        assert_eq!(world.ledger().session_count(), 1, "binding makes no session");
+    }
+}
+
+/// The peers verify every signature with the key that they derived themselves for their connection.
+#[test]
+fn every_channel_signs_with_a_key_of_its_own() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let file = first.create(&Create::new("file")).file_id;
+    second.write(file, 0, b"right").ok();
+    // The key of the first channel is not that of the second.
+    second.claim_key(&first);
+    let request = second.write_request(file, 0, b"wrong");
+    second.send(request);
+    assert_eq!(world.contents("data", "file").as_deref(), Some(&b"right"[..]));
+}
+
+#[test]
+fn losing_a_channel_leaves_the_session_to_the_others() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let file = first.create(&Create::new("file")).file_id;
+    first.disconnect();
+    second.write(file, 0, b"still here").ok();
+    // The key of the session outlives the channel that it came from.
+    let mut third = negotiated(&world, Dialect::SMB_3_1_1);
+    third.bind(&first, &alice()).ok();
+    assert_eq!(third.read(file, 0, 10), b"still here");
+    second.disconnect();
+    third.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn logging_off_ends_the_session_on_every_channel() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    first.create(&Create::new("file"));
+    second.logoff().ok();
+    world.ledger().assert_empty();
+    assert_eq!(first.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(second.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn a_connection_that_is_not_bound_cannot_use_the_session() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    let mut stranger = negotiated(&world, Dialect::SMB_3_0);
+    stranger.claim_key(&first);
+    assert_eq!(stranger.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    // Nor while it is being bound.
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let (_, token) = stranger.begin(&login);
+    let request = stranger.session_setup(&login, &token);
+    let response = stranger.call(request);
+    assert_eq!(response.status(), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert!(response.is_signed(), "with the key of the session");
+    assert_eq!(stranger.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+}
+
+/// Begins a session with one offer and binds a connection with another to it.
+#[track_caller]
+fn check_binding(first: &Offer, second: &Offer, want: NtStatus) {
+    let world = World::new();
+    let mut owner = world.connect();
+    owner.negotiate_with(first).ok();
+    owner.login_alice();
+    owner.tree("data");
+    let mut peer = world.connect();
+    peer.negotiate_with(second).ok();
+    let response = peer.bind(&owner, &alice());
+    assert_eq!(response.status(), want);
+    assert!(response.is_signed(), "the client can check who refused");
+    owner.create(&Create::new("the session is not harmed"));
+}
+
+fn offer(dialect: Dialect) -> Offer {
+    Offer::dialects(&[dialect])
+}
+
+fn signing(algorithm: SigningAlgorithmId) -> Offer {
+    Offer { signing: vec![algorithm], ..offer(Dialect::SMB_3_1_1) }
+}
+
+fn cipher(cipher: CipherId) -> Offer {
+    Offer { ciphers: vec![cipher], ..offer(Dialect::SMB_3_1_1) }
+}
+
+#[test]
+fn the_connection_must_have_the_dialect_of_the_session() {
+    let cmac = signing(SigningAlgorithmId::AES_CMAC);
+    let wrong = NtStatus::INVALID_PARAMETER;
+    check_binding(&offer(Dialect::SMB_3_0), &offer(Dialect::SMB_3_0_2), wrong);
+    check_binding(&cmac, &offer(Dialect::SMB_3_0), wrong);
+    check_binding(&offer(Dialect::SMB_2_1), &cmac, wrong);
+}
+
+#[test]
+fn before_3_0_nothing_is_bound() {
+    let cmac = signing(SigningAlgorithmId::AES_CMAC);
+    let refused = NtStatus::REQUEST_NOT_ACCEPTED;
+    check_binding(&offer(Dialect::SMB_2_1), &offer(Dialect::SMB_2_1), refused);
+    check_binding(&cmac, &offer(Dialect::SMB_2_1), refused);
+    check_binding(&offer(Dialect::SMB_2_0_2), &offer(Dialect::SMB_2_0_2), refused);
+}
+
+#[test]
+fn the_connection_must_have_the_cipher_of_the_session() {
+    let (gcm, ccm) = (cipher(CipherId::AES_128_GCM), cipher(CipherId::AES_128_CCM));
+    check_binding(&gcm, &ccm, NtStatus::INVALID_PARAMETER);
+    check_binding(&gcm, &gcm, NtStatus::SUCCESS);
+}
+
+#[test]
+fn gmac_and_the_other_algorithms_do_not_mix() {
+    let gmac = signing(SigningAlgorithmId::AES_GMAC);
+    let cmac = signing(SigningAlgorithmId::AES_CMAC);
+    let hmac = signing(SigningAlgorithmId::HMAC_SHA256);
+    check_binding(&gmac, &cmac, NtStatus::REQUEST_OUT_OF_SEQUENCE);
+    check_binding(&gmac, &offer(Dialect::SMB_3_0_2), NtStatus::REQUEST_OUT_OF_SEQUENCE);
+    check_binding(&gmac, &offer(Dialect::SMB_2_1), NtStatus::REQUEST_OUT_OF_SEQUENCE);
+    check_binding(&cmac, &gmac, NtStatus::NOT_SUPPORTED);
+    check_binding(&offer(Dialect::SMB_3_0), &gmac, NtStatus::NOT_SUPPORTED);
+    check_binding(&offer(Dialect::SMB_2_1), &gmac, NtStatus::NOT_SUPPORTED);
+    check_binding(&cmac, &hmac, NtStatus::SUCCESS);
+    check_binding(&hmac, &cmac, NtStatus::SUCCESS);
+}
+
+#[test]
+fn binding_needs_a_signature_and_the_right_one() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    let mut second = negotiated(&world, Dialect::SMB_3_0);
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let (_, token) = second.begin(&login);
+    second.session_id = first.session_id;
+    let unsigned = second.session_setup(&login, &token);
+    let response = second.call(unsigned);
+    assert_eq!(response.status(), NtStatus::INVALID_PARAMETER);
+    assert!(!response.is_signed(), "nobody has proven anything");
+    second.claim_key(&first);
+    let forged = second.session_setup(&login, &token).tampered(70);
+    let response = second.call(forged);
+    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    assert!(!response.is_signed(), "strangers have nothing signed for them");
+}
+
+#[test]
+fn what_cannot_be_bound_to_is_not() {
+    let world = World::new();
+    let mut second = negotiated(&world, Dialect::SMB_3_0);
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    // No such session.
+    second.claim_key(&first);
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let request = second.session_setup(&login, b"").session(first.session_id ^ 1).unsigned();
+    assert_eq!(second.call(request).status(), NtStatus::USER_SESSION_DELETED);
+    // Bound already.
+    let mut second = negotiated(&world, Dialect::SMB_3_0);
+    second.bind(&first, &alice()).ok();
+    let request = second.session_setup(&login, b"");
+    assert_eq!(second.call(request).status(), NtStatus::REQUEST_NOT_ACCEPTED);
+    // Without the flag, a session of other connections is none.
+    let mut third = negotiated(&world, Dialect::SMB_3_0);
+    third.claim_key(&first);
+    let request = third.session_setup(&alice(), b"");
+    let response = third.call(request);
+    assert_eq!(response.status(), NtStatus::USER_SESSION_DELETED);
+    assert!(response.is_signed());
+}
+
+#[test]
+fn nothing_is_bound_where_multichannel_is_off() {
+    let world = World::with(|settings| settings.multi_channel = false);
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    let mut second = world.connect();
+    let response = second.negotiate([Dialect::SMB_3_0]);
+    let capabilities = response.body::<NegotiateResponse<'_>>().capabilities;
+    assert!(!capabilities.contains(Capabilities::MULTI_CHANNEL));
+    let response = second.bind(&first, &alice());
+    assert_eq!(response.status(), NtStatus::REQUEST_NOT_ACCEPTED);
+}
+
+#[test]
+fn another_user_and_a_wrong_password_bind_nothing_and_end_nothing() {
+    let world = World::new();
+    let (mut first, _second) = two_channels(&world, Dialect::SMB_3_1_1);
+    for (login, want) in [
+        (Login::user(BOB.0, BOB.1), NtStatus::ACCESS_DENIED),
+        (Login::user(ALICE.0, "wrong"), NtStatus::LOGON_FAILURE),
+        (Login::anonymous(), NtStatus::ACCESS_DENIED),
+    ] {
+        let mut third = negotiated(&world, Dialect::SMB_3_1_1);
+        assert_eq!(third.bind(&first, &login).status(), want);
+        third.claim_key(&first);
+        assert_eq!(third.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+        // The same connection may try again.
+        third.bind(&first, &alice()).ok();
+        third.tree("data");
+    }
+    first.tree("data");
+}
+
+#[test]
+fn a_session_has_at_most_32_channels() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_0);
+    let mut channels = Vec::new();
+    for _ in 1..proto::session::CHANNELS_MAX {
+        let mut peer = negotiated(&world, Dialect::SMB_3_0);
+        peer.bind(&first, &alice()).ok();
+        channels.push(peer);
+    }
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    assert_eq!(peer.bind(&first, &alice()).status(), NtStatus::INSUFFICIENT_RESOURCES);
+    channels.pop().expect("there are 31").disconnect();
+    peer.bind(&first, &alice()).ok();
+}
+
+#[test]
+fn a_session_authenticates_again_over_any_channel() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let session_id = second.session_id;
+    second.authenticate(&alice().again(session_id)).ok();
+    first.tree("data");
+    let failed = second.authenticate(&Login::user(ALICE.0, "wrong").again(session_id));
+    assert_eq!(failed.status(), NtStatus::LOGON_FAILURE);
+    assert_eq!(first.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+}
+
+#[test]
+fn a_connection_that_goes_while_it_is_being_bound_leaves_nothing() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let mut second = negotiated(&world, Dialect::SMB_3_1_1);
+    second.claim_key(&first);
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let (_, token) = second.begin(&login);
+    let request = second.session_setup(&login, &token);
+    assert_eq!(second.call(request).status(), NtStatus::MORE_PROCESSING_REQUIRED);
+    // The other way round, too: what is only being bound does not keep a session.
+    first.disconnect();
+    world.ledger().assert_empty();
+    second.disconnect();
+    world.assert_nothing_left();
+}
+
+fn lent(world: &World, peer: &Peer) -> LentSession {
+    world.lend_session(peer.session_id).expect("a session with a key")
+}
+
+#[test]
+fn a_session_of_another_worker_is_refused_in_its_own_name() {
+    let elsewhere = World::with_seed(7, |_| {});
+    let here = World::new();
+    for (dialect, want) in [
+        (Dialect::SMB_3_1_1, NtStatus::REQUEST_NOT_ACCEPTED),
+        (Dialect::SMB_3_0, NtStatus::REQUEST_OUT_OF_SEQUENCE),
+    ] {
+        let owner = Peer::ready(&elsewhere, Dialect::SMB_3_1_1);
+        here.put_elsewhere(owner.session_id, lent(&elsewhere, &owner));
+        let mut peer = negotiated(&here, dialect);
+        let response = peer.bind(&owner, &alice());
+        assert_eq!(response.status(), want);
+        assert!(response.is_signed());
+        let mut peer = negotiated(&here, dialect);
+        peer.claim_key(&owner);
+        let request = peer.session_setup(&alice(), b"");
+        let response = peer.call(request);
+        assert_eq!(response.status(), NtStatus::USER_SESSION_DELETED);
+        assert!(response.is_signed());
+        peer.claim_key(&owner);
+        let request = peer.session_setup(&alice(), b"").tampered(70);
+        let response = peer.call(request);
+        assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+        assert!(!response.is_signed());
+    }
+}
+
+#[test]
+fn a_guest_has_no_channels() {
+    let world = World::new();
+    let mut guest = negotiated(&world, Dialect::SMB_3_0);
+    guest.authenticate(&Login::anonymous()).ok();
+    assert!(world.lend_session(guest.session_id).is_none(), "there is no key to lend");
+    let mut second = negotiated(&world, Dialect::SMB_3_0);
+    second.session_id = guest.session_id;
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let request = second.session_setup(&login, b"");
+    assert_eq!(second.call(request).status(), NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn a_write_whose_channel_is_lost_is_done_once_and_repeated_on_another() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let file = first.create(&Create::new("file")).file_id;
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let write = first.write_request(file, 0, b"data");
+    first.send(write);
+    first.disconnect();
+    world.stop_holding();
+    let repeated = |peer: &Peer| {
+        peer.write_request(file, 0, b"data")
+            .flags(HeaderFlags::REPLAY_OPERATION)
+            .channel_sequence(1)
+    };
+    // What is under way cannot be told from what was lost: the client has to wait.
+    let request = repeated(&second);
+    assert_eq!(second.call(request).status(), NtStatus::FILE_NOT_AVAILABLE);
+    world.release_all();
+    let request = repeated(&second);
+    second.call(request).ok();
+    assert_eq!(world.contents("data", "file").as_deref(), Some(&b"data"[..]));
+    second.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_request_of_an_earlier_channel_sequence_changes_nothing() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let file = first.create(&Create::new("file")).file_id;
+    let new = second.write_request(file, 0, b"new").channel_sequence(1);
+    second.call(new).ok();
+    let late = first.write_request(file, 0, b"old").channel_sequence(0);
+    assert_eq!(first.call(late).status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(first.read(file, 0, 3), b"new", "READ changes nothing, and is answered");
+}
+
+#[test]
+fn before_3_0_the_field_is_a_status_and_means_nothing() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_2_1);
+    let file = peer.create(&Create::new("file")).file_id;
+    for number in [5, 4] {
+        let request = peer.write_request(file, 0, b"data").channel_sequence(number);
+        peer.call(request).ok();
+    }
+}
+
+#[test]
+fn an_open_that_nobody_can_ask_for_again_is_closed_with_its_channel() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let create = first.request(Command::CREATE, &Create::new("file"));
+    first.send(create);
+    first.disconnect();
+    world.release_all();
+    assert_eq!(world.store().open_count(), 0);
+    second.tree("data");
+}
+
+fn watch(peer: &mut Peer, directory: FileId) {
+    let body = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 1_000,
+        file_id: directory,
+        completion_filter: CompletionFilter::all(),
+    };
+    let request = peer.request(Command::CHANGE_NOTIFY, &body);
+    peer.send(request);
+}
+
+fn lock(peer: &mut Peer, file_id: FileId) {
+    let flags = LockFlags::EXCLUSIVE_LOCK;
+    let elements = [LockElement { offset: 0, length: 10, flags }];
+    let body = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
+    let request = peer.request(Command::LOCK, &body);
+    peer.send(request);
+}
+
+/// A lock that is granted to nobody would stand in the client's own way.
+#[test]
+fn what_waits_without_an_end_is_given_up_with_its_channel() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let directory = first.create(&Create::directory("dir")).file_id;
+    watch(&mut first, directory);
+    let holder = second.create(&Create::new("file")).file_id;
+    lock(&mut second, holder);
+    assert!(second.receive()[0].status().is_success());
+    let waiter = second.create(&Create::open("file")).file_id;
+    lock(&mut first, waiter);
+    assert!(first.receive().iter().all(testkit::Response::is_interim));
+    first.disconnect();
+    second.close(holder).ok();
+    let third = second.create(&Create::open("file")).file_id;
+    lock(&mut second, third);
+    assert!(second.receive()[0].status().is_success(), "nobody holds it");
+    // The directory is still watched, and can be asked for again.
+    watch(&mut second, directory);
+    assert!(second.receive()[0].is_interim());
+}
+
+#[test]
+fn a_rule_that_is_broken_on_a_lost_channel_ends_no_other() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let create = first.request(Command::CREATE, &Create::new("file"));
+    let flush = first.request(Command::FLUSH, &wire::flush::FlushRequest { file_id: FileId::ANY });
+    // The second request of the frame has not begun when the channel is lost, and never does.
+    first.send_all([create, flush.related()]);
+    first.disconnect();
+    world.release_all();
+    second.tree("data");
+    assert_eq!(second.closed(), None::<Disconnect>);
+}
+
+#[test]
+fn a_connection_is_served_by_the_worker_that_has_its_client() {
+    let first_worker = World::new();
+    let second_worker = World::with_seed(2, |_| {});
+    let owner = Peer::ready(&first_worker, Dialect::SMB_3_1_1);
+    second_worker.hold(|effect| matches!(effect, Effect::ClaimClient { .. }));
+    let mut newcomer = second_worker.connect();
+    let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    let request = newcomer.negotiate_request(&offer, &offer.contexts());
+    newcomer.send(request);
+    assert!(newcomer.receive().is_empty(), "it is not decided who answers");
+    let frame = second_worker.frames().pop().expect("one was sent");
+    let mut passed = second_worker.pass_on(&newcomer, &frame, &first_worker);
+    passed.take_over(&mut newcomer);
+    assert!(second_worker.is_idle());
+    second_worker.assert_nothing_left();
+    passed.bind(&owner, &alice()).ok();
+    passed.create(&Create::new("file"));
+}
+
+#[test]
+fn only_clients_that_can_have_channels_are_claimed() {
+    for (offer, claimed) in [
+        (Offer::dialects(&[Dialect::SMB_3_1_1]), true),
+        (Offer::dialects(&[Dialect::SMB_3_0]), true),
+        (Offer::dialects(&[Dialect::SMB_2_1]), false),
+        (Offer { capabilities: Capabilities::LARGE_MTU, ..offer(Dialect::SMB_3_0) }, false),
+        (Offer { client_guid: Guid::ZERO, ..offer(Dialect::SMB_3_0) }, false),
+    ] {
+        let world = World::new();
+        world.hold(|effect| matches!(effect, Effect::ClaimClient { .. }));
+        let mut peer = world.connect();
+        let request = peer.negotiate_request(&offer, &offer.contexts());
+        peer.send(request);
+        assert_eq!(world.held() == 1, claimed, "{offer:?}");
+        assert_eq!(peer.receive().is_empty(), claimed);
+    }
+}
+
+fn interfaces(peer: &mut Peer, max: u32) -> (NtStatus, Vec<NetworkInterface>) {
+    let body = IoctlRequest {
+        ctl_code: FsctlCode::QUERY_NETWORK_INTERFACE_INFO,
+        file_id: FileId::ANY,
+        max_output_response: max,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    let request = peer.request(Command::IOCTL, &body);
+    let response = peer.call(request);
+    if !response.status().is_success() {
+        return (response.status(), Vec::new());
+    }
+    let output = response.body::<IoctlResponse<'_>>().output;
+    let found = NetworkInterfaces::new(output).map(|it| it.expect("well-formed")).collect();
+    (response.status(), found)
+}
+
+#[test]
+fn clients_are_told_of_the_addresses_that_there_are() {
+    let world = World::new();
+    let interface = |if_index, address: &str| NetworkInterface {
+        if_index,
+        capability: NetworkInterfaceCapability::RSS_CAPABLE,
+        link_speed: 10_000_000_000,
+        address: Some(address.parse().expect("an address")),
+    };
+    let two = [interface(2, "192.0.2.1"), interface(2, "2001:db8::1")];
+    world.set_interfaces(vec![two[0], interface(0, "192.0.2.2"), two[1]]);
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    assert_eq!(interfaces(&mut peer, 0x1_0000), (NtStatus::SUCCESS, two.to_vec()));
+    assert_eq!(interfaces(&mut peer, 100).0, NtStatus::BUFFER_TOO_SMALL);
+    let mut old = Peer::ready(&world, Dialect::SMB_2_1);
+    assert_eq!(interfaces(&mut old, 0x1_0000).0, NtStatus::NOT_SUPPORTED);
+}

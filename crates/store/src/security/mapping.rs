@@ -1,0 +1,172 @@
+//! From an NT DACL to a POSIX ACL, so that the kernel's check does not contradict the DACL.
+//!
+//! The kernel checks every open as the user, and it has the last word; the DACL is checked before, by
+//! us. So the POSIX ACL has to grant at least what the DACL grants, as well as nine bits can, and it
+//! should not grant more to local programs than it must. The rules:
+//!
+//! - Each user that the DACL names gets what the DACL grants to that user as far as we know its groups:
+//!   a POSIX entry for a user is final, the entries of its groups no longer count.
+//! - Each group gets what it and everyone are granted. The kernel grants what any of a user's groups has.
+//! - A denial takes effect where it stands, for the trustee that it names. Where a group is
+//!   denied what another group has, the kernel grants it and our check denies it.
+//! - One bit stands for several rights: it is granted with any of them. Directories are passed by whoever
+//!   has anything there, since nobody on Windows is kept from traversing.
+//! - The owner keeps reading a file, and everything on a directory: what is in the way of managing it
+//!   are the DACL's rules, which the owner can change.
+//! - SIDs that stand for nobody on this system have no entry, and the kernel gives them what it gives
+//!   everyone.
+
+use dtyp::access_check::{Privileges, Token};
+use dtyp::{AccessMask, SecurityDescriptor, Sid, access_check};
+use rustix::fs::Statx;
+
+use crate::access::{EXECUTE, READ, WRITE};
+use crate::credentials::Wardrobe;
+use crate::metadata::is_directory;
+use crate::posix_acl::{PosixAcl, Tag, Triple};
+
+/// S-1-22-1-UID and S-1-22-2-GID.
+const UNIX_AUTHORITY: u64 = 22;
+
+/// Users and groups of a list, at most; the others have what everyone has. An ACL of this size still
+/// fits into the extended attribute of any file system.
+const NAMED_MAX: usize = 256;
+
+/// Who a SID is on this system.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Trustee {
+    User(u32),
+    Group(u32),
+}
+
+/// `None` for SIDs that stand for many or nobody.
+pub(crate) fn trustee(wardrobe: &Wardrobe, sid: &Sid) -> Option<Trustee> {
+    match *sid.subauthorities() {
+        [1, uid] if sid.authority() == UNIX_AUTHORITY && uid != u32::MAX => {
+            Some(Trustee::User(uid))
+        }
+        [2, gid] if sid.authority() == UNIX_AUTHORITY && gid != u32::MAX => {
+            Some(Trustee::Group(gid))
+        }
+        _ => wardrobe.uid_of(sid).map(Trustee::User),
+    }
+}
+
+/// The ACL for an object that `descriptor` is of and that `status` tells the owners of.
+pub(crate) fn posix_acl(
+    wardrobe: &Wardrobe,
+    descriptor: &SecurityDescriptor,
+    status: &Statx,
+) -> PosixAcl {
+    let mapping = Mapping { wardrobe, descriptor, status };
+    let mut entries = vec![
+        (Tag::Owner, mapping.owner()),
+        (Tag::OwningGroup, mapping.group(status.stx_gid)),
+        (Tag::Other, mapping.triple(&everyone())),
+    ];
+    for trustee in mapping.named() {
+        match trustee {
+            Trustee::User(uid) if uid == status.stx_uid => {}
+            Trustee::Group(gid) if gid == status.stx_gid => {}
+            Trustee::User(uid) => entries.push((Tag::User(uid), mapping.user(uid))),
+            Trustee::Group(gid) => entries.push((Tag::Group(gid), mapping.group(gid))),
+        }
+    }
+    PosixAcl::new(entries)
+}
+
+/// The SIDs of whoever passes as "other".
+fn everyone() -> Vec<Sid> {
+    vec![Sid::everyone(), Sid::network(), Sid::authenticated_users(), Sid::users()]
+}
+
+struct Mapping<'a> {
+    wardrobe: &'a Wardrobe,
+    descriptor: &'a SecurityDescriptor,
+    status: &'a Statx,
+}
+
+impl Mapping<'_> {
+    /// Users and groups that have entries, each once.
+    fn named(&self) -> Vec<Trustee> {
+        let aces = self.descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
+        let sids = aces.filter_map(|ace| ace.sid());
+        let mut named: Vec<_> = sids.filter_map(|sid| trustee(self.wardrobe, sid)).collect();
+        named.sort_unstable();
+        named.dedup();
+        named.truncate(NAMED_MAX);
+        named
+    }
+
+    fn owner(&self) -> Triple {
+        let mut sids = self.sids_of_user(self.status.stx_uid);
+        sids.extend(self.descriptor.owner.clone());
+        sids.extend(self.sids_of_owning_group(&sids));
+        let kept = if is_directory(self.status) { READ | WRITE | EXECUTE } else { READ };
+        self.triple(&sids) | kept
+    }
+
+    fn user(&self, uid: u32) -> Triple {
+        let mut sids = self.sids_of_user(uid);
+        sids.extend(self.sids_of_owning_group(&sids));
+        self.triple(&sids)
+    }
+
+    fn group(&self, gid: u32) -> Triple {
+        let mut sids = everyone();
+        sids.push(Sid::unix_group(gid));
+        sids.extend(self.sids_of_owning_group(&sids));
+        self.triple(&sids)
+    }
+
+    /// All SIDs of a user, as far as we know it.
+    fn sids_of_user(&self, uid: u32) -> Vec<Sid> {
+        let mut sids = everyone();
+        sids.push(Sid::unix_user(uid));
+        if let Some(identity) = self.wardrobe.identity_of(uid) {
+            sids.push(identity.user.clone());
+            sids.extend(identity.groups.iter().cloned());
+        }
+        sids
+    }
+
+    /// The descriptor may call the owning group by a name of its own.
+    fn sids_of_owning_group(&self, sids: &[Sid]) -> Option<Sid> {
+        let is_member = sids.contains(&Sid::unix_group(self.status.stx_gid));
+        self.descriptor.group.clone().filter(|_| is_member)
+    }
+
+    /// What the DACL grants to one with all of `sids`.
+    fn triple(&self, sids: &[Sid]) -> Triple {
+        let nobody = Sid::anonymous();
+        let token = Token { user: &nobody, groups: sids, privileges: Privileges::default() };
+        let granted = access_check(self.descriptor, &token, AccessMask::MAXIMUM_ALLOWED);
+        self.as_triple(granted.unwrap_or(AccessMask::empty()))
+    }
+
+    fn as_triple(&self, granted: AccessMask) -> Triple {
+        let writes = AccessMask::WRITE_DATA | AccessMask::APPEND_DATA;
+        let directory = is_directory(self.status);
+        let (reads, writes) = if directory {
+            (AccessMask::READ_DATA, writes | AccessMask::DELETE_CHILD)
+        } else {
+            (AccessMask::READ_DATA | AccessMask::EXECUTE, writes)
+        };
+        let mut triple = 0;
+        if granted.intersects(reads) {
+            triple |= READ;
+        }
+        if granted.intersects(writes) {
+            triple |= WRITE;
+        }
+        // On a file full control alone does not make a program of it: the bit stays as it is where any
+        // was set.
+        let program = self.status.stx_mode & 0o111 != 0;
+        let executes =
+            if directory { reads | writes | AccessMask::EXECUTE } else { AccessMask::EXECUTE };
+        if granted.intersects(executes) && (directory || program) {
+            triple |= EXECUTE;
+        }
+        triple
+    }
+}

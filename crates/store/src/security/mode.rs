@@ -1,0 +1,225 @@
+//! Security descriptors from POSIX owners, groups, modes and ACLs.
+//!
+//! This is what a share without stored NT ACLs has, and what an object has that none is stored with. A
+//! mode is read as three entries (owner, group, everyone), and a POSIX ACL as one more for each that it
+//! names. A descriptor that is written to a share without stored NT ACLs is mapped onto the three
+//! triples of the mode. What a mode cannot say is refused, never dropped in silence, with these exceptions:
+//! inherit-only entries (there is no place for them), entries for the system and the administrators (root
+//! may do everything), and the difference between rights that one mode bit stands for. The SACL is
+//! not kept.
+
+use std::os::fd::BorrowedFd;
+
+use dtyp::security_descriptor::Control;
+use dtyp::{
+    AccessMask, Ace, AceFlags, AceType, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
+};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Statx, Uid};
+
+use crate::access;
+use crate::errno::{During, Operation};
+use crate::metadata::is_directory;
+use crate::posix_acl::{PosixAcl, Tag, Triple};
+use crate::settings::DefaultStyle;
+use crate::system;
+
+/// S-1-22-1-UID and S-1-22-2-GID.
+const UNIX_AUTHORITY: u64 = 22;
+
+/// The descriptor that says what the mode says.
+pub(crate) fn describe(status: &Statx, acl: Option<&PosixAcl>) -> SecurityDescriptor {
+    let directory = is_directory(status);
+    let (owner, group) = (Sid::unix_user(status.stx_uid), Sid::unix_group(status.stx_gid));
+    let from_mode;
+    let acl = match acl {
+        Some(acl) => acl,
+        None => {
+            from_mode = PosixAcl::from_mode(status.stx_mode);
+            &from_mode
+        }
+    };
+    let entry = |(tag, triple): (Tag, Triple)| {
+        let (sid, rights) = match tag {
+            Tag::Owner => (owner.clone(), owner_rights_of(triple, directory)),
+            Tag::User(uid) => (Sid::unix_user(uid), rights(triple, directory)),
+            Tag::OwningGroup => (group.clone(), rights(triple, directory)),
+            Tag::Group(gid) => (Sid::unix_group(gid), rights(triple, directory)),
+            Tag::Mask => return None,
+            Tag::Other => (Sid::everyone(), rights(triple, directory)),
+        };
+        Some(Ace::allow(sid, rights, AceFlags::empty()))
+    };
+    let aces = acl.effective().filter_map(entry).collect();
+    SecurityDescriptor {
+        control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
+        owner: Some(owner.clone()),
+        group: Some(group.clone()),
+        sacl: None,
+        dacl: Some(Acl::new(aces)),
+    }
+}
+
+/// What an object has that no descriptor is stored with, where the system's ACLs are ignored.
+pub(crate) fn default_descriptor(status: &Statx, style: DefaultStyle) -> SecurityDescriptor {
+    let mut descriptor = describe(status, None);
+    let all = |sid: Sid, flags| Ace::allow(sid, AccessMask::FILE_ALL, flags);
+    let none = AceFlags::empty();
+    let owner = Sid::unix_user(status.stx_uid);
+    let aces = match style {
+        DefaultStyle::Everyone => {
+            let passed_on = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;
+            vec![all(Sid::everyone(), if is_directory(status) { passed_on } else { none })]
+        }
+        DefaultStyle::Posix => {
+            let mut aces = descriptor.dacl.take().map(|acl| acl.aces).unwrap_or_default();
+            aces.push(all(Sid::system(), none));
+            aces
+        }
+        DefaultStyle::Windows => vec![all(owner, none), all(Sid::system(), none)],
+    };
+    descriptor.dacl = Some(Acl::new(aces));
+    descriptor
+}
+
+/// As it is granted: an owner that may read and write has full control.
+fn owner_rights_of(triple: Triple, directory: bool) -> AccessMask {
+    if triple & 6 == 6 { AccessMask::FILE_ALL } else { rights(triple, directory) | access::OWNER }
+}
+
+/// The NT rights of one triple of a mode.
+fn rights(bits: u16, directory: bool) -> AccessMask {
+    let mut rights = access::EVERYONE;
+    if bits & access::READ != 0 {
+        rights |= AccessMask::FILE_GENERIC_READ;
+        if !directory {
+            rights |= AccessMask::FILE_GENERIC_EXECUTE;
+        }
+    }
+    if bits & access::WRITE != 0 {
+        rights |= AccessMask::FILE_GENERIC_WRITE;
+        if directory {
+            rights |= AccessMask::DELETE_CHILD;
+        }
+    }
+    if bits & access::EXECUTE != 0 {
+        rights |= AccessMask::FILE_GENERIC_EXECUTE;
+    }
+    rights
+}
+
+/// Changes owner, group and mode as far as `information` names them.
+pub(crate) fn apply(
+    fd: BorrowedFd<'_>,
+    status: &Statx,
+    information: SecurityInformation,
+    descriptor: &[u8],
+) -> Result<(), NtStatus> {
+    let descriptor =
+        SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+    if information.touches_sacl() && descriptor.sacl.is_some() {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    let uid = match descriptor.owner.as_ref() {
+        Some(sid) if information.contains(SecurityInformation::OWNER) => Some(unix_id(sid, 1)?),
+        _ => None,
+    };
+    let gid = match descriptor.group.as_ref() {
+        Some(sid) if information.contains(SecurityInformation::GROUP) => Some(unix_id(sid, 2)?),
+        _ => None,
+    };
+    let new_owner = (uid.unwrap_or(status.stx_uid), gid.unwrap_or(status.stx_gid));
+    // Understood before anything is changed.
+    let mode = if information.contains(SecurityInformation::DACL) {
+        Some(mode_of(descriptor.dacl.as_ref(), new_owner, status)?)
+    } else {
+        None
+    };
+    if new_owner != (status.stx_uid, status.stx_gid) {
+        let uid = uid.filter(|uid| *uid != status.stx_uid).map(Uid::from_raw);
+        let gid = gid.filter(|gid| *gid != status.stx_gid).map(Gid::from_raw);
+        rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)
+            .during(Operation::SetMetadata)?;
+    }
+    if let Some(mode) = mode
+        && mode != u32::from(status.stx_mode) & 0o7777
+    {
+        let path = system::magic_path(fd);
+        rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())
+            .during(Operation::SetMetadata)?;
+    }
+    Ok(())
+}
+
+/// The uid (`kind` 1) or gid (`kind` 2) that a SID stands for.
+fn unix_id(sid: &Sid, kind: u32) -> Result<u32, NtStatus> {
+    match *sid.subauthorities() {
+        [found, id] if sid.authority() == UNIX_AUTHORITY && found == kind && id != u32::MAX => {
+            Ok(id)
+        }
+        _ => Err(NtStatus::INVALID_OWNER),
+    }
+}
+
+/// The mode that grants what the list grants. No list grants everything.
+fn mode_of(dacl: Option<&Acl>, owner: (u32, u32), status: &Statx) -> Result<u32, NtStatus> {
+    let special = u32::from(status.stx_mode) & 0o7000;
+    let Some(dacl) = dacl else { return Ok(special | 0o777) };
+    let classes = [
+        vec![Sid::unix_user(owner.0), owner_rights()],
+        vec![Sid::unix_group(owner.1)],
+        vec![Sid::everyone(), Sid::authenticated_users()],
+    ];
+    for ace in dacl.aces.iter().filter(|ace| !ace.flags.contains(AceFlags::INHERIT_ONLY)) {
+        let sid = ace.sid().ok_or(NtStatus::INVALID_ACL)?;
+        let simple = matches!(ace.ace_type, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED);
+        let ours = classes.iter().flatten().any(|class| class == sid);
+        let ignored =
+            [Sid::system(), Sid::administrators(), Sid::creator_owner(), Sid::creator_group()];
+        if !simple || !ours && !ignored.contains(sid) {
+            return Err(NtStatus::INVALID_ACL);
+        }
+    }
+    let [owner, group, everyone] = &classes;
+    let triple = |class: &[Sid]| {
+        let trustees = class.iter().chain(everyone);
+        triple_of(dacl, &trustees.collect::<Vec<_>>(), status)
+    };
+    let (owner, group, other) = (triple(owner), triple(group), triple(&[]));
+    Ok(special | owner << 6 | group << 3 | other)
+}
+
+/// S-1-3-4, OWNER RIGHTS.
+fn owner_rights() -> Sid {
+    Sid::new(3, &[4])
+}
+
+/// What the list grants to those who are all of `trustees`, in the order that decides.
+fn triple_of(dacl: &Acl, trustees: &[&Sid], status: &Statx) -> u32 {
+    let (mut granted, mut decided) = (AccessMask::empty(), AccessMask::empty());
+    for ace in &dacl.aces {
+        let about = ace.sid().is_some_and(|sid| trustees.contains(&sid));
+        if !about || ace.flags.contains(AceFlags::INHERIT_ONLY) {
+            continue;
+        }
+        let mask = ace.mask().map_generic();
+        if ace.ace_type == AceType::ACCESS_ALLOWED {
+            granted |= mask.difference(decided);
+        }
+        decided |= mask;
+    }
+    let directory = is_directory(status);
+    let mut triple = 0;
+    if granted.contains(AccessMask::READ_DATA) {
+        triple |= 4;
+    }
+    if granted.contains(AccessMask::WRITE_DATA) {
+        triple |= 2;
+    }
+    // On a file reading comes with executing, so that alone does not make a program of it: the bit stays
+    // as it is where any was set.
+    let program = directory || u32::from(status.stx_mode) & 0o111 != 0;
+    if granted.contains(AccessMask::EXECUTE) && program {
+        triple |= 1;
+    }
+    triple
+}

@@ -1,0 +1,242 @@
+//! Descriptors in the extended attribute: reading one that still holds, and putting one into effect.
+
+use std::os::fd::BorrowedFd;
+
+use dtyp::{NtStatus, SecurityDescriptor, SecurityInformation, Sid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Statx, Uid};
+use rustix::io::Errno;
+
+use super::mapping::{self, Trustee};
+use super::mode;
+use crate::credentials::Wardrobe;
+use crate::errno::{During, Operation};
+use crate::lookup::Root;
+use crate::nt_acl::{self, Basis, Hash};
+use crate::posix_acl::SystemAcl;
+use crate::settings::NtAclSettings;
+use crate::system;
+use crate::xattr::Attributes;
+
+/// Objects whose descriptor is asked for and set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) fd: BorrowedFd<'a>,
+    /// `fd` is good for paths only.
+    pub(crate) path_only: bool,
+    pub(crate) status: &'a Statx,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn attributes(self) -> Attributes<'a> {
+        Attributes::new(self.fd, self.path_only)
+    }
+}
+
+/// The descriptor that decides on an object where NT ACLs are kept; `None` if mode and POSIX ACL do.
+///
+/// # Errors
+/// It cannot be read, or is damaged where nothing else could decide.
+pub(crate) fn deciding(
+    wardrobe: &mut Wardrobe,
+    root: &Root,
+    subject: Subject<'_>,
+) -> Result<Option<SecurityDescriptor>, NtStatus> {
+    let Some(settings) = &root.settings.nt_acls else { return Ok(None) };
+    let value = match subject.attributes().get(&settings.attribute) {
+        // In `user.` it takes the right to read the file.
+        Err(Errno::ACCESS) => wardrobe.privileged(|| subject.attributes().get(&settings.attribute)),
+        result => result,
+    };
+    let value = match value {
+        Ok(value) => value,
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(absent(settings, subject)),
+        Err(errno) => return Err(errno).during(Operation::Query),
+    };
+    match nt_acl::decode(&value) {
+        Some(stored) if holds(settings, subject, stored.basis)? => Ok(Some(stored.descriptor)),
+        Some(_) => Ok(None),
+        // The kernel would let everyone in.
+        None if settings.ignore_system_acls => Err(NtStatus::ACCESS_DENIED),
+        None => Ok(None),
+    }
+}
+
+fn absent(settings: &NtAclSettings, subject: Subject<'_>) -> Option<SecurityDescriptor> {
+    let ignored = settings.ignore_system_acls;
+    ignored.then(|| mode::default_descriptor(subject.status, settings.default_style))
+}
+
+/// Whether mode and POSIX ACL are those that the descriptor was stored with.
+fn holds(settings: &NtAclSettings, subject: Subject<'_>, basis: Basis) -> Result<bool, NtStatus> {
+    if settings.ignore_system_acls || basis == Basis::None {
+        return Ok(true);
+    }
+    let system = SystemAcl::read(subject.attributes(), subject.status).during(Operation::Query)?;
+    let descriptor =
+        || Hash::of_descriptor(&mode::describe(subject.status, system.access.as_ref()));
+    Ok(match basis {
+        Basis::None => true,
+        Basis::Unknown => false,
+        Basis::Descriptor(stored) => stored == descriptor(),
+        Basis::System { descriptor: stored, system: hash } => {
+            hash == system.hash() || stored == descriptor()
+        }
+    })
+}
+
+/// The descriptor that clients are shown: the deciding one, or what mode and POSIX ACL amount to.
+pub(crate) fn shown(
+    wardrobe: &mut Wardrobe,
+    root: &Root,
+    subject: Subject<'_>,
+) -> Result<SecurityDescriptor, NtStatus> {
+    if let Some(descriptor) = deciding(wardrobe, root, subject)? {
+        return Ok(descriptor);
+    }
+    if root.settings.nt_acls.is_none() {
+        return Ok(mode::describe(subject.status, None));
+    }
+    let system = SystemAcl::read(subject.attributes(), subject.status).during(Operation::Query)?;
+    Ok(mode::describe(subject.status, system.access.as_ref()))
+}
+
+/// Owner and group of the host that follow from a descriptor; `None` leaves them as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NewOwners {
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+}
+
+/// Who is to own the object, and whether the user may say so: [MS-FSA] 2.1.5.17.
+///
+/// A user takes ownership, and gives it to nobody; who administers the system may give. A SID that
+/// stands for nobody here can be stored, and leaves the owner of the host as it is.
+pub(crate) fn new_owners(
+    wardrobe: &Wardrobe,
+    status: &Statx,
+    old: &SecurityDescriptor,
+    new: &SecurityDescriptor,
+    information: SecurityInformation,
+) -> Result<NewOwners, NtStatus> {
+    let identity = wardrobe.identity()?;
+    let mut owners = NewOwners::default();
+    let changed = |part, old: &Option<Sid>, new: &Option<Sid>| {
+        information.contains(part) && new.is_some() && old != new
+    };
+    if changed(SecurityInformation::OWNER, &old.owner, &new.owner)
+        && let Some(sid) = &new.owner
+    {
+        if !identity.is_root && !identity.token().contains(sid) {
+            return Err(NtStatus::INVALID_OWNER);
+        }
+        owners.uid = match mapping::trustee(wardrobe, sid) {
+            Some(Trustee::User(uid)) => Some(uid),
+            // The administrators' user is root. Only it has them in its token.
+            _ if *sid == Sid::administrators() => Some(0),
+            _ => None,
+        };
+    }
+    if changed(SecurityInformation::GROUP, &old.group, &new.group)
+        && let Some(sid) = &new.group
+        && let Some(Trustee::Group(gid)) = mapping::trustee(wardrobe, sid)
+    {
+        owners.gid = Some(gid);
+    }
+    owners.uid = owners.uid.filter(|uid| *uid != status.stx_uid);
+    owners.gid = owners.gid.filter(|gid| *gid != status.stx_gid);
+    Ok(owners)
+}
+
+/// What the open lets its user do that the kernel reserves to the owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mandate {
+    /// WRITE_OWNER was granted.
+    pub(crate) owner: bool,
+    /// WRITE_DAC was granted.
+    pub(crate) dacl: bool,
+}
+
+/// Puts a whole descriptor into effect: the owners first, then the POSIX ACL, then what is stored.
+///
+/// If storing fails at the end, the old POSIX ACL is put back, so that the kernel does not grant what the
+/// client was told it could not set.
+pub(crate) fn install(
+    wardrobe: &mut Wardrobe,
+    settings: &NtAclSettings,
+    subject: Subject<'_>,
+    descriptor: &SecurityDescriptor,
+    owners: NewOwners,
+    mandate: Mandate,
+) -> Result<(), NtStatus> {
+    change_owners(wardrobe, subject, owners, mandate)?;
+    let mut status = system::status_of(subject.fd).during(Operation::Query)?;
+    let before = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
+    let mut system = before.clone();
+    if !settings.ignore_system_acls {
+        let changed = change_acl(wardrobe, subject, &status, &before, descriptor, mandate)?;
+        if changed {
+            status = system::status_of(subject.fd).during(Operation::Query)?;
+            system = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
+        }
+    }
+    let described = mode::describe(&status, system.access.as_ref());
+    let value = nt_acl::encode(descriptor, Hash::of_descriptor(&described), system.hash());
+    let store = || subject.attributes().set(&settings.attribute, &value);
+    let stored = wardrobe.privileged(store);
+    if stored.is_err()
+        && let Some(access) = &before.access
+    {
+        // What fails twice cannot be helped; the failure to store is what is reported.
+        let _ = wardrobe.privileged(|| access.store(subject.attributes()));
+    }
+    stored.during(Operation::SetMetadata)
+}
+
+fn change_owners(
+    wardrobe: &mut Wardrobe,
+    subject: Subject<'_>,
+    owners: NewOwners,
+    mandate: Mandate,
+) -> Result<(), NtStatus> {
+    if owners.uid.is_none() && owners.gid.is_none() {
+        return Ok(());
+    }
+    // Taking ownership was judged already. A group that is not the user's own the kernel gives to
+    // nobody but with the ownership.
+    let takes = owners.uid.is_some() && mandate.owner;
+    let (uid, gid) = (owners.uid.map(Uid::from_raw), owners.gid.map(Gid::from_raw));
+    let chown = || rustix::fs::chownat(subject.fd, c"", uid, gid, AtFlags::EMPTY_PATH);
+    wardrobe.with_rights(takes, chown).during(Operation::SetMetadata)
+}
+
+/// Whether anything was changed.
+fn change_acl(
+    wardrobe: &mut Wardrobe,
+    subject: Subject<'_>,
+    status: &Statx,
+    before: &SystemAcl,
+    descriptor: &SecurityDescriptor,
+    mandate: Mandate,
+) -> Result<bool, NtStatus> {
+    let wanted = mapping::posix_acl(wardrobe, descriptor, status);
+    if before.access.as_ref() == Some(&wanted) {
+        return Ok(false);
+    }
+    let attributes = subject.attributes();
+    let is_plain = before.access.as_ref().is_none_or(|access| access.as_mode().is_some());
+    let special = u32::from(status.stx_mode) & 0o7000;
+    let chmod = |bits: u16| {
+        let mode = Mode::from_raw_mode(special | u32::from(bits));
+        rustix::fs::chmodat(CWD, system::magic_path(subject.fd), mode, AtFlags::empty())
+    };
+    let change = || match wanted.as_mode() {
+        Some(bits) if is_plain => chmod(bits),
+        // A file system without ACLs, or one that has no room for this: the three triples must do.
+        _ => match wanted.store(attributes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG) => chmod(wanted.nearest_mode()),
+            result => result,
+        },
+    };
+    wardrobe.with_rights(mandate.dacl, change).during(Operation::SetMetadata)?;
+    Ok(true)
+}

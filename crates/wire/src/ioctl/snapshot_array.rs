@@ -1,0 +1,88 @@
+//! SRV_SNAPSHOT_ARRAY: [MS-SMB2] 2.2.32.2. Which earlier versions of a file there are.
+
+use dtyp::{FileTime, utf16};
+use zerocopy::little_endian::U32;
+
+use crate::error::DecodeError;
+use crate::message;
+
+/// The output of FSCTL_SRV_ENUMERATE_SNAPSHOTS.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SnapshotArray {
+    /// NumberOfSnapShots: how many there are.
+    pub number_of_snapshots: u32,
+    /// SnapShotArraySize: bytes that the list of all of them takes.
+    pub snapshot_array_size: u32,
+    /// Those that are told, in whole seconds: all or, if there is no room for them, none.
+    pub snapshots: Vec<FileTime>,
+}
+
+/// Bytes of a token and the zero behind it.
+const TOKEN_BYTES: usize = 2 * (FileTime::GMT_TOKEN_UNITS + 1);
+
+/// Bytes of the three counts.
+const COUNTS_BYTES: usize = 12;
+
+impl SnapshotArray {
+    /// Bytes of the structure without snapshots: the counts, and the empty list padded to a size
+    /// below which clients do not believe that it is one.
+    pub const EMPTY_BYTES: usize = 16;
+
+    /// All snapshots, if the structure fits `room` bytes with them; else their number and the size
+    /// of the list.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than 2^26 snapshots.
+    #[must_use]
+    pub fn fitting(snapshots: Vec<FileTime>, room: usize) -> Self {
+        let list_bytes = match snapshots.len() {
+            0 => 0,
+            // The list ends with one more zero.
+            count => count * TOKEN_BYTES + 2,
+        };
+        Self {
+            number_of_snapshots: u32::try_from(snapshots.len()).expect("a few thousand"),
+            snapshot_array_size: u32::try_from(list_bytes).expect("a few thousand"),
+            snapshots: if COUNTS_BYTES + list_bytes <= room { snapshots } else { Vec::new() },
+        }
+    }
+
+    /// Reads the output of the IOCTL.
+    ///
+    /// # Errors
+    ///
+    /// When the list is cut, or what is in it is no token.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let ([number, returned, size], mut rest) = message::prefix::<[U32; 3]>(bytes)?;
+        let mut snapshots = Vec::new();
+        for _ in 0..returned.get() {
+            let (token, behind) = message::prefix::<[u8; TOKEN_BYTES]>(rest)?;
+            let name = utf16::decode(&token[..TOKEN_BYTES - 2]).ok();
+            let time = name.as_deref().and_then(FileTime::from_gmt_token);
+            let bad = DecodeError::BadValue { field: "SnapShots", value: 0 };
+            snapshots.push(time.ok_or(bad)?);
+            rest = behind;
+        }
+        Ok(Self { number_of_snapshots: number.get(), snapshot_array_size: size.get(), snapshots })
+    }
+
+    /// Appends the output of the IOCTL.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than 2^32 snapshots.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let returned = u32::try_from(self.snapshots.len()).expect("fewer than there are");
+        let counts = [self.number_of_snapshots, returned, self.snapshot_array_size];
+        message::put(out, &counts.map(U32::new));
+        for snapshot in &self.snapshots {
+            out.extend_from_slice(&utf16::to_bytes(&snapshot.to_gmt_token()));
+            out.extend_from_slice(&[0; 2]);
+        }
+        out.extend_from_slice(&[0; 2]);
+        let bytes = (out.len() - start).max(Self::EMPTY_BYTES);
+        out.resize(start + bytes, 0);
+    }
+}
