@@ -39,7 +39,7 @@ pub(crate) struct Scene {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
-    message: Vec<u8>,
+    pub(crate) message: Vec<u8>,
 }
 
 pub(crate) const SESSION: u64 = 9;
@@ -407,6 +407,7 @@ fn settings() -> Arc<ServerSettings> {
         max_write_size: TRANSACT_MAX,
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
+        smbtorture_hooks: false,
         change_notify: true,
         started: FileTime(1),
         catalogue,

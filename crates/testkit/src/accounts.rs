@@ -113,6 +113,7 @@ pub fn settings() -> ServerSettings {
         max_write_size: 0x10_0000,
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
+        smbtorture_hooks: false,
         change_notify: true,
         started: FileTime::ZERO,
         catalogue: Arc::new(OneShare),

@@ -41,10 +41,16 @@ pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerS
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
+        smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         change_notify: global.change_notify,
         started: wall_clock(),
         catalogue: Arc::new(ConfiguredShares::new(config)),
     })
+}
+
+/// The words for yes, in an option that `config` does not know.
+fn is_yes(word: &str) -> bool {
+    ["yes", "true", "on", "1"].iter().any(|yes| word.trim().eq_ignore_ascii_case(yes))
 }
 
 /// The name of this server: `netbios name`, or what the host is called.
