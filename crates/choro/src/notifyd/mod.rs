@@ -12,6 +12,8 @@ mod siblings;
 mod watchers;
 
 use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -241,6 +243,12 @@ impl Notifyd {
         for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
             self.ask_kernel(path);
         }
+        // It may have gone before anyone knew that it is watched.
+        if is_gone(&watch.path) {
+            let kind = HostChangeKind::Removed;
+            let path = watch.path.clone();
+            self.outbox.push(worker, HostChange { path, is_directory: true, kind });
+        }
         match watched {
             Watched::Added | Watched::Replaced => {}
             Watched::Refused => {
@@ -266,6 +274,9 @@ impl Notifyd {
                         warn!("/{path}: too many directories: not all of them are watched");
                         let path = ObjectPath::from_stored(path.to_owned(), None);
                         self.tell(&HostChange::uncounted(path), Source::Kernel);
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        debug!("/{path} is gone");
                     }
                     Err(error) => warn!("/{path}: changes by other programs are not seen: {error}"),
                 }
@@ -339,6 +350,11 @@ impl Notifyd {
             self.lives.remove(&worker);
         }
     }
+}
+
+fn is_gone(path: &ObjectPath) -> bool {
+    let status = fs::symlink_metadata(format!("/{}", path.as_str()));
+    status.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// Begins to wait for readability. Closing the descriptor ends it.

@@ -328,8 +328,12 @@ impl Worker {
                 self.watches.end(&mut self.messaging, volatile);
             }
             Notice::Watched(watch) => {
+                let volatile = watch.volatile;
                 self.store.wear_server();
                 self.watches.begin(&mut self.messaging, *watch);
+                let now = self.now();
+                self.server.handle_watched(now, volatile);
+                self.serve_effects();
             }
             notice => self.notices.enter(&self.registry, notice, now),
         }
