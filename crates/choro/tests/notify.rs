@@ -75,7 +75,27 @@ fn what_another_client_does_is_told_once() {
 
 #[test]
 fn what_a_program_of_the_host_does_is_told_once() {
-    let server = TestServer::start();
+    check_what_a_program_does(&TestServer::start());
+}
+
+/// Without the privileges for fanotify, by inotify, which does not say who made a change.
+#[test]
+fn a_server_without_privileges_tells_everything_once_as_well() {
+    let server = Setup::new().share("data", "").as_somebody().start();
+    check_what_a_program_does(&server);
+    let watching = watch(&server);
+    fs::write(server.client_folder("work").join("p"), "data").expect("there is space");
+    server.client().run("data", &["put p", "rename p q", "del q"]).succeeds();
+    // Later than what inotify says of that would be told.
+    touch(&server.share_path("data").join("last"));
+    let want = lines([(ADDED, "p"), (OLD_NAME, "p"), (NEW_NAME, "q"), (REMOVED, "q")]);
+    let told = watching.until("last");
+    assert_eq!(names(&told[..told.len() - 1]), want);
+    server.stop();
+}
+
+#[track_caller]
+fn check_what_a_program_does(server: &TestServer) {
     let watching = watch(&server);
     let path = |name| server.share_path("data").join(name);
     fs::create_dir(path("d")).expect("it is new");
@@ -96,7 +116,8 @@ fn what_a_program_of_the_host_does_is_told_once() {
         (ADDED, "end"),
     ]);
     assert_eq!(names(&told), want);
-    server.stop();
+    drop(watching);
+    wait_for_watches(server, 0);
 }
 
 #[test]

@@ -292,18 +292,27 @@ impl Notifyd {
     /// What the kernel says that others have done.
     fn take_events(&mut self) {
         let now = Instant::now();
-        for HostEvent { change, pid } in self.host.take() {
+        let siblings = &self.siblings;
+        for HostEvent { change, pid } in self.host.take(|pid| siblings.knows(now, pid)) {
             match pid {
-                Some(pid) if self.siblings.contains(now, pid) => {}
-                Some(_) => self.tell(&change, Source::Kernel),
-                None if change.kind == HostChangeKind::Uncounted => {
-                    self.tell(&change, Source::Kernel);
-                }
-                None => self.recent.hold(now, change),
+                None if change.kind != HostChangeKind::Uncounted => self.recent.hold(now, change),
+                pid => self.tell_of_others(now, &change, pid),
             }
         }
         for change in self.recent.take(now) {
             self.tell(&change, Source::Kernel);
+        }
+    }
+
+    /// Tells of what a process has done that is not a worker. Who it was is looked up last: most of
+    /// what happens on a file system is nowhere near a watched directory.
+    fn tell_of_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
+        let workers = self.watchers.concerned(change, Source::Kernel);
+        if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
+            return;
+        }
+        for worker in workers {
+            self.outbox.push(worker, change.clone());
         }
     }
 
