@@ -117,7 +117,7 @@ impl Setup {
     }
 
     /// Runs the server as a user who is not root.
-    pub fn as_somebody(mut self) -> Self {
+    pub fn run_as_somebody(mut self) -> Self {
         self.site.run_as_somebody();
         self
     }
