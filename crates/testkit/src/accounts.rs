@@ -133,6 +133,22 @@ impl Catalogue for OneShare {
         ServerEntry { name: "SERVER".into(), domain: WORKGROUP.into(), ..ServerEntry::default() }
     }
 
+    fn domain_sid(&self) -> dtyp::Sid {
+        dtyp::Sid::new(5, &[21, 1, 2, 3])
+    }
+
+    fn find_user(&self, _: &str) -> Option<rpc::Principal> {
+        None
+    }
+
+    fn find_group(&self, _: &str) -> Option<rpc::Principal> {
+        None
+    }
+
+    fn find_sid(&self, _: &dtyp::Sid) -> Option<rpc::Principal> {
+        None
+    }
+
     fn now(&self) -> FileTime {
         FileTime::ZERO
     }

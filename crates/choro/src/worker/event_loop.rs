@@ -86,7 +86,7 @@ impl Worker {
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
-        let server = Server::new(server_settings(&settings.config, server_guid), entropy);
+        let server = Server::new(server_settings(&settings, server_guid), entropy);
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -486,7 +486,7 @@ impl Worker {
         self.store.wear_server();
         match Settings::load(self.settings.source.clone()) {
             Ok(settings) => {
-                let engine = server_settings(&settings.config, self.server_guid);
+                let engine = server_settings(&settings, self.server_guid);
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
                 if let Err(error) = log::follow(&settings) {

@@ -10,12 +10,14 @@ use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
 use super::event_loop::wall_clock;
+use crate::settings::Settings;
 
 /// NetBIOS names have 15 characters.
 const NETBIOS_NAME_LEN: usize = 15;
 
 /// The settings of the engine.
-pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerSettings> {
+pub(super) fn server_settings(settings: &Settings, server_guid: Guid) -> Arc<ServerSettings> {
+    let config = &settings.config;
     let global = &config.global;
     let (dialect_min, dialect_max) = global.dialects();
     let (dns_name, dns_domain) = dns_names();
@@ -44,7 +46,7 @@ pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerS
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         change_notify: global.change_notify,
         started: wall_clock(),
-        catalogue: Arc::new(ConfiguredShares::new(config)),
+        catalogue: Arc::new(ConfiguredShares::new(config, &settings.directories.state)),
     })
 }
 
