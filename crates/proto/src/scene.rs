@@ -63,8 +63,8 @@ impl rpc::Catalogue for Catalogue {
         rpc::ServerEntry::default()
     }
 
-    fn domain_sid(&self) -> dtyp::Sid {
-        dtyp::Sid::new(5, &[21, 1, 2, 3])
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
     }
 
     fn find_user(&self, _: &str) -> Option<rpc::Principal> {
@@ -75,7 +75,7 @@ impl rpc::Catalogue for Catalogue {
         None
     }
 
-    fn find_sid(&self, _: &dtyp::Sid) -> Option<rpc::Principal> {
+    fn find_sid(&self, _: &Sid) -> Option<rpc::Principal> {
         None
     }
 

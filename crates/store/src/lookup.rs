@@ -191,11 +191,11 @@ impl Store {
         let mut shown = String::new();
         for component in path.split('/') {
             let mut name = OsString::from(component);
-            let mut fd = open_directory(root, &join_stored(&stored, &name));
+            let mut fd = open_directory(root, join_stored(&stored, &name));
             if matches!(fd, Err(Errno::NOENT)) {
                 let found = self.names.find(&directory, component, &root.settings);
                 name = found.during(Operation::Parent)?.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?;
-                fd = open_directory(root, &join_stored(&stored, &name));
+                fd = open_directory(root, join_stored(&stored, &name));
             }
             directory = self.share(fd.during(Operation::Parent)?)?;
             shown = join(&shown, &root.shown(&name));

@@ -133,8 +133,8 @@ impl Catalogue for OneShare {
         ServerEntry { name: "SERVER".into(), domain: WORKGROUP.into(), ..ServerEntry::default() }
     }
 
-    fn domain_sid(&self) -> dtyp::Sid {
-        dtyp::Sid::new(5, &[21, 1, 2, 3])
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
     }
 
     fn find_user(&self, _: &str) -> Option<rpc::Principal> {
@@ -145,7 +145,7 @@ impl Catalogue for OneShare {
         None
     }
 
-    fn find_sid(&self, _: &dtyp::Sid) -> Option<rpc::Principal> {
+    fn find_sid(&self, _: &Sid) -> Option<rpc::Principal> {
         None
     }
 

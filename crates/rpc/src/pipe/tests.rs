@@ -28,11 +28,11 @@ impl Catalogue for Shares {
     }
 
     fn find_user(&self, name: &str) -> Option<Principal> {
-        (name == "jo").then(|| jo())
+        (name == "jo").then(jo)
     }
 
     fn find_group(&self, name: &str) -> Option<Principal> {
-        (name == "staff").then(|| staff())
+        (name == "staff").then(staff)
     }
 
     fn find_sid(&self, sid: &Sid) -> Option<Principal> {

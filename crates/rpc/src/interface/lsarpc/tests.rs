@@ -351,7 +351,7 @@ fn broken_stubs_are_faults() {
         writer.sid(&Sid::unix_user(1_000));
     });
     let end = good.len() - 4;
-    assert!(policy.call(SIDS, &good[..end]).is_ok());
+    policy.call(SIDS, &good[..end]).expect("no fault");
     for cut in 20..end {
         assert_eq!(policy.call(SIDS, &good[..cut]), Err(Fault::BadStub), "{cut}");
     }
