@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use dtyp::FileTime;
+use dtyp::{FileTime, Sid};
 use libfuzzer_sys::fuzz_target;
-use rpc::{Catalogue, Pipe, PipeName, ServerEntry, ShareEntry};
+use rpc::{Caller, Catalogue, Pipe, PipeName, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use testkit::seeds::split;
 
 struct Shares;
@@ -25,6 +25,24 @@ impl Catalogue for Shares {
         ServerEntry { name: "SERVER".into(), domain: "CHORO".into(), ..ServerEntry::default() }
     }
 
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
+    }
+
+    fn find_user(&self, name: &str) -> Option<Principal> {
+        let (kind, sid) = (PrincipalKind::User, Sid::unix_user(1_000));
+        let name = name.to_owned();
+        (name.len() < 5).then(|| Principal { kind, domain: "Unix User".into(), name, sid })
+    }
+
+    fn find_group(&self, _: &str) -> Option<Principal> {
+        None
+    }
+
+    fn find_sid(&self, sid: &Sid) -> Option<Principal> {
+        self.find_user("jo").filter(|it| it.sid == *sid)
+    }
+
     fn now(&self) -> FileTime {
         FileTime::ZERO
     }
@@ -34,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
     let mut parts = split(input);
     let Some(which) = parts.next() else { return };
     let index = usize::from(which.first().copied().unwrap_or(0)) % PipeName::ALL.len();
-    let mut pipe = Pipe::new(PipeName::ALL[index], Arc::new(Shares));
+    let mut pipe = Pipe::new(PipeName::ALL[index], Arc::new(Shares), Caller::default());
     for part in parts {
         if pipe.write(part).is_err() {
             pipe.write(part).expect_err("a broken pipe stays broken");

@@ -9,6 +9,7 @@ mod addresses;
 mod command;
 mod control;
 mod default_share;
+mod domain_sid;
 mod log;
 mod notifyd;
 mod report;

@@ -33,6 +33,22 @@ fn watch(server: &TestServer) -> Watching {
     watching
 }
 
+/// As [`watch`], once the kernel has been asked as well.
+#[track_caller]
+fn watch_host(server: &TestServer) -> Watching {
+    let watching = watch(server);
+    let path = |name: &str| server.share_path("data").join(name);
+    for attempt in 0..100 {
+        touch(&path(&format!("attempt{attempt}")));
+        if watching.says_something() {
+            touch(&path("ready"));
+            watching.until("ready");
+            return watching;
+        }
+    }
+    panic!("nothing is told of what is done on the host");
+}
+
 /// Makes a file on the host.
 fn touch(path: &Path) {
     fs::write(path, "").expect("there is space");
@@ -75,16 +91,38 @@ fn what_another_client_does_is_told_once() {
 
 #[test]
 fn what_a_program_of_the_host_does_is_told_once() {
-    let server = TestServer::start();
-    let watching = watch(&server);
+    check_what_a_program_does(&TestServer::start());
+}
+
+/// Without the privileges for fanotify, by inotify, which does not say who made a change.
+#[test]
+fn a_server_without_privileges_tells_everything_once_as_well() {
+    let server = Setup::new().share("data", "").run_as_somebody().start();
+    check_what_a_program_does(&server);
+    let watching = watch_host(&server);
+    fs::write(server.client_folder("work").join("p"), "data").expect("there is space");
+    server.client().run("data", &["put p", "rename p q", "del q"]).succeeds();
+    // Later than what inotify says of that would be told.
+    touch(&server.share_path("data").join("last"));
+    let want = lines([(ADDED, "p"), (OLD_NAME, "p"), (NEW_NAME, "q"), (REMOVED, "q")]);
+    let told = watching.until("last");
+    assert_eq!(names(&told[..told.len() - 1]), want);
+    server.stop();
+}
+
+#[track_caller]
+fn check_what_a_program_does(server: &TestServer) {
+    let watching = watch_host(server);
     let path = |name| server.share_path("data").join(name);
     fs::create_dir(path("d")).expect("it is new");
     touch(&path("f"));
+    // inotify sees what is done in a new directory only once that is watched as well.
+    let mut told = watching.until("f");
     fs::rename(path("f"), path("g")).expect("it is ours");
     fs::rename(path("g"), path("d/g")).expect("it is ours");
     fs::remove_file(path("d/g")).expect("it is ours");
     touch(&path("end"));
-    let told = watching.until("end");
+    told.extend(watching.until("end"));
     let want = lines([
         (ADDED, "d"),
         (ADDED, "f"),
@@ -96,7 +134,8 @@ fn what_a_program_of_the_host_does_is_told_once() {
         (ADDED, "end"),
     ]);
     assert_eq!(names(&told), want);
-    server.stop();
+    drop(watching);
+    wait_for_watches(server, 0);
 }
 
 #[test]

@@ -294,7 +294,6 @@ const GLOBAL: &[&str] = &[
     "lpq cache time",
     "lsa over netlogon",
     "machine password timeout",
-    "mangle prefix",
     "mangling method",
     "map untrusted to domain",
     "max disk size",

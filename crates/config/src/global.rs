@@ -37,6 +37,8 @@ parameter_table! {
         log_file: String = "log file", Kind::Path, "";
         /// Detail of the log, 0 to 10; levels of single subjects, `subject:level`, are passed over.
         log_level: String = "log level" / "debuglevel", Kind::Text, "1";
+        /// Letters of a name that its short name begins with.
+        mangle_prefix: u32 = "mangle prefix", Kind::Integer { min: 1, max: 6 }, "1";
         /// Which failed logons become guest.
         map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
         /// Size in KiB at which the log file is renamed and started anew; 0 for never.

@@ -32,7 +32,7 @@ parameter_table! {
         /// Client-side caching.
         csc_policy: CscPolicy = "csc policy", Kind::Choice(CscPolicy::WORDS), "manual";
         /// Case of new names when `preserve case` is off.
-        default_case: DefaultCase = "default case", Kind::Choice(DefaultCase::WORDS), "lower", NotYet;
+        default_case: DefaultCase = "default case", Kind::Choice(DefaultCase::WORDS), "lower";
         /// Let read-only files be deleted.
         delete_readonly: bool = "delete readonly", Kind::Bool, "No";
         /// Delete a folder together with the vetoed files in it.
@@ -99,10 +99,10 @@ parameter_table! {
         level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes", NotYet;
         /// Honor byte-range locks.
         locking: bool = "locking", Kind::Bool, "Yes", NotYet;
-        /// Which names get a short name of 8.3 form.
+        /// Which names get a short name of 8.3 form; made as by `mangling method = hash2`.
         mangled_names: MangledNames =
-            "mangled names", Kind::Choice(MangledNames::WORDS), "illegal", NotYet;
-        /// Character in short names.
+            "mangled names", Kind::Choice(MangledNames::WORDS), "illegal";
+        /// Character in short names of the old method `hash`; those of `hash2` always have `~`.
         mangling_char: String = "mangling char", Kind::Character, "~", NotYet;
         /// Keep the archive attribute in the owner's execute permission.
         map_archive: bool = "map archive", Kind::Bool, "Yes", NotYet;
@@ -126,7 +126,7 @@ parameter_table! {
         /// Let local programs see the byte-range locks of clients.
         posix_locking: bool = "posix locking", Kind::Bool, "Yes", NotYet;
         /// New names keep the case the client gave them.
-        preserve_case: bool = "preserve case", Kind::Bool, "Yes", NotYet;
+        preserve_case: bool = "preserve case", Kind::Bool, "Yes";
         /// Users who may not write even where `read only` is off.
         read_list: UserList = "read list", Kind::List, "";
         /// Nobody may write, except `write list`.
@@ -136,7 +136,7 @@ parameter_table! {
         smb_encrypt: Encryption =
             "server smb encrypt" / "smb encrypt", Kind::Choice(Encryption::WORDS), "default";
         /// New names of 8.3 form keep their case.
-        short_preserve_case: bool = "short preserve case", Kind::Bool, "Yes", NotYet;
+        short_preserve_case: bool = "short preserve case", Kind::Bool, "Yes";
         /// Bytes of one extended attribute.
         smbd_max_xattr_size: u32 =
             "smbd max xattr size", Kind::Integer { min: 1, max: 16_777_216 }, "65536", NotYet;

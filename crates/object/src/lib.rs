@@ -202,6 +202,11 @@ pub enum ObjectOp {
         /// A self-relative security descriptor.
         descriptor: Bytes,
     },
+    /// The name of 8.3 form under which the open's object can be found, too. Answer: `ShortName`.
+    QueryShortName {
+        /// The open.
+        open: LocalOpen,
+    },
     /// The file system that holds the open. Answer: `Volume`.
     QueryVolume {
         /// The open.
@@ -358,8 +363,10 @@ pub enum EntryDetail {
 /// One entry of a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DirectoryEntry {
-    /// The name as stored.
+    /// The name as stored, or the short name of one that no client could use.
     pub name: String,
+    /// Its short name of 8.3 form, if it has one beside its name: [MS-FSCC] 2.1.5.2.1.
+    pub short_name: Option<String>,
     /// Present if [`EntryDetail::Metadata`] or more was asked for. An entry that vanished while it
     /// was read is left out altogether.
     pub metadata: Option<Metadata>,
@@ -414,6 +421,8 @@ pub enum ObjectReply {
     Snapshots(Vec<FileTime>),
     /// A symbolic link that is not followed.
     Stopped(Box<SymbolicLink>),
+    /// The short name; `None` if there is none.
+    ShortName(Option<String>),
     /// Streams of a file.
     Streams(Vec<StreamEntry>),
     /// The file system.

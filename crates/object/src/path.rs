@@ -27,7 +27,7 @@ pub enum PathError {
     BadComponent,
     /// The stream part is not `:name`, `:name:$DATA` or `::$DATA`: OBJECT_NAME_INVALID.
     BadStream,
-    /// "..", or an absolute path: OBJECT_PATH_SYNTAX_BAD.
+    /// ".." that leads out of the share, or an absolute path: OBJECT_PATH_SYNTAX_BAD.
     Escapes,
     /// Above 255 UTF-16 units in a component, or 32,767 in all: OBJECT_NAME_INVALID.
     TooLong,
@@ -75,6 +75,17 @@ impl ObjectPath {
         let object = object.strip_suffix(SEPARATORS).unwrap_or(object);
         if !object.is_empty() {
             for component in object.split(SEPARATORS) {
+                if component == ".." {
+                    // [MS-FSCC] 2.1.5.1 forbids it on the wire, and Windows takes it for the way
+                    // back. By name alone: what is taken back is never looked at, so no link can
+                    // lead elsewhere.
+                    let parent = path.rfind('/').unwrap_or(0);
+                    if path.is_empty() {
+                        return Err(PathError::Escapes);
+                    }
+                    path.truncate(parent);
+                    continue;
+                }
                 verify_component(component)?;
                 if !path.is_empty() {
                     path.push('/');
@@ -208,9 +219,6 @@ impl fmt::Display for ObjectPath {
 
 /// [MS-FSCC] 2.1.5.2: no control characters, none of `" * / : < > ? |`, not "." or "..".
 fn verify_component(component: &str) -> Result<(), PathError> {
-    if component == ".." {
-        return Err(PathError::Escapes);
-    }
     if component.is_empty() || component == "." || component.contains(is_illegal) {
         return Err(PathError::BadComponent);
     }
@@ -279,10 +287,11 @@ mod tests {
     #[test]
     fn nothing_leads_out_of_the_share() {
         check("..", Err(PathError::Escapes));
-        check("a\\..\\b", Err(PathError::Escapes));
+        check("a\\..\\..", Err(PathError::Escapes));
+        check("a\\..\\..\\b", Err(PathError::Escapes));
         check("\\a", Err(PathError::Escapes));
         check("/a", Err(PathError::Escapes));
-        check("a/../b", Err(PathError::Escapes));
+        check("a/../../b", Err(PathError::Escapes));
         check("a//b", Err(PathError::BadComponent));
         check("a\\\\b", Err(PathError::BadComponent));
     }
@@ -316,6 +325,15 @@ mod tests {
         for name in ["", "a", "@GMT-1970.01.01", "x@GMT-1970.01.01-00.00.00"] {
             assert_eq!(ObjectPath::parse(name).expect("a path").split_gmt_token(), None);
         }
+    }
+
+    #[test]
+    fn two_dots_take_back_the_component_before_them() {
+        check("a\\..", Ok(("", None)));
+        check("a\\b\\..\\c", Ok(("a/c", None)));
+        check("a\\b\\..\\..\\c:s", Ok(("c", Some("s"))));
+        check("a\\...", Ok(("a/...", None)));
+        check("a*\\..", Err(PathError::BadComponent));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Connection {
     /// The session to which the client of this connection wants it bound, and that session's key:
     /// the client has signed with it, so that the answers may be signed with it, too.
     pub binding_key: Option<(u64, SigningKey)>,
+    /// Bytes without a meaning that a test wants before the data of READ responses.
+    pub read_padding: u8,
 }
 
 /// What NEGOTIATE decided.
@@ -88,6 +90,7 @@ impl Connection {
             async_commands: 0,
             was_passed: false,
             binding_key: None,
+            read_padding: 0,
         }
     }
 

@@ -40,6 +40,7 @@ mod object_id;
 mod reparse_point;
 
 mod refused;
+mod smbtorture;
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,7 @@ use refused::{DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency};
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;
+use smbtorture::{TortureIoctlPadding, TortureReadPadding};
 use srv_copychunk::{SrvCopyChunk, SrvCopyChunkWrite};
 use srv_enumerate_snapshots::SrvEnumerateSnapshots;
 use srv_request_resume_key::SrvRequestResumeKey;
@@ -131,6 +133,8 @@ pub(crate) enum Progress<P> {
 pub(crate) struct Output {
     pub(crate) status: NtStatus,
     pub(crate) bytes: Vec<u8>,
+    /// Bytes without a meaning before them.
+    pub(crate) padding: u8,
 }
 
 /// What a FSCTL may touch.
@@ -142,7 +146,7 @@ pub(crate) trait FsctlScope<'s>: Sized {
 /// No open may be named.
 #[derive(Debug)]
 pub(crate) struct WithoutOpen<'s> {
-    pub(crate) connection: &'s Connection,
+    pub(crate) connection: &'s mut Connection,
     pub(crate) is_pipe_share: bool,
     pub(crate) globals: &'s Globals,
 }
@@ -211,6 +215,8 @@ fsctls! {
     SrvCopyChunkWrite,
     SrvEnumerateSnapshots,
     SrvRequestResumeKey,
+    TortureIoctlPadding,
+    TortureReadPadding,
     ValidateNegotiateInfo,
 }
 
@@ -277,7 +283,12 @@ impl Output {
 
     /// Success.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { status: NtStatus::SUCCESS, bytes }
+        Self::with_status(NtStatus::SUCCESS, bytes)
+    }
+
+    /// Output beside a status.
+    pub(crate) fn with_status(status: NtStatus, bytes: Vec<u8>) -> Self {
+        Self { status, bytes, padding: 0 }
     }
 }
 

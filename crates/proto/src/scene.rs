@@ -39,7 +39,7 @@ pub(crate) struct Scene {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
-    message: Vec<u8>,
+    pub(crate) message: Vec<u8>,
 }
 
 pub(crate) const SESSION: u64 = 9;
@@ -61,6 +61,22 @@ impl rpc::Catalogue for Catalogue {
 
     fn server(&self) -> rpc::ServerEntry {
         rpc::ServerEntry::default()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
+    }
+
+    fn find_user(&self, _: &str) -> Option<rpc::Principal> {
+        None
+    }
+
+    fn find_group(&self, _: &str) -> Option<rpc::Principal> {
+        None
+    }
+
+    fn find_sid(&self, _: &Sid) -> Option<rpc::Principal> {
+        None
     }
 
     fn now(&self) -> FileTime {
@@ -219,7 +235,7 @@ impl Scene {
     /// Opens a pipe.
     pub(crate) fn open_pipe(&mut self, name: &str) -> FileId {
         let name = rpc::PipeName::from_name(name).expect("there is such a pipe");
-        let pipe = rpc::Pipe::new(name, Arc::new(Catalogue));
+        let pipe = rpc::Pipe::new(name, Arc::new(Catalogue), rpc::Caller::default());
         self.enter(PIPES, Target::Pipe(Box::new(pipe)), AccessMask::FILE_ALL)
     }
 
@@ -447,6 +463,7 @@ fn settings() -> Arc<ServerSettings> {
         max_write_size: TRANSACT_MAX,
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
+        smbtorture_hooks: false,
         change_notify: true,
         leases: true,
         directory_leases: true,

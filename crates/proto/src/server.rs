@@ -300,8 +300,21 @@ impl Server {
     }
 
     /// Takes changes that others made: another worker's client, or a program of this host.
+    ///
+    /// One after the other, however they came: a request that waits is answered with the first,
+    /// and the next request with the next.
     pub fn handle_changes(&mut self, now: Now, changes: &[HostChange]) {
-        change_notify::tell(self, changes);
+        for change in changes {
+            change_notify::tell(self, change);
+            self.quiesce(now);
+        }
+    }
+
+    /// Others know of a watch now, so that nothing they do from now on is missed. What they did
+    /// before that is looked at once more.
+    pub fn handle_watched(&mut self, now: Now, volatile: u64) {
+        let waiting = self.suspended_on(volatile);
+        self.globals.outbox.wakes.extend(waiting);
         self.quiesce(now);
     }
 

@@ -68,6 +68,8 @@ pub struct ServerSettings {
     pub max_transact_size: u32,
     /// Credits that a connection may hold.
     pub credits_max: u32,
+    /// `smbd:FSCTL_SMBTORTURE`: the control codes with which tests make the server behave oddly.
+    pub smbtorture_hooks: bool,
     /// CHANGE_NOTIFY is offered.
     pub change_notify: bool,
     /// `smb2 leases`: leases are granted.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 
+use crate::Principal;
+
 /// What there is to tell.
 pub trait Catalogue: Send + Sync {
     /// The shares that an enumeration shows, in the order to show them. Shares that are not
@@ -24,6 +26,18 @@ pub trait Catalogue: Send + Sync {
 
     /// The server itself.
     fn server(&self) -> ServerEntry;
+
+    /// The SID of the domain of the server's own accounts; its name is the server's.
+    fn domain_sid(&self) -> Sid;
+
+    /// The user of that name, in any case if that is not ambiguous.
+    fn find_user(&self, name: &str) -> Option<Principal>;
+
+    /// The group of that name.
+    fn find_group(&self, name: &str) -> Option<Principal>;
+
+    /// The user or group of that SID.
+    fn find_sid(&self, sid: &Sid) -> Option<Principal>;
 
     /// The time, in UTC.
     fn now(&self) -> FileTime;

@@ -2,12 +2,14 @@
 //!
 //! An interface is one file with a static [`Interface`], and one line in the list below.
 
+mod lsarpc;
 mod srvsvc;
 mod wkssvc;
 
-use crate::Catalogue;
-use crate::ndr::{BadStub, Reader};
+use crate::handles::Handles;
+use crate::ndr::Reader;
 use crate::pdu::{Fault, SyntaxId};
+use crate::{Caller, Catalogue};
 
 /// What there is to call behind a pipe.
 #[derive(Debug)]
@@ -19,19 +21,26 @@ pub(crate) struct Interface {
     pub(crate) operations: &'static [(u16, Operation)],
 }
 
+/// What an operation may know beside its parameters, and its pipe's handles.
+pub(crate) struct Environment<'a> {
+    pub(crate) catalogue: &'a dyn Catalogue,
+    pub(crate) caller: &'a Caller,
+    pub(crate) handles: &'a mut Handles,
+}
+
 /// Reads the parameters, and returns the results as a stub.
-pub(crate) type Operation = fn(&mut Reader<'_>, &dyn Catalogue) -> Result<Vec<u8>, BadStub>;
+pub(crate) type Operation = fn(&mut Reader<'_>, &mut Environment<'_>) -> Result<Vec<u8>, Fault>;
 
 impl Interface {
     pub(crate) fn call(
         &self,
         opnum: u16,
         stub: &[u8],
-        catalogue: &dyn Catalogue,
+        environment: &mut Environment<'_>,
     ) -> Result<Vec<u8>, Fault> {
         let operation = self.operations.iter().find(|(number, _)| *number == opnum);
         let (_, operation) = operation.ok_or(Fault::OperationRange)?;
-        operation(&mut Reader::new(stub), catalogue).map_err(|BadStub| Fault::BadStub)
+        operation(&mut Reader::new(stub), environment)
     }
 }
 
@@ -57,6 +66,8 @@ macro_rules! interfaces {
 }
 
 interfaces! {
+    /// The local security authority: [MS-LSAT], [MS-LSAD].
+    Lsarpc => lsarpc,
     /// The server service: [MS-SRVS].
     Srvsvc => srvsvc,
     /// The workstation service: [MS-WKST].

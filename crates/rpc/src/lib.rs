@@ -1,6 +1,7 @@
-//! DCE/RPC over named pipes: srvsvc and wkssvc.
+//! DCE/RPC over named pipes: lsarpc, srvsvc and wkssvc.
 //!
-//! What a client asks to list the shares of a server and to learn its name and version. The
+//! What a client asks to list the shares of a server, to learn its name and version, and to show names
+//! in place of SIDs. The
 //! connection-oriented protocol of C706 chapter 12 with the rules of [MS-RPCE], without sockets:
 //! bytes that a client wrote to a pipe go into [`Pipe::write`], what it may read comes out of
 //! [`Pipe::read`]. What there is to tell comes from a [`Catalogue`].
@@ -14,11 +15,14 @@ mod catalogue;
 mod pipe;
 
 mod bind;
+mod handles;
 mod interface;
 mod ndr;
 mod pdu;
+mod principal;
 mod win32;
 
 pub use catalogue::{Catalogue, ServerEntry, ShareEntry, Viewer};
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
+pub use principal::{Caller, Principal, PrincipalKind};

@@ -2,10 +2,10 @@
 //!
 //! Integers lie at multiples of their size from the beginning of the stub. A pointer within a
 //! structure is a referent id; what it points to follows after the outermost structure or array, in
-//! the order of the pointers. Only what the interfaces here use is written and read: 32-bit
-//! integers, strings of UTF-16, arrays of structures of those.
+//! the order of the pointers. Only what the interfaces here use is written and read: integers, SIDs,
+//! strings of UTF-16, arrays of structures of those.
 
-use dtyp::utf16;
+use dtyp::{NtStatus, Sid, utf16};
 use std::borrow::Cow;
 
 /// The stub data do not say what the operation's parameters should: RPC_X_BAD_STUB_DATA.
@@ -29,6 +29,50 @@ impl<'a> Reader<'a> {
         let bytes = self.stub.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BadStub)?;
         self.at += 4;
         Ok(u32::from_le_bytes(*bytes))
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, BadStub> {
+        self.at = self.at.next_multiple_of(2);
+        let bytes = self.stub.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BadStub)?;
+        self.at += 2;
+        Ok(u16::from_le_bytes(*bytes))
+    }
+
+    /// A context handle: C706 appendix N.
+    pub(crate) fn handle(&mut self) -> Result<[u8; 20], BadStub> {
+        self.at = self.at.next_multiple_of(4);
+        let bytes = self.stub.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BadStub)?;
+        self.at += 20;
+        Ok(*bytes)
+    }
+
+    /// A pointer: whether it leads anywhere.
+    pub(crate) fn pointer(&mut self) -> Result<bool, BadStub> {
+        Ok(self.u32()? != 0)
+    }
+
+    /// The fixed part of an RPC_UNICODE_STRING ([MS-DTYP] 2.3.10): whether its buffer follows.
+    pub(crate) fn unicode_string(&mut self) -> Result<bool, BadStub> {
+        let (_length, _maximum_length) = (self.u16()?, self.u16()?);
+        self.pointer()
+    }
+
+    /// A count of elements that follow, refused above `max`: each takes at least four bytes, so what is
+    /// believed is bounded by the stub.
+    pub(crate) fn count(&mut self, max: usize) -> Result<usize, BadStub> {
+        let count = self.len()?;
+        if count > max || count > self.stub.len() / 4 { Err(BadStub) } else { Ok(count) }
+    }
+
+    /// A SID: [MS-DTYP] 2.4.2.3.
+    pub(crate) fn sid(&mut self) -> Result<Sid, BadStub> {
+        let count = self.len()?;
+        let sid = Sid::decode(self.stub.get(self.at..).ok_or(BadStub)?).ok_or(BadStub)?;
+        if sid.subauthorities().len() != count {
+            return Err(BadStub);
+        }
+        self.at += sid.encoded_len();
+        Ok(sid)
     }
 
     fn len(&mut self) -> Result<usize, BadStub> {
@@ -115,7 +159,43 @@ impl Writer {
         self.stub.extend_from_slice(&value.to_le_bytes());
     }
 
-    fn count(&mut self, count: usize) {
+    #[cfg(test)]
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.stub.resize(self.stub.len().next_multiple_of(2), 0);
+        self.stub.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Bytes without alignment.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.stub.extend_from_slice(bytes);
+    }
+
+    /// The fixed part of an RPC_UNICODE_STRING: [MS-DTYP] 2.3.10. Its buffer, with
+    /// [`Writer::unicode_buffer`], follows as that of every pointer does.
+    pub(crate) fn unicode_string(&mut self, text: &str) {
+        // Longer ones cannot be said; nothing here is a tenth of that.
+        let len = u16::try_from(utf16::encoded_len(text)).unwrap_or(0);
+        self.u32(u32::from(len) | u32::from(len) << 16);
+        self.referent();
+    }
+
+    pub(crate) fn unicode_buffer(&mut self, text: &str) {
+        let fits = u16::try_from(utf16::encoded_len(text)).is_ok();
+        let text = if fits { text } else { "" };
+        let count = utf16::units(text);
+        self.count(count);
+        self.u32(0);
+        self.count(count);
+        utf16::encode(text, &mut self.stub);
+    }
+
+    /// A SID behind its pointer: [MS-DTYP] 2.4.2.3.
+    pub(crate) fn sid(&mut self, sid: &Sid) {
+        self.count(sid.subauthorities().len());
+        sid.encode(&mut self.stub);
+    }
+
+    pub(crate) fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).expect("counts of shares and letters are far below 2^32"));
     }
 
@@ -190,6 +270,12 @@ impl Writer {
             self.count(entries.len());
             self.structures(entries);
         }
+    }
+
+    /// The stub, with the NTSTATUS that ends the operations of some interfaces.
+    pub(crate) fn finish_status(mut self, status: NtStatus) -> Vec<u8> {
+        self.u32(status.0);
+        self.stub
     }
 
     /// The stub, with the return value that ends every operation.

@@ -34,8 +34,12 @@ pub(crate) mod flags {
 /// Why a call fails below the operation: C706 appendix E, [MS-RPCE] 2.2.2.11.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
+    /// The caller may not call it, or not in this way.
+    AccessDenied,
     /// The parameters cannot be read.
     BadStub,
+    /// The context handle is none that this pipe was given.
+    ContextMismatch,
     /// The interface has no operation of that number, or we have not.
     OperationRange,
     /// The PDU is not one that may come now.
@@ -47,11 +51,19 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) fn status(self) -> u32 {
         match self {
+            Self::AccessDenied => 0x0000_0005,
             Self::BadStub => 0x0000_06F7,
+            Self::ContextMismatch => 0x1C00_001A,
             Self::OperationRange => 0x1C01_0002,
             Self::Protocol => 0x1C01_000B,
             Self::UnknownInterface => 0x1C01_0003,
         }
+    }
+}
+
+impl From<crate::ndr::BadStub> for Fault {
+    fn from(_: crate::ndr::BadStub) -> Self {
+        Self::BadStub
     }
 }
 

@@ -9,10 +9,12 @@ mod error;
 pub use error::PipeError;
 
 use crate::bind::Bind;
+use crate::handles::Handles;
+use crate::interface::Environment;
 use crate::pdu::{
     self, Agreement, BindNak, Call, ContextResult, Fault, HEADER_LEN, Header, PacketType, flags,
 };
-use crate::{Catalogue, PipeName};
+use crate::{Caller, Catalogue, PipeName};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ const ASSOCIATION_GROUP: u32 = 0x0000_53F0;
 pub struct Pipe {
     name: PipeName,
     catalogue: Arc<dyn Catalogue>,
+    caller: Caller,
+    handles: Handles,
     /// Bytes of a fragment that is not whole yet; shorter than [`FRAGMENT_RECEIVED_MAX`].
     input: Vec<u8>,
     association: Option<Association>,
@@ -85,12 +89,14 @@ impl fmt::Debug for Pipe {
 }
 
 impl Pipe {
-    /// A pipe that was just opened.
+    /// A pipe that `caller` just opened.
     #[must_use]
-    pub fn new(name: PipeName, catalogue: Arc<dyn Catalogue>) -> Self {
+    pub fn new(name: PipeName, catalogue: Arc<dyn Catalogue>, caller: Caller) -> Self {
         Self {
             name,
             catalogue,
+            caller,
+            handles: Handles::default(),
             input: Vec::new(),
             association: None,
             request: None,
@@ -304,9 +310,14 @@ impl Pipe {
             return self.answer_fault(request.call, Fault::UnknownInterface);
         }
         let interface = self.name.interface();
-        match interface.call(request.opnum, &request.stub, &*self.catalogue) {
+        let max_fragment = association.agreement.max_xmit_frag;
+        let environment = &mut Environment {
+            catalogue: &*self.catalogue,
+            caller: &self.caller,
+            handles: &mut self.handles,
+        };
+        match interface.call(request.opnum, &request.stub, environment) {
             Ok(stub) => {
-                let max_fragment = association.agreement.max_xmit_frag;
                 for fragment in pdu::response(request.call, &stub, max_fragment) {
                     self.push(fragment);
                 }

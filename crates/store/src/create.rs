@@ -1,5 +1,6 @@
 //! Creating what does not exist: [MS-FSA] 2.1.5.1.1.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
@@ -77,7 +78,7 @@ impl Store {
         root: &Root,
         request: &OpenRequest,
         parent: &Parent,
-        name: &str,
+        name: &OsStr,
         fd: OwnedFd,
         status: &Statx,
     ) -> Result<Admitted, NtStatus> {
@@ -137,7 +138,7 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     Ok(())
 }
 
-fn make_file(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, Errno> {
+fn make_file(root: &Root, parent: &Parent, name: &OsStr) -> Result<OwnedFd, Errno> {
     let settings = &root.settings;
     let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.create_mask };
     let mode = 0o666 & mask | settings.force_create_mode;
@@ -151,7 +152,7 @@ fn passes_acl_on(root: &Root, parent: &Parent) -> bool {
     root.settings.inherit_acls && posix_acl::has_default(parent.subject().attributes())
 }
 
-fn make_directory(root: &Root, parent: &Parent, name: &str) -> Result<OwnedFd, Errno> {
+fn make_directory(root: &Root, parent: &Parent, name: &OsStr) -> Result<OwnedFd, Errno> {
     let settings = &root.settings;
     let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.directory_mask };
     let mode = 0o777 & mask | settings.force_directory_mode;

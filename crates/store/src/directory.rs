@@ -1,14 +1,15 @@
 //! Listing a directory: [MS-FSA] 2.1.5.6.3.
 //!
 //! "." and ".." come first. The root of a share is its own "..": what is above is none of the client's
-//! business. Names that no client could send back are left out and counted: those that are not
-//! UTF-8, and those with characters that [MS-FSCC] 2.1.5.2 forbids.
+//! business. Names that no client could send back are shown by their short names; where there are none
+//! (`mangled names = no`) they are left out and counted.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use dtyp::{AccessMask, NtStatus};
-use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind, ObjectPath};
+use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
 use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
@@ -25,6 +26,7 @@ use crate::opens::Open;
 use crate::reparse;
 use crate::security::stored::Subject;
 use crate::settings::Hide;
+use crate::short_name::{self, shown};
 use crate::system;
 use crate::xattr::Attributes;
 
@@ -86,6 +88,12 @@ impl Store {
         Ok(entries)
     }
 
+    /// The name of 8.3 form: [MS-FSCC] 2.4.5.
+    pub(crate) fn query_short_name(&self, open: LocalOpen) -> Result<Option<String>, NtStatus> {
+        let open = self.opens.get(open)?;
+        Ok(short_name::alternate(&open.root.settings, &open.name))
+    }
+
     /// A directory that may not be read counts as empty: removing it will tell.
     pub(crate) fn is_empty(&self, open: LocalOpen) -> Result<bool, NtStatus> {
         let open = self.opens.get(open)?;
@@ -129,12 +137,14 @@ fn list(
             }
             Next::Entry => {
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
-                match name.to_str() {
-                    Ok(text) if can_be_shown(text) => {
-                        let seen = !hidden.applies() || hidden.shows(open, reader.directory, text);
-                        if seen { reader.entry(name, text) } else { None }
+                let stored = OsStr::from_bytes(name.to_bytes());
+                match shown(&open.root.settings, stored) {
+                    Some(text) => {
+                        let seen = !hidden.applies()
+                            || hidden.shows(open, reader.directory, stored, &text);
+                        if seen { reader.entry(name, &text) } else { None }
                     }
-                    _ => {
+                    None => {
                         left_out += 1;
                         None
                     }
@@ -158,13 +168,13 @@ impl Hidden<'_> {
     }
 
     /// What cannot be judged is left out.
-    fn shows(&mut self, open: &Open, directory: BorrowedFd<'_>, name: &str) -> bool {
+    fn shows(&mut self, open: &Open, directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let entry = system::open_beneath(directory, name, flags, 0, false)
             .and_then(|fd| system::status_of(fd.as_fd()).map(|status| (fd, status)));
         let Ok((mut fd, mut status)) = entry else { return false };
         if is_link(&status) {
-            match follow(&open.root, &path_of(open, name)) {
+            match follow(&open.root, directory, name, &path_of(open, text)) {
                 Ok(target) => (fd, status) = target,
                 // Shows as itself: its mode says nothing.
                 Err(_) => return true,
@@ -196,17 +206,6 @@ fn path_of(open: &Open, name: &str) -> String {
     }
 }
 
-/// Whether a client can name it: [MS-FSCC] 2.1.5.2.
-fn can_be_shown(name: &str) -> bool {
-    let illegal = |byte: u8| byte < b' ' || b"\"*/:<>?\\|".contains(&byte);
-    if name.bytes().any(illegal) {
-        return false;
-    }
-    // A name of at most 255 bytes has at most as many units.
-    name.len() <= ObjectPath::COMPONENT_UNITS_MAX
-        || name.encode_utf16().count() <= ObjectPath::COMPONENT_UNITS_MAX
-}
-
 impl Reader<'_> {
     fn root(&self) -> &Root {
         &self.open.root
@@ -214,7 +213,7 @@ impl Reader<'_> {
 
     /// "." and "..".
     fn special(&self, name: &str, fd: BorrowedFd<'_>) -> Option<DirectoryEntry> {
-        let mut entry = DirectoryEntry { name: name.to_owned(), metadata: None };
+        let mut entry = DirectoryEntry { name: name.to_owned(), short_name: None, metadata: None };
         if self.detail > EntryDetail::Name {
             let status = system::status_of(fd).ok()?;
             let stored = stored_attributes(self.root(), Attributes::new(fd, true));
@@ -225,20 +224,23 @@ impl Reader<'_> {
 
     /// `None` if it vanished meanwhile.
     fn entry(&self, name: &CStr, text: &str) -> Option<DirectoryEntry> {
-        let mut entry = DirectoryEntry { name: text.to_owned(), metadata: None };
+        let stored = OsStr::from_bytes(name.to_bytes());
+        let short_name = short_name::listed(&self.root().settings, stored);
+        let mut entry = DirectoryEntry { name: text.to_owned(), short_name, metadata: None };
         if self.detail > EntryDetail::Name {
             let status = system::status_at(self.directory, name).ok()?;
             entry.metadata = Some(if is_link(&status) {
-                self.link(text, &status)
+                self.link(stored, text, &status)
             } else {
-                self.plain(name, text, &status)
+                self.plain(name, &status)
             });
         }
         Some(entry)
     }
 
-    fn plain(&self, name: &CStr, text: &str, status: &Statx) -> Metadata {
-        let mut metadata = assemble(self.root(), text, status, self.stored_at(name));
+    fn plain(&self, name: &CStr, status: &Statx) -> Metadata {
+        let stored = OsStr::from_bytes(name.to_bytes());
+        let mut metadata = assemble(self.root(), stored, status, self.stored_at(name));
         if self.detail == EntryDetail::MetadataAndEaSize && self.root().settings.ea_support {
             let mut path = format!("/proc/self/fd/{}/", self.directory.as_raw_fd()).into_bytes();
             path.extend_from_slice(name.to_bytes());
@@ -267,8 +269,8 @@ impl Reader<'_> {
 
     /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be
     /// followed shows as itself, so that it can be seen and removed.
-    fn link(&self, name: &str, status: &Statx) -> Metadata {
-        match follow(self.root(), &path_of(self.open, name)) {
+    fn link(&self, name: &OsStr, text: &str, status: &Statx) -> Metadata {
+        match follow(self.root(), self.directory, name, &path_of(self.open, text)) {
             Ok((fd, status)) => {
                 let stored = stored_attributes(self.root(), Attributes::new(fd.as_fd(), true));
                 assemble(self.root(), name, &status, stored)

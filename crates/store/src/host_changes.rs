@@ -126,11 +126,12 @@ impl HostWatcher {
         fanotify.into_iter().chain(self.inotify.as_ref().map(Inotify::fd))
     }
 
-    /// What happened. Bounded: the rest comes with the next call.
-    pub fn take(&mut self) -> Vec<HostEvent> {
+    /// What happened, but not what those processes did that are of no interest: to find out what it
+    /// was costs more than to ask who it was. Bounded: the rest comes with the next call.
+    pub fn take(&mut self, is_ignored: impl Fn(u32) -> bool) -> Vec<HostEvent> {
         let mut events = Vec::new();
         if let Some(fanotify) = &mut self.fanotify {
-            fanotify.take(&mut events);
+            fanotify.take(&is_ignored, &mut events);
         }
         if let Some(inotify) = &mut self.inotify {
             inotify.take(&mut events);

@@ -8,6 +8,7 @@
 //! whose rights are used, `errno` for the statuses.
 
 mod access;
+mod character_mappings;
 mod compression;
 mod copy;
 mod create;
@@ -35,6 +36,7 @@ mod rename;
 mod reparse;
 mod security;
 mod settings;
+mod short_name;
 mod snapshot;
 mod stream;
 mod system;
@@ -51,9 +53,10 @@ use dtyp::NtStatus;
 use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
 use rustix::fs::{Mode, OFlags};
 
+pub use character_mappings::CharacterMappings;
 pub use settings::{
-    Credentials, DefaultStyle, Hide, InheritOwner, NtAclSettings, RootSettings, SnapshotOrder,
-    SnapshotSettings, StoreSettings,
+    Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings,
+    RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings,
 };
 
 use crate::credentials::Wardrobe;
@@ -273,6 +276,7 @@ impl Store {
             ObjectOp::QueryMetadata { open } => {
                 self.query_metadata(open).map(|metadata| Reply::Metadata(Box::new(metadata)))
             }
+            ObjectOp::QueryShortName { open } => self.query_short_name(open).map(Reply::ShortName),
             ObjectOp::QueryVolume { open } => {
                 self.query_volume(open).map(|volume| Reply::Volume(Box::new(volume)))
             }

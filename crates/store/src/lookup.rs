@@ -6,8 +6,9 @@
 //! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the share
 //! is followed as the relative one that it could be.
 
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -23,6 +24,7 @@ use crate::errno::{During, Operation};
 use crate::metadata::{is_directory, is_link};
 use crate::security::stored::Subject;
 use crate::settings::RootSettings;
+use crate::short_name;
 use crate::system;
 
 /// Absolute links that are followed on one way, as many as the kernel follows of any kind.
@@ -51,9 +53,17 @@ impl Root {
 #[derive(Debug)]
 pub(crate) struct Parent {
     pub(crate) directory: Rc<Directory>,
-    /// Its path as it is stored.
+    /// Its path as clients see it.
     pub(crate) path: String,
     pub(crate) status: Statx,
+}
+
+impl Root {
+    /// The name under which clients see an entry.
+    pub(crate) fn shown<'a>(&self, name: &'a OsStr) -> Cow<'a, str> {
+        // What is not shown was found by its stored name all the same: then that is what it is called.
+        short_name::shown(&self.settings, name).unwrap_or_else(|| name.to_string_lossy())
+    }
 }
 
 impl Parent {
@@ -62,9 +72,9 @@ impl Parent {
         Subject { fd: self.directory.fd.as_fd(), path_only: true, status: &self.status }
     }
 
-    /// The path of a name in it.
-    pub(crate) fn join(&self, name: &str) -> String {
-        join(&self.path, name)
+    /// The path of a name in it, as clients see it.
+    pub(crate) fn join(&self, root: &Root, name: &OsStr) -> String {
+        join(&self.path, &root.shown(name))
     }
 }
 
@@ -74,7 +84,9 @@ pub(crate) struct Place {
     /// `None` for the share's root.
     pub(crate) parent: Option<Parent>,
     /// The last component: as stored if it is there, as asked for otherwise; empty for the root.
-    pub(crate) name: String,
+    pub(crate) name: OsString,
+    /// The last component as a new entry is to be called.
+    pub(crate) wanted: OsString,
     pub(crate) entry: Option<Entry>,
 }
 
@@ -89,8 +101,16 @@ pub(crate) struct Entry {
 }
 
 impl Place {
-    pub(crate) fn path(&self) -> String {
-        self.parent.as_ref().map_or_else(String::new, |parent| parent.join(&self.name))
+    /// The path as clients see it.
+    pub(crate) fn path(&self, root: &Root) -> String {
+        self.parent.as_ref().map_or_else(String::new, |parent| parent.join(root, &self.name))
+    }
+
+    /// Whether the link that it is leads to something.
+    pub(crate) fn is_followed(&self, root: &Root) -> bool {
+        self.parent.as_ref().is_some_and(|parent| {
+            follow(root, parent.directory.fd.as_fd(), &self.name, &self.path(root)).is_ok()
+        })
     }
 }
 
@@ -113,36 +133,44 @@ impl Store {
         path: &ObjectPath,
         link_itself: bool,
     ) -> Result<Place, NtStatus> {
-        let Some((parent, name)) = split(path.as_str()) else {
+        let path = root.settings.character_mappings.to_disk(path.as_str());
+        let Some((parent, asked)) = split(&path) else {
             return root_place(root);
         };
         let parent = self.parent(root, parent)?;
-        let mut name = name.to_owned();
+        let wanted = root.settings.new_name(asked);
+        let mut name = OsString::from(asked);
         let mut opened = open_entry(&parent, &name);
-        if matches!(opened, Err(Errno::NOENT)) && !root.settings.case_sensitive {
-            let found = self.names.find_folded(&parent.directory, &name).during(Operation::Open)?;
-            if let Some(stored) = found {
-                opened = open_entry(&parent, &stored);
-                name = stored;
+        if matches!(opened, Err(Errno::NOENT)) {
+            let found = self.names.find(&parent.directory, asked, &root.settings);
+            match found.during(Operation::Open)? {
+                Some(stored) => {
+                    opened = open_entry(&parent, &stored);
+                    name = stored;
+                }
+                None => name.clone_from(&wanted),
             }
         }
         let (fd, status) = match opened {
             Ok(opened) => opened,
-            Err(Errno::NOENT) => return Ok(Place { parent: Some(parent), name, entry: None }),
+            Err(Errno::NOENT) => {
+                return Ok(Place { parent: Some(parent), name, wanted, entry: None });
+            }
             Err(errno) => return Err(errno).during(Operation::Open),
         };
         let named = Inode::of(&status);
         let (fd, status) = if is_link(&status) && !link_itself {
-            follow(root, &parent.join(&name)).during(Operation::Open)?
+            let path = parent.join(root, &name);
+            follow(root, parent.directory.fd.as_fd(), &name, &path).during(Operation::Open)?
         } else {
             (fd, status)
         };
         let entry = Some(Entry { fd, status, named });
-        Ok(Place { parent: Some(parent), name, entry })
+        Ok(Place { parent: Some(parent), name, wanted, entry })
     }
 
     /// Opens the directory at `path`: as it is written if possible, else component by component
-    /// without regard to case.
+    /// without regard to case and by short names. `path` is as on disk but for that.
     pub(crate) fn parent(&mut self, root: &Root, path: &str) -> Result<Parent, NtStatus> {
         if path.is_empty() {
             let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
@@ -150,7 +178,7 @@ impl Store {
         }
         let (directory, path) = match open_directory(root, path) {
             Ok(fd) => (self.share(fd)?, path.to_owned()),
-            Err(Errno::NOENT) if !root.settings.case_sensitive => self.walk(root, path)?,
+            Err(Errno::NOENT) => self.walk(root, path)?,
             Err(errno) => return Err(errno).during(Operation::Parent),
         };
         let status = system::status_of(directory.fd.as_fd()).during(Operation::Parent)?;
@@ -159,20 +187,21 @@ impl Store {
 
     fn walk(&mut self, root: &Root, path: &str) -> Result<(Rc<Directory>, String), NtStatus> {
         let mut directory = root.directory.clone();
-        let mut stored = String::new();
+        let mut stored = OsString::new();
+        let mut shown = String::new();
         for component in path.split('/') {
-            let mut next = join(&stored, component);
-            let mut fd = open_directory(root, &next);
+            let mut name = OsString::from(component);
+            let mut fd = open_directory(root, join_stored(&stored, &name));
             if matches!(fd, Err(Errno::NOENT)) {
-                let found = self.names.find_folded(&directory, component);
-                let found = found.during(Operation::Parent)?;
-                next = join(&stored, &found.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?);
-                fd = open_directory(root, &next);
+                let found = self.names.find(&directory, component, &root.settings);
+                name = found.during(Operation::Parent)?.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?;
+                fd = open_directory(root, join_stored(&stored, &name));
             }
             directory = self.share(fd.during(Operation::Parent)?)?;
-            stored = next;
+            shown = join(&shown, &root.shown(&name));
+            stored = join_stored(&stored, &name);
         }
-        Ok((directory, stored))
+        Ok((directory, shown))
     }
 
     fn share(&mut self, fd: OwnedFd) -> Result<Rc<Directory>, NtStatus> {
@@ -195,7 +224,8 @@ fn root_place(root: &Root) -> Result<Place, NtStatus> {
     let fd = fd.during(Operation::Open)?;
     let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
     let named = Inode::of(&status);
-    Ok(Place { parent: None, name: String::new(), entry: Some(Entry { fd, status, named }) })
+    let entry = Some(Entry { fd, status, named });
+    Ok(Place { parent: None, name: OsString::new(), wanted: OsString::new(), entry })
 }
 
 /// The directory's path and the last component; `None` for the root.
@@ -203,12 +233,21 @@ fn split(path: &str) -> Option<(&str, &str)> {
     (!path.is_empty()).then(|| path.rsplit_once('/').unwrap_or(("", path)))
 }
 
-fn open_directory(root: &Root, path: &str) -> Result<OwnedFd, Errno> {
-    open_followed(root, path, OFlags::PATH | OFlags::DIRECTORY)
+fn join_stored(directory: &OsStr, name: &OsStr) -> OsString {
+    let mut path = directory.to_owned();
+    if !path.is_empty() {
+        path.push("/");
+    }
+    path.push(name);
+    path
+}
+
+fn open_directory(root: &Root, path: impl AsRef<OsStr>) -> Result<OwnedFd, Errno> {
+    open_followed(root, path.as_ref(), OFlags::PATH | OFlags::DIRECTORY)
 }
 
 /// Opens what a path of the share leads to, with the links that may be followed.
-fn open_followed(root: &Root, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn open_followed(root: &Root, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let fd = root.directory.fd.as_fd();
     let follow = root.settings.follow_symlinks;
     let opened = system::open_beneath(fd, path, flags, 0, follow);
@@ -219,7 +258,7 @@ fn open_followed(root: &Root, path: &str, flags: OFlags) -> Result<OwnedFd, Errn
         return system::open_anywhere(fd, path, flags);
     }
     // To the kernel every absolute link leads out.
-    let mut path = path.to_owned();
+    let mut path = path.to_str().ok_or(Errno::XDEV)?.to_owned();
     for _ in 0..ABSOLUTE_LINKS_MAX {
         path = without_absolute_link(root, &path).ok_or(Errno::XDEV)?;
         match system::open_beneath(fd, &path, flags, 0, true) {
@@ -254,17 +293,29 @@ fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
     None
 }
 
-fn open_entry(parent: &Parent, name: &str) -> Result<(OwnedFd, Statx), Errno> {
+fn open_entry(parent: &Parent, name: &OsStr) -> Result<(OwnedFd, Statx), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let fd = system::open_beneath(parent.directory.fd.as_fd(), name, flags, 0, true)?;
     let status = system::status_of(fd.as_fd())?;
     Ok((fd, status))
 }
 
-/// What a link leads to. From the root and by its whole path, because a link may go up and down again
-/// within the share.
-pub(crate) fn follow(root: &Root, path: &str) -> Result<(OwnedFd, Statx), Errno> {
-    let fd = open_followed(root, path, OFlags::PATH)?;
+/// What a link leads to. One that goes up and down again within the share is followed from the root
+/// and by its whole path; that takes a path whose names are all shown as they are stored.
+pub(crate) fn follow(
+    root: &Root,
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &str,
+) -> Result<(OwnedFd, Statx), Errno> {
+    let beneath = root.settings.follow_symlinks;
+    let fd = match system::open_beneath(directory, name, OFlags::PATH, 0, beneath) {
+        Err(Errno::XDEV) => {
+            let path = root.settings.character_mappings.to_disk(path);
+            open_followed(root, OsStr::new(&*path), OFlags::PATH)?
+        }
+        result => result?,
+    };
     let status = system::status_of(fd.as_fd())?;
     Ok((fd, status))
 }

@@ -1,5 +1,6 @@
 //! Metadata: what the kernel and `user.DOSATTRIB` know of an object, in the form of [MS-FSCC].
 
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
 use dtyp::fscc::ReparseTag;
@@ -49,9 +50,14 @@ pub(crate) fn is_link(status: &Statx) -> bool {
 }
 
 /// Puts together what the kernel and the extended attribute say.
-pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttributes) -> Metadata {
+pub(crate) fn assemble(
+    root: &Root,
+    name: impl AsRef<OsStr>,
+    status: &Statx,
+    dos: DosAttributes,
+) -> Metadata {
     let kind = kind_of(status);
-    let mut attributes = attributes_of(root, name, kind, dos);
+    let mut attributes = attributes_of(root, name.as_ref(), kind, dos);
     if status.stx_attributes.contains(StatxAttributes::COMPRESSED) {
         attributes = (attributes | FileAttributes::COMPRESSED).shown();
     }
@@ -89,7 +95,12 @@ pub(crate) fn assemble(root: &Root, name: &str, status: &Statx, dos: DosAttribut
     }
 }
 
-fn attributes_of(root: &Root, name: &str, kind: ObjectKind, dos: DosAttributes) -> FileAttributes {
+fn attributes_of(
+    root: &Root,
+    name: &OsStr,
+    kind: ObjectKind,
+    dos: DosAttributes,
+) -> FileAttributes {
     let default = match kind {
         ObjectKind::Directory => FileAttributes::empty(),
         _ => dos_attributes::DEFAULT_FILE,
@@ -110,12 +121,16 @@ fn attributes_of(root: &Root, name: &str, kind: ObjectKind, dos: DosAttributes) 
 }
 
 /// HIDDEN because of its name, whatever is stored with it.
-pub(crate) fn is_hidden_by_name(root: &Root, name: &str) -> bool {
-    if matches!(name, "" | "." | "..") {
+pub(crate) fn is_hidden_by_name(root: &Root, name: &OsStr) -> bool {
+    if name.is_empty() || name == "." || name == ".." {
         return false;
     }
-    root.settings.hide_dot_files && name.starts_with('.')
-        || root.settings.hide_files.iter().any(|pattern| pattern.matches(name))
+    let settings = &root.settings;
+    settings.hide_dot_files && name.as_encoded_bytes().starts_with(b".")
+        || !settings.hide_files.is_empty() && {
+            let shown = root.shown(name);
+            settings.hide_files.iter().any(|pattern| pattern.matches(&shown))
+        }
 }
 
 /// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because clients
@@ -164,7 +179,7 @@ impl Store {
     pub(crate) fn metadata_of(
         &self,
         root: &Root,
-        name: &str,
+        name: &OsStr,
         entry: &Entry,
         stream: Option<&str>,
     ) -> Result<Metadata, NtStatus> {

@@ -1,14 +1,17 @@
-//! Finding names without regard to case.
+//! Finding names without regard to case, and by their short names.
 //!
 //! Linux tells `a` from `A`, so a name that is not there exactly must be looked for among all names
 //! of its directory. So that creating many files does not read the directory for each of them, hashes of
 //! the folded names of a few directories are kept. A hash that is absent is an answer; one that is
-//! present leads to a look into the directory itself.
+//! present leads to a look into the directory itself. Short names are not kept: a name that looks like one
+//! is rare, and always looked for in the directory.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
+use std::ffi::{CStr, OsStr, OsString};
 use std::hash::BuildHasher;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use dtyp::upcase;
@@ -17,6 +20,8 @@ use rustix::io::Errno;
 
 use crate::directories::{Directory, Inode};
 use crate::entries::Entries;
+use crate::settings::RootSettings;
+use crate::short_name::{looks_shortened, short_name};
 use crate::system;
 
 /// Directories whose names are kept.
@@ -49,6 +54,22 @@ struct Known {
     hashes: HashSet<u64>,
 }
 
+/// What is looked for in a directory.
+struct Wanted<'a> {
+    /// In upper case.
+    folded: &'a str,
+    /// It may be a short name.
+    short: bool,
+    settings: &'a RootSettings,
+}
+
+impl Wanted<'_> {
+    fn is_short_name_of(&self, stored: &CStr) -> bool {
+        let stored = OsStr::from_bytes(stored.to_bytes());
+        self.short && short_name(self.settings, stored).is_some_and(|name| name == self.folded)
+    }
+}
+
 /// The modification time of a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Modified(i64, u32);
@@ -60,13 +81,19 @@ impl Modified {
 }
 
 impl Names {
-    /// The name in `directory` that equals `name` but for case. A directory that may be passed though
-    /// not read has no such names.
-    pub(crate) fn find_folded(
+    /// The name in `directory` that clients of a share may mean by `name`, which is not there as it
+    /// is written: it differs in case, or has `name` as its short name. A directory that may be passed
+    /// though not read has no such names.
+    pub(crate) fn find(
         &mut self,
         directory: &Directory,
         name: &str,
-    ) -> Result<Option<String>, Errno> {
+        settings: &RootSettings,
+    ) -> Result<Option<OsString>, Errno> {
+        let short = looks_shortened(settings, name);
+        if settings.case_sensitive && !short {
+            return Ok(None);
+        }
         let folded = upcase::fold_cow(name);
         let hash = self.hasher.hash_one(&*folded);
         let status = system::status_of(directory.fd.as_fd())?;
@@ -75,13 +102,14 @@ impl Names {
             let known = &self.known[at];
             let believed = BELIEVED + known.cost * BELIEVED_FACTOR;
             let holds = known.modified == modified && known.read_at.elapsed() < believed;
-            if holds && !known.hashes.contains(&hash) {
+            if holds && !short && !known.hashes.contains(&hash) {
                 self.known[..=at].rotate_right(1);
                 return Ok(None);
             }
             self.known.remove(at);
         }
-        match self.read(directory, modified, &folded) {
+        let wanted = Wanted { folded: &folded, short, settings };
+        match self.read(directory, modified, &wanted) {
             Err(Errno::ACCESS) => Ok(None),
             result => result,
         }
@@ -92,22 +120,26 @@ impl Names {
         &mut self,
         directory: &Directory,
         modified: Modified,
-        folded: &str,
-    ) -> Result<Option<String>, Errno> {
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<OsString>, Errno> {
         let read_at = Instant::now();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory.fd.as_fd(), ".", flags, 0, false)?;
         let mut entries = Entries::default();
         let mut hashes = HashSet::new();
-        let mut found = None;
+        let (mut found, mut found_short) = (None, None);
         while let Some(name) = entries.next(fd.as_fd())? {
+            if found_short.is_none() && wanted.is_short_name_of(name) {
+                found_short = Some(OsStr::from_bytes(name.to_bytes()).to_owned());
+            }
             let Ok(name) = name.to_str() else { continue };
             let candidate = upcase::fold_cow(name);
             if hashes.len() <= NAMES_MAX {
                 hashes.insert(self.hasher.hash_one(&*candidate));
             }
-            if found.is_none() && candidate == folded {
-                found = Some(name.to_owned());
+            let equal = !wanted.settings.case_sensitive && candidate == wanted.folded;
+            if found.is_none() && equal {
+                found = Some(OsString::from(name));
             }
         }
         if hashes.len() <= NAMES_MAX {
@@ -115,7 +147,7 @@ impl Names {
             let (inode, cost) = (directory.inode, read_at.elapsed());
             self.known.insert(0, Known { inode, modified, read_at, cost, hashes });
         }
-        Ok(found)
+        Ok(found.or(found_short))
     }
 
     /// To be called before a change of our own: whether what is known of the directory holds.
@@ -129,7 +161,8 @@ impl Names {
 
     /// To be called after a change of our own: keeps what was known, if it held before the change. A
     /// name that was removed stays known, which costs a look into the directory and no more.
-    pub(crate) fn changed(&mut self, directory: &Directory, verified: bool, added: Option<&str>) {
+    pub(crate) fn changed(&mut self, directory: &Directory, verified: bool, added: Option<&OsStr>) {
+        let added = added.and_then(OsStr::to_str);
         let hash = added.map(|name| self.hasher.hash_one(&*upcase::fold_cow(name)));
         let known = self.known.iter_mut().find(|known| known.inode == directory.inode);
         if let (true, Some(known)) = (verified, known)

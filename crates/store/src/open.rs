@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
@@ -151,7 +152,7 @@ impl Store {
             stream = Some(name);
         }
         let path = ObjectPath::from_stored(
-            place.path(),
+            place.path(root),
             stream.as_ref().map(|stream| stream.name.clone()),
         )
         .with_snapshot(root.snapshot);
@@ -235,7 +236,7 @@ fn verify_access(
     if overwrites {
         let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
         let mut kept = metadata.attributes & marks;
-        if is_hidden_by_name(root, request.path.file_name()) {
+        if is_hidden_by_name(root, OsStr::new(request.path.file_name())) {
             kept.remove(FileAttributes::HIDDEN);
         }
         if !request.attributes.contains(kept) {

@@ -1,6 +1,7 @@
 //! The opens: slots that are used again, told apart by generations.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
@@ -27,7 +28,8 @@ pub(crate) struct Open {
     pub(crate) granted_access: AccessMask,
     /// Where its name is; `None` for the root of the share.
     pub(crate) parent: Option<Rc<Directory>>,
-    pub(crate) name: String,
+    /// Its name as stored.
+    pub(crate) name: OsString,
     /// What the name leads to: the link, if one was followed.
     pub(crate) named: Inode,
     pub(crate) path: ObjectPath,

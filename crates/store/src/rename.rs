@@ -1,5 +1,6 @@
 //! Renaming and linking: [MS-FSA] 2.1.5.15.12 and 2.1.5.15.6.
 
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
@@ -21,7 +22,7 @@ use crate::xattr::Attributes;
 /// What an object was called, so that other opens can be told.
 struct OldName {
     parent: Rc<Directory>,
-    name: String,
+    name: OsString,
     named: Inode,
     path: String,
 }
@@ -61,7 +62,7 @@ impl Store {
         verify_name(&old)?;
         let is_directory = opened.is_directory();
         let mut place = self.locate(&root, target, true)?;
-        let wanted = target.file_name();
+        let wanted = &*place.wanted.clone();
         let new_parent = place.parent.take().ok_or(NtStatus::INVALID_PARAMETER)?;
         let verified =
             (self.names.verified(&old.parent), self.names.verified(&new_parent.directory));
@@ -80,7 +81,7 @@ impl Store {
         }
         self.names.changed(&old.parent, verified.0, None);
         self.names.changed(&new_parent.directory, verified.1, Some(wanted));
-        let path = new_parent.join(wanted);
+        let path = new_parent.join(&root, wanted);
         self.tell_opens(open, &old, &new_parent.directory, wanted, &path)?;
         Ok(ObjectPath::from_stored(path, None))
     }
@@ -107,7 +108,7 @@ impl Store {
         old: &OldName,
         directory: &Directory,
         place: &Place,
-        wanted: &str,
+        wanted: &OsStr,
     ) -> Result<(), NtStatus> {
         let (from, to) = (old.parent.fd.as_fd(), directory.fd.as_fd());
         let same = place.entry.as_ref().is_some_and(|entry| entry.named == old.named);
@@ -131,7 +132,7 @@ impl Store {
         open: LocalOpen,
         old: &OldName,
         parent: &Rc<Directory>,
-        name: &str,
+        name: &OsStr,
         path: &str,
     ) -> Result<(), NtStatus> {
         let root = self.opens.get(open)?.root_id;
@@ -218,7 +219,7 @@ impl Store {
             }
             moved.during(Operation::Link)?;
         } else {
-            let name = target.file_name();
+            let name = &*place.wanted;
             rustix::fs::linkat(CWD, &source, directory, name, flags).during(Operation::Link)?;
             self.names.changed(&parent.directory, verified, Some(name));
         }
@@ -255,7 +256,12 @@ fn verify_replaceable(
 }
 
 /// Renames to a name that must not exist.
-fn move_name(from: &Directory, name: &str, to: &Directory, wanted: &str) -> Result<(), NtStatus> {
+fn move_name(
+    from: &Directory,
+    name: &OsStr,
+    to: &Directory,
+    wanted: &OsStr,
+) -> Result<(), NtStatus> {
     let (from, to) = (from.fd.as_fd(), to.fd.as_fd());
     match rustix::fs::renameat_with(from, name, to, wanted, RenameFlags::NOREPLACE) {
         // File systems without NOREPLACE: that the name is free was seen a moment ago. A directory

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::Store;
 use crate::errno::{During, Operation};
-use crate::lookup::{Root, follow};
+use crate::lookup::Root;
 use crate::metadata::{kind_of, stored_attributes};
 use crate::opens::Open;
 use crate::system;
@@ -130,13 +130,11 @@ impl Store {
             let (prefix, behind) = path.split_at(end);
             let prefix = ObjectPath::from_stored(prefix.to_owned(), None);
             let place = self.locate(root, &prefix, true).ok()?;
-            let stored_path = place.path();
+            let leads_nowhere = !place.is_followed(root);
             let entry = place.entry?;
             let fd = entry.fd.as_fd();
             let link = match kind_of(&entry.status) {
-                ObjectKind::SymbolicLink if follow(root, &stored_path).is_err() => {
-                    host_link(fd).ok()
-                }
+                ObjectKind::SymbolicLink if leads_nowhere => host_link(fd).ok(),
                 ObjectKind::File => client_link(root, fd),
                 _ => None,
             };

@@ -1,9 +1,12 @@
 //! What an administrator decides about the store and about each share.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::path::PathBuf;
 
 use dtyp::{NameExpression, Sid};
+
+use crate::character_mappings::CharacterMappings;
+use crate::short_name;
 
 /// Settings of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
@@ -28,6 +31,30 @@ impl Default for StoreSettings {
     }
 }
 
+/// Which names are shown by, and found by, a short name of 8.3 form.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum MangledNames {
+    /// None: names that clients cannot use are left out of listings.
+    No,
+    /// Those that clients cannot use.
+    #[default]
+    Illegal,
+    /// All that are not of that form themselves: listings tell the short name beside the long one.
+    Yes,
+}
+
+/// What becomes of the case of a new name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum NewCase {
+    /// It stays.
+    #[default]
+    Kept,
+    /// Small letters.
+    Lower,
+    /// Capital letters.
+    Upper,
+}
+
 /// Settings of one share. In quotes: the parameter of `smb.conf`.
 #[derive(Clone, Debug)]
 pub struct RootSettings {
@@ -35,6 +62,16 @@ pub struct RootSettings {
     pub path: PathBuf,
     /// Names that differ in case only are different files ("case sensitive").
     pub case_sensitive: bool,
+    /// Characters that are other ones on disk ("vfs objects = catia", "catia:mappings").
+    pub character_mappings: CharacterMappings,
+    /// Which names have short names ("mangled names").
+    pub mangled_names: MangledNames,
+    /// Letters of a name that its short name begins with, 1 to 6 ("mangle prefix").
+    pub mangle_prefix: u8,
+    /// Case of new names ("preserve case", "default case").
+    pub new_case: NewCase,
+    /// Case of new names of 8.3 form ("short preserve case", "default case").
+    pub new_short_case: NewCase,
     /// Mode bits that a created file may have ("create mask").
     pub create_mask: u32,
     /// Mode bits that a created directory may have ("directory mask").
@@ -179,6 +216,11 @@ impl RootSettings {
         Self {
             path: path.into(),
             case_sensitive: false,
+            character_mappings: CharacterMappings::default(),
+            mangled_names: MangledNames::Illegal,
+            mangle_prefix: 1,
+            new_case: NewCase::Kept,
+            new_short_case: NewCase::Kept,
             create_mask: 0o744,
             directory_mask: 0o755,
             force_create_mode: 0,
@@ -199,6 +241,20 @@ impl RootSettings {
             inherit_owner: InheritOwner::No,
             inherit_acls: false,
             hide: Hide::default(),
+        }
+    }
+
+    /// What a new entry is to be called that a client calls `asked`.
+    pub(crate) fn new_name(&self, asked: &str) -> OsString {
+        let case = if short_name::is_8_3(asked.as_bytes()) && self.new_case == NewCase::Kept {
+            self.new_short_case
+        } else {
+            self.new_case
+        };
+        match case {
+            NewCase::Kept => asked.into(),
+            NewCase::Lower => asked.to_lowercase().into(),
+            NewCase::Upper => dtyp::upcase::fold(asked).into(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! System calls that rustix does not have in the form needed here.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,12 +20,13 @@ const SYS_GETXATTRAT: libc::c_long = 464;
 /// Opens `path` beneath `directory`, whatever links and `..` it meets on the way.
 pub(crate) fn open_beneath(
     directory: BorrowedFd<'_>,
-    path: &str,
+    path: impl AsRef<OsStr>,
     flags: OFlags,
     mode: u32,
     follow_symlinks: bool,
 ) -> Result<OwnedFd, Errno> {
-    let path = if path.is_empty() { "." } else { path };
+    let path = path.as_ref();
+    let path = if path.is_empty() { OsStr::new(".") } else { path };
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     if !follow_symlinks {
         resolve |= ResolveFlags::NO_SYMLINKS;
@@ -45,7 +46,7 @@ pub(crate) fn open_beneath(
 /// Opens `path` from `directory` on, wherever links lead. It has no `..` itself.
 pub(crate) fn open_anywhere(
     directory: BorrowedFd<'_>,
-    path: &str,
+    path: &OsStr,
     flags: OFlags,
 ) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;

@@ -1,5 +1,6 @@
 //! Closing, and removing names.
 
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
 use dtyp::{AccessMask, NtStatus};
@@ -37,7 +38,7 @@ impl Store {
     pub(crate) fn unlink(
         &mut self,
         directory: &Directory,
-        name: &str,
+        name: &OsStr,
         inode: Inode,
         may: bool,
     ) -> Result<(), NtStatus> {

@@ -249,3 +249,174 @@ fn directories_are_made_once() {
     assert!(!again.created);
     assert_eq!(again.path.to_windows(), "D");
 }
+
+/// Names that no client could send.
+const UNUSABLE: [&[u8]; 5] = [b"a:b", b"back\\slash.c", b"trail.", b"con", b"x\xFF\xFE.bin"];
+
+fn host_path(share: &Share, name: &[u8]) -> std::path::PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    share.folder.path().join("share").join(std::ffi::OsStr::from_bytes(name))
+}
+
+fn add_unusable(share: &mut Share) {
+    share.store.wear_server();
+    for name in UNUSABLE {
+        std::fs::write(host_path(share, name), name).expect("the file system takes it");
+    }
+}
+
+/// The one name that a listing shows besides the dots.
+#[track_caller]
+fn only_name(share: &mut Share, directory: &str) -> String {
+    let names = share.names(directory);
+    assert_eq!(names.len(), 3, "{names:?}");
+    names[2].clone()
+}
+
+#[test]
+fn unusable_names_are_listed_opened_renamed_and_removed_by_their_short_names() {
+    for name in UNUSABLE {
+        let mut share = Share::new();
+        share.store.wear_server();
+        std::fs::write(host_path(&share, name), name).expect("the file system takes it");
+        let short = only_name(&mut share, "");
+        for asked in [short.clone(), short.to_lowercase()] {
+            let opened = share.try_open(&asked, |_| {}).expect("found by its short name");
+            assert_eq!(opened.path.to_windows(), short, "what a listing calls it");
+            assert_eq!(share.read(opened.open, 0, 100), name);
+            share.close(opened.open);
+        }
+        let create = share.status_of(&short, |request| request.disposition = Disposition::Create);
+        assert_eq!(create, NtStatus::OBJECT_NAME_COLLISION);
+        let open = share.open_for(&short, DELETE);
+        assert_eq!(share.rename(open, "usable", false).as_deref(), Ok("usable"));
+        share.unlink(open).expect("removed by its new name");
+        assert_eq!(share.names(""), [".", ".."]);
+
+        std::fs::write(host_path(&share, name), name).expect("the file system takes it");
+        let open = share.open_for(&short, DELETE);
+        share.unlink(open).expect("removed by its short name");
+        assert!(!host_path(&share, name).exists());
+    }
+}
+
+#[test]
+fn directories_on_the_way_may_be_named_by_their_short_names() {
+    let mut share = Share::new();
+    share.local_directory("up:one/down?two");
+    share.local("up:one/down?two/file", "x");
+    let above = only_name(&mut share, "");
+    let below = only_name(&mut share, &above);
+    let path = format!("{}\\{}\\FILE", above.to_lowercase(), below);
+    let opened = share.try_open(&path, |_| {}).expect("found");
+    assert_eq!(opened.path.to_windows(), format!("{above}\\{below}\\file"));
+    let made = share.try_open(&format!("{above}\\{below}\\new"), |request| {
+        request.disposition = Disposition::Create;
+    });
+    share.close(made.expect("created").open);
+    assert!(share.host("up:one/down?two/new").exists());
+    let open = share.open_for(&format!("{above}\\{below}\\new"), DELETE);
+    let moved = share.rename(open, &format!("{above}\\moved"), false);
+    assert_eq!(moved, Ok(format!("{above}\\moved")));
+    assert!(share.host("up:one/moved").exists());
+}
+
+/// A link in a directory whose name is not shown as it is.
+#[test]
+fn links_are_followed_in_directories_that_go_by_short_names() {
+    let mut share = Share::new();
+    share.local_directory("d:r");
+    share.local("d:r/file", "x");
+    symlink("file", share.host("d:r/link")).expect("a link");
+    let directory = only_name(&mut share, "");
+    let open = share.open(&format!("{directory}\\link"));
+    assert_eq!(share.read(open, 0, 10), b"x");
+    let open = share.open(&directory);
+    let entries = share.entries(open, true, 10);
+    let link = entries.iter().find(|entry| entry.name == "link").expect("it is listed");
+    let kind = link.metadata.as_ref().map(|metadata| metadata.kind);
+    assert_eq!(kind, Some(ObjectKind::File));
+}
+
+#[test]
+fn without_mangling_unusable_names_do_not_exist() {
+    let mut share = Share::with(|settings| settings.mangled_names = store::MangledNames::No);
+    add_unusable(&mut share);
+    // These can be sent, if not by every program.
+    assert_eq!(share.names(""), [".", "..", "con", "trail."]);
+    assert_eq!(share.store.names_left_out(), 3);
+    assert_eq!(share.status_of("A4WTMA~A", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+/// A real name that looks like a short one, and a name whose short name that is.
+#[test]
+fn a_real_name_comes_before_a_short_one() {
+    let mut share = Share::new();
+    share.local("a:b", "short");
+    share.local("a4wtma~a", "real");
+    for name in ["a4wtma~a", "A4WTMA~A"] {
+        let open = share.open(name);
+        assert_eq!(share.read(open, 0, 10), b"real");
+    }
+}
+
+#[test]
+fn short_names_are_found_where_case_matters_and_after_the_directory_was_read() {
+    let mut share = Share::with(|settings| settings.case_sensitive = true);
+    assert_eq!(share.status_of("A4WTMA~A", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+    share.local("a:b", "x");
+    assert_eq!(share.status_of("a4wtma~a", |_| {}), NtStatus::SUCCESS);
+    share.local("Plain", "x");
+    assert_eq!(share.status_of("plain", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn listings_tell_short_names_where_all_long_names_have_one() {
+    let mut share = Share::with(|settings| settings.mangled_names = store::MangledNames::Yes);
+    share.local("longfilename.txt", "x");
+    share.local("short.txt", "");
+    let open = share.open("");
+    let entries = share.entries(open, false, 10);
+    let short_name = |name: &str| {
+        let entry = entries.iter().find(|entry| entry.name == name).expect("listed");
+        entry.short_name.clone()
+    };
+    assert_eq!(short_name("longfilename.txt").as_deref(), Some("LNHQX6~C.TXT"));
+    assert_eq!(short_name("short.txt"), None);
+    let opened = share.try_open("lnhqx6~c.txt", |_| {}).expect("found");
+    assert_eq!(opened.path.to_windows(), "longfilename.txt");
+}
+
+#[test]
+fn mapped_characters_are_others_on_disk() {
+    let mut share = Share::with(|settings| {
+        settings.character_mappings = store::CharacterMappings::parse("0x3a:0xf022,0x22:0xa8");
+    });
+    share.local("a:b\"c", "x");
+    assert_eq!(share.names(""), [".", "..", "a\u{f022}b¨c"]);
+    let open = share.open_for("A\u{f022}B¨C", DELETE);
+    assert_eq!(share.rename(open, "d\u{f022}", false).as_deref(), Ok("d\u{f022}"));
+    assert!(share.host("d:").exists());
+    let made = share.create("e¨");
+    share.close(made);
+    assert!(share.host("e\"").exists());
+}
+
+#[test]
+fn new_names_take_the_case_that_the_share_wants() {
+    use store::NewCase;
+    let mut share = Share::with(|settings| settings.new_short_case = NewCase::Lower);
+    for name in ["SHORT.TXT", "A Long Name"] {
+        let open = share.create(name);
+        share.close(open);
+    }
+    assert_eq!(share.names(""), [".", "..", "A Long Name", "short.txt"]);
+    let mut share = Share::with(|settings| settings.new_case = NewCase::Upper);
+    let open = share.create("A Long näme");
+    assert_eq!(share.names(""), [".", "..", "A LONG NÄME"]);
+    assert_eq!(share.rename(open, "Other name", false).as_deref(), Ok("OTHER NAME"));
+    // What is there keeps its case.
+    share.local("Mixed name", "");
+    assert_eq!(share.status_of("mixed NAME", |_| {}), NtStatus::SUCCESS);
+    assert!(share.host("Mixed name").exists());
+}

@@ -117,6 +117,7 @@ pub fn settings() -> ServerSettings {
         max_write_size: 0x10_0000,
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
+        smbtorture_hooks: false,
         change_notify: true,
         leases: true,
         directory_leases: true,
@@ -136,6 +137,22 @@ impl Catalogue for OneShare {
 
     fn server(&self) -> ServerEntry {
         ServerEntry { name: "SERVER".into(), domain: WORKGROUP.into(), ..ServerEntry::default() }
+    }
+
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
+    }
+
+    fn find_user(&self, _: &str) -> Option<rpc::Principal> {
+        None
+    }
+
+    fn find_group(&self, _: &str) -> Option<rpc::Principal> {
+        None
+    }
+
+    fn find_sid(&self, _: &Sid) -> Option<rpc::Principal> {
+        None
     }
 
     fn now(&self) -> FileTime {

@@ -142,6 +142,9 @@ impl MemoryStore {
             ObjectOp::WriteSecurity { open, information, descriptor } => {
                 self.write_security(open, information, &descriptor).map(done)
             }
+            ObjectOp::QueryShortName { open } => {
+                self.get(open).map(|open| ObjectReply::ShortName(short_name(open.path.file_name())))
+            }
             ObjectOp::QueryVolume { open } => {
                 self.get(open).map(|_| ObjectReply::Volume(Box::new(volume())))
             }
@@ -323,6 +326,13 @@ impl MemoryStore {
         let entries = directory.entries_mut().expect("names are in directories");
         entries.insert(dtyp::upcase::fold(name), (name.to_owned(), inode));
     }
+}
+
+/// A name of 8.3 form is its own short name; others have none here.
+fn short_name(name: &str) -> Option<String> {
+    let (base, extension) = name.split_once('.').unwrap_or((name, ""));
+    let fits = (1..=8).contains(&base.len()) && extension.len() <= 3 && !extension.contains('.');
+    fits.then(|| name.to_ascii_uppercase())
 }
 
 fn volume() -> Volume {

@@ -132,6 +132,8 @@ pub struct IoctlResponse<'a> {
     pub input: &'a [u8],
     /// What came out.
     pub output: &'a [u8],
+    /// Bytes without a meaning before the input. Decoding does not see them.
+    pub padding: u8,
 }
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -160,6 +162,7 @@ impl<'a> Decode<'a> for IoctlResponse<'a> {
             file_id: layout.file_id.into(),
             input: message::buffer(message, layout.input_offset.get(), layout.input_count.get())?,
             output: message::buffer(message, offset, count)?,
+            padding: 0,
         })
     }
 
@@ -173,14 +176,17 @@ impl Encode for IoctlResponse<'_> {
     /// begins at the first multiple of eight behind the input.
     fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        let input_end = size_of::<ResponseLayout>() + self.input.len();
+        let padding = usize::from(self.padding);
+        let input_end = size_of::<ResponseLayout>() + padding + self.input.len();
         let output_offset = crate::header::SIZE + input_end.next_multiple_of(8);
         let layout = ResponseLayout {
             structure_size: RESPONSE_SIZE.into(),
             reserved: U16::ZERO,
             ctl_code: self.ctl_code.0.into(),
             file_id: self.file_id.into(),
-            input_offset: u32::from(message::offset_behind::<ResponseLayout>()).into(),
+            input_offset: (u32::from(message::offset_behind::<ResponseLayout>())
+                + u32::from(self.padding))
+            .into(),
             input_count: message::len32(self.input).into(),
             output_offset: u32::try_from(output_offset).expect("inputs are short").into(),
             output_count: message::len32(self.output).into(),
@@ -188,6 +194,7 @@ impl Encode for IoctlResponse<'_> {
             reserved2: U32::ZERO,
         };
         message::put(out, &layout);
+        out.resize(out.len() + padding, 0);
         out.extend_from_slice(self.input);
         message::align(out, start, 8);
         out.extend_from_slice(self.output);

@@ -142,9 +142,11 @@ pub struct ReadResponseHead {
     pub data_remaining: u32,
     /// What was done to the data.
     pub flags: ReadResponseFlags,
+    /// Bytes without a meaning between this and the data.
+    pub padding: u8,
 }
 
-/// Where the data of an encoded [`ReadResponseHead`] begins, counted from the header.
+/// Where the data of an encoded [`ReadResponseHead`] without padding begins, counted from the header.
 pub const READ_DATA_OFFSET: u8 = 0x50;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -164,13 +166,14 @@ impl Encode for ReadResponseHead {
     fn encode(&self, out: &mut Vec<u8>) {
         let layout = ResponseLayout {
             structure_size: RESPONSE_SIZE.into(),
-            data_offset: READ_DATA_OFFSET,
+            data_offset: READ_DATA_OFFSET + self.padding,
             reserved: 0,
             data_length: self.data_length.into(),
             data_remaining: self.data_remaining.into(),
             flags: self.flags.bits().into(),
         };
         message::put(out, &layout);
+        out.resize(out.len() + usize::from(self.padding), 0);
     }
 }
 
@@ -202,6 +205,7 @@ impl Encode for ReadResponse<'_> {
             data_length: message::len32(self.data),
             data_remaining: self.data_remaining,
             flags: self.flags,
+            padding: 0,
         };
         head.encode(out);
         out.extend_from_slice(self.data);

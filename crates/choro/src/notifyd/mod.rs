@@ -12,6 +12,8 @@ mod siblings;
 mod watchers;
 
 use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -241,6 +243,12 @@ impl Notifyd {
         for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
             self.ask_kernel(path);
         }
+        // It may have gone before anyone knew that it is watched.
+        if is_gone(&watch.path) {
+            let kind = HostChangeKind::Removed;
+            let path = watch.path.clone();
+            self.outbox.push(worker, HostChange { path, is_directory: true, kind });
+        }
         match watched {
             Watched::Added | Watched::Replaced => {}
             Watched::Refused => {
@@ -267,6 +275,9 @@ impl Notifyd {
                         let path = ObjectPath::from_stored(path.to_owned(), None);
                         self.tell(&HostChange::uncounted(path), Source::Kernel);
                     }
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        debug!("/{path} is gone");
+                    }
                     Err(error) => warn!("/{path}: changes by other programs are not seen: {error}"),
                 }
             }
@@ -281,18 +292,27 @@ impl Notifyd {
     /// What the kernel says that others have done.
     fn take_events(&mut self) {
         let now = Instant::now();
-        for HostEvent { change, pid } in self.host.take() {
+        let siblings = &self.siblings;
+        for HostEvent { change, pid } in self.host.take(|pid| siblings.knows(now, pid)) {
             match pid {
-                Some(pid) if self.siblings.contains(now, pid) => {}
-                Some(_) => self.tell(&change, Source::Kernel),
-                None if change.kind == HostChangeKind::Uncounted => {
-                    self.tell(&change, Source::Kernel);
-                }
-                None => self.recent.hold(now, change),
+                None if change.kind != HostChangeKind::Uncounted => self.recent.hold(now, change),
+                pid => self.tell_of_others(now, &change, pid),
             }
         }
         for change in self.recent.take(now) {
             self.tell(&change, Source::Kernel);
+        }
+    }
+
+    /// Tells of what a process has done that is not a worker. Who it was is looked up last: most of
+    /// what happens on a file system is nowhere near a watched directory.
+    fn tell_of_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
+        let workers = self.watchers.concerned(change, Source::Kernel);
+        if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
+            return;
+        }
+        for worker in workers {
+            self.outbox.push(worker, change.clone());
         }
     }
 
@@ -339,6 +359,11 @@ impl Notifyd {
             self.lives.remove(&worker);
         }
     }
+}
+
+fn is_gone(path: &ObjectPath) -> bool {
+    let status = fs::symlink_metadata(format!("/{}", path.as_str()));
+    status.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// Begins to wait for readability. Closing the descriptor ends it.

@@ -42,6 +42,12 @@ impl Siblings {
         self.seen.insert(pid, Seen { is_sibling: true, at: now });
     }
 
+    /// Whether a process is known to be a worker, without looking.
+    pub(super) fn knows(&self, now: Instant, pid: u32) -> bool {
+        let seen = self.seen.get(&pid);
+        seen.is_some_and(|seen| seen.is_sibling && now < seen.at + TRUSTED)
+    }
+
     /// Whether a process is, or was lately, a worker.
     pub(super) fn contains(&mut self, now: Instant, pid: u32) -> bool {
         let seen = self.seen.get(&pid).copied();
@@ -84,7 +90,10 @@ mod tests {
             .spawn()
             .expect("there is a cat");
         let pid = child.id();
+        assert!(!siblings.knows(now, pid));
         assert!(siblings.contains(now, pid));
+        assert!(siblings.knows(now, pid));
+        assert!(!siblings.knows(now + TRUSTED, pid));
         assert!(!siblings.contains(now, std::process::id()));
         drop(child.stdin.take());
         child.wait().expect("it is ours");

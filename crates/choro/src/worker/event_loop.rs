@@ -86,7 +86,7 @@ impl Worker {
         let server_guid = server_guid(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
         let files = FileTable::join(lock_dir).context("cannot join the table of files")?;
-        let engine_settings = server_settings(&settings.config, server_guid);
+        let engine_settings = server_settings(&settings, server_guid);
         let server = Server::new(engine_settings, entropy, Box::new(files), server_id);
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
@@ -329,8 +329,12 @@ impl Worker {
                 self.watches.end(&mut self.messaging, volatile);
             }
             Notice::Watched(watch) => {
+                let volatile = watch.volatile;
                 self.store.wear_server();
                 self.watches.begin(&mut self.messaging, *watch);
+                let now = self.now();
+                self.server.handle_watched(now, volatile);
+                self.serve_effects();
             }
             notice => self.notices.enter(&self.registry, notice, now),
         }
@@ -487,7 +491,7 @@ impl Worker {
         self.store.wear_server();
         match Settings::load(self.settings.source.clone()) {
             Ok(settings) => {
-                let engine = server_settings(&settings.config, self.server_guid);
+                let engine = server_settings(&settings, self.server_guid);
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
                 if let Err(error) = log::follow(&settings) {

@@ -10,12 +10,14 @@ use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
 use super::event_loop::wall_clock;
+use crate::settings::Settings;
 
 /// NetBIOS names have 15 characters.
 const NETBIOS_NAME_LEN: usize = 15;
 
 /// The settings of the engine.
-pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerSettings> {
+pub(super) fn server_settings(settings: &Settings, server_guid: Guid) -> Arc<ServerSettings> {
+    let config = &settings.config;
     let global = &config.global;
     let (dialect_min, dialect_max) = global.dialects();
     let (dns_name, dns_domain) = dns_names();
@@ -41,12 +43,18 @@ pub(super) fn server_settings(config: &Config, server_guid: Guid) -> Arc<ServerS
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
+        smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         change_notify: global.change_notify,
         leases: global.smb2_leases,
         directory_leases: global.smb3_directory_leases != Tri::No,
         started: wall_clock(),
-        catalogue: Arc::new(ConfiguredShares::new(config)),
+        catalogue: Arc::new(ConfiguredShares::new(config, &settings.directories.state)),
     })
+}
+
+/// The words for yes, in an option that `config` does not know.
+fn is_yes(word: &str) -> bool {
+    ["yes", "true", "on", "1"].iter().any(|yes| word.trim().eq_ignore_ascii_case(yes))
 }
 
 /// The name of this server: `netbios name`, or what the host is called.

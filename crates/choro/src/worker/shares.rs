@@ -4,14 +4,17 @@ use std::net::SocketAddr;
 use std::time::SystemTime;
 
 use arbitration::Caching;
-use config::choice::{CscPolicy, Tri};
+use config::choice::{CscPolicy, DefaultCase, MangledNames, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
 use dtyp::{AccessMask, NameExpression, Sid};
 use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::{Account, Share, ShareRefusal};
-use store::{DefaultStyle, Hide, InheritOwner, NtAclSettings, RootSettings, Store};
+use store::{
+    CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, RootSettings,
+    Store,
+};
 use tables::Registry;
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
@@ -220,6 +223,11 @@ impl Shares<'_> {
         let descriptors_decide = nt_acls.as_ref().is_some_and(|it| it.ignore_system_acls);
         let settings = RootSettings {
             case_sensitive: share.case_sensitive == Tri::Yes,
+            character_mappings: character_mappings(share),
+            mangled_names: mangled_names(share.mangled_names),
+            mangle_prefix: u8::try_from(self.config.global.mangle_prefix).unwrap_or(1),
+            new_case: new_case(share, share.preserve_case),
+            new_short_case: new_case(share, share.short_preserve_case),
             create_mask: share.create_mask | if descriptors_decide { 0o666 } else { 0 },
             directory_mask: if descriptors_decide { 0o777 } else { share.directory_mask },
             force_create_mode: share.force_create_mode,
@@ -363,6 +371,28 @@ fn flags(share: &config::Share) -> ShareFlags {
     let mut flags = caching(share.csc_policy);
     flags.set(ShareFlags::ACCESS_BASED_DIRECTORY_ENUM, share.hide_unreadable);
     flags
+}
+
+/// `catia:mappings`, where `vfs objects` asks for them.
+fn character_mappings(share: &config::Share) -> CharacterMappings {
+    let mappings = share.has_module("catia").then(|| share.option("catia", "mappings")).flatten();
+    mappings.map(CharacterMappings::parse).unwrap_or_default()
+}
+
+fn mangled_names(names: MangledNames) -> store::MangledNames {
+    match names {
+        MangledNames::No => store::MangledNames::No,
+        MangledNames::Illegal => store::MangledNames::Illegal,
+        MangledNames::Yes => store::MangledNames::Yes,
+    }
+}
+
+fn new_case(share: &config::Share, preserved: bool) -> NewCase {
+    match share.default_case {
+        _ if preserved => NewCase::Kept,
+        DefaultCase::Lower => NewCase::Lower,
+        DefaultCase::Upper => NewCase::Upper,
+    }
 }
 
 fn caching(policy: CscPolicy) -> ShareFlags {

@@ -1,7 +1,8 @@
 //! Users and groups of this system.
 //!
 //! Look-ups go through the system's name service and may take as long as that does; they happen
-//! when a session is set up or a share is connected, never while files are served.
+//! when a session is set up or a share is connected, and when a client wants names for SIDs or SIDs for
+//! names; never while files are served.
 
 use anyhow::Context;
 use nix::unistd::{Group, User, getgrouplist};
@@ -48,6 +49,21 @@ pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
 pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
     let group = Group::from_name(name).with_context(|| format!("looking up group {name}"))?;
     Ok(group.map(|group| group.gid.as_raw()))
+}
+
+/// The name of the user with this id.
+pub(crate) fn user_name(uid: u32) -> Option<String> {
+    let user = User::from_uid(nix::unistd::Uid::from_raw(uid));
+    user.inspect_err(|error| tracing::warn!("looking up user {uid}: {error}"))
+        .ok()?
+        .map(|it| it.name)
+}
+
+/// The name of the group with this id.
+pub(crate) fn group_name(gid: u32) -> Option<String> {
+    let group = Group::from_gid(nix::unistd::Gid::from_raw(gid));
+    let group = group.inspect_err(|error| tracing::warn!("looking up group {gid}: {error}"));
+    group.ok()?.map(|it| it.name)
 }
 
 /// The user that this process runs as.

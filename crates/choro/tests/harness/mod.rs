@@ -116,6 +116,12 @@ impl Setup {
         self
     }
 
+    /// Runs the server as a user who is not root.
+    pub fn run_as_somebody(mut self) -> Self {
+        self.site.run_as_somebody();
+        self
+    }
+
     /// Starts every command of the server by way of another one.
     pub fn launch_with(mut self, launcher: &[String]) -> Self {
         self.site.launch_with(launcher);

@@ -234,6 +234,11 @@ impl Drop for Staying {
 }
 
 impl Watching {
+    /// Whether anything is told within a second.
+    pub fn says_something(&self) -> bool {
+        self.lines.recv_timeout(Duration::from_secs(1)).is_ok()
+    }
+
     /// What was told, up to a line that contains this.
     #[track_caller]
     pub fn until(&self, last: &str) -> Vec<String> {

@@ -129,16 +129,18 @@ pub(crate) fn deliver(server: &mut Server) {
     if changes.is_empty() {
         return;
     }
-    tell(server, &changes);
+    for change in &changes {
+        tell(server, change);
+    }
     if server.globals.is_watched_elsewhere {
         server.globals.outbox.notices.push_back(Notice::Changed(changes));
     }
 }
 
-/// Hands changes to the watches, and wakes the oldest request of each watch that has something to
+/// Hands a change to the watches, and wakes the oldest request of each watch that has something to
 /// tell; all requests, if the directory goes.
-pub(crate) fn tell(server: &mut Server, changes: &[HostChange]) {
-    let may_move = changes.iter().any(|it| it.is_directory && it.new_path().is_some());
+pub(crate) fn tell(server: &mut Server, change: &HostChange) {
+    let may_move = change.is_directory && change.new_path().is_some();
     for volatile in server.globals.watchers.clone() {
         let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
         let folder = &open.share.folder;
@@ -150,14 +152,12 @@ pub(crate) fn tell(server: &mut Server, changes: &[HostChange]) {
             has_moved = watch.directory != path;
             watch.directory = path;
         }
-        for change in changes {
-            watch.is_doomed |= match change.kind {
-                HostChangeKind::Doomed(identity) => identity == file.identity,
-                HostChangeKind::Removed => change.path == watch.directory,
-                _ => false,
-            };
-            watch.note(change);
-        }
+        watch.is_doomed |= match change.kind {
+            HostChangeKind::Doomed(identity) => identity == file.identity,
+            HostChangeKind::Removed => change.path == watch.directory,
+            _ => false,
+        };
+        watch.note(change);
         let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
         if has_moved {
             server.globals.outbox.notices.extend(announce(open));

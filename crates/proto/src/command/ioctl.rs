@@ -60,7 +60,7 @@ fn step(
     request: &IoctlRequest<'_>,
     progress: Progress<fsctl::Pending>,
 ) -> Result<Step<Pending>, Reject> {
-    let Output { status, bytes } = match progress {
+    let Output { status, bytes, padding } = match progress {
         Progress::Done(output) => output,
         Progress::Wait(effect, pending) => return Ok(Step::Wait(effect, Pending(pending))),
     };
@@ -72,6 +72,7 @@ fn step(
         file_id: request.file_id,
         input: &[],
         output: &bytes,
+        padding,
     };
     Ok(Step::Done(Response::with_status(status, &response)))
 }

@@ -27,6 +27,8 @@ pub struct Read;
 pub struct Pending {
     offset: u64,
     minimum_count: u32,
+    /// Bytes before the data: those of the head, and what a test wants behind it.
+    head_len: usize,
 }
 
 /// Bytes of the response before the data: [MS-SMB2] 2.2.20.
@@ -50,12 +52,13 @@ impl Command for Read {
         negotiated.verify_credit_charge(incoming.header.credit_charge, request.length)?;
         verify_readable(open)?;
         let length = usize::try_from(request.length).expect("32 bits fit memory");
-        let capacity = HEADROOM + HEAD_LEN + length;
+        let head_len = HEAD_LEN + usize::from(connection.read_padding);
+        let capacity = HEADROOM + head_len + length;
         let mut buffer = globals.buffers.take(capacity, incoming.now.monotonic);
         // Room for everything before the data.
-        buffer.resize(HEADROOM + HEAD_LEN, 0);
+        buffer.resize(HEADROOM + head_len, 0);
         let file = match &mut open.target {
-            Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer),
+            Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer, head_len),
             Target::File(file) => file,
         };
         // RDMA is not offered, so its channels cannot be asked for.
@@ -76,7 +79,7 @@ impl Command for Read {
         let minimum_count = request.minimum_count.max(request.length.min(1));
         Ok(Step::Wait(
             Effect::Object { user: open.user, op },
-            Pending { offset: request.offset, minimum_count },
+            Pending { offset: request.offset, minimum_count, head_len },
         ))
     }
 
@@ -87,15 +90,15 @@ impl Command for Read {
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
         let ObjectReply::Read(buffer) = reply.object()? else { panic!("READ gets data back") };
-        let read =
-            u32::try_from(buffer.len() - HEADROOM - HEAD_LEN).expect("at most max_read_size");
+        let read = u32::try_from(buffer.len() - HEADROOM - pending.head_len)
+            .expect("at most max_read_size");
         if read < pending.minimum_count {
             return Err(Reject::MinimumCountNotReached { read, minimum: pending.minimum_count });
         }
         // [MS-FSCC] 2.4.39 wants the position to follow what opens for synchronous I/O read, and
         // says nothing of others. It follows all, which is what clients of Samba are used to.
         open.file_mut()?.position = pending.offset + u64::from(read);
-        Ok(Step::Done(respond(NtStatus::SUCCESS, buffer)))
+        Ok(Step::Done(respond(NtStatus::SUCCESS, buffer, pending.head_len)))
     }
 }
 
@@ -124,6 +127,7 @@ fn read_pipe(
     pipe: &mut rpc::Pipe,
     request: &ReadRequest<'_>,
     mut buffer: BytesMut,
+    head_len: usize,
 ) -> Result<Step<Pending>, Reject> {
     let data = pipe.read(usize::try_from(request.length).expect("32 bits fit memory"));
     if data.is_empty() && request.length > 0 {
@@ -132,14 +136,15 @@ fn read_pipe(
     buffer.extend_from_slice(&data);
     let status =
         if pipe.message_left() > 0 { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-    Ok(Step::Done(respond(status, buffer)))
+    Ok(Step::Done(respond(status, buffer, head_len)))
 }
 
-fn respond(status: NtStatus, mut buffer: BytesMut) -> Response {
-    let length = buffer.len() - HEADROOM - HEAD_LEN;
+fn respond(status: NtStatus, mut buffer: BytesMut, head_len: usize) -> Response {
+    let length = buffer.len() - HEADROOM - head_len;
+    let padding = u8::try_from(head_len - HEAD_LEN).expect("a connection's padding has a byte");
     let data_length = u32::try_from(length).expect("at most max_read_size");
-    let mut head = Vec::with_capacity(HEAD_LEN);
-    ReadResponseHead { data_length, ..ReadResponseHead::default() }.encode(&mut head);
-    buffer[HEADROOM..HEADROOM + HEAD_LEN].copy_from_slice(&head);
+    let mut head = Vec::with_capacity(head_len);
+    ReadResponseHead { data_length, padding, ..ReadResponseHead::default() }.encode(&mut head);
+    buffer[HEADROOM..HEADROOM + head_len].copy_from_slice(&head);
     Response::from_buffer(status, buffer)
 }

@@ -36,6 +36,6 @@ impl ImmediateFsctl for PipePeek {
         let status =
             if data.len() < message_len { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
         bytes.extend_from_slice(data);
-        Ok(Output { status, bytes })
+        Ok(Output::with_status(status, bytes))
     }
 }

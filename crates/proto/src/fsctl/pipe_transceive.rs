@@ -28,6 +28,6 @@ impl ImmediateFsctl for PipeTransceive {
         // The rest is for READ.
         let left = pipe.message_left() > 0 || bytes.is_empty();
         let status = if left { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-        Ok(Output { status, bytes })
+        Ok(Output::with_status(status, bytes))
     }
 }

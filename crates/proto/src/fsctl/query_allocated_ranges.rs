@@ -62,6 +62,6 @@ impl Fsctl for QueryAllocatedRanges {
             if ranges.len() > ranges_max { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
         let told = ranges.into_iter().take(ranges_max);
         let bytes = told.flat_map(|(offset, length)| [offset, length]).flat_map(u64::to_le_bytes);
-        Ok(Progress::Done(Output { status, bytes: bytes.collect() }))
+        Ok(Progress::Done(Output::with_status(status, bytes.collect())))
     }
 }

@@ -62,7 +62,7 @@ impl Fsctl for GetReparsePoint {
         }
         let status = if bytes.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
         bytes.truncate(room);
-        Ok(Progress::Done(Output { status, bytes }))
+        Ok(Progress::Done(Output::with_status(status, bytes)))
     }
 }
 

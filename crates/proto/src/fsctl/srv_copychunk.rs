@@ -235,7 +235,7 @@ fn stopped(pending: Pending, reject: Reject) -> Progress<Pending> {
 fn output(status: NtStatus, response: CopyChunkResponse) -> Output {
     let mut bytes = Vec::with_capacity(CopyChunkResponse::SIZE);
     response.encode(&mut bytes);
-    Output { status, bytes }
+    Output::with_status(status, bytes)
 }
 
 /// [MS-SMB2] 3.3.5.15.6.2: what a client is told that asks for too much.

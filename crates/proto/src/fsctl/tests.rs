@@ -1,5 +1,7 @@
 //! FSCTLs, judged from outside.
 
+use std::sync::Arc;
+
 use dtyp::{AccessMask, FileAttributes, FileTime, Guid, NtStatus};
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::ioctl::{
@@ -8,10 +10,12 @@ use wire::ioctl::{
 };
 use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::negotiate::{Capabilities, SecurityMode};
+use wire::read::{READ_DATA_OFFSET, ReadRequest, ReadResponse};
 use wire::{Codes, Command, Dialect, FileId};
 
 use crate::reject::Disconnect;
 use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
+use crate::settings::ServerSettings;
 
 pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {
     IoctlRequest {
@@ -278,11 +282,7 @@ fn a_part_of_a_pipes_answer_overflows_and_the_rest_is_for_read() {
     assert_eq!(output(&answer).len(), 10);
     let answer = scene.ask_in(PIPES, Command::IOCTL, &fsctl);
     assert_eq!(answer.status(), NtStatus::PIPE_BUSY);
-    let read = wire::read::ReadRequest {
-        length: 1_000,
-        file_id: pipe,
-        ..wire::read::ReadRequest::default()
-    };
+    let read = ReadRequest { length: 1_000, file_id: pipe, ..ReadRequest::default() };
     let answer = scene.ask_in(PIPES, Command::READ, &read);
     assert_eq!(answer.status(), NtStatus::SUCCESS);
 }
@@ -617,4 +617,36 @@ fn snapshots_are_counted_and_told_if_there_is_room() {
     }
     let answer = snapshots(16, &[]);
     assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[0; 16][..]));
+}
+
+#[test]
+fn hooks_for_tests_are_unknown_codes_until_they_are_allowed() {
+    let ioctl = FsctlCode::SMBTORTURE_IOCTL_RESPONSE_BODY_PADDING8;
+    let read = FsctlCode::SMBTORTURE_GLOBAL_READ_RESPONSE_BODY_PADDING8;
+    let mut scene = Scene::new();
+    for code in [ioctl, read] {
+        let answer = ask(&mut scene, &request(code, FileId::ANY, &[]));
+        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    let mut settings = ServerSettings::clone(&scene.server.globals.settings);
+    settings.smbtorture_hooks = true;
+    scene.server.globals.settings = Arc::new(settings);
+    let answer = ask(&mut scene, &request(ioctl, FileId::ANY, &[]));
+    assert_eq!(output(&answer), [8; 1_024]);
+    let answer = ask(&mut scene, &request(read, FileId::ANY, &[1]));
+    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER, "it has no input");
+
+    let file_id = scene.open("f");
+    let length = 3;
+    for offset in [READ_DATA_OFFSET, READ_DATA_OFFSET + 8] {
+        scene.send(Command::READ, &ReadRequest { file_id, length, ..ReadRequest::default() });
+        let (id, op) = scene.op();
+        let ObjectOp::Read { mut buffer, .. } = op else { panic!("it reads") };
+        buffer.extend_from_slice(b"abc");
+        scene.reply(id, Ok(ObjectReply::Read(buffer)));
+        let answer = scene.receive().expect("it was read");
+        assert_eq!(answer.message[wire::header::SIZE + 2], offset);
+        assert_eq!(answer.body::<ReadResponse<'_>>().data, b"abc");
+        ask(&mut scene, &request(read, FileId::ANY, &[]));
+    }
 }

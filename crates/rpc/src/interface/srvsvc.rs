@@ -5,10 +5,9 @@ mod share;
 
 pub(super) use server::PLATFORM_NT;
 
-use super::Interface;
-use crate::Catalogue;
-use crate::ndr::{BadStub, Reader, Writer};
-use crate::pdu::SyntaxId;
+use super::{Environment, Interface};
+use crate::ndr::{Reader, Writer};
+use crate::pdu::{Fault, SyntaxId};
 use crate::win32::Win32Error;
 use dtyp::Guid;
 
@@ -37,27 +36,27 @@ pub(super) static INTERFACE: Interface = Interface {
 };
 
 /// NetrConnectionEnum: [MS-SRVS] 3.1.4.1.
-fn connection_enum(reader: &mut Reader<'_>, _: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+fn connection_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     let (_server_name, _qualifier) = (reader.unique_string()?, reader.unique_string()?);
     denied_enumeration(reader)
 }
 
 /// NetrFileEnum: [MS-SRVS] 3.1.4.2.
-fn file_enum(reader: &mut Reader<'_>, _: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+fn file_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     let (_server_name, _base_path) = (reader.unique_string()?, reader.unique_string()?);
     let _user_name = reader.unique_string()?;
     denied_enumeration(reader)
 }
 
 /// NetrSessionEnum: [MS-SRVS] 3.1.4.5.
-fn session_enum(reader: &mut Reader<'_>, _: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+fn session_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     let (_server_name, _client_name) = (reader.unique_string()?, reader.unique_string()?);
     let _user_name = reader.unique_string()?;
     denied_enumeration(reader)
 }
 
 /// Who else is connected is for administrators to know, and a pipe has no administrators yet.
-fn denied_enumeration(reader: &mut Reader<'_>) -> Result<Vec<u8>, BadStub> {
+fn denied_enumeration(reader: &mut Reader<'_>) -> Result<Vec<u8>, Fault> {
     let level = reader.empty_container()?;
     let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);
     let mut writer = Writer::default();

@@ -1,11 +1,11 @@
 //! The workstation service: [MS-WKST].
 
-use super::Interface;
 use super::srvsvc::PLATFORM_NT;
-use crate::ndr::{BadStub, Field, Reader, Writer};
-use crate::pdu::SyntaxId;
+use super::{Environment, Interface};
+use crate::ServerEntry;
+use crate::ndr::{Field, Reader, Writer};
+use crate::pdu::{Fault, SyntaxId};
 use crate::win32::Win32Error;
-use crate::{Catalogue, ServerEntry};
 use dtyp::Guid;
 
 pub(super) static INTERFACE: Interface = Interface {
@@ -24,10 +24,10 @@ pub(super) static INTERFACE: Interface = Interface {
 };
 
 /// NetrWkstaGetInfo: [MS-WKST] 3.2.4.1.
-fn get_info(reader: &mut Reader<'_>, catalogue: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+fn get_info(reader: &mut Reader<'_>, environment: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let level = reader.u32()?;
-    let server = catalogue.server();
+    let server = environment.catalogue.server();
     let mut writer = Writer::default();
     match information(level, &server) {
         Some(info) => {
@@ -62,7 +62,7 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
 }
 
 /// NetrWkstaUserEnum: [MS-WKST] 3.2.4.3. Nobody sits at a server.
-fn user_enum(reader: &mut Reader<'_>, _: &dyn Catalogue) -> Result<Vec<u8>, BadStub> {
+fn user_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let level = reader.empty_container()?;
     let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);

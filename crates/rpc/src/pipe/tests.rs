@@ -1,7 +1,7 @@
 use super::{FRAGMENT_MAX, Pipe, PipeError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::ndr::Reader;
-use crate::{Catalogue, PipeName, ServerEntry, ShareEntry};
-use dtyp::{FileTime, NtStatus};
+use crate::{Caller, Catalogue, PipeName, Principal, PrincipalKind, ServerEntry, ShareEntry};
+use dtyp::{FileTime, NtStatus, Sid};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -23,9 +23,37 @@ impl Catalogue for Shares {
         }
     }
 
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
+    }
+
+    fn find_user(&self, name: &str) -> Option<Principal> {
+        (name == "jo").then(jo)
+    }
+
+    fn find_group(&self, name: &str) -> Option<Principal> {
+        (name == "staff").then(staff)
+    }
+
+    fn find_sid(&self, sid: &Sid) -> Option<Principal> {
+        [jo(), staff()].into_iter().find(|it| it.sid == *sid)
+    }
+
     fn now(&self) -> FileTime {
         FileTime::from_unix(1_795_205_596, 0)
     }
+}
+
+fn jo() -> Principal {
+    let domain = "Unix User".to_owned();
+    let (kind, name) = (PrincipalKind::User, "jo".to_owned());
+    Principal { kind, domain, name, sid: Sid::unix_user(1_000) }
+}
+
+fn staff() -> Principal {
+    let domain = "Unix Group".to_owned();
+    let (kind, name) = (PrincipalKind::Group, "staff".to_owned());
+    Principal { kind, domain, name, sid: Sid::unix_group(50) }
 }
 
 fn share(name: &str) -> ShareEntry {
@@ -44,7 +72,8 @@ fn ipc() -> ShareEntry {
 }
 
 fn pipe(name: PipeName, shares: &[ShareEntry]) -> Pipe {
-    Pipe::new(name, Arc::new(Shares(shares.to_vec())))
+    let caller = Caller { user: "jo".to_owned(), domain: "WORKGROUP".to_owned() };
+    Pipe::new(name, Arc::new(Shares(shares.to_vec())), caller)
 }
 
 fn fragment(packet_type: u8, flags: u8, call_id: u8, body: &[u8]) -> Vec<u8> {
@@ -55,6 +84,10 @@ fn fragment(packet_type: u8, flags: u8, call_id: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+const LSARPC: [u8; 20] = [
+    0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB,
+    0, 0, 0, 0,
+];
 const SRVSVC: [u8; 20] = [
     0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88,
     3, 0, 0, 0,
@@ -125,6 +158,7 @@ fn share_get_info(name: [u8; 3], level: u32) -> Vec<u8> {
 
 fn bound(name: PipeName, shares: &[ShareEntry]) -> Pipe {
     let interface = match name {
+        PipeName::Lsarpc => LSARPC,
         PipeName::Srvsvc => SRVSVC,
         PipeName::Wkssvc => WKSSVC,
     };
@@ -541,7 +575,8 @@ fn a_client_that_never_reads_gets_no_further() {
 fn pipes_are_found_by_name_in_any_case() {
     assert_eq!(PipeName::from_name("SrvSvc"), Some(PipeName::Srvsvc));
     assert_eq!(PipeName::from_name("wkssvc"), Some(PipeName::Wkssvc));
-    assert_eq!(PipeName::from_name("lsarpc"), None);
+    assert_eq!(PipeName::from_name("LSARPC"), Some(PipeName::Lsarpc));
+    assert_eq!(PipeName::from_name("spoolss"), None);
     for name in PipeName::ALL {
         assert_eq!(PipeName::from_name(name.as_str()), Some(*name));
     }

@@ -77,6 +77,8 @@ impl Fanotify {
         let flags = libc::FAN_CLASS_NOTIF
             | libc::FAN_CLOEXEC
             | libc::FAN_NONBLOCK
+            // Without the privilege for this one the kernel would not say who made a change.
+            | libc::FAN_UNLIMITED_MARKS
             | libc::FAN_REPORT_DFID_NAME;
         let event_flags = libc::O_RDONLY.unsigned_abs();
         // SAFETY: numbers only.
@@ -172,6 +174,8 @@ impl Fanotify {
         let file_system = rustix::fs::fstatvfs(folder)?.f_fsid;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(folder, c".", flags, Mode::empty())?;
+        // Another privilege, and not every file system can do it: then events would lead nowhere.
+        open_by_handle(fd.as_fd(), &handle_of(folder.as_fd())?)?;
         self.mounts.push(Mount { id, file_system, fd, folders: 1, trees: Vec::new() });
         Ok(id)
     }
@@ -184,12 +188,14 @@ impl Fanotify {
         }
     }
 
-    pub(super) fn take(&mut self, events: &mut Vec<HostEvent>) {
+    pub(super) fn take(&mut self, is_ignored: &impl Fn(u32) -> bool, events: &mut Vec<HostEvent>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         if let Ok(len) = rustix::io::read(&self.fd, &mut buffer[..]) {
             let mut rest = &buffer[..len];
             while let Some((event, after)) = split_event(rest) {
-                self.read_event(event, events);
+                if !is_ignored(u32::from_ne_bytes(field(event, 20))) {
+                    self.read_event(event, events);
+                }
                 rest = after;
             }
         }
@@ -197,12 +203,12 @@ impl Fanotify {
     }
 
     fn read_event(&mut self, event: &[u8], events: &mut Vec<HostEvent>) {
-        let mask = u64::from_le_bytes(field(event, 8));
-        let pid = u32::from_le_bytes(field(event, 20));
+        let mask = u64::from_ne_bytes(field(event, 8));
+        let pid = u32::from_ne_bytes(field(event, 20));
         if mask & libc::FAN_Q_OVERFLOW != 0 {
             return events.push(overflow());
         }
-        let metadata_len = usize::from(u16::from_le_bytes(field(event, 6)));
+        let metadata_len = usize::from(u16::from_ne_bytes(field(event, 6)));
         let information = self.read_information(event.get(metadata_len..).unwrap_or_default());
         let is_directory = mask & libc::FAN_ONDIR != 0;
         let mut push = |path: String, kind| {
@@ -241,7 +247,7 @@ impl Fanotify {
     fn read_information(&mut self, mut records: &[u8]) -> Information {
         let mut information = Information::default();
         while records.len() >= 4 {
-            let len = usize::from(u16::from_le_bytes(field(records, 2)));
+            let len = usize::from(u16::from_ne_bytes(field(records, 2)));
             let Some((record, rest)) = records.split_at_checked(len.max(4)) else { break };
             let slot = match record[0] {
                 libc::FAN_EVENT_INFO_TYPE_DFID_NAME => Some(&mut information.place),
@@ -260,8 +266,8 @@ impl Fanotify {
     /// Header (4 bytes), id of the file system (8), length (4), type (4) and bytes of the handle,
     /// and the name.
     fn place(&mut self, record: &[u8]) -> Option<Place> {
-        let file_system = u64::from_le_bytes(*record.get(4..)?.first_chunk()?);
-        let handle_len = u32::from_le_bytes(*record.get(12..)?.first_chunk()?);
+        let file_system = u64::from_ne_bytes(*record.get(4..)?.first_chunk()?);
+        let handle_len = u32::from_ne_bytes(*record.get(12..)?.first_chunk()?);
         let handle_len = usize::try_from(handle_len).ok().filter(|len| *len <= HANDLE_BYTES_MAX)?;
         let (handle, name) = record.get(12..)?.split_at_checked(8 + handle_len)?;
         let name = CStr::from_bytes_until_nul(name).ok()?.to_str().ok()?.to_owned();
@@ -326,7 +332,7 @@ fn scope(recursive: bool) -> u32 {
 
 /// The first event, and what follows it.
 fn split_event(events: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len = u32::from_le_bytes(*events.first_chunk()?);
+    let len = u32::from_ne_bytes(*events.first_chunk()?);
     let len = usize::try_from(len).ok().filter(|len| *len >= METADATA_BYTES)?;
     events.split_at_checked(len)
 }
@@ -336,11 +342,38 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *bytes[at..].first_chunk().expect("the length was checked")
 }
 
+/// Memory for a handle: length, type, bytes.
+#[repr(C, align(8))]
+struct Handle([u8; 8 + HANDLE_BYTES_MAX]);
+
+/// The handle of an open directory.
+fn handle_of(directory: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut handle = Handle([0; 8 + HANDLE_BYTES_MAX]);
+    let room = u32::try_from(HANDLE_BYTES_MAX).expect("it is small");
+    handle.0[..4].copy_from_slice(&room.to_ne_bytes());
+    let mut mount_id: libc::c_int = 0;
+    // SAFETY: the path is a static string; the kernel writes the header, as many bytes as `room`
+    // says behind it, which the buffer has, and one number.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            directory.as_raw_fd(),
+            c"".as_ptr(),
+            handle.0.as_mut_ptr(),
+            &raw mut mount_id,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    if result < 0 {
+        return Err(last_errno());
+    }
+    let len = u32::from_ne_bytes(field(&handle.0, 0));
+    let len = usize::try_from(len).ok().filter(|len| *len <= HANDLE_BYTES_MAX);
+    Ok(handle.0[..8 + len.ok_or(Errno::OVERFLOW)?].to_vec())
+}
+
 /// Opens the directory that a handle (length, type, bytes) stands for.
 fn open_by_handle(mount: BorrowedFd<'_>, handle: &[u8]) -> Result<OwnedFd, Errno> {
-    #[repr(C, align(8))]
-    struct Handle([u8; 8 + HANDLE_BYTES_MAX]);
-
     let mut aligned = Handle([0; 8 + HANDLE_BYTES_MAX]);
     aligned.0[..handle.len()].copy_from_slice(handle);
     let flags = libc::O_PATH | libc::O_CLOEXEC;

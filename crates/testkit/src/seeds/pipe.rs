@@ -1,4 +1,5 @@
-//! Seeds of the RPC pipes: C706 chapter 12, [MS-SRVS] 3.1.4.8, [MS-WKST] 3.2.4.1.
+//! Seeds of the RPC pipes: C706 chapter 12, [MS-LSAT] 3.1.4.10, [MS-SRVS] 3.1.4.8, [MS-WKST]
+//! 3.2.4.1.
 
 use super::{Recorder, join};
 
@@ -6,6 +7,12 @@ use super::{Recorder, join};
 const NDR: [u8; 20] = [
     0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60,
     2, 0, 0, 0,
+];
+
+/// lsarpc 0.0: 12345778-1234-abcd-ef00-0123456789ab.
+const LSARPC: [u8; 20] = [
+    0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB,
+    0, 0, 0, 0,
 ];
 
 /// srvsvc 3.0: 4b324fc8-1670-01d3-1278-5a47bf6ee188.
@@ -25,9 +32,11 @@ const BIND: u8 = 11;
 
 pub(super) fn record(recorder: &mut Recorder) {
     // Which pipe, then what is written to it.
-    let shares = [vec![0], bind(SRVSVC), request(15, &share_enum())];
+    let names = [vec![0], bind(LSARPC), request(44, &open_policy()), request(57, &lookup_sids())];
+    recorder.put("rpc_pipe", "lsarpc", join(names));
+    let shares = [vec![1], bind(SRVSVC), request(15, &share_enum())];
     recorder.put("rpc_pipe", "srvsvc", join(shares));
-    let info = [vec![1], bind(WKSSVC), request(0, &get_info())];
+    let info = [vec![2], bind(WKSSVC), request(0, &get_info())];
     recorder.put("rpc_pipe", "wkssvc", join(info));
 }
 
@@ -54,6 +63,27 @@ fn request(opnum: u16, stub: &[u8]) -> Vec<u8> {
     body.extend_from_slice(&opnum.to_le_bytes());
     body.extend_from_slice(stub);
     fragment(REQUEST, &body)
+}
+
+/// LsarOpenPolicy2 for MAXIMUM_ALLOWED, with no attributes.
+fn open_policy() -> Vec<u8> {
+    let words = [0, 24, 0, 0, 0, 0, 0, 0x0200_0000_u32];
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+/// LsarLookupSids2 for S-1-1-0 and S-1-22-1-1000, with the first handle of a pipe.
+fn lookup_sids() -> Vec<u8> {
+    let mut stub = vec![0; 12];
+    stub.extend_from_slice(&1_u64.to_le_bytes());
+    for word in [2, 0x0002_0000, 2, 0x0002_0004, 0x0002_0008_u32] {
+        stub.extend_from_slice(&word.to_le_bytes());
+    }
+    stub.extend_from_slice(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+    stub.extend_from_slice(&[2, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0, 0xE8, 3, 0, 0]);
+    for word in [0, 0, 1, 0, 0, 2_u32] {
+        stub.extend_from_slice(&word.to_le_bytes());
+    }
+    stub
 }
 
 /// NetrShareEnum of level 1, for the server `\\S`.

@@ -33,7 +33,7 @@ impl MemoryStore {
                 }
                 metadata
             });
-            Some(DirectoryEntry { name, metadata })
+            Some(DirectoryEntry { name, short_name: None, metadata })
         });
         Ok(there.collect())
     }

@@ -31,6 +31,7 @@ op_kinds! {
     WriteExtendedAttributes, ReadSecurity, WriteSecurity, QueryVolume, ZeroRange, AllocatedRanges,
     SetSparse, CopyRange, DuplicateExtents, SetCompression, Trim, Relocate,
     ListSnapshots, ReadReparsePoint, WriteReparsePoint, DeleteReparsePoint, Lookup,
+    QueryShortName,
 }
 
 /// One failure to come.

@@ -29,6 +29,7 @@ const RESPONSE: IoctlResponse<'_> = IoctlResponse {
     file_id: FileId::ANY,
     input: &[],
     output: &[8; 24],
+    padding: 0,
 };
 
 #[test]
@@ -244,4 +245,12 @@ fn a_request_for_resiliency_has_the_bytes_of_the_document() {
     assert_eq!(bytes, [0x34, 0x12, 0, 0, 0, 0, 0, 0]);
     assert_eq!(NetworkResiliencyRequest::decode(&bytes), Ok(request));
     NetworkResiliencyRequest::decode(&bytes[..7]).expect_err("it is cut");
+}
+
+#[test]
+fn a_padded_response_says_where_its_output_is() {
+    let padded = message(&IoctlResponse { padding: 8, ..RESPONSE });
+    assert_eq!(padded.len(), message(&RESPONSE).len() + 8);
+    assert_eq!(padded[0x70..], [&[0; 8][..], &[8; 24]].concat());
+    assert_eq!(padded[64 + 32..64 + 40], [0x78, 0, 0, 0, 24, 0, 0, 0]);
 }

@@ -68,3 +68,12 @@ fn data_that_is_said_to_be_longer_than_the_message_is_an_error() {
     let want = DecodeError::Offset { offset: 0x50, length, have: 0x50 };
     assert_eq!(ReadResponse::decode(&bytes), Err(want));
 }
+
+#[test]
+fn a_padded_response_says_where_its_data_are() {
+    let head = ReadResponseHead { data_length: 3, padding: 8, ..Default::default() };
+    let mut bytes = message(&head);
+    bytes.extend_from_slice(b"abc");
+    let response = ReadResponse::decode(&bytes).expect("it is whole");
+    assert_eq!(response.data, b"abc");
+}

@@ -24,6 +24,7 @@ pub(super) fn open(
     let account = scope.session.account();
     let viewer = rpc::Viewer { user: &account.user, groups: &account.groups };
     let catalogue = catalogue.seen_by(viewer).unwrap_or(catalogue);
+    let caller = rpc::Caller { user: account.user.clone(), domain: account.domain.clone() };
     let file_id = scope.globals.allocate_file_id();
     let granted_access = request.desired_access.map_generic();
     let open = Open {
@@ -32,7 +33,7 @@ pub(super) fn open(
         tree_id: scope.tree.tree_id,
         share: Arc::clone(&scope.tree.share),
         user: scope.tree.share.user,
-        target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue))),
+        target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue, caller))),
         channel_sequence: ChannelSequence::default(),
         granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
         maximal_access: AccessMask::FILE_ALL,

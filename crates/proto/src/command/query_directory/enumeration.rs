@@ -171,7 +171,10 @@ impl Enumeration {
         for entry in batch {
             let is_dots = entry.name == "." || entry.name == "..";
             let is_vetoed = !is_dots && matches_any(&self.vetoed, &entry.name);
-            if is_vetoed || !self.pattern.matches(&entry.name) {
+            // [MS-FSA] 2.1.5.6.3: a pattern may also name the short name.
+            let by_short_name =
+                || entry.short_name.as_ref().is_some_and(|name| self.pattern.matches(name));
+            if is_vetoed || !(self.pattern.matches(&entry.name) || by_short_name()) {
                 continue;
             }
             if self.skip > 0 {
@@ -196,14 +199,16 @@ impl Enumeration {
         let padded = demand.fixed_bytes() + 8;
         buffer.reserve(demand.limit.min(self.entries.len() * padded + self.names_bytes));
         let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
-        while let Some(DirectoryEntry { name, metadata }) = self.entries.pop_front() {
+        while let Some(DirectoryEntry { name, short_name, metadata }) = self.entries.pop_front() {
             let bytes = name_bytes(&name);
-            let fields = fields(name, metadata.as_ref());
+            let short = short_name.is_some();
+            let fields = fields(name, short_name.unwrap_or_default(), metadata.as_ref());
             let fits = writer.push(|out| {
                 encode_directory_entry(demand.class, &fields, out).expect("the class was checked");
             });
             if !fits {
-                let entry = DirectoryEntry { name: fields.file_name, metadata };
+                let short_name = short.then_some(fields.short_name);
+                let entry = DirectoryEntry { name: fields.file_name, short_name, metadata };
                 self.entries.push_front(entry);
                 break;
             }
@@ -230,9 +235,13 @@ fn name_bytes(name: &str) -> usize {
     2 * name.len()
 }
 
-fn fields(file_name: String, metadata: Option<&Metadata>) -> DirectoryEntryFields {
+fn fields(
+    file_name: String,
+    short_name: String,
+    metadata: Option<&Metadata>,
+) -> DirectoryEntryFields {
     let Some(metadata) = metadata else {
-        return DirectoryEntryFields { file_name, ..DirectoryEntryFields::default() };
+        return DirectoryEntryFields { file_name, short_name, ..DirectoryEntryFields::default() };
     };
     // What is above the share's root is none of the client's business, and who lists a directory
     // knows its parent by other means.
@@ -250,7 +259,7 @@ fn fields(file_name: String, metadata: Option<&Metadata>) -> DirectoryEntryField
         file_attributes: metadata.attributes.shown(),
         ea_size: metadata.ea_size,
         reparse_tag: metadata.reparse_tag,
-        short_name: String::new(),
+        short_name,
         file_id,
         file_id_128,
         file_name,

@@ -16,6 +16,9 @@ const RESTART: QueryDirectoryFlags = QueryDirectoryFlags::RESTART_SCANS;
 const REOPEN: QueryDirectoryFlags = QueryDirectoryFlags::REOPEN;
 const CLASS: FileInformationClass = FileInformationClass::ID_BOTH_DIRECTORY;
 
+const LONG: &str = "a longer name.text";
+const SHORT: &str = "A12345~6.TEX";
+
 /// A directory that is open, and the names that it has.
 struct Listing {
     scene: Scene,
@@ -113,7 +116,9 @@ fn entry(index: usize, name: &str, detail: EntryDetail) -> DirectoryEntry {
         ..Metadata::default()
     };
     let metadata = (detail > EntryDetail::Name).then_some(metadata);
-    DirectoryEntry { name: name.to_owned(), metadata }
+    // The store of these tests has a short name for one name only.
+    let short_name = (name == LONG).then(|| SHORT.to_owned());
+    DirectoryEntry { name: name.to_owned(), short_name, metadata }
 }
 
 fn fields(answer: &Answer, class: FileInformationClass) -> Vec<DirectoryEntryFields> {
@@ -150,6 +155,21 @@ fn the_pattern_is_that_of_the_request_that_began() {
     listing.check(Query { pattern: "b", ..ALL }, &["A2"]);
     listing.check(Query { pattern: "", flags: RESTART, ..ALL }, &["a1", "A2"]);
     listing.check(Query { pattern: "b", flags: REOPEN, ..ALL }, &["b"]);
+}
+
+/// [MS-FSA] 2.1.5.6.3: a pattern may match either name, and the answer has both.
+#[test]
+fn a_short_name_is_told_and_matches() {
+    for pattern in [LONG, SHORT, "a12345~?.tex", "*.text"] {
+        let mut listing = Listing::of(&["other", LONG]);
+        let answer = listing.query(Query { pattern, ..ALL });
+        let entries = fields(&answer, CLASS);
+        let names: Vec<_> =
+            entries.iter().map(|it| (it.file_name.as_str(), it.short_name.as_str())).collect();
+        assert_eq!(names, [(LONG, SHORT)], "{pattern}");
+    }
+    let mut listing = Listing::of(&["other", LONG]);
+    listing.refused(Query { pattern: "A12345~7.TEX", ..ALL }, NtStatus::NO_SUCH_FILE);
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub(super) fn start(
     verify_limit(limit, file_minimum(class))?;
     let open_id = open.file()?.local_open;
     let op = match class {
+        FileInformationClass::ALTERNATE_NAME => ObjectOp::QueryShortName { open: open_id },
         FileInformationClass::STREAM => ObjectOp::ListStreams { open: open_id },
         _ => ObjectOp::QueryMetadata { open: open_id },
     };
@@ -110,6 +111,7 @@ pub(super) fn resume(
 ) -> Result<Step<Pending>, Reject> {
     let length = question.output_buffer_length;
     match reply {
+        ObjectReply::ShortName(name) => answer_short_name(name, length),
         ObjectReply::Streams(streams) => Ok(answer_streams(&streams, length)),
         ObjectReply::Metadata(metadata) => tell(open, globals, question.class, &metadata, length),
         other => panic!("{other:?} does not answer {question:?}"),
@@ -129,7 +131,6 @@ fn tell(
         FileInformationClass::ACCESS => access(open).encode(&mut out),
         FileInformationClass::ALIGNMENT => alignment().encode(&mut out),
         FileInformationClass::ALL => all(open, file, globals, metadata).encode(&mut out),
-        FileInformationClass::ALTERNATE_NAME => short_name(file)?.encode(&mut out),
         FileInformationClass::ATTRIBUTE_TAG => FileAttributeTagInformation {
             file_attributes: metadata.attributes.shown(),
             reparse_tag: metadata.reparse_tag,
@@ -182,18 +183,12 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
     }
 }
 
-/// No short names are made, but a name of 8.3 form is its own.
-fn short_name(file: &OpenFile) -> Result<FileNameInformation, Reject> {
-    let name = file.path.file_name();
-    let (base, extension) = name.split_once('.').unwrap_or((name, ""));
-    let is_legal = |part: &str| {
-        part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-~$".contains(&byte))
-    };
-    let fits = !base.is_empty() && base.len() <= 8 && extension.len() <= 3;
-    if !(fits && is_legal(base) && is_legal(extension)) {
-        return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
-    }
-    Ok(FileNameInformation { file_name: name.to_ascii_uppercase() })
+/// [MS-FSA] 2.1.5.12.4.
+fn answer_short_name(name: Option<String>, length: u32) -> Result<Step<Pending>, Reject> {
+    let file_name = name.ok_or(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND))?;
+    let mut out = Vec::new();
+    FileNameInformation { file_name }.encode(&mut out);
+    answer(out, file_minimum(FileInformationClass::ALTERNATE_NAME), length)
 }
 
 fn basic(metadata: &Metadata) -> FileBasicInformation {

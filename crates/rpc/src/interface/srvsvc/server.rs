@@ -1,8 +1,10 @@
 //! The server itself: [MS-SRVS] 3.1.4.17 and 3.1.4.21.
 
-use crate::ndr::{BadStub, Field, Reader, Writer};
+use crate::ServerEntry;
+use crate::interface::Environment;
+use crate::ndr::{Field, Reader, Writer};
+use crate::pdu::Fault;
 use crate::win32::Win32Error;
-use crate::{Catalogue, ServerEntry};
 use dtyp::FileTime;
 
 /// PLATFORM_ID_NT: [MS-SRVS] 2.2.2.6.
@@ -11,11 +13,11 @@ pub(in crate::interface) const PLATFORM_NT: u32 = 500;
 /// NetrServerGetInfo: [MS-SRVS] 3.1.4.17.
 pub(super) fn server_get_info(
     reader: &mut Reader<'_>,
-    catalogue: &dyn Catalogue,
-) -> Result<Vec<u8>, BadStub> {
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let level = reader.u32()?;
-    let server = catalogue.server();
+    let server = environment.catalogue.server();
     let mut writer = Writer::default();
     match information(level, &server) {
         Some(info) => {
@@ -59,12 +61,12 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
 /// NetrRemoteTOD: [MS-SRVS] 3.1.4.21. In UTC, and saying so.
 pub(super) fn remote_time_of_day(
     reader: &mut Reader<'_>,
-    catalogue: &dyn Catalogue,
-) -> Result<Vec<u8>, BadStub> {
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let mut writer = Writer::default();
     writer.referent();
-    for field in time_of_day(catalogue.now()) {
+    for field in time_of_day(environment.catalogue.now()) {
         writer.u32(field);
     }
     Ok(writer.finish(Win32Error::SUCCESS))

@@ -1,8 +1,10 @@
 //! Shares: [MS-SRVS] 3.1.4.8 to 3.1.4.10.
 
-use crate::ndr::{BadStub, Field, Reader, Writer};
+use crate::ShareEntry;
+use crate::interface::Environment;
+use crate::ndr::{Field, Reader, Writer};
+use crate::pdu::Fault;
 use crate::win32::Win32Error;
-use crate::{Catalogue, ShareEntry};
 use std::borrow::Cow;
 
 /// STYPE_SPECIAL: [MS-SRVS] 2.2.2.4.
@@ -13,14 +15,14 @@ const SPECIAL: u32 = 0x8000_0000;
 /// The resume handle is the number of shares that were told already.
 pub(super) fn share_enum(
     reader: &mut Reader<'_>,
-    catalogue: &dyn Catalogue,
-) -> Result<Vec<u8>, BadStub> {
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let level = reader.empty_container()?;
     let preferred_maximum_length = reader.u32()?;
     let resume_handle = reader.unique_u32()?;
 
-    let shares = catalogue.shares();
+    let shares = environment.catalogue.shares();
     let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
     let untold = shares.get(told..).unwrap_or(&[]);
     let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
@@ -59,13 +61,13 @@ fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
 /// NetrShareGetInfo: [MS-SRVS] 3.1.4.10.
 pub(super) fn share_get_info(
     reader: &mut Reader<'_>,
-    catalogue: &dyn Catalogue,
-) -> Result<Vec<u8>, BadStub> {
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let net_name = reader.string()?;
     let level = reader.u32()?;
 
-    let share = catalogue.share(&net_name);
+    let share = environment.catalogue.share(&net_name);
     let (result, share) = match share {
         Some(share) => (Win32Error::SUCCESS, share),
         None => (Win32Error::NET_NAME_NOT_FOUND, ShareEntry::default()),

@@ -1,0 +1,107 @@
+//! The SID of the server's own domain: made once, kept in `state directory`.
+//!
+//! Clients remember what they saw, so it must never change; and two servers must not have the same.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use dtyp::Sid;
+
+/// The file's name: the SID in its text form, on a line.
+const FILE_NAME: &str = "domain_sid";
+
+/// Bytes that are read of it at most.
+const FILE_BYTES_MAX: usize = 256;
+
+/// Reads the SID, and makes it if there is none.
+///
+/// # Errors
+/// The file cannot be read or made, or holds something else.
+pub(crate) fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
+    let path = state.join(FILE_NAME);
+    if let Some(sid) = read(&path)? {
+        return Ok(sid);
+    }
+    let temporary = state.join(format!("{FILE_NAME}.{}", std::process::id()));
+    let text = format!("{}\n", random_sid());
+    let made = fs::File::create(&temporary)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        // Of several processes that make one at the same time, the first one wins.
+        .and_then(|()| fs::hard_link(&temporary, &path));
+    // Whether it was linked or not, the name is not needed any more.
+    let _ = fs::remove_file(&temporary);
+    match made {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(error).with_context(|| format!("cannot make {}", path.display()));
+        }
+        _ => {}
+    }
+    read(&path)?.with_context(|| format!("{} vanished", path.display()))
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<Sid>> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let text =
+        text.get(..text.len().min(FILE_BYTES_MAX)).and_then(|it| std::str::from_utf8(it).ok());
+    match text.and_then(|text| parse(text.trim())) {
+        Some(sid) => Ok(Some(sid)),
+        None => bail!("{} does not hold the SID of a domain", path.display()),
+    }
+}
+
+/// `S-1-5-21-` and three numbers: [MS-DTYP] 2.4.2.4.
+fn parse(text: &str) -> Option<Sid> {
+    let numbers: Option<Vec<u32>> =
+        text.strip_prefix("S-1-5-21-")?.split('-').map(|number| number.parse().ok()).collect();
+    let numbers: [u32; 3] = numbers?.try_into().ok()?;
+    Some(of_numbers(numbers))
+}
+
+fn of_numbers([a, b, c]: [u32; 3]) -> Sid {
+    Sid::new(5, &[21, a, b, c])
+}
+
+/// What is told where none can be kept: that of no server in particular.
+pub(crate) fn nobody() -> Sid {
+    of_numbers([0; 3])
+}
+
+fn random_sid() -> Sid {
+    use std::hash::{BuildHasher, RandomState};
+    // Unlike a key this has to be unique, not secret: the standard library's seeds will do.
+    let random = || RandomState::new().hash_one(std::process::id()).to_le_bytes();
+    let number = || {
+        let [a, b, c, d, ..] = random();
+        u32::from_le_bytes([a, b, c, d])
+    };
+    of_numbers([number(), number(), number()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FILE_NAME, parse, read_or_make};
+
+    #[test]
+    fn it_is_made_once() {
+        let state = tempfile::tempdir().expect("there is space");
+        let first = read_or_make(state.path()).expect("made");
+        assert_eq!(read_or_make(state.path()).expect("read"), first);
+        let other = tempfile::tempdir().expect("there is space");
+        assert_ne!(read_or_make(other.path()).expect("made"), first);
+        assert_eq!(parse(&first.to_string()), Some(first));
+    }
+
+    #[test]
+    fn another_text_is_not_overwritten() {
+        let state = tempfile::tempdir().expect("there is space");
+        for text in ["", "S-1-5-21-1-2", "S-1-5-21-1-2-3-4", "S-1-5-32-1-2-3", "S-1-5-21-1-2-x"] {
+            std::fs::write(state.path().join(FILE_NAME), text).expect("there is space");
+            read_or_make(state.path()).expect_err(text);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! From SIDs to names: [MS-LSAT] 3.1.4.10, 3.1.4.11.
+
+use dtyp::Sid;
+
+use super::referenced_domains::ReferencedDomains;
+use super::resolve::{find_sid, status_of};
+use crate::interface::Environment;
+use crate::ndr::{Reader, Writer};
+use crate::pdu::Fault;
+use crate::{Principal, PrincipalKind};
+
+/// SIDs in a request: `range(0,20480)` in the definition; a request of the longest length that is taken
+/// has fewer.
+const SIDS_MAX: usize = 20_480;
+
+/// A SID's answer. One that is not found goes by its text.
+struct Translated {
+    kind: PrincipalKind,
+    name: String,
+    domain_index: u32,
+}
+
+/// LsarLookupSids: [MS-LSAT] 3.1.4.11. Answers with LSAPR_TRANSLATED_NAME.
+pub(super) fn lookup_sids(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    lookup(reader, environment, false)
+}
+
+/// LsarLookupSids2: [MS-LSAT] 3.1.4.10. Answers with LSAPR_TRANSLATED_NAME_EX, which has flags.
+pub(super) fn lookup_sids2(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    lookup(reader, environment, true)
+}
+
+fn lookup(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+    flags: bool,
+) -> Result<Vec<u8>, Fault> {
+    environment.handles.verify(reader.handle()?)?;
+    let sids = read_sids(reader)?;
+    let mut domains = ReferencedDomains::default();
+    let translated: Vec<_> = sids
+        .iter()
+        .map(|sid| translate(sid, find_sid(environment.catalogue, sid), &mut domains))
+        .collect();
+    let mapped = translated.iter().filter(|it| it.kind != PrincipalKind::Unknown).count();
+    let mut writer = Writer::default();
+    domains.encode(&mut writer);
+    encode(&mut writer, &translated, flags);
+    writer.count(mapped);
+    Ok(writer.finish_status(status_of(mapped, sids.len())))
+}
+
+fn translate(
+    sid: &Sid,
+    principal: Option<Principal>,
+    domains: &mut ReferencedDomains,
+) -> Translated {
+    match principal {
+        Some(principal) => Translated {
+            kind: principal.kind,
+            domain_index: domains.index_of(&principal),
+            // A domain's name is in the list of domains.
+            name: match principal.kind {
+                PrincipalKind::Domain => String::new(),
+                _ => principal.name,
+            },
+        },
+        None => Translated {
+            kind: PrincipalKind::Unknown,
+            name: sid.to_string(),
+            domain_index: u32::MAX,
+        },
+    }
+}
+
+/// LSAPR_SID_ENUM_BUFFER: [MS-LSAT] 2.2.18.
+fn read_sids(reader: &mut Reader<'_>) -> Result<Vec<Sid>, Fault> {
+    let count = reader.count(SIDS_MAX)?;
+    if !reader.pointer()? {
+        return if count == 0 { Ok(Vec::new()) } else { Err(Fault::BadStub) };
+    }
+    if reader.count(SIDS_MAX)? != count {
+        return Err(Fault::BadStub);
+    }
+    for _ in 0..count {
+        if !reader.pointer()? {
+            return Err(Fault::BadStub);
+        }
+    }
+    let sids: Result<_, _> = (0..count).map(|_| reader.sid()).collect();
+    Ok(sids?)
+}
+
+fn encode(writer: &mut Writer, translated: &[Translated], flags: bool) {
+    writer.count(translated.len());
+    if translated.is_empty() {
+        return writer.null();
+    }
+    writer.referent();
+    writer.count(translated.len());
+    for Translated { kind, name, domain_index } in translated {
+        writer.u32(u32::from(*kind as u16));
+        writer.unicode_string(name);
+        writer.u32(*domain_index);
+        if flags {
+            writer.u32(0);
+        }
+    }
+    for Translated { name, .. } in translated {
+        writer.unicode_buffer(name);
+    }
+}

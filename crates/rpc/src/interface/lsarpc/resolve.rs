@@ -1,0 +1,75 @@
+//! Where names and SIDs are looked for: [MS-LSAT] 3.1.4.5 and 3.1.4.9, as a server of a workgroup does.
+
+use dtyp::upcase::equal_ignoring_case;
+use dtyp::{NtStatus, Sid};
+
+use super::well_known;
+use crate::{Catalogue, Principal, PrincipalKind};
+
+/// The domains of users and groups of the system, as Samba calls them.
+const UNIX_USER: &str = "Unix User";
+const UNIX_GROUP: &str = "Unix Group";
+
+/// Letters of a name that is looked for; no system has users with longer ones.
+const NAME_BYTES_MAX: usize = 256;
+
+/// The principal of a name: `name`, `domain\name` or `name@domain`, or a domain's name.
+pub(super) fn find_name(catalogue: &dyn Catalogue, name: &str) -> Option<Principal> {
+    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return None;
+    }
+    let (domain, name) = match (name.split_once('\\'), name.rsplit_once('@')) {
+        (Some((domain, name)), _) | (None, Some((name, domain))) => (domain, name),
+        (None, None) => ("", name),
+    };
+    if name.is_empty() {
+        return find_domain(catalogue, domain);
+    }
+    let server = catalogue.server();
+    let is = |other: &str| equal_ignoring_case(domain, other);
+    if domain.is_empty() || is(&server.name) || is(&server.domain) {
+        let known = domain.is_empty().then(|| well_known::find_name(None, name)).flatten();
+        return known
+            .or_else(|| catalogue.find_user(name))
+            .or_else(|| catalogue.find_group(name))
+            .or_else(|| domain.is_empty().then(|| find_domain(catalogue, name)).flatten());
+    }
+    if is(UNIX_USER) {
+        return catalogue.find_user(name);
+    }
+    if is(UNIX_GROUP) {
+        return catalogue.find_group(name);
+    }
+    well_known::find_name(Some(domain), name)
+}
+
+/// The principal of a SID.
+pub(super) fn find_sid(catalogue: &dyn Catalogue, sid: &Sid) -> Option<Principal> {
+    if *sid == catalogue.domain_sid() {
+        return find_domain(catalogue, &catalogue.server().name);
+    }
+    well_known::find_sid(sid).or_else(|| catalogue.find_sid(sid))
+}
+
+fn find_domain(catalogue: &dyn Catalogue, name: &str) -> Option<Principal> {
+    let server = catalogue.server();
+    let (name, sid) = if equal_ignoring_case(name, &server.name) {
+        (server.name, catalogue.domain_sid())
+    } else if equal_ignoring_case(name, UNIX_USER) {
+        (UNIX_USER.to_owned(), Sid::new(22, &[1]))
+    } else if equal_ignoring_case(name, UNIX_GROUP) {
+        (UNIX_GROUP.to_owned(), Sid::new(22, &[2]))
+    } else {
+        return well_known::find_domain(name);
+    };
+    Some(Principal { kind: PrincipalKind::Domain, domain: name.clone(), name, sid })
+}
+
+/// What a look-up as a whole comes to: [MS-LSAT] 3.1.4.5.
+pub(super) fn status_of(mapped: usize, asked: usize) -> NtStatus {
+    match mapped {
+        _ if mapped == asked => NtStatus::SUCCESS,
+        0 => NtStatus::NONE_MAPPED,
+        _ => NtStatus::SOME_NOT_MAPPED,
+    }
+}
