@@ -1,6 +1,7 @@
-//! The addresses of this machine, asked of the kernel by rtnetlink: `RTM_GETADDR`, rtnetlink(7).
+//! The addresses of this machine, asked of the kernel by rtnetlink: `RTM_GETADDR` and `RTM_GETLINK`,
+//! rtnetlink(7). The files in `/sys` would be those of another network, if the server was put into
+//! one of its own and they were not.
 
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
@@ -10,16 +11,23 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const IFLA_IFNAME: u16 = 3;
+/// It is switched on, and has a cable.
+const IFF_UP_AND_RUNNING: u32 = 0x41;
 
 /// Bytes of a `nlmsghdr`.
 const MESSAGE_HEADER_BYTES: usize = 16;
 /// Bytes of an `ifaddrmsg`.
 const ADDRESS_HEADER_BYTES: usize = 8;
+/// Bytes of an `ifinfomsg`.
+const LINK_HEADER_BYTES: usize = 16;
 /// Bytes of one answer; the kernel fills at most 32 KiB when it dumps.
 const ANSWER_BYTES_MAX: usize = 32 << 10;
 /// Answers to one request, so that a confused kernel cannot hold the supervisor.
@@ -32,6 +40,8 @@ pub(crate) struct InterfaceAddress {
     pub(crate) index: u32,
     /// The interface's name, as in `eth0`.
     pub(crate) interface: String,
+    /// The interface can carry something.
+    pub(crate) is_up: bool,
     /// The address.
     pub(crate) address: IpAddr,
     /// Bits of the network's part.
@@ -95,39 +105,53 @@ fn in_network(address: IpAddr, network: IpAddr, prefix_len: u32) -> bool {
 /// # Errors
 /// The kernel does not answer.
 pub(crate) fn list() -> io::Result<Vec<InterfaceAddress>> {
-    let names = interface_names()?;
+    let links = dump(RTM_GETLINK, LINK_HEADER_BYTES, |kind, body| match kind {
+        RTM_NEWLINK => parse_link(body),
+        _ => None,
+    })?;
+    let addresses = dump(RTM_GETADDR, ADDRESS_HEADER_BYTES, |kind, body| match kind {
+        RTM_NEWADDR => parse_address(body),
+        _ => None,
+    })?;
+    let found = addresses.into_iter().filter_map(|(index, address, prefix_len)| {
+        // An interface that came after the names were read is left to the next time.
+        let link = links.iter().find(|link| link.index == index)?;
+        let (interface, is_up) = (link.name.clone(), link.is_up);
+        Some(InterfaceAddress { index, interface, is_up, address, prefix_len })
+    });
+    Ok(found.collect())
+}
+
+/// All answers of the kernel to a request for everything of a kind.
+fn dump<T>(
+    kind: u16,
+    header_bytes: usize,
+    read: impl Fn(u16, &[u8]) -> Option<T>,
+) -> io::Result<Vec<T>> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
         SocketFlags::CLOEXEC,
         None,
     )?;
-    rustix::net::send(&socket, &request(), SendFlags::empty())?;
+    rustix::net::send(&socket, &request(kind, header_bytes), SendFlags::empty())?;
     let mut found = Vec::new();
     for _ in 0..ANSWERS_MAX {
         let answer = receive(&socket)?;
-        let (addresses, done) = parse(&answer)?;
-        for (index, address, prefix_len) in addresses {
-            // An interface that came after the names were read is left to the next reload.
-            if let Some((_, name)) = names.iter().find(|(known, _)| *known == index) {
-                let interface = name.clone();
-                found.push(InterfaceAddress { index, interface, address, prefix_len });
-            }
-        }
-        if done {
+        if parse(&answer, |kind, body| found.extend(read(kind, body)))? {
             return Ok(found);
         }
     }
-    Err(io::Error::other("the kernel's list of addresses does not end"))
+    Err(io::Error::other("the kernel's list does not end"))
 }
 
-fn request() -> Vec<u8> {
-    let len = u32::try_from(MESSAGE_HEADER_BYTES + ADDRESS_HEADER_BYTES).expect("it is 24");
-    let mut bytes = Vec::with_capacity(24);
-    bytes.extend(len.to_ne_bytes());
-    bytes.extend(RTM_GETADDR.to_ne_bytes());
+fn request(kind: u16, header_bytes: usize) -> Vec<u8> {
+    let len = MESSAGE_HEADER_BYTES + header_bytes;
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend(u32::try_from(len).expect("it is below 100").to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
     bytes.extend(NLM_F_REQUEST_DUMP.to_ne_bytes());
-    bytes.resize(24, 0);
+    bytes.resize(len, 0);
     bytes
 }
 
@@ -138,73 +162,81 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-type Found = Vec<(u32, IpAddr, u8)>;
-
-/// The addresses in one answer, and whether it was the last.
-fn parse(mut answer: &[u8]) -> io::Result<(Found, bool)> {
-    let malformed = || io::Error::other("the kernel's list of addresses is malformed");
-    let mut found = Vec::new();
+/// Shows what is in one answer to `visit`, as kind and body; whether it was the last.
+fn parse(mut answer: &[u8], mut visit: impl FnMut(u16, &[u8])) -> io::Result<bool> {
+    let malformed = || io::Error::other("the kernel's list is malformed");
     while let Some(header) = answer.first_chunk::<MESSAGE_HEADER_BYTES>() {
         let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
         let kind = u16::from_ne_bytes([header[4], header[5]]);
         let len = usize::try_from(len).map_err(|_| malformed())?;
         let body = answer.get(MESSAGE_HEADER_BYTES..len).ok_or_else(malformed)?;
         match kind {
-            NLMSG_DONE => return Ok((found, true)),
-            NLMSG_ERROR => return Err(io::Error::other("the kernel refuses to list addresses")),
-            RTM_NEWADDR => found.extend(parse_address(body)),
-            _ => {}
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => return Err(io::Error::other("the kernel refuses to list")),
+            kind => visit(kind, body),
         }
         answer = answer.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
-    Ok((found, false))
+    Ok(false)
+}
+
+/// The attributes behind the head of a body: each with its kind.
+fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let &[l0, l1, k0, k1] = rest.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = rest.get(4..len)?;
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([k0, k1]), value))
+    })
+}
+
+/// An interface.
+#[derive(Debug, Eq, PartialEq)]
+struct Link {
+    index: u32,
+    name: String,
+    is_up: bool,
+}
+
+/// The interface of one `RTM_NEWLINK`.
+fn parse_link(body: &[u8]) -> Option<Link> {
+    let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] =
+        body.first_chunk::<LINK_HEADER_BYTES>()?;
+    let flags = u32::from_ne_bytes([f0, f1, f2, f3]);
+    let name = attributes(&body[LINK_HEADER_BYTES..]).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
+    let name = std::ffi::CStr::from_bytes_until_nul(name).ok()?.to_str().ok()?;
+    Some(Link {
+        index: u32::from_ne_bytes([i0, i1, i2, i3]),
+        name: name.to_owned(),
+        is_up: flags & IFF_UP_AND_RUNNING == IFF_UP_AND_RUNNING,
+    })
 }
 
 /// The address of one `RTM_NEWADDR`, if it is of a family we serve.
 fn parse_address(body: &[u8]) -> Option<(u32, IpAddr, u8)> {
     let &[_family, prefix_len, _flags, _scope, i0, i1, i2, i3] =
         body.first_chunk::<ADDRESS_HEADER_BYTES>()?;
-    let mut attributes = &body[ADDRESS_HEADER_BYTES..];
     let mut address = None;
-    while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk::<4>() {
-        let len = usize::from(u16::from_ne_bytes([l0, l1]));
-        let value = attributes.get(4..len)?;
+    for (kind, value) in attributes(&body[ADDRESS_HEADER_BYTES..]) {
         let parsed = <[u8; 4]>::try_from(value)
             .map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes)))
             .or_else(|_| <[u8; 16]>::try_from(value).map(|bytes| Ipv6Addr::from(bytes).into()));
-        match (u16::from_ne_bytes([k0, k1]), parsed) {
+        match (kind, parsed) {
             // On a point-to-point link IFA_ADDRESS is the other end; IFA_LOCAL is always ours.
             (IFA_LOCAL, Ok(local)) => address = Some(local),
             (IFA_ADDRESS, Ok(other)) => address = address.or(Some(other)),
             _ => {}
         }
-        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
     Some((u32::from_ne_bytes([i0, i1, i2, i3]), address?, prefix_len))
-}
-
-/// Index and name of every interface.
-fn interface_names() -> io::Result<Vec<(u32, String)>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir("/sys/class/net")? {
-        let entry = entry?;
-        let (Ok(name), Ok(index)) =
-            (entry.file_name().into_string(), fs::read_to_string(entry.path().join("ifindex")))
-        else {
-            continue; // It went away, or is not an interface (`bonding_masters`).
-        };
-        if let Ok(index) = index.trim().parse() {
-            names.push((index, name));
-        }
-    }
-    Ok(names)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{list, parse, parse_address};
+    use super::{Link, list, parse, parse_address, parse_link};
 
     #[test]
     fn loopback_is_found() {
@@ -214,6 +246,7 @@ mod tests {
             .find(|address| address.address == IpAddr::V4(Ipv4Addr::LOCALHOST))
             .expect("every machine has it");
         assert_eq!((loopback.interface.as_str(), loopback.prefix_len), ("lo", 8));
+        assert!(loopback.is_up);
     }
 
     #[test]
@@ -229,14 +262,29 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_without_a_cable_is_not_up() {
+        for (flags, is_up) in [(0x41_u32, true), (0x1, false), (0x40, false)] {
+            let mut body = vec![0, 0, 0, 0];
+            body.extend(7_u32.to_ne_bytes());
+            body.extend(flags.to_ne_bytes());
+            body.extend([0; 4]);
+            body.extend(9_u16.to_ne_bytes());
+            body.extend(3_u16.to_ne_bytes());
+            body.extend(b"eth0\0\0\0\0");
+            assert_eq!(parse_link(&body), Some(Link { index: 7, name: "eth0".to_owned(), is_up }));
+        }
+    }
+
+    #[test]
     fn no_prefix_of_an_answer_does_harm() {
         let mut answer = 40_u32.to_ne_bytes().to_vec();
         answer.extend(20_u16.to_ne_bytes());
         answer.extend([0; 10]);
         answer.extend([2, 8, 0, 0, 1, 0, 0, 0, 8, 0, 1, 0, 127, 0, 0, 1, 0, 0, 2, 0, 1, 2, 3, 4]);
         for len in 0..=answer.len() {
-            let _ = parse(&answer[..len]);
+            let _ = parse(&answer[..len], |_, body| drop((parse_address(body), parse_link(body))));
         }
-        parse(&3_u32.to_ne_bytes().repeat(4)).expect_err("a length shorter than its own header");
+        let short = 3_u32.to_ne_bytes().repeat(4);
+        parse(&short, |_, _| {}).expect_err("a length shorter than its own header");
     }
 }

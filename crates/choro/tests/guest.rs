@@ -16,7 +16,7 @@ use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
 
 /// Options of the mounts.
-const VARIANTS: [&str; 8] = [
+const VARIANTS: [&str; 9] = [
     "vers=2.1",
     "vers=3.0",
     "vers=3.0.2",
@@ -25,7 +25,14 @@ const VARIANTS: [&str; 8] = [
     "vers=3.1.1,sign",
     "vers=3.0,seal",
     "vers=3.1.1,seal",
+    MULTICHANNEL,
 ];
+
+/// The mount that uses four connections.
+const MULTICHANNEL: &str = "vers=3.1.1,multichannel,max_channels=4";
+
+/// How often it is mounted, and connections beyond the first each time.
+const FURTHER_CHANNELS: usize = 2 * 3;
 
 /// Seconds for all of them; a fast machine needs a quarter.
 const LIMIT_SECONDS: u32 = 900;
@@ -186,7 +193,10 @@ fn the_linux_kernel_works_with_a_share() {
     let network = Network::new();
     let server = Setup::new()
         .launch_with(&network.launcher())
-        .global("interfaces = 10.99.0.1")
+        // The kernel takes further connections to an address only if that spreads them, and makes
+        // them to the usual port.
+        .global("interfaces = \"10.99.0.1;capability=RSS\"")
+        .port_too(445)
         .share("data", "")
         .start();
     let job = run_checks(&server, &network);
@@ -211,5 +221,7 @@ fn the_linux_kernel_works_with_a_share() {
     assert!(differences.is_empty(), "{}\n{}", differences.join("\n"), kernel.join("\n"));
     assert_eq!(results.len(), VARIANTS.len() * CHECKS, "{said}");
     assert_tree_on_disk(&server, &job);
+    let passed = server.log().matches("was passed here").count();
+    assert_eq!(passed, FURTHER_CHANNELS, "channels of {MULTICHANNEL}");
     server.stop();
 }

@@ -475,12 +475,31 @@ fn a_connection_is_served_by_the_worker_that_has_its_client() {
     newcomer.send(request);
     assert!(newcomer.receive().is_empty(), "it is not decided who answers");
     let frame = second_worker.frames().pop().expect("one was sent");
-    let mut passed = second_worker.pass_on(&newcomer, &frame, &first_worker);
+    let mut passed = second_worker.pass_on(&newcomer, (&frame, false), &first_worker);
     passed.take_over(&mut newcomer);
     assert!(second_worker.is_idle());
     second_worker.assert_nothing_left();
     passed.bind(&owner, &alice()).ok();
     passed.create(&Create::new("file"));
+}
+
+#[test]
+fn a_client_that_began_with_smb1_is_passed_on_where_it_stands() {
+    let first_worker = World::new();
+    let second_worker = World::with_seed(2, |_| {});
+    let owner = Peer::ready(&first_worker, Dialect::SMB_3_1_1);
+    let after_smb1 =
+        |effect: &Effect| matches!(effect, Effect::ClaimClient { after_smb1: true, .. });
+    second_worker.hold(after_smb1);
+    let mut newcomer = second_worker.connect();
+    assert_eq!(newcomer.negotiate_smb1(&[c"SMB 2.???"]).len(), 1);
+    let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    let request = newcomer.negotiate_request(&offer, &offer.contexts());
+    newcomer.send(request);
+    let frame = second_worker.frames().pop().expect("one was sent");
+    let mut passed = second_worker.pass_on(&newcomer, (&frame, true), &first_worker);
+    passed.take_over(&mut newcomer);
+    passed.bind(&owner, &alice()).ok();
 }
 
 #[test]

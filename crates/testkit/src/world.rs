@@ -280,12 +280,14 @@ impl World {
     }
 
     /// Passes a connection of this world on to another one, as the workers of one server do: its
-    /// NEGOTIATE waits for an answer to [`Effect::ClaimClient`].
+    /// NEGOTIATE waits for an answer to [`Effect::ClaimClient`]. `passed` is that message, and whether
+    /// an SMB1 NEGOTIATE came before it.
     ///
     /// # Panics
     /// If no such answer is held.
     #[must_use]
-    pub fn pass_on(&self, peer: &Peer, message: &[u8], to: &Self) -> Peer {
+    pub fn pass_on(&self, peer: &Peer, passed: (&[u8], bool), to: &Self) -> Peer {
+        let (message, after_smb1) = passed;
         let mut inner = self.inner();
         let held = inner.held.pop_back();
         assert!(matches!(held, Some((_, Reply::ClientClaimed))), "held: {held:?}");
@@ -298,7 +300,7 @@ impl World {
             client: SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 50_000)),
             server: SocketAddr::from((Ipv4Addr::new(192, 0, 2, 254), 445)),
             message: BytesMut::from(message),
-            after_smb1: false,
+            after_smb1,
         };
         let now = there.clock.now();
         let id = there.server.handle_passed_connection(now, passed);

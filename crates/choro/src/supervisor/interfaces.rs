@@ -62,6 +62,7 @@ mod tests {
         .into_iter()
         .map(|(interface, address, prefix_len)| InterfaceAddress {
             index: 1,
+            is_up: true,
             interface: interface.to_owned(),
             address: address.parse().expect("it is an address"),
             prefix_len,

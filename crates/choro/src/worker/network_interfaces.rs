@@ -40,12 +40,13 @@ pub(super) fn list(global: &Global) -> Vec<NetworkInterface> {
 
 /// What the kernel knows of an interface.
 trait Links {
+    /// Its number. Another one than the address has means that what is known is of another network:
+    /// see [`addresses`].
+    fn index(&self, interface: &str) -> Option<u32>;
     /// Bits per second.
     fn speed(&self, interface: &str) -> Option<u64>;
     /// What is received is spread over processors.
     fn spreads(&self, interface: &str) -> bool;
-    /// It can carry something.
-    fn is_up(&self, interface: &str) -> bool;
 }
 
 /// Each address once, of the first word that names it. Without words, all but the loopback's; that
@@ -55,8 +56,7 @@ fn choose(
     machine: &[InterfaceAddress],
     links: &impl Links,
 ) -> Vec<NetworkInterface> {
-    let usable =
-        |it: &&InterfaceAddress| !it.is_link_local() && it.index != 0 && links.is_up(&it.interface);
+    let usable = |it: &&InterfaceAddress| !it.is_link_local() && it.index != 0 && it.is_up;
     let mut chosen: Vec<_> = machine
         .iter()
         .filter(usable)
@@ -80,10 +80,11 @@ fn describe(
     let said = spec.cloned().unwrap_or_default();
     let interface = &address.interface;
     let mut capability = NetworkInterfaceCapability::empty();
-    let spreads = said.rss || links.spreads(interface);
+    let is_known = links.index(interface) == Some(address.index);
+    let spreads = said.rss || (is_known && links.spreads(interface));
     capability.set(NetworkInterfaceCapability::RSS_CAPABLE, spreads);
     capability.set(NetworkInterfaceCapability::RDMA_CAPABLE, said.rdma);
-    let speed = said.speed.or_else(|| links.speed(interface));
+    let speed = said.speed.or_else(|| links.speed(interface).filter(|_| is_known));
     NetworkInterface {
         if_index: said.if_index.unwrap_or(address.index),
         capability,
@@ -135,18 +136,16 @@ impl Sysfs {
 }
 
 impl Links for Sysfs {
+    fn index(&self, interface: &str) -> Option<u32> {
+        self.read(interface, "ifindex")?.trim().parse().ok()
+    }
+
     fn speed(&self, interface: &str) -> Option<u64> {
         self.speed_within(interface, DEPTH_MAX)
     }
 
     fn spreads(&self, interface: &str) -> bool {
         self.spreads_within(interface, DEPTH_MAX)
-    }
-
-    fn is_up(&self, interface: &str) -> bool {
-        // The loopback's state is always "unknown"; so is that of drivers that do not say.
-        let state = self.read(interface, "operstate").unwrap_or_default();
-        matches!(state.trim(), "up" | "unknown")
     }
 }
 
@@ -167,16 +166,16 @@ mod tests {
     struct Known;
 
     impl Links for Known {
+        fn index(&self, interface: &str) -> Option<u32> {
+            machine().iter().find(|it| it.interface == interface).map(|it| it.index)
+        }
+
         fn speed(&self, interface: &str) -> Option<u64> {
             (interface == "eth0").then_some(10_000_000_000)
         }
 
         fn spreads(&self, interface: &str) -> bool {
             interface == "eth0"
-        }
-
-        fn is_up(&self, interface: &str) -> bool {
-            interface != "down0"
         }
     }
 
@@ -193,6 +192,7 @@ mod tests {
         .map(|(index, interface, address)| InterfaceAddress {
             index,
             interface: interface.to_owned(),
+            is_up: interface != "down0",
             address: address.parse().expect("it is an address"),
             prefix_len: 24,
         })

@@ -90,6 +90,12 @@ impl Setup {
         self
     }
 
+    /// Listens on another port as well, in a network where that is free.
+    pub fn port_too(self, port: u16) -> Self {
+        let own = self.site.address().port();
+        self.global(&format!("smb ports = {own} {port}"))
+    }
+
     /// A writable share with a folder of its own, and more lines for its section.
     pub fn share(mut self, name: &str, lines: &str) -> Self {
         let folder = self.site.path("shares").join(name);
