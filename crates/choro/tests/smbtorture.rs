@@ -28,8 +28,10 @@ use harness::{Setup, TestServer};
 /// What `smb2.` has at least; fewer mean that the list was not understood.
 const TESTS_MIN: usize = 500;
 
-/// Hooks for tests of what happens when a channel fails, three addresses for several channels.
+/// Hooks for tests of what happens when a channel fails, three addresses for several channels, and all
+/// that can be kept with a file.
 const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nmax open files = 65600\n\
+    vfs objects = acl_xattr streams_xattr\n\
     interfaces = \"127.0.0.1;capability=RSS\" \"127.0.0.2;capability=RSS\" \
     \"127.0.0.3;capability=RSS\"";
 

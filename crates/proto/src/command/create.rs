@@ -297,15 +297,13 @@ enum Admitted {
     Deletes,
 }
 
-/// [MS-FSA] 2.1.5.1.2.1: hidden and system files are overwritten only by those who know, and
-/// read-only ones by nobody.
+/// [MS-FSA] 2.1.5.1.2.1: read-only files are overwritten by nobody. Hidden and system files are by those
+/// who know; the store judges that, which knows what hides a file.
 fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
     if opened.created || !opening.disposition.overwrites() {
         return Ok(());
     }
-    let attributes = opened.metadata.attributes;
-    let hidden = attributes & (FileAttributes::HIDDEN | FileAttributes::SYSTEM);
-    if attributes.contains(FileAttributes::READONLY) || !opening.attributes.contains(hidden) {
+    if opened.metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
     Ok(())
