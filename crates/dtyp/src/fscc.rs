@@ -22,7 +22,9 @@ pub mod reparse;
 pub mod stream;
 
 pub use class::{FileInformationClass, FsInformationClass};
-pub use directory::{DirectoryEntryFields, decode_directory_entry, encode_directory_entry};
+pub use directory::{
+    AppleFields, DirectoryEntryFields, decode_directory_entry, encode_directory_entry,
+};
 pub use ea::{
     EaListError, FullEa, FullEaList, GetEaList, encode_full_ea_entry, encode_get_ea_entry,
 };

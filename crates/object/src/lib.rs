@@ -15,7 +15,7 @@ pub mod volume;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::fscc::{ReparseTag, SymbolicLinkReparse};
-use dtyp::{FileAttributes, FileTime, NtStatus};
+use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 
 pub use change::{HostChange, HostChangeKind};
 pub use metadata::{FileIdentity, Metadata, ObjectKind};
@@ -358,6 +358,8 @@ pub enum EntryDetail {
     Metadata,
     /// Metadata and the size of the extended attributes.
     MetadataAndEaSize,
+    /// Metadata, and what Apple's clients want of every file.
+    Apple,
 }
 
 /// One entry of a directory.
@@ -370,6 +372,19 @@ pub struct DirectoryEntry {
     /// Present if [`EntryDetail::Metadata`] or more was asked for. An entry that vanished while it
     /// was read is left out altogether.
     pub metadata: Option<Metadata>,
+    /// Present if [`EntryDetail::Apple`] was asked for and the entry could be looked at.
+    pub apple: Option<Box<AppleMetadata>>,
+}
+
+/// What Apple's clients want of every file, beside its metadata.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AppleMetadata {
+    /// All rights that the user has on it.
+    pub maximal_access: AccessMask,
+    /// Bytes of the stream `AFP_Resource`.
+    pub resource_fork_size: u64,
+    /// The Finder's information, from the stream `AFP_AfpInfo`; zeros if there is none.
+    pub finder_info: [u8; 32],
 }
 
 /// A symbolic link on the way to an object.

@@ -158,6 +158,8 @@ pub struct Share {
     pub veto_files: Vec<String>,
     /// Every WRITE reaches stable storage before it is answered.
     pub sync_always: bool,
+    /// What Apple's clients are told; nothing where their extensions are not served.
+    pub apple: Option<AppleShare>,
     /// Where its root is, from the root of the host's file system.
     pub folder: ObjectPath,
     /// Changes that other programs make in it are told, too.
@@ -174,6 +176,15 @@ pub struct LentSession {
     pub cipher: Option<Cipher>,
     /// `Session.SigningKey`, with its algorithm.
     pub signing_key: SigningKey,
+}
+
+/// A share as Apple's clients see it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AppleShare {
+    /// The model of the server that a Finder shows.
+    pub model: String,
+    /// May hold backups: FLUSH reaches the disk.
+    pub full_sync: bool,
 }
 
 /// Why a share was not connected.

@@ -420,6 +420,7 @@ fn share(root: Option<RootId>) -> Share {
         named_streams: true,
         veto_files: Vec::new(),
         sync_always: false,
+        apple: None,
         folder: ObjectPath::from_stored(FOLDER.to_owned(), None),
         kernel_change_notify: true,
     }

@@ -100,6 +100,8 @@ pub struct Globals {
     /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
     /// for it is to see that this is empty.
     pub watchers: Vec<u64>,
+    /// The client is Apple's, and was told that listings are in its form.
+    pub apple_listings: bool,
     /// Somebody watches a directory through another worker.
     pub is_watched_elsewhere: bool,
     /// Where the roots of shares are on the host. A root that is used again is entered again, so
@@ -192,6 +194,7 @@ impl Server {
                 open_count: 0,
                 file_id_base,
                 watchers: Vec::new(),
+                apple_listings: false,
                 is_watched_elsewhere: false,
                 folders: HashMap::new(),
             },

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::Store;
 use crate::access;
+use crate::apple::AppleReader;
 use crate::credentials::Wardrobe;
 use crate::dos_attributes::{self, DosAttributes};
 use crate::entries::Entries;
@@ -69,10 +70,15 @@ impl Store {
         detail: EntryDetail,
         entries_max: u32,
     ) -> Result<Vec<DirectoryEntry>, NtStatus> {
-        let opened = self.opens.get_mut(open)?;
+        let opened = self.opens.get(open)?;
         if !opened.is_directory() {
             return Err(NtStatus::INVALID_PARAMETER);
         }
+        let apple = match detail {
+            EntryDetail::Apple => Some(self.apple_reader(open)?),
+            _ => None,
+        };
+        let opened = self.opens.get_mut(open)?;
         let mut listing = match opened.listing.take() {
             Some(listing) => listing,
             None => Box::new(Listing::new(opened).during(Operation::List)?),
@@ -82,7 +88,7 @@ impl Store {
             listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
         }
         let hidden = Hidden { hide: opened.root.settings.hide, wardrobe: &mut self.wardrobe };
-        let (entries, left_out) = list(opened, &mut listing, detail, entries_max, hidden)?;
+        let (entries, left_out) = list(opened, &mut listing, detail, entries_max, (apple, hidden))?;
         opened.listing = Some(listing);
         self.names_left_out = self.names_left_out.saturating_add(left_out);
         Ok(entries)
@@ -114,7 +120,7 @@ fn list(
     listing: &mut Listing,
     detail: EntryDetail,
     entries_max: u32,
-    mut hidden: Hidden<'_>,
+    (apple, mut hidden): (Option<AppleReader>, Hidden<'_>),
 ) -> Result<(Vec<DirectoryEntry>, u64), NtStatus> {
     let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
     let mut entries = Vec::with_capacity(entries_max.min(1_024));
@@ -142,7 +148,13 @@ fn list(
                     Some(text) => {
                         let seen = !hidden.applies()
                             || hidden.shows(open, reader.directory, stored, &text);
-                        if seen { reader.entry(name, &text) } else { None }
+                        let entry = if seen { reader.entry(name, &text) } else { None };
+                        entry.map(|entry| DirectoryEntry {
+                            apple: apple.as_ref().and_then(|apple| {
+                                apple.of(hidden.wardrobe, &open.root, reader.directory, stored)
+                            }),
+                            ..entry
+                        })
                     }
                     None => {
                         left_out += 1;
@@ -213,7 +225,8 @@ impl Reader<'_> {
 
     /// "." and "..".
     fn special(&self, name: &str, fd: BorrowedFd<'_>) -> Option<DirectoryEntry> {
-        let mut entry = DirectoryEntry { name: name.to_owned(), short_name: None, metadata: None };
+        let mut entry =
+            DirectoryEntry { name: name.to_owned(), short_name: None, metadata: None, apple: None };
         if self.detail > EntryDetail::Name {
             let status = system::status_of(fd).ok()?;
             let stored = stored_attributes(self.root(), Attributes::new(fd, true));
@@ -226,7 +239,8 @@ impl Reader<'_> {
     fn entry(&self, name: &CStr, text: &str) -> Option<DirectoryEntry> {
         let stored = OsStr::from_bytes(name.to_bytes());
         let short_name = short_name::listed(&self.root().settings, stored);
-        let mut entry = DirectoryEntry { name: text.to_owned(), short_name, metadata: None };
+        let mut entry =
+            DirectoryEntry { name: text.to_owned(), short_name, metadata: None, apple: None };
         if self.detail > EntryDetail::Name {
             let status = system::status_at(self.directory, name).ok()?;
             entry.metadata = Some(if is_link(&status) {

@@ -8,6 +8,7 @@
 //! whose rights are used, `errno` for the statuses.
 
 mod access;
+mod apple;
 mod character_mappings;
 mod compression;
 mod copy;

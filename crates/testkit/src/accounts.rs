@@ -87,6 +87,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         named_streams: true,
         veto_files: Vec::new(),
         sync_always: false,
+        apple: None,
         folder: ObjectPath::from_stored(format!("srv/{name}"), None),
         kernel_change_notify: true,
     }

@@ -5,7 +5,7 @@ use wire::OplockLevel;
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
-use wire::create_context::{CreateContextData, CreateContextList};
+use wire::create_context::{CreateContextData, CreateContextList, CreateContextName};
 use wire::{Encode, FileId};
 
 /// A CREATE request.
@@ -115,6 +115,13 @@ impl Create {
     #[must_use]
     pub fn context<'a, T: CreateContextData<'a>>(mut self, context: &T) -> Self {
         self.contexts.push(context);
+        self
+    }
+
+    /// A further create context, whatever is in it.
+    #[must_use]
+    pub fn raw_context(mut self, name: CreateContextName<'_>, data: &[u8]) -> Self {
+        self.contexts.push_raw(name, data);
         self
     }
 }

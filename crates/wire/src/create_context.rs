@@ -12,12 +12,16 @@ use crate::error::DecodeError;
 use crate::message;
 
 mod app_instance;
+mod apple;
 mod durable;
 mod file_facts;
 mod lease_context;
 mod posix;
 
 pub use app_instance::{AppInstanceId, AppInstanceVersion};
+pub use apple::{
+    AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
+};
 pub use durable::{
     DurableFlags, DurableHandleReconnect, DurableHandleReconnectV2, DurableHandleRequest,
     DurableHandleRequestV2, DurableHandleResponse, DurableHandleResponseV2,
@@ -93,7 +97,7 @@ names! {
         0x93, 0xAD, 0x25, 0x50, 0x9C, 0xB4, 0x11, 0xE7,
         0xB4, 0x23, 0x83, 0xDE, 0x96, 0x8B, 0xCD, 0x7C,
     ];
-    /// `AAPL`: Apple's extensions; recognized by name only.
+    /// `AAPL`: Apple's extensions.
     AAPL = b"AAPL";
 }
 

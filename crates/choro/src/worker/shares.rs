@@ -9,7 +9,7 @@ use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
 use dtyp::{AccessMask, NameExpression, Sid};
 use object::{ObjectPath, UserId};
-use proto::effect::ConnectShare;
+use proto::effect::{AppleShare, ConnectShare};
 use proto::{Account, Share, ShareRefusal};
 use store::{
     CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, RootSettings,
@@ -87,6 +87,7 @@ impl Shares<'_> {
             named_streams: false,
             veto_files: Vec::new(),
             sync_always: false,
+            apple: None,
             folder: ObjectPath::root(),
             kernel_change_notify: false,
         })
@@ -286,8 +287,25 @@ impl Shares<'_> {
             named_streams: share.named_streams,
             veto_files: patterns(&share.veto_files),
             sync_always: share.sync_always && share.strict_sync,
+            apple: self.apple(share),
             folder: self.store.folder(root),
             kernel_change_notify: share.kernel_change_notify,
+        })
+    }
+}
+
+impl Shares<'_> {
+    /// What Apple's clients are told of a share that `vfs objects` wants served to them. The share must
+    /// keep streams, as it always does here.
+    fn apple(&self, share: &config::Share) -> Option<AppleShare> {
+        // As in Samba these two are the whole server's.
+        let global = |option| self.config.global.option("fruit", option).map(str::trim);
+        let refused = ["no", "false", "0", "off"];
+        let is_refused = |word: &str| refused.iter().any(|it| word.eq_ignore_ascii_case(it));
+        let wanted = !global("aapl").is_some_and(is_refused);
+        (share.has_module("fruit") && wanted).then(|| AppleShare {
+            model: global("model").unwrap_or("MacSamba").to_owned(),
+            full_sync: share.option_is_on("fruit", "time machine", false),
         })
     }
 }

@@ -7,7 +7,7 @@ use super::FileInformationClass;
 use super::field::Field;
 use super::name::put_len;
 use crate::reader::Reader;
-use crate::{FileAttributes, FileTime, utf16};
+use crate::{AccessMask, FileAttributes, FileTime, utf16};
 
 /// What the directory classes tell of a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,6 +40,22 @@ pub struct DirectoryEntryFields {
     pub file_id_128: [u8; 16],
     /// FileName.
     pub file_name: String,
+    /// What Apple's clients are told in FileIdBothDirectoryInformation in place of EaSize and ShortName.
+    pub apple: Option<AppleFields>,
+}
+
+/// What Apple's clients, once they asked for it with the create context `AAPL`, find in
+/// FileIdBothDirectoryInformation. Not in [MS-FSCC].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct AppleFields {
+    /// All rights that the user has on the file; in EaSize.
+    pub maximal_access: AccessMask,
+    /// Bytes of the resource fork; in the first part of ShortName.
+    pub resource_fork_size: u64,
+    /// The Finder's information in short form; in the rest of ShortName.
+    pub finder_info: [u8; 16],
+    /// The mode; in the reserved field before FileId.
+    pub unix_mode: u16,
 }
 
 /// The fields between FileNameLength and FileName, in their order.
@@ -103,7 +119,26 @@ pub fn encode_directory_entry(
     put_len(utf16::encoded_len(&fields.file_name), out);
     let is_reparse_point = fields.file_attributes.contains(FileAttributes::REPARSE_POINT);
     let tag = if is_reparse_point { fields.reparse_tag } else { 0 };
+    let apple = fields.apple.filter(|_| class == FileInformationClass::ID_BOTH_DIRECTORY);
     for part in parts {
+        match (part, apple) {
+            (Part::EaSizeOrTag, Some(apple)) if !is_reparse_point => {
+                apple.maximal_access.bits().put(out);
+                continue;
+            }
+            (Part::ShortName, Some(apple)) => {
+                // Clients want the length of the field here, whatever is in it.
+                out.extend_from_slice(&[24, 0]);
+                apple.resource_fork_size.put(out);
+                out.extend_from_slice(&apple.finder_info);
+                continue;
+            }
+            (Part::Reserved2, Some(apple)) => {
+                apple.unix_mode.put(out);
+                continue;
+            }
+            _ => {}
+        }
         match part {
             Part::EaSizeOrTag if is_reparse_point => tag.put(out),
             Part::EaSizeOrTag | Part::EaSize => fields.ea_size.put(out),

@@ -213,6 +213,7 @@ fn entry(name: &str) -> DirectoryEntryFields {
         file_id: 0x1122_3344_5566_7788,
         file_id_128: [0xAB; 16],
         file_name: name.to_owned(),
+        apple: None,
     }
 }
 

@@ -11,6 +11,7 @@
 //!               └────── Waiting <───────┘
 //! ```
 
+mod apple;
 pub(crate) mod caching;
 mod contexts;
 pub mod durable;
@@ -178,7 +179,8 @@ fn begin(
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
     let wanted = validate::validate(request, &share)?;
-    let contexts = Contexts::read(request)?;
+    let mut contexts = Contexts::read(request)?;
+    contexts.answer_apple(&share, scope.globals);
     if !has_waited && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)? {
         return durable::replay(&scope, replayed, contexts, durable);
     }

@@ -52,7 +52,7 @@ impl Command for QueryDirectory {
 
     /// The checks stand in the order of the section.
     fn start(
-        InOpen { connection, open, .. }: InOpen<'_>,
+        InOpen { connection, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: QueryDirectoryRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
@@ -64,7 +64,11 @@ impl Command for QueryDirectory {
         }
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         let class = request.file_information_class;
-        let detail = detail(class, open.share.extended_attributes)?;
+        let apple = globals.apple_listings && open.share.apple.is_some();
+        let detail = match detail(class, open.share.extended_attributes)? {
+            _ if apple && class == FileInformationClass::ID_BOTH_DIRECTORY => EntryDetail::Apple,
+            detail => detail,
+        };
         open.verify_access(AccessMask::READ_DATA)?;
         let demand = Demand {
             class,

@@ -33,7 +33,8 @@ impl MemoryStore {
                 }
                 metadata
             });
-            Some(DirectoryEntry { name, short_name: None, metadata })
+            let apple = (detail == EntryDetail::Apple).then(|| Box::new(node.apple_metadata()));
+            Some(DirectoryEntry { name, short_name: None, metadata, apple })
         });
         Ok(there.collect())
     }

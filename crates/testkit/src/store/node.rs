@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use dtyp::fscc::{ReparseData, ReparseTag};
 use dtyp::upcase::fold;
-use dtyp::{FileAttributes, FileTime};
-use object::{ExtendedAttribute, FileIdentity, Metadata, ObjectKind};
+use dtyp::{AccessMask, FileAttributes, FileTime};
+use object::{AppleMetadata, ExtendedAttribute, FileIdentity, Metadata, ObjectKind};
 
 use super::sparse::SparseBytes;
 
@@ -114,6 +114,22 @@ impl Node {
             size.next_multiple_of(4) + 8 + ea.name.len() + 1 + ea.value.len()
         });
         u32::try_from(size).expect("a few attributes")
+    }
+
+    /// What Apple's clients want: from the streams of the names that they use.
+    pub(super) fn apple_metadata(&self) -> AppleMetadata {
+        let stream = |name: &str| self.streams.get(&fold(name)).map(|stream| &stream.data);
+        let mut info = Vec::new();
+        if let Some(data) = stream("AFP_AfpInfo") {
+            data.read(16, 32, &mut info);
+        }
+        let mut finder_info = [0; 32];
+        finder_info[..info.len()].copy_from_slice(&info);
+        AppleMetadata {
+            maximal_access: AccessMask::FILE_ALL,
+            resource_fork_size: stream("AFP_Resource").map_or(0, SparseBytes::len),
+            finder_info,
+        }
     }
 
     pub(super) fn metadata(&self, device: u64, inode: u64, stream: Option<&str>) -> Metadata {

@@ -3,7 +3,8 @@ use std::fmt::Debug;
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, Sid};
 
 use super::{
-    AllocationSize, AppInstanceId, AppInstanceVersion, CreateContextData, CreateContextList,
+    AllocationSize, AppInstanceId, AppInstanceVersion, AppleCapabilities, AppleQuery, AppleRequest,
+    AppleResponse, AppleVolumeCapabilities, CreateContextData, CreateContextList,
     CreateContextName, CreateContexts, DurableFlags, DurableHandleReconnect,
     DurableHandleReconnectV2, DurableHandleRequest, DurableHandleRequestV2, DurableHandleResponse,
     DurableHandleResponseV2, LeaseContext, LeaseV2, PosixRequest, PosixResponse,
@@ -51,6 +52,13 @@ fn typed_contexts_round_trip_at_the_length_of_the_document() {
     check(&AppInstanceId { app_instance_id: GUID }, 20);
     check(&AppInstanceVersion { app_instance_version_high: 1, app_instance_version_low: 2 }, 24);
     check(&PosixRequest { mode: 0o644 }, 4);
+    let client_capabilities = AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
+    check(&AppleRequest { query: AppleQuery::MODEL, client_capabilities }, 24);
+    let model = Some("Mac".to_owned());
+    let server_capabilities = Some(AppleCapabilities::UNIX_BASED);
+    let volume_capabilities = Some(AppleVolumeCapabilities::FULL_SYNC);
+    check(&AppleResponse { server_capabilities, volume_capabilities, model }, 16 + 16 + 8 + 6);
+    check(&AppleResponse::default(), 16);
     let (owner, group) = (Sid::unix_user(1000), Sid::unix_group(100));
     let length = 12 + owner.encoded_len() + group.encoded_len();
     check(&PosixResponse { hard_links: 1, reparse_tag: 0, mode: 0o644, owner, group }, length);

@@ -6,12 +6,15 @@ use dtyp::{AccessMask, FileTime, NtStatus};
 use object::{ExtendedAttribute, Metadata};
 use wire::create::CreateRequest;
 use wire::create_context::{
-    AllocationSize, CreateContextData, CreateContextList, CreateContexts, ExtendedAttributes,
-    QueryMaximalAccessRequest, QueryMaximalAccessResponse, QueryOnDiskIdRequest,
-    QueryOnDiskIdResponse, SecurityDescriptor, TimewarpToken,
+    AllocationSize, AppleRequest, AppleResponse, CreateContextData, CreateContextList,
+    CreateContexts, ExtendedAttributes, QueryMaximalAccessRequest, QueryMaximalAccessResponse,
+    QueryOnDiskIdRequest, QueryOnDiskIdResponse, SecurityDescriptor, TimewarpToken,
 };
 
+use super::apple;
+use crate::effect::Share;
 use crate::reject::Reject;
+use crate::server::Globals;
 
 /// What the contexts of a request ask for. Unknown ones, and those of features that were not
 /// negotiated, are ignored, as the section says.
@@ -24,6 +27,8 @@ pub(super) struct Contexts {
     pub(super) snapshot: Option<FileTime>,
     maximal_access: Option<QueryMaximalAccessRequest>,
     on_disk_id: bool,
+    apple_request: Option<AppleRequest>,
+    apple: Option<Box<AppleResponse>>,
 }
 
 /// Bytes of the shortest name: [MS-SMB2] 2.2.13.2.
@@ -56,7 +61,19 @@ impl Contexts {
             allocation_size: find::<AllocationSize>(contexts)?.map_or(0, |it| it.allocation_size),
             maximal_access: find(contexts)?,
             on_disk_id: find::<QueryOnDiskIdRequest>(contexts)?.is_some(),
+            // One that is not understood is ignored, as those are that are not known.
+            apple_request: contexts.find().ok().flatten(),
+            apple: None,
         })
+    }
+
+    /// Answers what an Apple client asks, on shares that are served to those.
+    pub(super) fn answer_apple(&mut self, share: &Share, globals: &mut Globals) {
+        if let (Some(request), Some(apple)) = (self.apple_request, &share.apple) {
+            let response = apple::answer(request, share, apple);
+            globals.apple_listings |= apple::changes_listings(&response);
+            self.apple = Some(Box::new(response));
+        }
     }
 
     /// The contexts of the response.
@@ -75,6 +92,9 @@ impl Contexts {
                 disk_file_id: metadata.identity.inode,
                 volume_id: metadata.identity.device,
             });
+        }
+        if let Some(apple) = &self.apple {
+            list.push(&**apple);
         }
         list
     }

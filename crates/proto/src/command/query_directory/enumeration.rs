@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use dtyp::NtStatus;
 use dtyp::fscc::{
-    DirectoryEntryFields, EntryListWriter, FileInformationClass, encode_directory_entry,
+    AppleFields, DirectoryEntryFields, EntryListWriter, FileInformationClass,
+    encode_directory_entry,
 };
 use dtyp::name_expression::NameExpression;
-use object::{DirectoryEntry, EntryDetail, Metadata};
+use object::{AppleMetadata, DirectoryEntry, EntryDetail, Metadata, ObjectKind};
 
 use crate::effect::Share;
 use crate::reject::Reject;
@@ -199,16 +200,13 @@ impl Enumeration {
         let padded = demand.fixed_bytes() + 8;
         buffer.reserve(demand.limit.min(self.entries.len() * padded + self.names_bytes));
         let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
-        while let Some(DirectoryEntry { name, short_name, metadata }) = self.entries.pop_front() {
-            let bytes = name_bytes(&name);
-            let short = short_name.is_some();
-            let fields = fields(name, short_name.unwrap_or_default(), metadata.as_ref());
+        while let Some(entry) = self.entries.pop_front() {
+            let bytes = name_bytes(&entry.name);
+            let fields = fields(&entry);
             let fits = writer.push(|out| {
                 encode_directory_entry(demand.class, &fields, out).expect("the class was checked");
             });
             if !fits {
-                let short_name = short.then_some(fields.short_name);
-                let entry = DirectoryEntry { name: fields.file_name, short_name, metadata };
                 self.entries.push_front(entry);
                 break;
             }
@@ -235,12 +233,10 @@ fn name_bytes(name: &str) -> usize {
     2 * name.len()
 }
 
-fn fields(
-    file_name: String,
-    short_name: String,
-    metadata: Option<&Metadata>,
-) -> DirectoryEntryFields {
-    let Some(metadata) = metadata else {
+fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields {
+    let file_name = entry.name.clone();
+    let short_name = entry.short_name.clone().unwrap_or_default();
+    let Some(metadata) = &entry.metadata else {
         return DirectoryEntryFields { file_name, short_name, ..DirectoryEntryFields::default() };
     };
     // What is above the share's root is none of the client's business, and who lists a directory
@@ -263,5 +259,33 @@ fn fields(
         file_id,
         file_id_128,
         file_name,
+        apple: entry.apple.as_deref().map(|apple| apple_fields(apple, metadata)),
+    }
+}
+
+/// Seconds from the epoch of Unix to that of AppleDouble, 2000-01-01.
+const APPLE_EPOCH: i64 = 946_684_800;
+
+/// What Apple's clients find in an entry. Their numbers are big-endian.
+fn apple_fields(apple: &AppleMetadata, metadata: &Metadata) -> AppleFields {
+    let stored = &apple.finder_info;
+    let mut finder_info = [0; 16];
+    if metadata.kind == ObjectKind::File {
+        // Type and creator; directories have other things there.
+        finder_info[..8].copy_from_slice(&stored[..8]);
+    }
+    // The flags, the extended flags, and since when the file is there.
+    finder_info[8..10].copy_from_slice(&stored[8..10]);
+    finder_info[10..12].copy_from_slice(&stored[24..26]);
+    let (born, _) = metadata.creation_time.to_unix();
+    let since = born.saturating_sub(APPLE_EPOCH);
+    let since = i32::try_from(since).unwrap_or(if since < 0 { i32::MIN } else { i32::MAX });
+    finder_info[12..].copy_from_slice(&since.to_be_bytes());
+    AppleFields {
+        maximal_access: apple.maximal_access,
+        resource_fork_size: apple.resource_fork_size,
+        finder_info,
+        // The type and the permissions; nothing of Linux is beyond them.
+        unix_mode: u16::try_from(metadata.mode & 0xFFFF).expect("16 bits"),
     }
 }

@@ -118,7 +118,7 @@ fn entry(index: usize, name: &str, detail: EntryDetail) -> DirectoryEntry {
     let metadata = (detail > EntryDetail::Name).then_some(metadata);
     // The store of these tests has a short name for one name only.
     let short_name = (name == LONG).then(|| SHORT.to_owned());
-    DirectoryEntry { name: name.to_owned(), short_name, metadata }
+    DirectoryEntry { name: name.to_owned(), short_name, metadata, apple: None }
 }
 
 fn fields(answer: &Answer, class: FileInformationClass) -> Vec<DirectoryEntryFields> {

@@ -1,0 +1,31 @@
+//! The create context of Apple's clients: no part of [MS-SMB2]; as Samba's `vfs_fruit` answers it.
+//!
+//! A client asks once, with the first file that it opens, and for the rest of its time holds the server
+//! to the answer.
+
+use wire::create_context::{
+    AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
+};
+
+use crate::effect::{AppleShare, Share};
+
+/// What the client is told. With READ_DIRECTORY_ATTRIBUTES in it, listings are as it says from now on.
+pub(super) fn answer(request: AppleRequest, share: &Share, apple: &AppleShare) -> AppleResponse {
+    let asks = |what| request.query.contains(what);
+    let both = AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
+    let server = AppleCapabilities::UNIX_BASED | (request.client_capabilities & both);
+    let mut volume = AppleVolumeCapabilities::empty();
+    volume.set(AppleVolumeCapabilities::CASE_SENSITIVE, share.case_sensitive);
+    volume.set(AppleVolumeCapabilities::FULL_SYNC, apple.full_sync);
+    AppleResponse {
+        server_capabilities: asks(AppleQuery::SERVER_CAPABILITIES).then_some(server),
+        volume_capabilities: asks(AppleQuery::VOLUME_CAPABILITIES).then_some(volume),
+        model: asks(AppleQuery::MODEL).then(|| apple.model.clone()),
+    }
+}
+
+/// Whether the answer changes the form of listings.
+pub(super) fn changes_listings(response: &AppleResponse) -> bool {
+    let capabilities = response.server_capabilities.unwrap_or_default();
+    capabilities.contains(AppleCapabilities::READ_DIRECTORY_ATTRIBUTES)
+}

@@ -1,0 +1,153 @@
+//! The extensions of Apple's clients: the create context `AAPL` and what it makes of listings.
+
+use dtyp::fscc::FileInformationClass;
+use dtyp::{AccessMask, NtStatus, utf16};
+use proto::effect::AppleShare;
+use testkit::{Create, Peer, World};
+use wire::create::CreateResponse;
+use wire::create_context::{
+    AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
+    CreateContextName,
+};
+use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use wire::{Command, Dialect};
+
+const EVERYTHING: AppleRequest = AppleRequest {
+    query: AppleQuery::all(),
+    client_capabilities: AppleCapabilities::READ_DIRECTORY_ATTRIBUTES,
+};
+
+/// A world with a share that is served to Apple's clients, beside `data` that is not.
+fn world() -> World {
+    let world = World::new();
+    world.add_share("mac", |share| {
+        let model = "MacSamba".to_owned();
+        share.apple = Some(AppleShare { model, full_sync: true });
+    });
+    world
+}
+
+fn connected(world: &World, share: &str) -> Peer {
+    let mut peer = Peer::ready(world, Dialect::SMB_3_1_1);
+    peer.tree(share);
+    peer
+}
+
+fn asked(peer: &mut Peer, request: &AppleRequest) -> Option<AppleResponse> {
+    let root = Create::directory("").context(request);
+    let response = peer.try_create(&root).ok();
+    let body: CreateResponse<'_> = response.body();
+    let found = body.create_contexts.find().expect("a good answer");
+    peer.close(body.file_id);
+    found
+}
+
+#[test]
+fn a_query_is_answered_with_what_it_asks_for() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    let server = AppleCapabilities::UNIX_BASED | AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
+    let whole = AppleResponse {
+        server_capabilities: Some(server),
+        volume_capabilities: Some(AppleVolumeCapabilities::FULL_SYNC),
+        model: Some("MacSamba".to_owned()),
+    };
+    assert_eq!(asked(&mut peer, &EVERYTHING), Some(whole.clone()));
+    let model = AppleRequest { query: AppleQuery::MODEL, ..EVERYTHING };
+    let want = AppleResponse { model: whole.model, ..AppleResponse::default() };
+    assert_eq!(asked(&mut peer, &model), Some(want));
+    let able_to_nothing = AppleRequest {
+        query: AppleQuery::SERVER_CAPABILITIES,
+        client_capabilities: AppleCapabilities::empty(),
+    };
+    let got = asked(&mut peer, &able_to_nothing).expect("answered");
+    assert_eq!(got.server_capabilities, Some(AppleCapabilities::UNIX_BASED));
+}
+
+#[test]
+fn other_shares_do_not_answer() {
+    let mut peer = connected(&world(), "data");
+    assert_eq!(asked(&mut peer, &EVERYTHING), None);
+}
+
+/// The bytes of FileIdBothDirectoryInformation behind the name's length, of the entry called `name`.
+fn listed(peer: &mut Peer, name: &str, class: FileInformationClass) -> Vec<u8> {
+    let directory = peer.create(&Create::directory("")).file_id;
+    let pattern = utf16::to_bytes(name);
+    let body = QueryDirectoryRequest {
+        file_information_class: class,
+        flags: QueryDirectoryFlags::empty(),
+        file_index: 0,
+        file_id: directory,
+        output_buffer_length: 4_096,
+        file_name: &pattern,
+    };
+    let request = peer.request(Command::QUERY_DIRECTORY, &body);
+    let response = peer.call(request).ok();
+    let QueryDirectoryResponse { output_buffer } = response.body();
+    let entry = output_buffer[64..].to_vec();
+    peer.close(directory);
+    entry
+}
+
+/// A file with the Finder's information and a resource fork.
+fn add_file(peer: &mut Peer) {
+    let mut info = b"AFP\0\0\0\x01\0\0\0\0\0\x80\0\0\0TEXTttxt\x40\x01".to_vec();
+    info.extend([7; 22]);
+    info.extend([0; 12]);
+    for (stream, data) in [("f:AFP_AfpInfo", &info[..]), ("f:AFP_Resource", &[1; 300])] {
+        let file = peer.create(&Create::new(stream)).file_id;
+        peer.write(file, 0, data).ok();
+        peer.close(file);
+    }
+}
+
+#[test]
+fn listings_tell_what_a_finder_wants_once_it_was_agreed() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    add_file(&mut peer);
+    let class = FileInformationClass::ID_BOTH_DIRECTORY;
+    let before = listed(&mut peer, "f", class);
+    assert_eq!(before[4..30], [0; 26], "neither rights nor a short name");
+
+    asked(&mut peer, &EVERYTHING);
+    let entry = listed(&mut peer, "f", class);
+    assert_eq!(entry[..4], AccessMask::FILE_ALL.bits().to_le_bytes());
+    assert_eq!(entry[4..6], [24, 0]);
+    assert_eq!(entry[6..14], 300_u64.to_le_bytes());
+    assert_eq!(entry[14..26], *b"TEXTttxt\x40\x01\x07\x07");
+    assert_eq!(entry[30..32], 0o100_644_u16.to_le_bytes());
+    assert_eq!(entry[entry.len() - 2..], *b"f\0");
+    // Another class says what it says to everybody.
+    let other = listed(&mut peer, "f", FileInformationClass::BOTH_DIRECTORY);
+    assert_eq!(other[4..30], [0; 26]);
+}
+
+#[test]
+fn a_client_that_did_not_ask_for_it_gets_the_usual_listings() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    add_file(&mut peer);
+    let no_listings =
+        AppleRequest { client_capabilities: AppleCapabilities::COPY_FILE, ..EVERYTHING };
+    asked(&mut peer, &no_listings);
+    let entry = listed(&mut peer, "f", FileInformationClass::ID_BOTH_DIRECTORY);
+    assert_eq!(entry[4..30], [0; 26]);
+}
+
+/// A context that is cut short, or another command than the query, is as good as none.
+#[test]
+fn what_is_not_understood_is_ignored() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    let mut resolve_id = 2_u32.to_le_bytes().to_vec();
+    resolve_id.extend([0; 20]);
+    for data in [&[][..], &[1, 0, 0, 0], &[1; 23], &resolve_id] {
+        let create = Create::directory("").raw_context(CreateContextName::AAPL, data);
+        let response = peer.try_create(&create);
+        assert_eq!(response.status(), NtStatus::SUCCESS);
+        let body: CreateResponse<'_> = response.body();
+        assert!(body.create_contexts.get(CreateContextName::AAPL).is_none());
+    }
+}

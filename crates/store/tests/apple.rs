@@ -1,0 +1,82 @@
+//! What Apple's clients are told of the entries of a directory.
+
+mod support;
+
+use dtyp::AccessMask;
+use object::{AppleMetadata, EntryDetail, ObjectOp, ObjectReply};
+use support::{READ, Share, WRITE};
+
+/// AFP_AfpInfo as a client writes it.
+fn afp_info(finder_info: [u8; 32]) -> Vec<u8> {
+    let mut info = b"AFP\0\0\x01\0\0\0\0\0\0\x80\0\0\0".to_vec();
+    info.extend(finder_info);
+    info.extend([0; 12]);
+    info
+}
+
+fn listed(share: &mut Share, name: &str) -> Option<AppleMetadata> {
+    let open = share.open("");
+    let detail = EntryDetail::Apple;
+    let op = ObjectOp::ReadDirectory { open, restart: true, detail, entries_max: 100 };
+    let Ok(ObjectReply::Entries(entries)) = share.run(op) else { panic!("no entries") };
+    share.close(open);
+    let entry = entries.into_iter().find(|entry| entry.name == name).expect("it is listed");
+    assert!(entry.metadata.is_some());
+    entry.apple.map(|apple| *apple)
+}
+
+#[test]
+fn the_streams_of_the_finder_are_told_with_each_entry() {
+    let mut share = Share::new();
+    share.local("plain", "x");
+    let finder_info: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).expect("below 32"));
+    for (stream, data) in
+        [("f:AFP_AfpInfo", afp_info(finder_info)), ("f:AFP_Resource", vec![1; 300])]
+    {
+        let open = share.try_open(stream, |request| {
+            request.disposition = object::Disposition::OpenIf;
+            request.desired_access = READ | WRITE;
+        });
+        let open = open.expect("created").open;
+        share.write(open, 0, &data);
+        share.close(open);
+    }
+    let apple = listed(&mut share, "f").expect("looked at");
+    assert_eq!((apple.resource_fork_size, apple.finder_info), (300, finder_info));
+    assert!(apple.maximal_access.contains(AccessMask::FILE_GENERIC_READ));
+    let apple = listed(&mut share, "plain").expect("looked at");
+    assert_eq!((apple.resource_fork_size, apple.finder_info), (0, [0; 32]));
+    assert_eq!(listed(&mut share, "."), None, "a client has asked for the directory itself");
+}
+
+/// Samba's form, byte for byte: the stream and a zero behind it.
+#[test]
+fn what_samba_wrote_is_read_and_what_is_damaged_is_not() {
+    let mut share = Share::new();
+    let mut stored = afp_info([7; 32]);
+    stored.push(0);
+    let name = "user.DosStream.AFP_AfpInfo:$DATA";
+    for (value, want) in [
+        (&stored[..], [7; 32]),
+        (&stored[..59], [0; 32]),
+        (&stored[1..], [0; 32]),
+        (&[0][..], [0; 32]),
+        (&vec![9; 500][..], [0; 32]),
+    ] {
+        share.local("f", "x");
+        share.set_attribute("f", name, value);
+        let apple = listed(&mut share, "f").expect("looked at");
+        assert_eq!(apple.finder_info, want, "{} bytes", value.len());
+    }
+}
+
+#[test]
+fn rights_are_those_of_the_user() {
+    let mut share = Share::new();
+    let Some(stranger) = share.stranger() else { return };
+    share.local("f", "x");
+    share.mode("f", 0o604);
+    share.user = stranger;
+    let rights = listed(&mut share, "f").expect("looked at").maximal_access;
+    assert!(rights.contains(AccessMask::READ_DATA) && !rights.contains(AccessMask::WRITE_DATA));
+}
