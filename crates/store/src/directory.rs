@@ -95,9 +95,15 @@ impl Store {
     }
 
     /// The name of 8.3 form: [MS-FSCC] 2.4.5.
-    pub(crate) fn query_short_name(&self, open: LocalOpen) -> Result<Option<String>, NtStatus> {
+    pub(crate) fn query_short_name(&mut self, open: LocalOpen) -> Result<Option<String>, NtStatus> {
         let open = self.opens.get(open)?;
-        Ok(short_name::alternate(&open.root.settings, &open.name))
+        let name = short_name::alternate(&open.root.settings, &open.name);
+        let shortened =
+            name.as_ref().filter(|name| open.name.to_ascii_uppercase() != name.as_str());
+        if let (Some(short), Some(parent)) = (shortened, &open.parent) {
+            self.names.remember(parent, short, &open.name);
+        }
+        Ok(name)
     }
 
     /// A directory that may not be read counts as empty: removing it will tell.

@@ -138,7 +138,7 @@ impl Store {
             return root_place(root);
         };
         let parent = self.parent(root, parent)?;
-        let wanted = root.settings.new_name(asked);
+        let mut wanted = root.settings.new_name(asked);
         let mut name = OsString::from(asked);
         let mut opened = open_entry(&parent, &name);
         if matches!(opened, Err(Errno::NOENT)) {
@@ -148,7 +148,11 @@ impl Store {
                     opened = open_entry(&parent, &stored);
                     name = stored;
                 }
-                None => name.clone_from(&wanted),
+                None => {
+                    let remembered = self.names.remembered(&parent.directory, asked);
+                    wanted = remembered.unwrap_or(wanted);
+                    name.clone_from(&wanted);
+                }
             }
         }
         let (fd, status) = match opened {

@@ -6,8 +6,8 @@
 //! present leads to a look into the directory itself. Short names are not kept: a name that looks like one
 //! is rare, and always looked for in the directory.
 
-use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr, OsString};
 use std::hash::BuildHasher;
 use std::os::fd::AsFd;
@@ -31,6 +31,9 @@ const DIRECTORIES_MAX: usize = 8;
 /// tables this bounds the memory at some 40 MiB.
 const NAMES_MAX: usize = 262_144;
 
+/// Short names that are remembered; beyond it all are forgotten.
+const SHORT_NAMES_MAX: usize = 4_096;
+
 /// How long an answer is believed at least although another process might have changed the
 /// directory within the granularity of its modification time.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -42,6 +45,8 @@ const BELIEVED_FACTOR: u32 = 50;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: Vec<Known>,
+    /// The names that short ones stood for, by directory and short name in upper case.
+    short_names: HashMap<(Inode, String), OsString>,
     hasher: RandomState,
 }
 
@@ -115,6 +120,21 @@ impl Names {
         }
     }
 
+    /// The name that a short one stood for, if it is used for something new: a program that knows short
+    /// names alone replaces a file by removing it and making it again, and means the same name.
+    pub(crate) fn remembered(&self, directory: &Directory, short: &str) -> Option<OsString> {
+        let found = self.short_names.get(&(directory.inode, upcase::fold(short)));
+        found.cloned()
+    }
+
+    /// Remembers what a short name that a client uses or was told stands for.
+    pub(crate) fn remember(&mut self, directory: &Directory, short: &str, stored: &OsStr) {
+        if self.short_names.len() >= SHORT_NAMES_MAX {
+            self.short_names.clear();
+        }
+        self.short_names.insert((directory.inode, upcase::fold(short)), stored.to_owned());
+    }
+
     /// Reads all names, keeps their hashes, and returns the one looked for.
     fn read(
         &mut self,
@@ -146,6 +166,9 @@ impl Names {
             self.known.truncate(DIRECTORIES_MAX - 1);
             let (inode, cost) = (directory.inode, read_at.elapsed());
             self.known.insert(0, Known { inode, modified, read_at, cost, hashes });
+        }
+        if let (None, Some(stored)) = (&found, &found_short) {
+            self.remember(directory, wanted.folded, stored);
         }
         Ok(found.or(found_short))
     }

@@ -420,3 +420,36 @@ fn new_names_take_the_case_that_the_share_wants() {
     assert_eq!(share.status_of("mixed NAME", |_| {}), NtStatus::SUCCESS);
     assert!(share.host("Mixed name").exists());
 }
+
+/// What smb2.mangle of smbtorture does: a program that knows short names alone replaces a file.
+#[test]
+fn a_file_made_again_by_its_short_name_has_its_long_name_again() {
+    let mut share = Share::new();
+    for name in ["a longer name.text", "x:y"] {
+        share.local(name, "old");
+        let open = match name {
+            "x:y" => {
+                let short = only_name(&mut share, "");
+                share.open(&short)
+            }
+            _ => share.open(name),
+        };
+        let short = match share.run(object::ObjectOp::QueryShortName { open }) {
+            Ok(object::ObjectReply::ShortName(Some(short))) => short,
+            other => panic!("no short name: {other:?}"),
+        };
+        share.close(open);
+        let open = share.open_for(&short, DELETE);
+        share.unlink(open).expect("removed");
+        let open = share.create(&short.to_lowercase());
+        assert!(share.host(name).exists(), "{name}");
+        share.unlink(open).expect("removed");
+        // In another directory it is a name like any other.
+        share.local_directory("other");
+        let open = share.create(&format!("other\\{short}"));
+        share.close(open);
+        assert!(share.host("other").join(&short).exists());
+        share.store.wear_server();
+        std::fs::remove_dir_all(share.host("other")).expect("there");
+    }
+}
