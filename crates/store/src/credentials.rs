@@ -170,6 +170,11 @@ impl Wardrobe {
         }
     }
 
+    /// Whether there are rights of the server beside those of the users.
+    pub(crate) fn has_server(&self) -> bool {
+        self.enabled
+    }
+
     /// By which SIDs the user is known who asks at the moment.
     pub(crate) fn identity(&self) -> Result<&Identity, NtStatus> {
         let asking = self.asking.and_then(|index| self.users.get(index));

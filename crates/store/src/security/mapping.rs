@@ -12,7 +12,8 @@
 //! - One bit stands for several rights: it is granted with any of them. Directories are passed by whoever
 //!   has anything there, since nobody on Windows is kept from traversing.
 //! - The owner keeps reading a file, and everything on a directory: what is in the way of managing it
-//!   are the DACL's rules, which the owner can change.
+//!   are the DACL's rules, which the owner can change. A server that is not root keeps writing as well,
+//!   or it could not store another descriptor: attributes in `user.` take that right.
 //! - SIDs that stand for nobody on this system have no entry, and the kernel gives them what it gives
 //!   everyone.
 
@@ -102,7 +103,11 @@ impl Mapping<'_> {
         let mut sids = self.sids_of_user(self.status.stx_uid);
         sids.extend(self.descriptor.owner.clone());
         sids.extend(self.sids_of_owning_group(&sids));
-        let kept = if is_directory(self.status) { READ | WRITE | EXECUTE } else { READ };
+        let kept = match (is_directory(self.status), self.wardrobe.has_server()) {
+            (true, _) => READ | WRITE | EXECUTE,
+            (false, true) => READ,
+            (false, false) => READ | WRITE,
+        };
         self.triple(&sids) | kept
     }
 

@@ -191,8 +191,8 @@ fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
     scene.server.handle_watched(Now::default(), file_id.volatile);
     assert!(scene.receive().is_none(), "nothing has happened");
     let identity = crate::scene::identity_of("d");
-    let record = scene.server.globals.files.get_mut(identity).expect("it is open");
-    record.delete_pending = true;
+    let files = &mut scene.server.globals.files;
+    files.set_delete_pending(identity, true).expect("it is open");
     scene.server.handle_watched(Now::default(), file_id.volatile);
     assert_eq!(scene.receive().map(|it| it.status()), Some(NtStatus::DELETE_PENDING));
 }
