@@ -543,3 +543,16 @@ fn the_tables_learn_what_is_open() {
     assert_eq!((open.facts.path.as_str(), open.facts.share.as_str()), ("Dir\\File", "data"));
     assert_eq!((open.facts.persistent, open.id.number), (file_id.persistent, file_id.volatile));
 }
+
+#[test]
+fn opening_and_closing_a_file_that_nobody_else_uses_costs_two_record_updates() {
+    let world = World::new();
+    world.add_file("data", "file", b"");
+    let mut peer = ready(&world);
+    for create in [Create::open("file"), Create::open_if("new")] {
+        let before = world.record_updates();
+        let file_id = peer.create(&create).file_id;
+        peer.close(file_id).ok();
+        assert_eq!(world.record_updates() - before, 2, "{create:?}");
+    }
+}

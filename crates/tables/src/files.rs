@@ -48,6 +48,12 @@ pub struct MemoryFiles {
 }
 
 impl MemoryFiles {
+    /// How often a record of the tables was stored or deleted: what opening and closing cost.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.files.updates() + self.disconnected.updates()
+    }
+
     /// The table as one process of the simulation sees it.
     #[must_use]
     pub fn handle(&self) -> FileTable<MemoryTable> {

@@ -23,7 +23,7 @@ mod watch_page;
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use files::{FileTable, MemoryFiles};
 pub use memory::MemoryTable;
-pub use record::{ClientRecord, Key, OpenRecord, Record, SessionRecord, TreeConnectRecord};
+pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};
 pub use registry::{Claim, MemoryTables, Registry, RegistryError, Removed};
 pub use table::{Change, RECORD_BYTES_MAX, Table, TableError};
 pub use tdb::Tdb;

@@ -1,6 +1,6 @@
 //! A table in memory, for simulations.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -10,6 +10,7 @@ use crate::table::{Change, RECORD_BYTES_MAX, Table, TableError};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryTable {
     records: Rc<RefCell<BTreeMap<Vec<u8>, Vec<u8>>>>,
+    updates: Rc<Cell<u64>>,
 }
 
 impl MemoryTable {
@@ -18,7 +19,13 @@ impl MemoryTable {
             return Err(TableError::RecordTooLarge(value.len()));
         }
         self.records.borrow_mut().insert(key.to_vec(), value.to_vec());
+        self.updates.set(self.updates.get() + 1);
         Ok(())
+    }
+
+    /// How often a record was stored or deleted.
+    pub(crate) fn updates(&self) -> u64 {
+        self.updates.get()
     }
 }
 
@@ -53,7 +60,9 @@ impl Table for MemoryTable {
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TableError> {
-        Ok(self.records.borrow_mut().remove(key).is_some())
+        let was_there = self.records.borrow_mut().remove(key).is_some();
+        self.updates.set(self.updates.get() + u64::from(was_there));
+        Ok(was_there)
     }
 
     fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {

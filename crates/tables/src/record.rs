@@ -1,12 +1,10 @@
 //! What the tables hold.
 
 mod client;
-mod open;
 mod session;
 mod tree_connect;
 
 pub use client::ClientRecord;
-pub use open::OpenRecord;
 pub use session::SessionRecord;
 pub use tree_connect::TreeConnectRecord;
 

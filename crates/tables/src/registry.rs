@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dtyp::{Guid, ServerId};
 
 use crate::memory::MemoryTable;
-use crate::record::{ClientRecord, OpenRecord, SessionRecord, TreeConnectRecord};
+use crate::record::{ClientRecord, SessionRecord, TreeConnectRecord};
 use crate::server_lock::ServerLock;
 use crate::table::{Table, TableError};
 use crate::tdb::Tdb;
@@ -24,7 +24,6 @@ pub struct Registry<T = Tdb> {
     clients: TypedTable<T, ClientRecord>,
     sessions: TypedTable<T, SessionRecord>,
     tree_connects: TypedTable<T, TreeConnectRecord>,
-    opens: TypedTable<T, OpenRecord>,
     /// After the tables: the server runs until its tables are closed.
     _server_lock: Option<ServerLock>,
 }
@@ -72,8 +71,6 @@ pub struct Removed {
     pub sessions: u64,
     /// Of the tree connects.
     pub tree_connects: u64,
-    /// Of the opens.
-    pub opens: u64,
 }
 
 /// The tables of a simulated server; each of its processes makes a registry of them.
@@ -82,7 +79,6 @@ pub struct MemoryTables {
     clients: MemoryTable,
     sessions: MemoryTable,
     tree_connects: MemoryTable,
-    opens: MemoryTable,
 }
 
 impl MemoryTables {
@@ -96,7 +92,6 @@ impl MemoryTables {
             clients: TypedTable::new(self.clients.clone()),
             sessions: TypedTable::new(self.sessions.clone()),
             tree_connects: TypedTable::new(self.tree_connects.clone()),
-            opens: TypedTable::new(self.opens.clone()),
             _server_lock: None,
         }
     }
@@ -169,7 +164,6 @@ impl Registry {
             clients: TypedTable::new(open("clients.tdb", HASH_SIZE)?),
             sessions: TypedTable::new(open("sessions.tdb", HASH_SIZE)?),
             tree_connects: TypedTable::new(open("tree_connects.tdb", HASH_SIZE)?),
-            opens: TypedTable::new(open("opens.tdb", OPENS_HASH_SIZE)?),
             _server_lock: server_lock,
         })
     }
@@ -290,30 +284,6 @@ impl<T: Table> Registry<T> {
         Ok(tree_connects.iter().filter(|record| record.share == share).count())
     }
 
-    /// Adds the record of an open, whose volatile id this process has not in use.
-    ///
-    /// # Errors
-    /// As [`Table::insert`], and [`TableError::Full`].
-    pub fn put_open(&self, record: &OpenRecord) -> Result<(), TableError> {
-        self.opens.insert(record)
-    }
-
-    /// Changes the record of an open, for instance its oplock level.
-    ///
-    /// # Errors
-    /// As [`Table::with_record`], and [`TableError::Full`].
-    pub fn update_open(&self, record: &OpenRecord) -> Result<(), TableError> {
-        self.opens.put(record)
-    }
-
-    /// Removes the record of an open of this process; whether there was one.
-    ///
-    /// # Errors
-    /// As [`Table::delete`].
-    pub fn remove_open(&self, volatile: u64) -> Result<bool, TableError> {
-        self.opens.remove(OpenRecord::key_of(self.server_id, volatile))
-    }
-
     /// All clients.
     ///
     /// # Errors
@@ -338,24 +308,15 @@ impl<T: Table> Registry<T> {
         self.tree_connects.list()
     }
 
-    /// All opens.
-    ///
-    /// # Errors
-    /// As [`Table::for_each`].
-    pub fn list_opens(&self) -> Result<Listing<OpenRecord>, TableError> {
-        self.opens.list()
-    }
-
     /// Removes every record that a process left when it died: for the supervisor, when it has
     /// reaped it.
     ///
-    /// Opens go first and the client last, so that nobody sees an open without its session.
+    /// Tree connects go first and the client last, so that nobody sees one without its session.
     ///
     /// # Errors
     /// What stopped it; calling again goes on from there.
     pub fn remove_all_of(&self, server_id: ServerId) -> Result<Removed, TableError> {
         Ok(Removed {
-            opens: self.opens.remove_all_of(server_id)?,
             tree_connects: self.tree_connects.remove_all_of(server_id)?,
             sessions: self.sessions.remove_all_of(server_id)?,
             clients: self.clients.remove_all_of(server_id)?,
@@ -375,11 +336,6 @@ fn running_supervisor(lock_dir: &Path) -> Result<ServerId, RegistryError> {
 
 /// Hash chains of a table with an entry per client or share in use. A prime.
 const HASH_SIZE: u16 = 1_009;
-
-/// Hash chains of the table of opens, of which a busy server has a hundred thousand. A prime.
-///
-/// Every chain is visited when a worker has died, so more of them is not always better.
-const OPENS_HASH_SIZE: u16 = 20_011;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! A table of one kind of record.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use dtyp::ServerId;
@@ -29,31 +29,17 @@ pub struct Listing<R> {
 pub(crate) struct TypedTable<T, R> {
     table: T,
     owned: Cell<u64>,
-    /// Where records are encoded; its memory is used again.
-    scratch: RefCell<Vec<u8>>,
     records: PhantomData<fn() -> R>,
 }
 
 impl<T: Table, R: Record> TypedTable<T, R> {
     pub(crate) fn new(table: T) -> Self {
-        Self { table, owned: Cell::new(0), scratch: RefCell::default(), records: PhantomData }
+        Self { table, owned: Cell::new(0), records: PhantomData }
     }
 
     #[cfg(test)]
     pub(crate) fn table(&self) -> &T {
         &self.table
-    }
-
-    /// Adds a record whose key is new: one store, no look-up.
-    pub(crate) fn insert(&self, record: &R) -> Result<(), TableError> {
-        if self.owned.get() >= RECORDS_PER_PROCESS_MAX {
-            return Err(TableError::Full);
-        }
-        let mut scratch = self.scratch.borrow_mut();
-        record.encode(&mut scratch)?;
-        self.table.insert(record.key().as_ref(), &scratch)?;
-        self.owned.set(self.owned.get() + 1);
-        Ok(())
     }
 
     /// Adds a record or puts it in the place of the one with its key.

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use dtyp::{AccessMask, FileTime, ServerId};
-use tables::{Change, OpenRecord, Registry, RegistryError, SessionRecord, Table, Tdb};
+use dtyp::{FileTime, ServerId};
+use tables::{Change, Registry, RegistryError, SessionRecord, Table, Tdb, TreeConnectRecord};
 use tempfile::TempDir;
 
 const ROLE: &str = "TABLES_TEST_ROLE";
@@ -125,25 +125,26 @@ fn hold_lock(table: &Tdb) {
     });
 }
 
-/// Opens and closes files without end.
+/// Connects and disconnects shares without end.
 fn churn(registry: &Registry) {
     println!("id:{}", registry.server_id().unique_id);
-    let mut volatile = 0;
+    let me = registry.server_id();
+    let mut tree_id = 0;
     loop {
-        registry.put_open(&open(registry.server_id(), volatile)).expect("room");
-        if volatile >= 100 {
-            assert_eq!(registry.remove_open(volatile - 100), Ok(true));
+        registry.put_tree_connect(&tree_connect(me, tree_id)).expect("room");
+        if tree_id >= 100 {
+            assert_eq!(registry.remove_tree_connect(me.unique_id, tree_id - 100), Ok(true));
         }
-        volatile += 1;
+        tree_id += 1;
     }
 }
 
-/// Keeps one session and some opens until it may go.
+/// Keeps one session and some tree connects until it may go.
 fn work(registry: &Registry) {
     let me = registry.server_id();
     registry.put_session(&session(me)).expect("room");
-    for volatile in 0..1_000 {
-        registry.put_open(&open(me, volatile)).expect("room");
+    for tree_id in 0..1_000 {
+        registry.put_tree_connect(&tree_connect(me, tree_id)).expect("room");
     }
     println!("id:{}", me.unique_id);
     wait_for_end_of_stdin();
@@ -156,8 +157,9 @@ fn observe(lock_dir: &Path) {
         registry => registry.expect("running"),
     };
     for _ in 0..20 {
-        for record in registry.list_opens().expect("readable").records {
-            assert_eq!(record, open(record.server_id, record.volatile), "no half-changed record");
+        for record in registry.list_tree_connects().expect("readable").records {
+            let whole = tree_connect(record.server_id, record.tree_id);
+            assert_eq!(record, whole, "no half-changed record");
         }
     }
     let sessions = registry.list_sessions().expect("readable");
@@ -193,22 +195,16 @@ fn session(server_id: ServerId) -> SessionRecord {
     }
 }
 
-fn open(server_id: ServerId, volatile: u64) -> OpenRecord {
-    OpenRecord {
-        server_id,
+/// Its length differs from one to the next.
+fn tree_connect(server_id: ServerId, tree_id: u32) -> TreeConnectRecord {
+    TreeConnectRecord {
         session_id: server_id.unique_id,
-        tree_id: 1,
-        persistent: volatile,
-        volatile,
-        path: format!("folder/{}", "x".repeat(usize::try_from(volatile % 200).expect("small"))),
-        share: "data".to_owned(),
-        granted_access: AccessMask::READ_DATA,
-        share_access: 7,
-        create_options: 0,
-        oplock_level: 0,
-        opened_at: FileTime(volatile),
-        device: 1,
-        inode: volatile,
+        tree_id,
+        share: "x".repeat(usize::try_from(tree_id % 200).expect("small")),
+        server_id,
+        encrypted: false,
+        connected_at: FileTime(u64::from(tree_id)),
+        read_only: false,
     }
 }
 
@@ -245,7 +241,7 @@ fn a_process_killed_under_a_lock_does_not_hold_up_the_others() {
     }
 }
 
-/// Workers are killed at any instruction of an open or a close.
+/// Workers are killed at any instruction of a change.
 #[test]
 fn records_of_killed_workers_are_removed_and_the_others_go_on() {
     let dir = lock_dir();
@@ -261,16 +257,16 @@ fn records_of_killed_workers_are_removed_and_the_others_go_on() {
             worker.child.kill().expect("it runs");
             worker.child.wait().expect("ours");
             let removed = supervisor.remove_all_of(id).expect("readable");
-            assert!(removed.opens <= 101, "{removed:?}");
+            assert!(removed.tree_connects <= 101, "{removed:?}");
         }
     }
-    let opens = supervisor.list_opens().expect("readable");
-    assert_eq!((opens.records.len(), opens.damaged), (1_000, 0));
-    assert!(opens.records.iter().all(|open| open.server_id == lasting_id));
+    let trees = supervisor.list_tree_connects().expect("readable");
+    assert_eq!((trees.records.len(), trees.damaged), (1_000, 0));
+    assert!(trees.records.iter().all(|tree| tree.server_id == lasting_id));
     lasting.kill();
     let removed = supervisor.remove_all_of(lasting_id).expect("readable");
-    assert_eq!((removed.sessions, removed.opens), (1, 1_000));
-    assert_eq!(supervisor.list_opens().expect("readable").records, []);
+    assert_eq!((removed.sessions, removed.tree_connects), (1, 1_000));
+    assert_eq!(supervisor.list_tree_connects().expect("readable").records, []);
 }
 
 #[test]
@@ -302,6 +298,6 @@ fn a_worker_of_the_server_before_does_not_reach_the_new_one() {
     churner.wait_for("id");
     churner.kill();
     assert_eq!(registry.list_sessions().expect("readable").records, []);
-    let opens = registry.list_opens().expect("readable").records;
-    assert!(opens.iter().all(|open| open.server_id.pid != orphan.pid()));
+    let trees = registry.list_tree_connects().expect("readable").records;
+    assert!(trees.iter().all(|tree| tree.server_id.pid != orphan.pid()));
 }

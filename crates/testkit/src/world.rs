@@ -377,6 +377,12 @@ impl World {
         files
     }
 
+    /// How often a record of a file was stored or deleted.
+    #[must_use]
+    pub fn record_updates(&self) -> u64 {
+        self.inner().files.updates()
+    }
+
     /// How many opens of files there are.
     #[must_use]
     pub fn open_count(&self) -> usize {

@@ -1,6 +1,6 @@
-use dtyp::{AccessMask, FileTime, Guid, ServerId};
+use dtyp::{FileTime, Guid, ServerId};
 
-use super::{ClientRecord, OpenRecord, Record, SessionRecord, TreeConnectRecord};
+use super::{ClientRecord, Record, SessionRecord, TreeConnectRecord};
 use crate::codec::{self, RecordError, TEXT_BYTES_MAX};
 
 const WORKER: ServerId = ServerId { pid: 4711, unique_id: 0x1122_3344_5566_7788 };
@@ -49,25 +49,6 @@ fn tree_connect() -> TreeConnectRecord {
     }
 }
 
-fn open() -> OpenRecord {
-    OpenRecord {
-        server_id: WORKER,
-        session_id: 1,
-        tree_id: 2,
-        persistent: 3,
-        volatile: 4,
-        path: "folder/file.txt:stream".to_owned(),
-        share: "data".to_owned(),
-        granted_access: AccessMask::from_bits_retain(0x0012_0089),
-        share_access: 7,
-        create_options: 0x40,
-        oplock_level: 9,
-        opened_at: FileTime(5),
-        device: 6,
-        inode: 7,
-    }
-}
-
 /// A record comes back as it was; cut anywhere, longer, or of another version it is an error; and
 /// whatever one byte is changed to, there is an answer.
 #[track_caller]
@@ -108,17 +89,12 @@ fn tree_connects_round_trip_and_damage_is_an_error() {
 }
 
 #[test]
-fn opens_round_trip_and_damage_is_an_error() {
-    check(&open());
-}
-
-#[test]
 fn the_longest_text_fits_and_one_byte_more_is_refused() {
     let mut bytes = Vec::new();
-    let longest = OpenRecord { path: "x".repeat(TEXT_BYTES_MAX), ..open() };
+    let longest = TreeConnectRecord { share: "x".repeat(TEXT_BYTES_MAX), ..tree_connect() };
     longest.encode(&mut bytes).expect("at the limit");
-    assert_eq!(OpenRecord::decode(&bytes), Ok(longest));
-    let longer = OpenRecord { path: "x".repeat(TEXT_BYTES_MAX + 1), ..open() };
+    assert_eq!(TreeConnectRecord::decode(&bytes), Ok(longest));
+    let longer = TreeConnectRecord { share: "x".repeat(TEXT_BYTES_MAX + 1), ..tree_connect() };
     assert_eq!(longer.encode(&mut bytes), Err(RecordError::TextTooLong(TEXT_BYTES_MAX + 1)));
 }
 
@@ -130,11 +106,4 @@ fn a_text_that_is_not_utf8_is_refused() {
     let at = bytes.windows(3).position(|window| window == b"xyz").expect("the share");
     bytes[at] = 0xff;
     assert_eq!(TreeConnectRecord::decode(&bytes).err(), Some(RecordError::TextNotUtf8));
-}
-
-#[test]
-fn opens_of_two_workers_never_share_a_key() {
-    let other =
-        OpenRecord { server_id: ServerId { unique_id: WORKER.unique_id + 1, ..WORKER }, ..open() };
-    assert_ne!(open().key(), other.key());
 }

@@ -1,8 +1,8 @@
-use dtyp::{AccessMask, FileTime, Guid, ServerId};
+use dtyp::{FileTime, Guid, ServerId};
 use tempfile::TempDir;
 
 use super::{Claim, MemoryTables, Registry, RegistryError, Removed};
-use crate::record::{ClientRecord, OpenRecord, Record, SessionRecord, TreeConnectRecord};
+use crate::record::{ClientRecord, Record, SessionRecord, TreeConnectRecord};
 use crate::table::{Table, TableError};
 use crate::typed_table::RECORDS_PER_PROCESS_MAX;
 
@@ -61,23 +61,9 @@ fn tree_connect(server_id: ServerId, session_id: u64, share: &str) -> TreeConnec
     }
 }
 
-fn open(server_id: ServerId, volatile: u64) -> OpenRecord {
-    OpenRecord {
-        server_id,
-        session_id: 1,
-        tree_id: 1,
-        persistent: volatile,
-        volatile,
-        path: format!("folder/file-{volatile}"),
-        share: "data".to_owned(),
-        granted_access: AccessMask::READ_DATA,
-        share_access: 7,
-        create_options: 0,
-        oplock_level: 0,
-        opened_at: FileTime(1),
-        device: 1,
-        inode: volatile,
-    }
+/// One of many, told apart by their sessions.
+fn tree(server_id: ServerId, session_id: u64) -> TreeConnectRecord {
+    tree_connect(server_id, session_id, "other")
 }
 
 /// What holds for a registry, whatever its tables are kept in.
@@ -86,31 +72,25 @@ fn check_registry<T: Table>(registry: &Registry<T>) {
     registry.put_client(&client(me, 1)).expect("room");
     registry.put_session(&session(me, 10)).expect("room");
     registry.put_tree_connect(&tree_connect(me, 10, "data")).expect("room");
-    registry.put_open(&open(me, 7)).expect("room");
-    assert_eq!(registry.put_open(&open(me, 7)), Err(TableError::Exists));
 
     let reauthenticated = SessionRecord { user: "other".to_owned(), ..session(me, 10) };
     registry.put_session(&reauthenticated).expect("in its place");
     assert_eq!(registry.find_session(10), Ok(Some(reauthenticated.clone())));
     assert_eq!(registry.find_session(11), Ok(None));
-    let leased = OpenRecord { oplock_level: 0xff, ..open(me, 7) };
-    registry.update_open(&leased).expect("in its place");
 
     assert_eq!(registry.list_clients().expect("readable").records, [client(me, 1)]);
     assert_eq!(registry.list_sessions().expect("readable").records, [reauthenticated]);
     let tree_connects = registry.list_tree_connects().expect("readable");
     assert_eq!(tree_connects.records, [tree_connect(me, 10, "data")]);
-    assert_eq!(registry.list_opens().expect("readable").records, [leased]);
     assert_eq!(registry.count_tree_connects("data"), Ok(1));
     assert_eq!(registry.count_tree_connects("Data"), Ok(0));
 
     for there in [true, false] {
-        assert_eq!(registry.remove_open(7), Ok(there));
         assert_eq!(registry.remove_tree_connect(10, 1), Ok(there));
         assert_eq!(registry.remove_session(10), Ok(there));
         assert_eq!(registry.remove_client(Guid([1; 16])), Ok(there));
     }
-    assert_eq!(registry.list_opens().expect("readable").records, []);
+    assert_eq!(registry.list_tree_connects().expect("readable").records, []);
 }
 
 #[test]
@@ -130,18 +110,16 @@ fn records_are_seen_by_other_processes_and_removed_by_their_owner_alone() {
     let (worker, other) = (tables.registry(WORKER, SUPERVISOR), tables.registry(SUCCESSOR, WORKER));
     worker.put_session(&session(WORKER, 10)).expect("room");
     worker.put_tree_connect(&tree_connect(WORKER, 10, "data")).expect("room");
-    worker.put_open(&open(WORKER, 7)).expect("room");
     assert_eq!(other.find_session(10), Ok(Some(session(WORKER, 10))));
     assert_eq!(other.count_tree_connects("data"), Ok(1));
     assert_eq!(other.remove_session(10), Ok(false));
     assert_eq!(other.remove_tree_connect(10, 1), Ok(false));
-    assert_eq!(other.remove_open(7), Ok(false));
     assert_eq!(worker.remove_session(10), Ok(true));
 }
 
 fn check_remove_all<T: Table>(registry: &Registry<T>) {
     for volatile in 0..10_000 {
-        registry.put_open(&open(WORKER, volatile)).expect("room");
+        registry.put_tree_connect(&tree(WORKER, 100 + volatile)).expect("room");
     }
     registry.put_client(&client(WORKER, 1)).expect("room");
     registry.put_client(&client(SUCCESSOR, 1)).expect("room");
@@ -149,16 +127,16 @@ fn check_remove_all<T: Table>(registry: &Registry<T>) {
     registry.put_session(&session(SUCCESSOR, 11)).expect("room");
     registry.put_tree_connect(&tree_connect(WORKER, 10, "data")).expect("room");
     registry.put_tree_connect(&tree_connect(SUCCESSOR, 11, "data")).expect("room");
-    registry.put_open(&open(SUCCESSOR, 5)).expect("room");
+    registry.put_tree_connect(&tree(SUCCESSOR, 5)).expect("room");
 
     let removed = registry.remove_all_of(WORKER).expect("readable");
-    let all = Removed { clients: 1, sessions: 1, tree_connects: 1, opens: 10_000 };
+    let all = Removed { clients: 1, sessions: 1, tree_connects: 10_001 };
     assert_eq!(removed, all);
     assert_eq!(registry.remove_all_of(WORKER), Ok(Removed::default()));
     assert_eq!(registry.list_clients().expect("readable").records, [client(SUCCESSOR, 1)]);
     assert_eq!(registry.list_sessions().expect("readable").records, [session(SUCCESSOR, 11)]);
     assert_eq!(registry.count_tree_connects("data"), Ok(1));
-    assert_eq!(registry.list_opens().expect("readable").records, [open(SUCCESSOR, 5)]);
+    assert_eq!(registry.count_tree_connects("other"), Ok(1));
 }
 
 /// Above all its successor with the same pid keeps its own.
@@ -197,17 +175,16 @@ fn a_damaged_record_is_counted_and_passed_over() {
 #[test]
 fn a_process_at_its_limit_gets_no_more_records_until_it_removes_one() {
     let registry = MemoryTables::default().registry(WORKER, SUPERVISOR);
-    for volatile in 0..RECORDS_PER_PROCESS_MAX {
-        registry.put_open(&open(WORKER, volatile)).expect("below the limit");
+    for session_id in 0..RECORDS_PER_PROCESS_MAX {
+        registry.put_tree_connect(&tree(WORKER, session_id)).expect("below the limit");
     }
-    let one_more = open(WORKER, RECORDS_PER_PROCESS_MAX);
-    assert_eq!(registry.put_open(&one_more), Err(TableError::Full));
-    assert_eq!(registry.update_open(&one_more), Err(TableError::Full));
-    registry.update_open(&open(WORKER, 0)).expect("not one more");
-    assert_eq!(registry.remove_open(0), Ok(true));
-    assert_eq!(registry.remove_open(0), Ok(false));
-    registry.put_open(&one_more).expect("below the limit again");
-    assert_eq!(registry.put_open(&open(WORKER, 0)), Err(TableError::Full));
+    let one_more = tree(WORKER, RECORDS_PER_PROCESS_MAX);
+    assert_eq!(registry.put_tree_connect(&one_more), Err(TableError::Full));
+    registry.put_tree_connect(&tree(WORKER, 0)).expect("not one more");
+    assert_eq!(registry.remove_tree_connect(0, 1), Ok(true));
+    assert_eq!(registry.remove_tree_connect(0, 1), Ok(false));
+    registry.put_tree_connect(&one_more).expect("below the limit again");
+    assert_eq!(registry.put_tree_connect(&tree(WORKER, 0)), Err(TableError::Full));
 }
 
 #[test]
@@ -242,11 +219,9 @@ fn a_second_server_is_refused_and_told_who_runs() {
 fn a_new_server_starts_with_empty_tables() {
     let (dir, registry) = created();
     registry.put_session(&session(WORKER, 10)).expect("room");
-    registry.put_open(&open(WORKER, 1)).expect("room");
     drop(registry);
     let registry = Registry::create(dir.path()).expect("nothing runs there");
     assert_eq!(registry.list_sessions().expect("readable").records, []);
-    assert_eq!(registry.list_opens().expect("readable").records, []);
 }
 
 fn claim(server_id: ServerId) -> ClientRecord {
