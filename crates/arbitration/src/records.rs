@@ -42,6 +42,13 @@ pub trait FileRecords: Debug {
     /// share words.
     fn word(&self, key: FileKey) -> FileWord;
 
+    /// How many files were deleted so far. A file that was opened by its name may be deleted before
+    /// it is in its record: whoever sees this number move meanwhile looks again.
+    fn deletions(&self) -> u32;
+
+    /// A file is deleted. To be said before its record forgets that it was to be.
+    fn count_deletion(&self);
+
     /// Notes where a disconnected open is.
     ///
     /// # Errors

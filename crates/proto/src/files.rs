@@ -189,8 +189,15 @@ impl Files {
 
     /// A stream that was marked for deletion is deleted, or could not be.
     pub fn deleted(&mut self, file: FileKey, stream: u64) {
+        self.records.count_deletion();
         // A record that cannot be read marks nothing.
         let _ = self.change(file, |record, look| (record.deleted(stream, look), true));
+    }
+
+    /// How many files were deleted so far.
+    #[must_use]
+    pub fn deletions(&self) -> u32 {
+        self.records.deletions()
     }
 
     /// Marks a stream for deletion, or takes the mark away.

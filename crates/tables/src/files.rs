@@ -241,6 +241,14 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         self.words.get(key)
     }
 
+    fn deletions(&self) -> u32 {
+        self.words.deletions()
+    }
+
+    fn count_deletion(&self) {
+        self.words.count_deletion();
+    }
+
     fn put_disconnected(&self, at: Disconnected) -> Result<(), RecordsError> {
         let value = codec::key_of(at.file);
         self.disconnected

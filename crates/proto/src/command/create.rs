@@ -57,7 +57,7 @@ pub struct Create;
 #[derive(Debug)]
 pub enum Pending {
     /// The store is opening.
-    Opening(Opening),
+    Opening(Box<Opening>),
     /// The store is opening what the client had open before it was disconnected.
     Reopening(durable::Reopening),
     /// What this request opened before is looked at again.
@@ -66,7 +66,7 @@ pub enum Pending {
     Waiting(FileKey),
     /// The store is emptying the file. The open is in the tables already, so that no other open
     /// slips in between.
-    Overwriting(Overwriting),
+    Overwriting(Box<Overwriting>),
 }
 
 /// What was asked for.
@@ -83,6 +83,8 @@ pub struct Opening {
     durable: durable::Asked,
     /// It is not the first attempt.
     has_waited: bool,
+    /// How many files were deleted before this one was opened.
+    deletions: u32,
 }
 
 /// What was opened, and is being emptied.
@@ -115,7 +117,7 @@ impl Command for Create {
     ) -> Result<Step<Pending>, Reject> {
         match pending {
             Pending::Opening(opening) => match reply.object()? {
-                ObjectReply::Opened(opened) => opened_by_store(scope, incoming, opening, *opened),
+                ObjectReply::Opened(opened) => opened_by_store(scope, incoming, *opening, *opened),
                 ObjectReply::Stopped(link) => {
                     Ok(Step::Done(symbolic_link::stopped(scope.connection, &link)))
                 }
@@ -127,7 +129,7 @@ impl Command for Create {
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
             Pending::Replaying(replaying) => durable::replayed(scope, &replaying, reply),
-            Pending::Overwriting(overwriting) => overwritten(scope, overwriting, reply),
+            Pending::Overwriting(overwriting) => overwritten(scope, *overwriting, reply),
         }
     }
 
@@ -218,9 +220,10 @@ fn begin(
         wish,
         durable,
         has_waited,
+        deletions: scope.globals.files.deletions(),
     };
     let op = ObjectOp::Open(Box::new(open));
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(opening)))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
 }
 
 /// The store has opened: judge sharing, enter the open, and go on to overwrite if that is due.
@@ -249,6 +252,10 @@ fn opened_by_store(
             return other.map(|_| Step::Suspend(Pending::Waiting(file)));
         }
     };
+    if !opened.created && scope.globals.files.deletions() != opening.deletions {
+        // The name may lead to nothing by now, and what is open here to a file without a name.
+        return begin_again(scope, incoming, &opening, &opened, file_id);
+    }
     let overwrites = !opened.created && opening.disposition.overwrites();
     let (local_open, maximal_access) = (opened.open, opened.maximal_access);
     if opened.created {
@@ -287,7 +294,26 @@ fn opened_by_store(
     };
     let effect = Effect::Object { user: opening.user, op };
     let overwriting = Overwriting { opening, file_id, maximal_access, granted };
-    Ok(Step::Wait(effect, Pending::Overwriting(overwriting)))
+    Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
+}
+
+/// Takes an open out again that was entered, and looks for the file by its name once more.
+fn begin_again(
+    scope: InTree<'_>,
+    incoming: &Incoming,
+    opening: &Opening,
+    opened: &Opened,
+    file_id: FileId,
+) -> Result<Step<Pending>, Reject> {
+    if let Some(lease) = opening.wish.lease() {
+        scope.globals.files.unuse_lease(lease);
+    }
+    scope.globals.files.close(opened.metadata.identity, file_id.volatile, false);
+    let op = ObjectOp::Close { open: opened.open, unlink: false };
+    let close = Effect::Object { user: opening.user, op };
+    scope.globals.outbox.effects.push_back((None, close));
+    let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
+    begin(scope, incoming, &request, opening.has_waited)
 }
 
 /// What became of an open beside the others.

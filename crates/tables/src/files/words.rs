@@ -19,7 +19,10 @@ use arbitration::{FileKey, FileWord};
 /// Words. A busy server has some thousand files with locks or leases open at once.
 const WORDS_COUNT: usize = 1 << 16;
 
-const BYTES: usize = WORDS_COUNT * size_of::<Word>();
+/// Words of files, and behind them one whose `locks` counts deletions.
+const SLOTS: usize = WORDS_COUNT + 1;
+
+const BYTES: usize = SLOTS * size_of::<Word>();
 
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -47,7 +50,7 @@ unsafe impl Sync for Memory {}
 
 impl Default for Words {
     fn default() -> Self {
-        Self(Memory::Own((0..WORDS_COUNT).map(|_| Word::default()).collect()))
+        Self(Memory::Own((0..SLOTS).map(|_| Word::default()).collect()))
     }
 }
 
@@ -92,10 +95,22 @@ impl Words {
     }
 
     fn word(&self, key: FileKey) -> &Word {
-        let at = slot(key);
+        self.at(slot(key))
+    }
+
+    /// See [`arbitration::FileRecords::deletions`].
+    pub(super) fn deletions(&self) -> u32 {
+        self.at(WORDS_COUNT).locks.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count_deletion(&self) {
+        self.at(WORDS_COUNT).locks.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn at(&self, at: usize) -> &Word {
         match &self.0 {
             Memory::Own(words) => &words[at],
-            // SAFETY: the mapping has `WORDS_COUNT` words, is never unmapped, and is accessed as
+            // SAFETY: the mapping has `SLOTS` words, is never unmapped, and is accessed as
             // atomics alone; `at` is below their number.
             Memory::Mapped(words) => unsafe { words.add(at).as_ref() },
         }
