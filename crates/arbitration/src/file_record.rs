@@ -61,8 +61,8 @@ pub struct FileWord {
 /// What closing an open leads to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Closed {
-    /// The stream's name must be removed; for 0 the file's.
-    pub unlink: bool,
+    /// The stream whose name must be removed; for 0 it is the file's.
+    pub unlink: Option<u64>,
 }
 
 /// What a holder is to be told of a break.
@@ -175,8 +175,12 @@ impl FileRecord {
         if delete_on_close {
             self.set_doomed(gone.stream, true);
         }
-        let rest_open = self.opens.iter().any(|it| it.stream == gone.stream || gone.stream == 0);
-        Closed { unlink: !rest_open && self.doomed.contains(&gone.stream) }
+        // The file itself goes when nothing of it is open any more.
+        let file_goes = self.opens.is_empty() && self.doomed.contains(&0);
+        let stream_is_open = self.opens.iter().any(|it| it.stream == gone.stream);
+        let stream_goes = gone.stream != 0 && !stream_is_open && self.doomed.contains(&gone.stream);
+        let unlink = if file_goes { Some(0) } else { stream_goes.then_some(gone.stream) };
+        Closed { unlink }
     }
 
     /// Takes all of the locks, or none: [MS-FSA] 2.1.5.8.
@@ -211,7 +215,8 @@ impl FileRecord {
 
     /// The stream is deleted, or could not be: it is as if nothing were.
     pub fn deleted(&mut self, stream: u64, look: &mut Look) {
-        self.doomed.retain(|it| *it != stream);
+        // With the file, its streams are gone.
+        self.doomed.retain(|it| *it != stream && stream != 0);
         self.wake(look);
     }
 

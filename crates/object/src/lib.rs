@@ -71,6 +71,12 @@ pub enum ObjectOp {
         /// Remove the name (or the stream) before closing.
         unlink: bool,
     },
+    /// Ends an open, of a stream maybe, and removes the file's name with it: the last close of a
+    /// file whose deletion is pending. Otherwise as `Close`. Answer: `Done`.
+    CloseAndUnlinkFile {
+        /// The open.
+        open: LocalOpen,
+    },
     /// Appends up to `length` bytes at `offset` to `buffer`, which has the capacity for them.
     /// Answer: `Read`; reading at or past the end appends nothing.
     Read {

@@ -695,19 +695,24 @@ impl Globals {
                 kind: ChangeKind::Doomed(file.identity),
             });
         }
-        if let (true, Some(parent)) = (unlink, file.parent) {
+        if let (Some(_), Some(parent)) = (unlink, file.parent) {
             self.files.listing_changes(parent, file.parent_lease);
         }
-        if let (true, Some(root)) = (unlink, open.share.root) {
+        if let (Some(stream), Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
                 root,
-                path: file.path.clone(),
+                path: if stream == 0 { file.path.with_stream(None) } else { file.path.clone() },
                 is_directory: file.is_directory,
                 kind: ChangeKind::Removed,
             });
         }
-        let op = ObjectOp::Close { open: file.local_open, unlink };
-        let deleted = unlink.then_some((key(file.identity), file.identity.stream));
+        let op = match unlink {
+            Some(0) if file.identity.stream != 0 => {
+                ObjectOp::CloseAndUnlinkFile { open: file.local_open }
+            }
+            _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
+        };
+        let deleted = unlink.map(|stream| (key(file.identity), stream));
         Some(Retired { user: open.user, op, deleted })
     }
 

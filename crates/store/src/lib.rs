@@ -241,6 +241,7 @@ impl Store {
                 self.allocated_ranges(open, from, to, ranges_max).map(Reply::Ranges)
             }
             ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
+            ObjectOp::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
             ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range(source, target, (source_offset, target_offset), length)
                 .map(Reply::Written),

@@ -11,6 +11,7 @@ use crate::Store;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::metadata::is_directory;
+use crate::opens::Open;
 use crate::stream;
 
 impl Store {
@@ -25,6 +26,19 @@ impl Store {
         if let Some(name) = &closed.stream {
             return stream::remove(closed.attributes(), name);
         }
+        self.unlink_file(&closed)
+    }
+
+    /// As [`Store::close`], and the file's name goes, whatever stream of it was open.
+    pub(crate) fn close_and_unlink_file(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
+        let closed = self.opens.remove(open)?;
+        if closed.root.settings.read_only {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        self.unlink_file(&closed)
+    }
+
+    fn unlink_file(&mut self, closed: &Open) -> Result<(), NtStatus> {
         let parent = closed.parent.as_ref().ok_or(NtStatus::CANNOT_DELETE)?;
         // A descriptor can grant to remove what the directory's mode does not.
         let may = closed.root.settings.nt_acls.is_some()

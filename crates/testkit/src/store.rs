@@ -106,6 +106,7 @@ impl MemoryStore {
                 .overwrite(open, supersede, attributes, extended_attributes)
                 .map(|metadata| ObjectReply::Metadata(Box::new(metadata))),
             ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
+            ObjectOp::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
             ObjectOp::Read { open, offset, length, buffer } => {
                 self.read(open, offset, length, buffer).map(ObjectReply::Read)
             }

@@ -192,6 +192,16 @@ impl MemoryStore {
         result
     }
 
+    pub(super) fn close_and_unlink_file(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
+        let mut open = self.take_open(open)?;
+        open.stream = None;
+        let result = self.unlink(&open);
+        let node = self.nodes.get_mut(&open.inode).expect("an open keeps its node");
+        node.opens -= 1;
+        self.forget_if_unused(open.inode);
+        result
+    }
+
     fn unlink(&mut self, open: &Open) -> Result<(), NtStatus> {
         let node = self.nodes.get_mut(&open.inode).expect("an open keeps its node");
         if let Some(stream) = &open.stream {
