@@ -80,7 +80,9 @@ fn every_result_is_the_expected_one() {
         if count > 1 {
             progress(&format!("smbtorture: run {run} of {count}"));
         }
-        runs.push(runner.run(&tests));
+        let results = runner.run(&tests);
+        progress(&format!("smbtorture: {}", report::summary(&expectations, &results)));
+        runs.push(results);
     }
     server.stop();
 

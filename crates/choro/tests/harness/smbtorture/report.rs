@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::expectations::Difference;
+use super::expectations::{Difference, Expectations};
 use super::suite_of;
 use super::verdict::{Outcome, Verdict};
 
@@ -37,6 +37,26 @@ pub fn differences(differences: &[Difference]) -> String {
         }
     }
     text
+}
+
+/// How many tests of a run passed, and how that compares with Samba.
+pub fn summary(expectations: &Expectations, results: &BTreeMap<String, Outcome>) -> String {
+    let count = |wanted| results.values().filter(|outcome| outcome.verdict == wanted).count();
+    let compared = |ours: bool| {
+        let differ = results.iter().filter(|(test, outcome)| {
+            let samba = expectations.samba(test) == Verdict::Pass;
+            (outcome.verdict == Verdict::Pass) == ours && samba != ours
+        });
+        differ.count()
+    };
+    format!(
+        "{} pass, {} fail, {} are skipped; {} of them pass with Samba only, {} here only",
+        count(Verdict::Pass),
+        count(Verdict::Fail),
+        count(Verdict::Skip),
+        compared(false),
+        compared(true)
+    )
 }
 
 /// Tests that did not get the same verdict in each of several runs, with how often which.
