@@ -320,8 +320,12 @@ impl Supervisor {
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
-            let looks = self.files.bury(worker.server_id, machine_clock());
-            self.tell(looks);
+            // One that finished has closed what it had open; to look through all files for each
+            // client that leaves would be the dearest part of its leaving.
+            if status.exit_status() != Some(0) {
+                let looks = self.files.bury(worker.server_id, machine_clock());
+                self.tell(looks);
+            }
             match self.registry.remove_all_of(worker.server_id) {
                 Ok(removed) if removed == tables::Removed::default() => {}
                 Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),

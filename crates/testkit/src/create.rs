@@ -25,6 +25,7 @@ pub struct Create {
     /// ImpersonationLevel.
     pub impersonation_level: ImpersonationLevel,
     contexts: CreateContextList,
+    oplock_level: OplockLevel,
 }
 
 /// What a CREATE that went well led to.
@@ -77,6 +78,7 @@ impl Create {
             create_options: CreateOptions::empty(),
             impersonation_level: ImpersonationLevel::IMPERSONATION,
             contexts: CreateContextList::new(),
+            oplock_level: OplockLevel::NONE,
         }
     }
 
@@ -111,6 +113,13 @@ impl Create {
         self
     }
 
+    /// An oplock, or with a context for it a lease.
+    #[must_use]
+    pub fn oplock(mut self, level: OplockLevel) -> Self {
+        self.oplock_level = level;
+        self
+    }
+
     /// A further create context.
     #[must_use]
     pub fn context<'a, T: CreateContextData<'a>>(mut self, context: &T) -> Self {
@@ -129,7 +138,7 @@ impl Create {
 impl Encode for Create {
     fn encode(&self, out: &mut Vec<u8>) {
         let request = CreateRequest {
-            requested_oplock_level: OplockLevel::NONE,
+            requested_oplock_level: self.oplock_level,
             impersonation_level: self.impersonation_level,
             desired_access: self.desired_access,
             file_attributes: self.file_attributes,

@@ -1,0 +1,253 @@
+//! Oplocks and leases of several clients on one file: [MS-SMB2] 3.3.4.6, 3.3.4.7, 3.3.5.9.8,
+//! 3.3.5.9.11, 3.3.5.22; [MS-FSA] 2.1.4.12.
+
+use std::time::Duration;
+
+use dtyp::{AccessMask, NtStatus};
+use testkit::{Create, Peer, Response, World};
+use wire::create::{CreateResponse, ShareAccess};
+use wire::create_context::{LeaseContext, LeaseV2};
+use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
+use wire::oplock_break::{LeaseBreak, LeaseBreakFlags, LeaseBreakNotification, OplockBreak};
+use wire::{Command, Dialect, FileId, OplockLevel};
+
+const R: LeaseState = LeaseState::READ_CACHING;
+const H: LeaseState = LeaseState::HANDLE_CACHING;
+const W: LeaseState = LeaseState::WRITE_CACHING;
+
+fn ready(world: &World) -> Peer {
+    Peer::ready(world, Dialect::SMB_3_1_1)
+}
+
+fn lease(key: u8, state: LeaseState) -> LeaseContext {
+    LeaseContext {
+        lease_key: LeaseKey([key; 16]),
+        lease_state: state,
+        lease_flags: LeaseFlags::empty(),
+        v2: Some(LeaseV2 { parent_lease_key: LeaseKey::ZERO, epoch: 7 }),
+    }
+}
+
+fn leased(create: Create, context: &LeaseContext) -> Create {
+    create.oplock(OplockLevel::LEASE).context(context)
+}
+
+/// What a CREATE was granted.
+#[track_caller]
+fn granted(response: &Response) -> (FileId, OplockLevel, Option<LeaseContext>) {
+    assert_eq!(response.status(), NtStatus::SUCCESS);
+    let body: CreateResponse<'_> = response.body();
+    let lease = body.create_contexts.find().expect("well-formed");
+    (body.file_id, body.oplock_level, lease)
+}
+
+#[track_caller]
+fn with_oplock(peer: &mut Peer, name: &str, level: OplockLevel) -> FileId {
+    let response = peer.try_create(&Create::open_if(name).oplock(level));
+    let (file_id, got, _) = granted(&response);
+    assert_eq!(got, level);
+    file_id
+}
+
+/// The one message that has come, which is a break.
+#[track_caller]
+fn one_break(peer: &mut Peer) -> Response {
+    let mut received = peer.receive();
+    assert_eq!(received.len(), 1, "{received:?}");
+    let response = received.remove(0);
+    assert_eq!(response.header.command, Command::OPLOCK_BREAK);
+    assert_eq!((response.header.message_id, response.header.session_id), (u64::MAX, 0));
+    response
+}
+
+fn acknowledge(peer: &mut Peer, file_id: FileId, oplock_level: OplockLevel) -> NtStatus {
+    let body = OplockBreak { oplock_level, file_id };
+    let request = peer.request(Command::OPLOCK_BREAK, &body);
+    peer.call(request).status()
+}
+
+fn acknowledge_lease(peer: &mut Peer, key: u8, lease_state: LeaseState) -> NtStatus {
+    let body = LeaseBreak { lease_key: LeaseKey([key; 16]), lease_state };
+    let request = peer.request(Command::OPLOCK_BREAK, &body);
+    peer.call(request).status()
+}
+
+/// Sends a CREATE that has to wait, and takes its interim response.
+#[track_caller]
+fn create_waiting(peer: &mut Peer, create: &Create) {
+    let request = peer.request(Command::CREATE, create);
+    peer.send(request);
+    let received = peer.receive();
+    assert!(matches!(&received[..], [one] if one.is_interim()), "{received:?}");
+}
+
+#[test]
+fn an_open_waits_until_a_batch_oplock_is_given_up() {
+    let world = World::new();
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let file_id = with_oplock(&mut holder, "file", OplockLevel::BATCH);
+    create_waiting(&mut other, &Create::open("file").oplock(OplockLevel::BATCH));
+
+    let told: OplockBreak = one_break(&mut holder).body();
+    assert_eq!(told, OplockBreak { oplock_level: OplockLevel::II, file_id });
+    assert_eq!(other.receive().len(), 0, "the open waits");
+    assert_eq!(acknowledge(&mut holder, file_id, OplockLevel::II), NtStatus::SUCCESS);
+    let (_, level, _) = granted(&other.receive().remove(0));
+    assert_eq!(level, OplockLevel::II);
+    assert_eq!(acknowledge(&mut holder, file_id, OplockLevel::II), NtStatus::INVALID_DEVICE_STATE);
+}
+
+#[test]
+fn an_open_waits_no_longer_than_a_break_may_take() {
+    let world = World::new();
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let file_id = with_oplock(&mut holder, "file", OplockLevel::EXCLUSIVE);
+    create_waiting(&mut other, &Create::open("file"));
+    one_break(&mut holder);
+    world.advance(Duration::from_secs(34));
+    assert_eq!(other.receive().len(), 0, "the holder has time");
+    world.advance(Duration::from_secs(2));
+    granted(&other.receive().remove(0));
+    let late = acknowledge(&mut holder, file_id, OplockLevel::II);
+    assert_eq!(late, NtStatus::INVALID_OPLOCK_PROTOCOL, "nothing is left to give up");
+}
+
+#[test]
+fn an_open_goes_on_when_the_holder_closes_or_is_gone() {
+    for close in [true, false] {
+        let world = World::new();
+        let (mut holder, mut other) = (ready(&world), ready(&world));
+        let file_id = with_oplock(&mut holder, "file", OplockLevel::BATCH);
+        create_waiting(&mut other, &Create::open("file").oplock(OplockLevel::BATCH));
+        if close {
+            holder.receive();
+            holder.close(file_id).ok();
+        } else {
+            holder.disconnect();
+        }
+        let (_, level, _) = granted(&other.receive().remove(0));
+        assert_eq!(level, OplockLevel::BATCH, "nobody else has it open");
+    }
+}
+
+#[test]
+fn an_open_for_attributes_disturbs_no_oplock() {
+    let world = World::new();
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    with_oplock(&mut holder, "file", OplockLevel::BATCH);
+    other.create(&Create::open("file").access(AccessMask::READ_ATTRIBUTES));
+    assert_eq!(holder.receive().len(), 0);
+}
+
+#[test]
+fn a_write_takes_level_ii_from_everybody_and_waits_for_nobody() {
+    let world = World::new();
+    let (mut one, mut two) = (ready(&world), ready(&world));
+    let first = with_oplock(&mut one, "file", OplockLevel::II);
+    let second = with_oplock(&mut two, "file", OplockLevel::II);
+    let request = one.write_request(first, 0, b"new");
+    one.send(request);
+    let received = one.receive();
+    let [own, written] = &received[..] else { panic!("{received:?}") };
+    assert_eq!((written.header.command, written.status()), (Command::WRITE, NtStatus::SUCCESS));
+    for (told, file_id) in [(own.clone(), first), (one_break(&mut two), second)] {
+        let told: OplockBreak = told.body();
+        assert_eq!(told, OplockBreak { oplock_level: OplockLevel::NONE, file_id });
+    }
+    one.write(first, 0, b"again").ok();
+    assert_eq!(two.receive().len(), 0, "nothing is left to take");
+}
+
+#[test]
+fn a_lease_gives_up_writing_and_then_its_handle() {
+    let world = World::new();
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let response = holder.try_create(&leased(Create::open_if("file"), &lease(1, R | W | H)));
+    let (file_id, level, context) = granted(&response);
+    assert_eq!(level, OplockLevel::LEASE);
+    let context = context.expect("a lease");
+    assert_eq!((context.lease_state, context.v2.expect("as asked").epoch), (R | W | H, 8));
+
+    create_waiting(&mut other, &leased(Create::open("file"), &lease(2, R | W | H)));
+    let told: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((told.current_lease_state, told.new_lease_state), (R | W | H, R | H));
+    assert_eq!((told.flags, told.new_epoch), (LeaseBreakFlags::ACK_REQUIRED, 9));
+    let more = acknowledge_lease(&mut holder, 1, R | W);
+    assert_eq!(more, NtStatus::REQUEST_NOT_ACCEPTED, "more than was left");
+    assert_eq!(acknowledge_lease(&mut holder, 1, R | H), NtStatus::SUCCESS);
+    let (_, _, context) = granted(&other.receive().remove(0));
+    assert_eq!(context.expect("a lease").lease_state, R | H);
+    let again = acknowledge_lease(&mut holder, 1, R | H);
+    assert_eq!(again, NtStatus::UNSUCCESSFUL, "nothing is being broken");
+    holder.close(file_id).ok();
+
+    // A third client excludes the second, who might have the handle only for keeping.
+    let mut third = ready(&world);
+    let alone = Create::open("file").share(ShareAccess::empty());
+    create_waiting(&mut third, &alone);
+    let told: LeaseBreakNotification = one_break(&mut other).body();
+    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, R));
+    assert_eq!(acknowledge_lease(&mut other, 2, R), NtStatus::SUCCESS);
+    assert_eq!(third.receive().remove(0).status(), NtStatus::SHARING_VIOLATION, "it was in use");
+}
+
+#[test]
+fn a_client_does_not_break_its_own_lease() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let first = peer.try_create(&leased(Create::open_if("file"), &lease(1, R)));
+    let second = peer.try_create(&leased(Create::open("file"), &lease(1, R | W | H)));
+    let (file_id, _, context) = granted(&second);
+    let context = context.expect("the same lease");
+    assert_eq!(context.lease_state, R | W | H, "nothing stands against having more");
+    let (first, _, _) = granted(&first);
+    peer.write(first, 0, b"data").ok();
+    peer.write(file_id, 0, b"data").ok();
+    assert_eq!(peer.receive().len(), 0);
+}
+
+#[test]
+fn the_key_of_a_lease_is_for_one_file() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    granted(&peer.try_create(&leased(Create::open_if("file"), &lease(1, R))));
+    let other = peer.try_create(&leased(Create::open_if("other"), &lease(1, R)));
+    assert_eq!(other.status(), NtStatus::INVALID_PARAMETER);
+    assert!(!world.exists("data", "other"), "nothing is made for a request that is refused");
+}
+
+#[test]
+fn a_listing_that_is_kept_is_given_up_when_somebody_adds_a_name() {
+    let world = World::new();
+    world.add_directory("data", "folder");
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let response = holder.try_create(&leased(Create::open("folder"), &lease(1, R | W | H)));
+    let (_, _, context) = granted(&response);
+    assert_eq!(context.expect("a lease").lease_state, R | H, "nobody writes to a directory");
+    other.create(&Create::open_if("folder\\new"));
+    let told: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
+}
+
+#[test]
+fn locked_bytes_stop_the_reads_and_writes_of_other_clients() {
+    use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+    let world = World::new();
+    world.add_file("data", "file", &[1; 100]);
+    let (mut one, mut two) = (ready(&world), ready(&world));
+    let first = one.create(&Create::open("file")).file_id;
+    let second = two.create(&Create::open("file")).file_id;
+    let elements = [LockElement {
+        offset: 10,
+        length: 10,
+        flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY,
+    }];
+    let body = LockRequest { lock_sequence: 0, file_id: first, locks: Locks::new(&elements) };
+    let request = one.request(Command::LOCK, &body);
+    one.call(request).ok();
+    assert_eq!(two.write(second, 5, &[2; 10]).status(), NtStatus::FILE_LOCK_CONFLICT);
+    assert_eq!(two.write(second, 20, &[2; 10]).status(), NtStatus::SUCCESS);
+    one.write(first, 10, &[2; 10]).ok();
+    one.close(first).ok();
+    assert_eq!(two.write(second, 5, &[2; 10]).status(), NtStatus::SUCCESS);
+}
