@@ -24,6 +24,8 @@ pub struct Create {
     pub create_options: CreateOptions,
     /// ImpersonationLevel.
     pub impersonation_level: ImpersonationLevel,
+    /// What the client wants to keep at its side.
+    pub oplock_level: OplockLevel,
     contexts: CreateContextList,
 }
 
@@ -76,6 +78,7 @@ impl Create {
             create_disposition,
             create_options: CreateOptions::empty(),
             impersonation_level: ImpersonationLevel::IMPERSONATION,
+            oplock_level: OplockLevel::NONE,
             contexts: CreateContextList::new(),
         }
     }
@@ -104,6 +107,12 @@ impl Create {
         Self { create_options, ..self }
     }
 
+    /// Keeps something at its side.
+    #[must_use]
+    pub fn oplock(self, oplock_level: OplockLevel) -> Self {
+        Self { oplock_level, ..self }
+    }
+
     /// Goes away with its last open.
     #[must_use]
     pub fn delete_on_close(mut self) -> Self {
@@ -129,7 +138,7 @@ impl Create {
 impl Encode for Create {
     fn encode(&self, out: &mut Vec<u8>) {
         let request = CreateRequest {
-            requested_oplock_level: OplockLevel::NONE,
+            requested_oplock_level: self.oplock_level,
             impersonation_level: self.impersonation_level,
             desired_access: self.desired_access,
             file_attributes: self.file_attributes,
