@@ -135,6 +135,10 @@ impl FileRecord {
         if is_alone && purged.iter().any(|it| it.delete_on_close) {
             // The end of that open was to be the file's.
             self.set_doomed(ask.stream, true);
+            if self.begin_deletion(ask.stream, ask.id.server).is_none() {
+                // Other streams are open: the last of them takes the file along.
+                return (Admission::Refused(Refusal::DeletePending), purged);
+            }
             self.wait(ask.id.server);
             return (Admission::Deletes, purged);
         }
@@ -147,6 +151,10 @@ impl FileRecord {
             return (Admission::Refused(Refusal::Sharing), purged);
         }
         let granted = self.enter(ask, durability);
+        if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
+            // Until now nobody was there who could be told.
+            look.add(ask.id.server);
+        }
         (Admission::Granted(granted), purged)
     }
 
@@ -157,7 +165,7 @@ impl FileRecord {
             && self
                 .opens
                 .iter()
-                .filter(|it| it.stream == ask.stream && !it.is_disconnected())
+                .filter(|it| it.stream == ask.stream && it.excludes())
                 .any(|it| conflict(it.mode, ask.mode))
     }
 
@@ -374,7 +382,9 @@ impl FileRecord {
         if let Some(lease) = self.leases.iter_mut().find(|it| it.id == id) {
             let state = lease.cache.state;
             let adds = granted != state && granted.contains(state) && granted == wanted;
-            if adds && lease.cache.breaking.is_none() {
+            // Who does not know yet that it lost what it has read must not take it for true again.
+            let is_settled = lease.cache.breaking.is_none() && lease.cache.notice.is_none();
+            if adds && is_settled {
                 lease.cache.state = granted;
                 lease.epoch = lease.epoch.wrapping_add(1);
             }

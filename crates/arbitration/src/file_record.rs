@@ -27,8 +27,19 @@ pub struct FileRecord {
     pub locks: LockList,
     /// Streams that go with their last open; 0 is the file itself.
     pub doomed: Vec<u64>,
+    /// Who is deleting what has gone: see [`FileRecord::close`].
+    pub deleters: Vec<Deleter>,
     /// Workers with requests that wait for a change of this record.
     pub waiters: Vec<ServerId>,
+}
+
+/// A worker that is deleting a stream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Deleter {
+    /// The stream; 0 is the file itself.
+    pub stream: u64,
+    /// The worker.
+    pub server: ServerId,
 }
 
 /// Workers that have to look at a record again, because it changed in a way that concerns them.
@@ -61,7 +72,7 @@ pub struct FileWord {
 /// What closing an open leads to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Closed {
-    /// The stream whose name must be removed; for 0 it is the file's.
+    /// The stream that must be removed now; 0 is the whole file, and need not be what was closed.
     pub unlink: Option<u64>,
 }
 
@@ -144,7 +155,7 @@ impl FileRecord {
     pub fn conflicts(&self, id: OpenId, stream: u64, mode: ShareMode) -> bool {
         self.opens
             .iter()
-            .filter(|it| it.id != id && it.stream == stream && !it.is_disconnected())
+            .filter(|it| it.id != id && it.stream == stream && it.excludes())
             .any(|it| conflict(it.mode, mode))
     }
 
@@ -175,12 +186,17 @@ impl FileRecord {
         if delete_on_close {
             self.set_doomed(gone.stream, true);
         }
-        // The file itself goes when nothing of it is open any more.
-        let file_goes = self.opens.is_empty() && self.doomed.contains(&0);
-        let stream_is_open = self.opens.iter().any(|it| it.stream == gone.stream);
-        let stream_goes = gone.stream != 0 && !stream_is_open && self.doomed.contains(&gone.stream);
-        let unlink = if file_goes { Some(0) } else { stream_goes.then_some(gone.stream) };
-        Closed { unlink }
+        Closed { unlink: self.begin_deletion(gone.stream, id.server) }
+    }
+
+    /// What has to be deleted, now that an open of `gone` is closed: the file, if that was its last
+    /// open of all; else the stream.
+    pub(crate) fn begin_deletion(&mut self, gone: u64, server: ServerId) -> Option<u64> {
+        let is_open = |stream: u64| self.opens.iter().any(|it| it.stream == stream || stream == 0);
+        let is_due = |stream: &u64| self.doomed.contains(stream) && !is_open(*stream);
+        let stream = [0, gone].into_iter().find(is_due)?;
+        self.deleters.push(Deleter { stream, server });
+        Some(stream)
     }
 
     /// Takes all of the locks, or none: [MS-FSA] 2.1.5.8.
@@ -215,9 +231,20 @@ impl FileRecord {
 
     /// The stream is deleted, or could not be: it is as if nothing were.
     pub fn deleted(&mut self, stream: u64, look: &mut Look) {
+        self.doomed.retain(|it| *it != stream);
+        self.deleters.retain(|it| it.stream != stream);
         // With the file, its streams are gone.
-        self.doomed.retain(|it| *it != stream && stream != 0);
+        self.forget_unused_marks();
         self.wake(look);
+    }
+
+    /// Whether something of a worker is in the record, so that [`FileRecord::bury`] has something
+    /// to do.
+    #[must_use]
+    pub fn concerns(&self, server: ServerId) -> bool {
+        self.opens.iter().any(|it| it.id.server == server)
+            || self.waiters.contains(&server)
+            || self.deleters.iter().any(|it| it.server == server)
     }
 
     /// Takes everything of a worker out that is dead; what is durable stays, disconnected.
@@ -231,12 +258,19 @@ impl FileRecord {
             }
         }
         self.waiters.retain(|it| *it != server);
+        self.deleters.retain(|it| it.server != server);
         self.forget_unused_leases();
-        if self.opens.is_empty() {
-            // Whoever was to delete it is gone; the file stays, as after any other crash.
-            self.doomed.clear();
-        }
+        self.forget_unused_marks();
         self.wake(look);
+    }
+
+    /// What nobody is left to delete stays, as after any other crash.
+    fn forget_unused_marks(&mut self) {
+        let (opens, deleters) = (&self.opens, &self.deleters);
+        self.doomed.retain(|stream| {
+            opens.iter().any(|it| it.stream == *stream || *stream == 0)
+                || deleters.iter().any(|it| it.stream == *stream)
+        });
     }
 
     /// The file has another name in a share: those who opened it by the old one see that.
@@ -266,6 +300,10 @@ impl FileRecord {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
         let cache = self.cache_of(&self.opens[at]);
         let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none();
+        if self.opens[at].evicted {
+            // Nobody wants it back, and others wait for its end.
+            return false;
+        }
         let Some(durability) = &mut self.opens[at].durability else { return false };
         let stays = match durability.kind {
             DurabilityKind::Durable | DurabilityKind::DurableV2 => holds,
@@ -280,11 +318,19 @@ impl FileRecord {
     }
 
     /// Gives a disconnected open to the worker where its client came back. Nothing if it is not
-    /// there, or not disconnected.
-    pub fn take_up(&mut self, persistent: u64, id: OpenId) -> Option<&mut OpenEntry> {
+    /// there, or not disconnected. The client is told what was taken from it meanwhile.
+    pub fn take_up(
+        &mut self,
+        persistent: u64,
+        id: OpenId,
+        look: &mut Look,
+    ) -> Option<&mut OpenEntry> {
         let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.is_disconnected();
         let at = self.opens.iter().position(is_it)?;
         self.locks.hand_over(self.opens[at].id, id);
+        if self.cache_of(&self.opens[at]).notice.is_some() {
+            look.add(id.server);
+        }
         let entry = &mut self.opens[at];
         entry.id = id;
         if let Some(durability) = &mut entry.durability {
@@ -299,12 +345,7 @@ impl FileRecord {
             let until = entry.durability.as_ref().and_then(|it| it.disconnected_until);
             until.is_some_and(|until| until <= now)
         };
-        let gone = self.purge(late, look);
-        if !gone.is_empty() && self.opens.is_empty() {
-            // Whoever was to delete it never came back; the file stays.
-            self.doomed.clear();
-        }
-        gone
+        self.purge(late, look)
     }
 
     /// Removes disconnected opens for which somebody else needs the place.
@@ -324,6 +365,7 @@ impl FileRecord {
         if !gone.is_empty() {
             gone.iter().for_each(|entry| self.locks.release_all(entry.id));
             self.forget_unused_leases();
+            self.forget_unused_marks();
             self.wake(look);
         }
         gone
@@ -343,10 +385,12 @@ impl FileRecord {
         gone
     }
 
-    /// Takes what the holders served by `server` were not told yet.
+    /// Takes what the holders served by `server` were not told yet. Who is away is told when it
+    /// comes back.
     pub fn take_notices(&mut self, server: ServerId) -> Vec<BreakTold> {
         let mut told = Vec::new();
-        for entry in self.opens.iter_mut().filter(|it| it.id.server == server) {
+        let served = |it: &&mut OpenEntry| it.id.server == server && !it.is_disconnected();
+        for entry in self.opens.iter_mut().filter(|it| served(it)) {
             if let Holding::Oplock(cache) = &mut entry.holding
                 && let Some(notice) = cache.notice.take()
             {

@@ -134,6 +134,12 @@ impl OpenEntry {
         self.durability.as_ref().is_some_and(|it| it.disconnected_until.is_some())
     }
 
+    /// Whether it can stand in the way of others. A durable open whose client is away gives way
+    /// instead; a persistent one does not.
+    pub(crate) fn excludes(&self) -> bool {
+        !self.is_disconnected() || self.is_persistent()
+    }
+
     /// Whether it outlives everything but its own end.
     #[must_use]
     pub fn is_persistent(&self) -> bool {

@@ -93,7 +93,7 @@ parameter_table! {
             "smb2 disable lock sequence checking", Kind::Bool, "No", NotYet;
         /// Do not send a break again on another channel when the first one does not take it.
         smb2_disable_oplock_break_retry: bool =
-            "smb2 disable oplock break retry", Kind::Bool, "No", NotYet;
+            "smb2 disable oplock break retry", Kind::Bool, "No";
         /// Grant leases.
         smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes";
         /// Credits one connection may hold.

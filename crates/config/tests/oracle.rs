@@ -45,7 +45,6 @@ fn includes() {
 /// server knowingly lacks.
 #[test]
 fn office() {
-    use WarningKind::NotBuiltIn;
     check("office", &[]);
 }
 

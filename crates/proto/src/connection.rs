@@ -42,6 +42,8 @@ pub struct Connection {
     pub binding_key: Option<(u64, SigningKey)>,
     /// Bytes without a meaning that a test wants before the data of READ responses.
     pub read_padding: u8,
+    /// A test wants whatever is sent to count as lost.
+    pub confirms_nothing: bool,
 }
 
 /// What NEGOTIATE decided.
@@ -91,6 +93,7 @@ impl Connection {
             was_passed: false,
             binding_key: None,
             read_padding: 0,
+            confirms_nothing: false,
         }
     }
 

@@ -23,6 +23,7 @@ use crate::command::tree_disconnect::TreeDisconnect;
 use crate::command::write::Write;
 use crate::command::{Abandoned, Command};
 use crate::effect::Reply;
+use crate::fsctl::smbtorture;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Step;
@@ -45,6 +46,9 @@ macro_rules! commands {
             incoming: &Incoming,
             related: Option<Option<FileId>>,
         ) -> Outcome {
+            if let Some(answer) = smbtorture::force_unacked_timeout(server, incoming) {
+                return (answer.map(Step::Done), None);
+            }
             match incoming.header.command {
                 $(wire::Command::$code => {
                     let (outcome, file_id) = start_one::<$name>(server, incoming, related);

@@ -452,8 +452,8 @@ impl Files {
         tree_id: u32,
     ) -> Result<TakenUp, Reject> {
         let id = self.open_id(volatile);
-        let taken = self.change(file, |record, _| {
-            let Some(entry) = record.take_up(persistent, id) else { return (None, false) };
+        let taken = self.change(file, |record, look| {
+            let Some(entry) = record.take_up(persistent, id, look) else { return (None, false) };
             entry.facts.session_id = session_id;
             entry.facts.tree_id = tree_id;
             let entry = entry.clone();

@@ -40,7 +40,7 @@ mod object_id;
 mod reparse_point;
 
 mod refused;
-mod smbtorture;
+pub(crate) mod smbtorture;
 
 #[cfg(test)]
 mod tests;

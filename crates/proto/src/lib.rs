@@ -33,6 +33,7 @@ pub mod scope;
 pub mod command;
 pub mod fsctl;
 
+pub mod break_notification;
 pub mod channel_sequence;
 pub mod connection;
 pub mod open;
@@ -46,6 +47,7 @@ pub mod files;
 #[cfg(test)]
 mod scene;
 
+pub use break_notification::ConfirmationId;
 pub use connection::ConnectionId;
 pub use effect::{Account, Effect, Reply, Share, ShareRefusal};
 pub use notice::Notice;

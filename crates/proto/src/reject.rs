@@ -270,6 +270,8 @@ impl Reject {
 /// trusted, or it is of no use any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Disconnect {
+    /// The client's transport did not take a break notification in time.
+    BreakNotConfirmed,
     /// A transform that is not encryption was sent without being negotiated.
     CompressionNotNegotiated,
     /// The administrator, or the server's end.

@@ -6,6 +6,7 @@ use dtyp::NtStatus;
 use wire::error_response::ErrorResponse;
 use wire::{Command, Dialect, Header, HeaderFlags, header};
 
+use crate::break_notification::ConfirmationId;
 use crate::connection::{Connection, ConnectionId};
 use crate::reject::Disconnect;
 use crate::request::{Chain, Incoming};
@@ -130,14 +131,14 @@ impl Server {
     /// Sends what answers no request. It is never signed: [MS-SMB2] 3.3.4.6.
     pub(crate) fn notify(
         &mut self,
-        connection: ConnectionId,
-        sealed: Option<u64>,
+        (connection, sealed): (ConnectionId, Option<u64>),
+        confirmation: Option<ConfirmationId>,
         header: Header,
-        body: Response,
+        buffer: BytesMut,
     ) {
         let mut outgoing = Outgoing::default();
-        outgoing.push(header, body.buffer, false);
-        self.transmit(connection, sealed, outgoing);
+        outgoing.push(header, buffer, false);
+        self.transmit_confirmed(connection, sealed, outgoing, confirmation);
     }
 
     /// Signs, seals and queues a frame of responses, if it has any.
@@ -145,7 +146,17 @@ impl Server {
         &mut self,
         connection_id: ConnectionId,
         sealed: Option<u64>,
+        outgoing: Outgoing,
+    ) {
+        self.transmit_confirmed(connection_id, sealed, outgoing, None);
+    }
+
+    fn transmit_confirmed(
+        &mut self,
+        connection_id: ConnectionId,
+        sealed: Option<u64>,
         mut outgoing: Outgoing,
+        confirmation: Option<ConfirmationId>,
     ) {
         if outgoing.messages.is_empty() {
             return;
@@ -180,7 +191,8 @@ impl Server {
         }
         let length = u32::try_from(frame.len() - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        self.globals.outbox.transmits.push_back(Transmit { connection: connection_id, frame });
+        let transmit = Transmit { connection: connection_id, frame, confirmation };
+        self.globals.outbox.transmits.push_back(transmit);
     }
 }
 

@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use dtyp::NtStatus;
 use wire::{Encode, FileId};
 
+use crate::break_notification::ConfirmationId;
 use crate::connection::ConnectionId;
 use crate::effect::Effect;
 
@@ -99,4 +100,8 @@ pub struct Transmit {
     pub connection: ConnectionId,
     /// What.
     pub frame: BytesMut,
+    /// Set if the engine wants to know whether the client's transport has taken it: the answer is
+    /// [`Server::handle_confirmed`](crate::Server::handle_confirmed) with this, or
+    /// [`Server::handle_unconfirmed`](crate::Server::handle_unconfirmed).
+    pub confirmation: Option<ConfirmationId>,
 }

@@ -348,7 +348,7 @@ impl Scene {
             let mut frame = BytesMut::from(&[0; 4][..]);
             frame.extend_from_slice(&answer.message);
             let connection = self.connection;
-            let transmit = crate::response::Transmit { connection, frame };
+            let transmit = crate::response::Transmit { connection, frame, confirmation: None };
             self.server.globals.outbox.transmits.push_back(transmit);
         }
     }
@@ -465,6 +465,7 @@ fn settings() -> Arc<ServerSettings> {
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
         smbtorture_hooks: false,
+        oplock_break_retry: true,
         change_notify: true,
         leases: true,
         directory_leases: true,

@@ -12,6 +12,7 @@ use dtyp::{FileTime, ServerId, Sid};
 use object::{HostChange, ObjectOp, ObjectPath, RootId, UserId};
 use wire::{Command, FileId};
 
+use crate::break_notification::{BreakNotifications, ConfirmationId};
 use crate::buffer_pool::BufferPool;
 use crate::change::{Change, ChangeKind};
 use crate::command::{change_notify, negotiate};
@@ -87,6 +88,8 @@ pub struct Globals {
     pub settings: Arc<ServerSettings>,
     /// The files that are open anywhere.
     pub files: Files,
+    /// Breaks on their way to the client.
+    pub breaks: BreakNotifications,
     /// Buffers for answers to READ.
     pub buffers: BufferPool,
     /// Where unguessable bytes come from.
@@ -188,6 +191,7 @@ impl Server {
             globals: Globals {
                 settings,
                 files: Files::new(records, server),
+                breaks: BreakNotifications::default(),
                 buffers: BufferPool::default(),
                 entropy,
                 outbox: Outbox::default(),
@@ -287,6 +291,22 @@ impl Server {
     pub fn handle_disconnect(&mut self, now: Now, id: ConnectionId) {
         self.globals.files.set_now(now.monotonic);
         self.forget_connection(id);
+        self.quiesce(now);
+    }
+
+    /// The client's transport has taken the frame that [`Transmit::confirmation`] names.
+    pub fn handle_confirmed(&mut self, now: Now, id: ConnectionId, confirmation: ConfirmationId) {
+        if self.connections.get(&id).is_some_and(|it| it.confirms_nothing) {
+            return self.handle_unconfirmed(now, id);
+        }
+        self.globals.breaks.confirm(confirmation);
+    }
+
+    /// A frame with a [`Transmit::confirmation`] was not taken in time: the connection is as good
+    /// as gone, and what was not confirmed on it goes out on another one.
+    pub fn handle_unconfirmed(&mut self, now: Now, id: ConnectionId) {
+        self.globals.files.set_now(now.monotonic);
+        self.disconnect(id, Disconnect::BreakNotConfirmed);
         self.quiesce(now);
     }
 
@@ -590,6 +610,7 @@ impl Server {
             self.globals.detach_durable(session_id, &mut self.opens);
             self.end_session(session_id);
         }
+        self.repeat_breaks(id);
     }
 
     /// Ends requests of a connection that is gone which wait for something without an end, and

@@ -70,6 +70,9 @@ pub struct ServerSettings {
     pub credits_max: u32,
     /// `smbd:FSCTL_SMBTORTURE`: the control codes with which tests make the server behave oddly.
     pub smbtorture_hooks: bool,
+    /// A break that one channel does not take is sent again on another: the opposite of
+    /// `smb2 disable oplock break retry`.
+    pub oplock_break_retry: bool,
     /// CHANGE_NOTIFY is offered.
     pub change_notify: bool,
     /// `smb2 leases`: leases are granted.

@@ -128,10 +128,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let mut concerned = Vec::new();
         self.files.for_each(|key, value| {
             let of_server = match codec::decode(value) {
-                Ok(record) => {
-                    record.opens.iter().any(|it| it.id.server == server)
-                        || record.waiters.contains(&server)
-                }
+                Ok(record) => record.concerns(server),
                 Err(_) => true,
             };
             if let Some(key) = codec::key_from(key).filter(|_| of_server) {

@@ -119,6 +119,7 @@ pub fn settings() -> ServerSettings {
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
         smbtorture_hooks: false,
+        oplock_break_retry: true,
         change_notify: true,
         leases: true,
         directory_leases: true,

@@ -148,6 +148,16 @@ impl Peer {
         self.world.closed(self.connection)
     }
 
+    /// Its transport says that it has everything. Says of how many frames the server wanted to know.
+    pub fn confirm(&self) -> usize {
+        self.world.confirm(self.connection)
+    }
+
+    /// Its transport says nothing any more, and the server finds that out.
+    pub fn take_nothing(&self) {
+        self.world.take_nothing(self.connection);
+    }
+
     /// Ends the connection.
     pub fn disconnect(&self) {
         self.world.disconnect(self.connection);

@@ -15,8 +15,8 @@ use object::RootId;
 use proto::effect::LentSession;
 use proto::server::Passed;
 use proto::{
-    Account, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server, ServerSettings,
-    Share, ShareRefusal,
+    Account, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server,
+    ServerSettings, Share, ShareRefusal,
 };
 use tables::MemoryFiles;
 use wire::ioctl::NetworkInterface;
@@ -84,6 +84,8 @@ struct Wire {
     closed: Option<Disconnect>,
     /// The client has ended it, or sent a frame that no transport would take.
     gone: bool,
+    /// Frames that came, of which the server wants to know that they did.
+    unconfirmed: Vec<ConfirmationId>,
 }
 
 impl World {
@@ -453,6 +455,28 @@ impl World {
         inner.pump();
     }
 
+    /// Tells the server that all it wants to know of on this connection has arrived. Says how much
+    /// that was.
+    pub(crate) fn confirm(&self, connection: ConnectionId) -> usize {
+        let mut inner = self.inner();
+        let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
+        let unconfirmed = std::mem::take(&mut wire.unconfirmed);
+        let now = inner.clock.now();
+        for id in &unconfirmed {
+            inner.server.handle_confirmed(now, connection, *id);
+        }
+        inner.pump();
+        unconfirmed.len()
+    }
+
+    /// Tells the server that this connection takes nothing any more.
+    pub(crate) fn take_nothing(&self, connection: ConnectionId) {
+        let mut inner = self.inner();
+        let now = inner.clock.now();
+        inner.server.handle_unconfirmed(now, connection);
+        inner.pump();
+    }
+
     pub(crate) fn take_inbox(&self, connection: ConnectionId) -> VecDeque<Vec<u8>> {
         let mut inner = self.inner();
         let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
@@ -515,6 +539,7 @@ impl Inner {
             assert!(length <= wire::frame::LENGTH_MAX, "a frame's length has 24 bits");
             assert!(wire.closed.is_none(), "a frame for a connection that was ended");
             wire.inbox.push_back(frame.to_vec());
+            wire.unconfirmed.extend(transmit.confirmation);
         }
         while let Some(notice) = self.server.poll_notice() {
             self.ledger.enter(notice);

@@ -15,6 +15,8 @@ mod operation;
 mod ring;
 mod system;
 
+pub mod tcp;
+
 pub use driver::{Backend, Driver, Limits, OPERATIONS_IN_FLIGHT_MAX};
 pub use op::{Completion, Op, Reason, Refused, SendBuffer, Token};
 pub use ring::Unavailable;

@@ -4,11 +4,15 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use proto::ConfirmationId;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use uring::{Op, SendBuffer};
+use uring::{Op, SendBuffer, tcp};
 use wire::frame::{self, FrameHeader, FrameType};
+
+use super::confirmations::{Confirmations, patience};
 
 /// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
 /// small requests, small enough that the head of a large WRITE is copied cheaply.
@@ -30,6 +34,10 @@ pub(super) struct Channel {
     received: Option<BytesMut>,
     queued: VecDeque<BytesMut>,
     outgoing_bytes: usize,
+    /// Bytes that were ever queued, and those of them that the kernel has taken.
+    queued_total: u64,
+    taken_total: u64,
+    confirmations: Confirmations,
     is_sending: bool,
     /// The engine has ended it: close when what is queued has left.
     pub(super) is_closing: bool,
@@ -53,6 +61,9 @@ impl Channel {
             received: Some(BytesMut::new()),
             queued: VecDeque::new(),
             outgoing_bytes: 0,
+            queued_total: 0,
+            taken_total: 0,
+            confirmations: Confirmations::default(),
             is_sending: false,
             is_closing: false,
             is_lent: false,
@@ -128,7 +139,43 @@ impl Channel {
     /// Puts a frame behind those that wait.
     pub(super) fn queue(&mut self, frame: BytesMut) {
         self.outgoing_bytes += frame.len();
+        self.queued_total += count(frame.len());
         self.queued.push_back(frame);
+    }
+
+    /// What was queued last must arrive: see [`Confirmations`].
+    pub(super) fn expect_confirmation(&mut self, id: ConfirmationId) {
+        // Where the kernel cannot tell, its usual limits hold.
+        let timeout = tcp::retransmission_timeout(self.socket.as_fd()).unwrap_or(Duration::ZERO);
+        let (end, acknowledged) = (self.queued_total, self.acknowledged());
+        self.confirmations.expect(id, end, acknowledged, Instant::now(), patience(timeout));
+    }
+
+    /// When to ask what has arrived.
+    pub(super) fn next_confirmation(&self) -> Option<Instant> {
+        if self.is_closing { None } else { self.confirmations.next_timeout() }
+    }
+
+    /// What has arrived since the last time, of that which must.
+    pub(super) fn take_confirmed(&mut self) -> Vec<ConfirmationId> {
+        if self.confirmations.next_timeout().is_none() {
+            return Vec::new();
+        }
+        let acknowledged = self.acknowledged();
+        self.confirmations.take_confirmed(acknowledged)
+    }
+
+    /// Whether nothing arrives any more.
+    pub(super) fn is_lost(&mut self, now: Instant) -> bool {
+        let acknowledged = self.acknowledged();
+        self.confirmations.is_lost(acknowledged, now)
+    }
+
+    /// Bytes of this connection that the client's TCP has. Of a send that is under way nothing is
+    /// counted, so it is never too many.
+    fn acknowledged(&self) -> u64 {
+        let waiting = tcp::unacknowledged_bytes(self.socket.as_fd()).unwrap_or(u64::MAX);
+        self.taken_total.saturating_sub(waiting)
     }
 
     /// Sends everything that waits, unless a send is under way.
@@ -156,6 +203,7 @@ impl Channel {
         let control = &mut SendAncillaryBuffer::default();
         let Ok(mut sent) = sendmsg(&self.socket, &slices, control, flags) else { return };
         self.outgoing_bytes -= sent;
+        self.taken_total += count(sent);
         while let Some(frame) = self.queued.front_mut() {
             if sent < frame.len() {
                 frame.advance(sent);
@@ -167,10 +215,13 @@ impl Channel {
     }
 
     /// What [`Channel::send`] handed out has left, or never will.
-    pub(super) fn sent(&mut self, buffers: &[SendBuffer]) {
+    pub(super) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
         self.is_sending = false;
         let bytes: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
         self.outgoing_bytes -= bytes;
+        if has_left {
+            self.taken_total += count(bytes);
+        }
     }
 
     /// Whether the client has to read answers before anything more is done for it.
@@ -198,6 +249,11 @@ impl Channel {
     pub(super) fn is_busy(&self) -> bool {
         self.is_sending || self.received.is_none()
     }
+}
+
+/// A length, to be added up.
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).expect("a length has 64 bits at most")
 }
 
 /// Bytes to receive next: the rest of a long frame exactly, so that the frame behind it begins in
@@ -245,7 +301,7 @@ mod tests {
         assert!(channel.receive().is_none());
         let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };
         assert!(!channel.wants_to_send());
-        channel.sent(&buffers);
+        channel.sent(&buffers, true);
         assert!(!channel.must_drain());
         assert!(channel.receive().is_some());
     }

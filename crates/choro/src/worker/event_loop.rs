@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use dtyp::{FileTime, Guid};
 use messaging::{Messaging, TransportKind};
 use proto::server::Entropy;
-use proto::{ConnectionId, Notice, Now, Server};
+use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{FileTable, Registry, WatchPage};
@@ -181,6 +181,7 @@ impl Worker {
             self.waiting.next_timeout(),
             self.passing.next_timeout(),
             self.asked_sessions.next_timeout(),
+            self.next_confirmation(),
         ];
         let times = [engine, messages, self.stop_at].into_iter().chain(others);
         times.flatten().min().map(|at| at.saturating_duration_since(now))
@@ -262,6 +263,7 @@ impl Worker {
     /// The transport is gone; the engine hears of it.
     fn lost(&mut self, id: ConnectionId, why: &str) {
         info!("connection {} ended: {why}", id.0);
+        self.confirm_taken(id);
         let now = self.now();
         self.server.handle_disconnect(now, id);
         self.close(id);
@@ -280,7 +282,7 @@ impl Worker {
         let Op::Send { buffers, .. } = completion.op else { unreachable!("a send") };
         let now = self.now();
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        channel.sent(&buffers);
+        channel.sent(&buffers, completion.result.is_ok());
         for buffer in buffers {
             if let SendBuffer::Bytes(bytes) = buffer
                 && let Ok(frame) = bytes.try_into_mut()
@@ -304,6 +306,9 @@ impl Worker {
         while let Some(transmit) = self.server.poll_transmit() {
             if let Some(channel) = self.channels.get_mut(&transmit.connection) {
                 channel.queue(transmit.frame);
+                if let Some(confirmation) = transmit.confirmation {
+                    channel.expect_confirmation(confirmation);
+                }
             }
         }
         let now = wall_clock();
@@ -314,7 +319,8 @@ impl Worker {
             warn!("connection {} is ended: {reason:?}", id.0);
             if let Some(channel) = self.channels.get_mut(&id) {
                 channel.is_closing = true;
-                if channel.is_drained() {
+                // What is queued for a client that takes nothing would wait for minutes.
+                if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
                     self.close(id);
                 }
             }
@@ -370,6 +376,7 @@ impl Worker {
         if self.messaging.next_timeout().is_some_and(|at| at <= Instant::now()) {
             self.take_messages();
         }
+        self.serve_confirmations(Instant::now());
         self.serve_passing_timeouts(Instant::now());
         self.serve_asked_session_timeouts(Instant::now());
     }

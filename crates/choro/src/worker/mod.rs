@@ -7,6 +7,7 @@
 mod accounts;
 mod asked_sessions;
 mod catalogue;
+mod confirmations;
 mod connection;
 mod date;
 mod effects;

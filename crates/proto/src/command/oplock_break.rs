@@ -12,8 +12,9 @@ use wire::oplock_break::{
     BreakAcknowledgment, LeaseBreak, LeaseBreakFlags, LeaseBreakNotification,
     OplockBreak as OplockBreakBody,
 };
-use wire::{Command as Code, FileId, Header, HeaderFlags, OplockLevel};
+use wire::{FileId, OplockLevel};
 
+use crate::break_notification::Holder;
 use crate::command::Command;
 use crate::command::create::caching::{caching, lease_name, lease_state, oplock_level};
 use crate::effect::{Effect, Reply};
@@ -77,6 +78,7 @@ fn acknowledge_oplock(
         }
     };
     settle_oplock(&mut scope, file, file_id, kept)?;
+    scope.globals.breaks.acknowledged(Holder::Oplock(file_id.volatile));
     let oplock_level = oplock_level(kept);
     Ok(Step::Done(Response::new(&OplockBreakBody { oplock_level, file_id })))
 }
@@ -121,6 +123,7 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infalli
         AckError::NotBreaking => Reject::Status(NtStatus::UNSUCCESSFUL),
         AckError::TooMuch => Reject::Status(NtStatus::REQUEST_NOT_ACCEPTED),
     })?;
+    scope.globals.breaks.acknowledged(Holder::Lease(id));
     Ok(Step::Done(Response::new(&LeaseBreak { lease_state: lease_state(kept), ..body })))
 }
 
@@ -180,8 +183,7 @@ impl Server {
         self.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
     }
 
-    /// Sends the notification: [MS-SMB2] 3.3.4.6, 3.3.4.7. Where no connection is left, the time
-    /// runs out, or the session's end closes the open.
+    /// Sends the notification: [MS-SMB2] 3.3.4.6, 3.3.4.7.
     fn tell_break(&mut self, told: &BreakTold) {
         let Some(open) = self.opens.get(&told.open) else { return };
         let notice = told.notice;
@@ -202,21 +204,7 @@ impl Server {
                 })
             }
         };
-        let Some(session) = self.sessions.get(&open.session_id) else { return };
-        let sealed = session.encrypt_data.then_some(session.session_id);
-        let Some(connection) = session.bound_channels().next().map(|it| it.connection) else {
-            return;
-        };
-        self.notify(connection, sealed, break_header(), body);
-    }
-}
-
-/// A message that answers no request: [MS-SMB2] 3.3.4.6.
-fn break_header() -> Header {
-    Header {
-        command: Code::OPLOCK_BREAK,
-        flags: HeaderFlags::SERVER_TO_REDIR,
-        message_id: u64::MAX,
-        ..Header::default()
+        let holder = told.lease.map_or(Holder::Oplock(told.open), |it| Holder::Lease(it.id));
+        self.send_break(holder, body.buffer);
     }
 }

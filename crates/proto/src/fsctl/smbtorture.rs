@@ -1,11 +1,15 @@
-//! Control codes with which smbtorture makes a server behave as only old or odd ones do, to see that
-//! clients bear it. They are Samba's, and refused like unknown ones unless `smbd:FSCTL_SMBTORTURE` is
-//! on.
+//! Control codes for conformance tests: with them smbtorture makes a server behave as only old or odd
+//! ones do, to see that clients bear it, or believe that a channel fails. They are Samba's, and
+//! refused like unknown ones unless `smbd:FSCTL_SMBTORTURE` is on.
 
-use wire::ioctl::{FsctlCode, IoctlRequest};
+use wire::Decode;
+use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
 use super::{INVALID, ImmediateFsctl, Output, WithoutOpen, output_max};
 use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::Response;
+use crate::server::Server;
 
 /// Answers with as many bytes of 8 as the client has room for, and with padding before them.
 pub(crate) struct TortureIoctlPadding;
@@ -39,6 +43,32 @@ impl ImmediateFsctl for TortureReadPadding {
         scope.connection.read_padding = PADDING;
         Ok(Output::none())
     }
+}
+
+/// Lets the connection's transport take nothing any more, as far as the engine hears: each break
+/// that is told on it is lost, and the connection with it.
+///
+/// It comes without a session, so no scope of a command fits. Nothing if the request is another one,
+/// or the hooks are off: then it is what it is without them.
+pub(crate) fn force_unacked_timeout(
+    server: &mut Server,
+    incoming: &Incoming,
+) -> Option<Result<Response, Reject>> {
+    let wanted = FsctlCode::SMBTORTURE_FORCE_UNACKED_TIMEOUT;
+    if incoming.header.command != wire::Command::IOCTL || !server.globals.settings.smbtorture_hooks
+    {
+        return None;
+    }
+    let request =
+        IoctlRequest::decode(&incoming.message).ok().filter(|it| it.ctl_code == wanted)?;
+    let connection = server.connections.get_mut(&incoming.connection)?;
+    if !request.input.is_empty() {
+        return Some(Err(INVALID));
+    }
+    connection.confirms_nothing = true;
+    let IoctlRequest { ctl_code, file_id, .. } = request;
+    let answer = IoctlResponse { ctl_code, file_id, input: &[], output: &[], padding: 0 };
+    Some(Ok(Response::new(&answer)))
 }
 
 fn verify_allowed(scope: &WithoutOpen<'_>, request: &IoctlRequest<'_>) -> Result<(), Reject> {

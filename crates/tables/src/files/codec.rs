@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use arbitration::caching::{BreakNotice, Breaking};
 use arbitration::{
-    ByteRange, ByteRangeLock, Cache, Caching, Durability, DurabilityKind, FileKey, FileRecord,
-    Holding, Lease, LeaseId, LockList, OpenEntry, OpenFacts, OpenId, ShareMode,
+    ByteRange, ByteRangeLock, Cache, Caching, Deleter, Durability, DurabilityKind, FileKey,
+    FileRecord, Holding, Lease, LeaseId, LockList, OpenEntry, OpenFacts, OpenId, ShareMode,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
 use crate::codec::{Reader, RecordError, Writer};
 
 /// The version of the form; it changes whenever a field does.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Bytes of a file's key.
 pub(super) const KEY_BYTES: usize = 16;
@@ -54,6 +54,11 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     }
     writer.count(record.doomed.len());
     record.doomed.iter().for_each(|stream| writer.u64(*stream));
+    writer.count(record.deleters.len());
+    for deleter in &record.deleters {
+        writer.u64(deleter.stream);
+        writer.server_id(deleter.server);
+    }
     writer.count(record.waiters.len());
     record.waiters.iter().for_each(|server| writer.server_id(*server));
     Ok(out)
@@ -73,9 +78,12 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
         })
     })?;
     let doomed = reader.list(Reader::u64)?;
+    let deleters =
+        reader.list(|reader| Ok(Deleter { stream: reader.u64()?, server: reader.server_id()? }))?;
     let waiters = reader.list(Reader::server_id)?;
     reader.finish()?;
-    Ok(FileRecord { opens, leases, locks: LockList::from_locks(locks), doomed, waiters })
+    let locks = LockList::from_locks(locks);
+    Ok(FileRecord { opens, leases, locks, doomed, deleters, waiters })
 }
 
 fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {

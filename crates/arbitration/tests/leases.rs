@@ -1,0 +1,530 @@
+//! What clients may keep beside one another: the rules of oplocks and leases, one claim each.
+
+use std::time::Duration;
+
+use arbitration::{
+    AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
+    DurabilityKind, FileRecord, Granted, LeaseId, Look, OpenFacts, OpenId, Refusal, ShareMode,
+    Wish,
+};
+use dtyp::{AccessMask, Guid, ServerId};
+
+const R: Caching = Caching::READ;
+const RH: Caching = Caching::READ.union(Caching::HANDLE);
+const RW: Caching = Caching::EXCLUSIVE;
+const RWH: Caching = Caching::BATCH;
+const NONE: Caching = Caching::empty();
+
+/// How long a holder has.
+const TIMEOUT: Duration = Duration::from_secs(35);
+
+const READ_WRITE: AccessMask = AccessMask::READ_DATA.union(AccessMask::WRITE_DATA);
+
+/// A record, and the opens of a few workers.
+#[derive(Default)]
+struct File {
+    record: FileRecord,
+    opens: u64,
+    now: Duration,
+}
+
+fn server(number: u32) -> ServerId {
+    ServerId { pid: number, unique_id: number.into() }
+}
+
+fn lease(server: u32, key: u8) -> LeaseId {
+    let client = Guid([u8::try_from(server).expect("a few workers"); 16]);
+    LeaseId { client, key: [key; 16] }
+}
+
+fn lease_wish(server: u32, key: u8, state: Caching) -> Wish {
+    Wish::Lease { id: lease(server, key), state, epoch: 0, is_v2: true, parent: None }
+}
+
+/// An open of worker 1 or another that shares everything.
+fn ask(worker: u32, wish: Wish) -> Ask {
+    let mode = ShareMode {
+        granted_access: READ_WRITE,
+        share_read: true,
+        share_write: true,
+        share_delete: true,
+    };
+    Ask {
+        id: OpenId { server: server(worker), number: 0 },
+        stream: 0,
+        mode,
+        overwrites: false,
+        is_new: false,
+        is_directory: false,
+        delete_on_close: false,
+        wish,
+        caching_max: Caching::all(),
+        has_waited: false,
+        now: Duration::ZERO,
+        deadline: TIMEOUT,
+        facts: OpenFacts::default(),
+    }
+}
+
+fn durability(kind: DurabilityKind) -> Durability {
+    Durability {
+        disconnected_until: None,
+        timeout: Duration::from_secs(60),
+        kind,
+        create_guid: Guid::ZERO,
+        owner: String::new(),
+        position: 0,
+    }
+}
+
+impl File {
+    fn admit_with(&mut self, ask: Ask, durability: Option<Durability>) -> (Admission, OpenId) {
+        self.opens += 1;
+        let id = OpenId { number: self.opens, ..ask.id };
+        let mut facts = ask.facts.clone();
+        facts.persistent = self.opens;
+        let ask = Ask { id, now: self.now, deadline: self.now + TIMEOUT, facts, ..ask };
+        (self.record.admit(&ask, durability, &mut Look::default()).0, id)
+    }
+
+    fn admit(&mut self, ask: Ask) -> Admission {
+        self.admit_with(ask, None).0
+    }
+
+    #[track_caller]
+    fn granted(&mut self, ask: Ask) -> (Granted, OpenId) {
+        match self.admit_with(ask, None) {
+            (Admission::Granted(granted), id) => (granted, id),
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn durable(&mut self, ask: Ask, kind: DurabilityKind) -> OpenId {
+        let (admission, id) = self.admit_with(ask, Some(durability(kind)));
+        let Admission::Granted(granted) = admission else { panic!("{admission:?}") };
+        assert!(granted.is_durable);
+        id
+    }
+
+    /// The only break that a worker is told of: from, to, and whether an answer is awaited.
+    #[track_caller]
+    fn told(&mut self, worker: u32) -> (Caching, Caching, bool) {
+        let told = self.record.take_notices(server(worker));
+        let [BreakTold { notice, .. }] = told[..] else { panic!("one notice: {told:?}") };
+        (notice.from, notice.to, notice.ack_required)
+    }
+
+    fn acknowledge(&mut self, id: LeaseId, kept: Caching) -> Result<(), AckError> {
+        let deadline = self.now + TIMEOUT;
+        self.record.acknowledge_lease(id, kept, deadline, &mut Look::default())
+    }
+
+    #[track_caller]
+    fn state(&self, id: LeaseId) -> Caching {
+        self.record.lease(id).expect("a lease that is held").cache.state
+    }
+}
+
+#[test]
+fn a_lone_client_gets_what_it_asks_for() {
+    for state in [R, RH, RW, RWH] {
+        let (granted, _) = File::default().granted(ask(1, lease_wish(1, 1, state)));
+        assert_eq!(granted.caching, state);
+    }
+}
+
+#[test]
+fn nothing_is_kept_without_reading() {
+    for state in [Caching::HANDLE, Caching::WRITE, Caching::HANDLE | Caching::WRITE] {
+        let (granted, _) = File::default().granted(ask(1, lease_wish(1, 1, state)));
+        assert_eq!(granted.caching, NONE);
+    }
+}
+
+#[test]
+fn the_same_lease_is_never_broken_by_its_own_opens() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(granted.caching, RWH);
+    assert_eq!(file.record.take_notices(server(1)), []);
+}
+
+#[test]
+fn another_client_waits_until_writes_are_given_back() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, lease_wish(2, 1, RWH))), Admission::Wait);
+    assert_eq!(file.told(1), (RWH, RH, true));
+    assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
+    let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
+    assert_eq!((granted.caching, file.state(lease(1, 1))), (RH, RH));
+}
+
+#[test]
+fn a_client_may_give_back_more_than_it_was_told() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.acknowledge(lease(1, 1), NONE), Ok(()));
+    assert_eq!(file.state(lease(1, 1)), NONE);
+}
+
+#[test]
+fn a_client_may_not_keep_more_than_it_was_told() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.acknowledge(lease(1, 1), RWH), Err(AckError::TooMuch));
+    assert_eq!(file.acknowledge(lease(1, 1), RW), Err(AckError::TooMuch));
+    assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
+    assert_eq!(file.acknowledge(lease(1, 1), RH), Err(AckError::NotBreaking));
+}
+
+#[test]
+fn whoever_is_excluded_waits_for_handles_only() {
+    let mut file = File::default();
+    let mut alone = ask(1, lease_wish(1, 1, RWH));
+    alone.mode.share_write = false;
+    file.granted(alone);
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.told(1), (RWH, RW, true));
+    // The application has the file open indeed.
+    assert_eq!(file.acknowledge(lease(1, 1), RW), Ok(()));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Refused(Refusal::Sharing));
+}
+
+#[test]
+fn emptying_a_file_takes_everything() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    let empties = Ask { overwrites: true, is_new: true, ..ask(2, Wish::Nothing) };
+    assert_eq!(file.admit(empties), Admission::Wait);
+    assert_eq!(file.told(1), (RWH, NONE, true));
+}
+
+#[test]
+fn handles_stay_with_those_who_only_read_until_the_file_is_emptied() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RH)));
+    file.granted(ask(2, Wish::Nothing));
+    assert_eq!(file.record.take_notices(server(1)), []);
+}
+
+#[test]
+fn a_break_that_gets_harder_is_told_in_steps() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    let writer = OpenId { server: server(2), number: 99 };
+    assert_eq!(file.told(1), (RWH, RH, true));
+    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    // Told of one break at a time: the next follows its answer.
+    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
+    assert_eq!(file.told(1), (RH, R, true));
+    assert_eq!(file.acknowledge(lease(1, 1), R), Ok(()));
+    // What is left of reading goes unanswered.
+    assert_eq!(file.told(1), (R, NONE, false));
+    assert_eq!(file.state(lease(1, 1)), NONE);
+}
+
+#[test]
+fn reading_is_taken_without_an_answer() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, R)));
+    let (_, writer) = file.granted(ask(2, Wish::Nothing));
+    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    assert_eq!(file.told(1), (R, NONE, false));
+    assert_eq!(file.acknowledge(lease(1, 1), NONE), Err(AckError::NotBreaking));
+}
+
+#[test]
+fn a_lease_grows_if_all_that_is_asked_for_can_be_had() {
+    for (has, wants, gets) in
+        [(R, RH, RH), (R, RWH, RWH), (RH, RWH, RWH), (RW, RWH, RWH), (RH, RW, RH), (RWH, R, RWH)]
+    {
+        let mut file = File::default();
+        file.granted(ask(1, lease_wish(1, 1, has)));
+        let (granted, _) = file.granted(ask(1, lease_wish(1, 1, wants)));
+        assert_eq!(granted.caching, gets, "{has:?} and {wants:?}");
+    }
+}
+
+#[test]
+fn a_lease_does_not_grow_by_a_part_of_what_is_asked_for() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, R)));
+    file.granted(ask(2, Wish::Nothing));
+    let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(granted.caching, R);
+}
+
+#[test]
+fn a_lease_does_not_grow_while_it_is_broken() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RH)));
+    let writer = OpenId { server: server(2), number: 99 };
+    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(granted.caching, RH);
+    let lease = granted.lease.expect("a lease");
+    assert!(lease.cache.breaking.is_some(), "BREAK_IN_PROGRESS is told");
+}
+
+#[test]
+fn the_epoch_counts_grants_and_breaks() {
+    let mut file = File::default();
+    let epoch = |file: &File| file.record.lease(lease(1, 1)).expect("held").epoch;
+    let first = Wish::Lease { id: lease(1, 1), state: R, epoch: 0x4711, is_v2: true, parent: None };
+    file.granted(ask(1, first));
+    assert_eq!(epoch(&file), 0x4712);
+    file.granted(ask(1, lease_wish(1, 1, R)));
+    assert_eq!(epoch(&file), 0x4712, "nothing changed");
+    file.granted(ask(1, lease_wish(1, 1, RH)));
+    assert_eq!(epoch(&file), 0x4713);
+    let writer = OpenId { server: server(2), number: 99 };
+    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    assert_eq!(epoch(&file), 0x4714);
+}
+
+#[test]
+fn the_first_version_of_leases_has_no_epoch() {
+    let mut file = File::default();
+    let wish = Wish::Lease { id: lease(1, 1), state: RWH, epoch: 7, is_v2: false, parent: None };
+    let (granted, _) = file.granted(ask(1, wish));
+    assert_eq!(granted.lease.map(|it| it.epoch), Some(0));
+}
+
+#[test]
+fn beside_an_oplock_a_lease_keeps_no_handle() {
+    let mut file = File::default();
+    let (granted, _) = file.granted(ask(1, Wish::Oplock(R)));
+    assert_eq!(granted.caching, R);
+    let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
+    assert_eq!(granted.caching, R);
+}
+
+#[test]
+fn beside_a_lease_that_keeps_handles_there_is_no_oplock() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RH)));
+    let (granted, _) = file.granted(ask(2, Wish::Oplock(RWH)));
+    assert_eq!(granted.caching, NONE);
+}
+
+#[test]
+fn beside_a_lease_that_reads_an_oplock_reads_too() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, R)));
+    let (granted, _) = file.granted(ask(2, Wish::Oplock(RWH)));
+    assert_eq!(granted.caching, R);
+}
+
+#[test]
+fn a_batch_oplock_is_broken_to_level_ii() {
+    let mut file = File::default();
+    let (_, id) = file.granted(ask(1, Wish::Oplock(RWH)));
+    assert_eq!(file.admit(ask(2, Wish::Oplock(RWH))), Admission::Wait);
+    assert_eq!(file.told(1), (RWH, R, true));
+    let kept = file.record.acknowledge_oplock(id, R, TIMEOUT, &mut Look::default());
+    assert_eq!(kept, Ok(()));
+    let (granted, _) = file.granted(ask(2, Wish::Oplock(RWH)));
+    assert_eq!(granted.caching, R);
+}
+
+#[test]
+fn attributes_disturb_nobody() {
+    let mut file = File::default();
+    file.granted(ask(1, Wish::Oplock(RWH)));
+    let mut looks = ask(2, Wish::Oplock(RWH));
+    looks.mode.granted_access = AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE;
+    let (granted, _) = file.granted(looks);
+    assert_eq!(granted.caching, NONE);
+    assert_eq!(file.record.take_notices(server(1)), []);
+}
+
+#[test]
+fn reading_the_descriptor_disturbs_an_oplock_and_no_lease() {
+    let mut looks = ask(2, Wish::Nothing);
+    looks.mode.granted_access = AccessMask::READ_ATTRIBUTES | AccessMask::READ_CONTROL;
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    file.granted(looks.clone());
+    let mut file = File::default();
+    file.granted(ask(1, Wish::Oplock(RWH)));
+    assert_eq!(file.admit(looks), Admission::Wait);
+}
+
+#[test]
+fn nobody_keeps_writes_of_a_directory() {
+    let mut file = File::default();
+    let directory = Ask { is_directory: true, ..ask(1, lease_wish(1, 1, RWH)) };
+    let (granted, _) = file.granted(directory);
+    assert_eq!(granted.caching, RH);
+}
+
+#[test]
+fn a_directory_has_no_oplock() {
+    let mut file = File::default();
+    let directory = Ask { is_directory: true, ..ask(1, Wish::Oplock(RWH)) };
+    let (granted, _) = file.granted(directory);
+    assert_eq!(granted.caching, NONE);
+}
+
+#[test]
+fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
+    let mut file = File::default();
+    for worker in [1, 2] {
+        let wish = lease_wish(worker, 1, RH);
+        file.granted(Ask { is_directory: true, ..ask(worker, wish) });
+    }
+    file.record.break_listing(Some(lease(1, 1)), TIMEOUT, &mut Look::default());
+    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.told(2), (RH, NONE, true));
+}
+
+#[test]
+fn who_does_not_answer_has_nothing_and_nobody_waits_longer() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    file.now = TIMEOUT;
+    let mut look = Look::default();
+    assert!(file.record.expire(file.now, &mut look));
+    assert_eq!(look.into_servers(), [server(2)]);
+    assert_eq!(file.state(lease(1, 1)), NONE);
+    file.granted(ask(2, Wish::Nothing));
+}
+
+#[test]
+fn a_locked_file_is_not_kept() {
+    let mut file = File::default();
+    let (_, id) = file.granted(ask(1, Wish::Nothing));
+    let range = ByteRange { offset: 0, length: 1 };
+    let lock = ByteRangeLock { open: id, stream: 0, range, exclusive: true };
+    file.record.acquire_locks(&[lock]).expect("nobody else has it");
+    let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RH)));
+    assert_eq!(granted.caching, NONE);
+}
+
+#[test]
+fn a_durable_open_whose_client_is_away_gives_way_at_once() {
+    let mut file = File::default();
+    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::DurableV2);
+    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    file.granted(ask(2, Wish::Nothing));
+    let back = OpenId { server: server(3), number: 1 };
+    assert_eq!(file.record.take_up(id.number, back, &mut Look::default()), None);
+}
+
+#[test]
+fn a_durable_open_stays_beside_those_who_want_nothing_of_it() {
+    let mut file = File::default();
+    let id = file.durable(ask(1, lease_wish(1, 1, RH)), DurabilityKind::DurableV2);
+    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    file.granted(ask(2, Wish::Nothing));
+    let back = OpenId { server: server(3), number: 1 };
+    let taken = file.record.take_up(id.number, back, &mut Look::default()).map(|it| it.id);
+    assert_eq!(taken, Some(back));
+}
+
+#[test]
+fn a_persistent_open_excludes_others_while_its_client_is_away() {
+    let mut file = File::default();
+    let mut alone = ask(1, lease_wish(1, 1, RH));
+    alone.mode.share_write = false;
+    let id = file.durable(alone, DurabilityKind::Persistent);
+    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    // Its client has as much time to come back and give way as it would have to answer.
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    file.now = TIMEOUT;
+    let refused = Admission::Refused(Refusal::NotAvailable);
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), refused);
+    let back = OpenId { server: server(3), number: 1 };
+    assert!(file.record.take_up(id.number, back, &mut Look::default()).is_some());
+}
+
+#[test]
+fn whoever_died_while_deleting_leaves_a_file_that_can_be_opened() {
+    let mut file = File::default();
+    let (_, id) = file.granted(ask(1, Wish::Nothing));
+    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(0));
+    let pending = Admission::Refused(Refusal::DeletePending);
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), pending);
+    assert!(file.record.concerns(server(1)), "or it would not be buried");
+    file.record.bury(server(1), file.now, &mut Look::default());
+    file.granted(ask(2, Wish::Nothing));
+}
+
+#[test]
+fn whoever_died_while_deleting_a_stream_leaves_the_others() {
+    let mut file = File::default();
+    file.granted(ask(2, Wish::Nothing));
+    let stream = Ask { stream: 7, ..ask(1, Wish::Nothing) };
+    let (_, id) = file.granted(stream);
+    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(7));
+    file.record.bury(server(1), file.now, &mut Look::default());
+    file.granted(Ask { stream: 7, ..ask(2, Wish::Nothing) });
+}
+
+#[test]
+fn a_death_does_not_disturb_those_who_delete() {
+    let mut file = File::default();
+    let (_, id) = file.granted(ask(1, Wish::Nothing));
+    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(0));
+    file.record.bury(server(2), file.now, &mut Look::default());
+    let pending = Admission::Refused(Refusal::DeletePending);
+    assert_eq!(file.admit(ask(3, Wish::Nothing)), pending);
+    file.record.deleted(0, &mut Look::default());
+    assert!(file.record.is_empty());
+}
+
+#[test]
+fn a_file_goes_with_the_last_open_of_any_of_its_streams() {
+    let mut file = File::default();
+    let (_, id) = file.granted(ask(1, Wish::Nothing));
+    let (_, stream) = file.granted(Ask { stream: 7, ..ask(2, Wish::Nothing) });
+    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, None);
+    let pending = Admission::Refused(Refusal::DeletePending);
+    assert_eq!(file.admit(ask(3, Wish::Nothing)), pending);
+    assert_eq!(file.record.close(stream, false, &mut Look::default()).unlink, Some(0));
+}
+
+#[test]
+fn an_open_that_is_to_be_closed_does_not_outlive_its_connection() {
+    let mut file = File::default();
+    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::DurableV2);
+    file.record.evict(&|it| it.id == id, &mut Look::default());
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    file.record.bury(server(1), file.now, &mut Look::default());
+    file.granted(ask(2, Wish::Nothing));
+}
+
+#[test]
+fn who_was_away_is_told_of_a_break_when_it_comes_back() {
+    let mut file = File::default();
+    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::Persistent);
+    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.record.take_notices(server(1)), []);
+    let mut look = Look::default();
+    let back = OpenId { server: server(3), number: 1 };
+    assert!(file.record.take_up(id.number, back, &mut look).is_some());
+    assert_eq!(look.into_servers(), [server(3)]);
+    assert_eq!(file.told(3), (RWH, R, true));
+}
+
+#[test]
+fn a_lease_does_not_grow_before_its_client_knows_what_it_lost() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, R)));
+    let writer = OpenId { server: server(2), number: 99 };
+    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(granted.caching, NONE);
+    assert_eq!(file.told(1), (R, NONE, false));
+    let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(granted.caching, RWH);
+}

@@ -1,0 +1,32 @@
+//! Random lives of one file, beside a plain model of what its clients believe.
+//!
+//! The model knows what clients were told, and nothing of how the record comes to its decisions: it
+//! has its own idea of who excludes whom, and of what may be kept beside what. Workers look at the
+//! record late and in any order, as messages come.
+
+mod model;
+mod step;
+
+use proptest::prelude::*;
+
+use model::Model;
+use step::Step;
+
+/// Steps of one life.
+const STEPS_MAX: usize = 60;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_clients_do_the_record_keeps_its_promises(
+        steps in prop::collection::vec(Step::any(), 1..STEPS_MAX)
+    ) {
+        let mut model = Model::default();
+        for step in &steps {
+            model.take(step);
+            model.verify();
+        }
+        model.end();
+    }
+}

@@ -1,0 +1,724 @@
+//! What clients and workers know, kept plainly.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use arbitration::{
+    AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
+    DurabilityKind, FileRecord, Granted, LeaseId, Look, OpenFacts, OpenId, Refusal, ShareMode,
+    Wish,
+};
+use dtyp::{AccessMask, Guid, ServerId};
+
+use crate::step::{Step, Wanted};
+
+/// How long the holder of an oplock or lease has to answer.
+const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// How long a durable open is kept.
+const KEPT: Duration = Duration::from_secs(40);
+
+/// Looks and expirations after which whoever still waits waits for ever.
+const ROUNDS_MAX: usize = 100;
+
+const ATTRIBUTES: AccessMask = AccessMask::READ_ATTRIBUTES.union(AccessMask::SYNCHRONIZE);
+
+/// What a CREATE may ask for.
+const ACCESSES: [AccessMask; 7] = [
+    AccessMask::READ_DATA.union(ATTRIBUTES),
+    AccessMask::READ_DATA.union(AccessMask::WRITE_DATA),
+    AccessMask::WRITE_DATA.union(ATTRIBUTES),
+    AccessMask::READ_DATA.union(AccessMask::DELETE),
+    AccessMask::EXECUTE,
+    ATTRIBUTES,
+    ATTRIBUTES.union(AccessMask::READ_CONTROL),
+];
+
+/// Whoever keeps something at the client's side.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Holder {
+    Lease(LeaseId),
+    Oplock(OpenId),
+}
+
+/// An open as its client knows it.
+#[derive(Clone, Debug)]
+struct Known {
+    stream: u64,
+    mode: ShareMode,
+    delete_on_close: bool,
+    holder: Option<Holder>,
+    durable: Option<DurabilityKind>,
+    is_away: bool,
+    /// It is to be closed by its worker.
+    is_evicted: bool,
+    persistent: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    record: FileRecord,
+    now: Duration,
+    count: u64,
+    opens: BTreeMap<OpenId, Known>,
+    /// What each holder thinks that it may do.
+    beliefs: BTreeMap<Holder, Caching>,
+    /// What holders were told will be left, and did not answer.
+    told: BTreeMap<Holder, Caching>,
+    locks: Vec<ByteRangeLock>,
+    /// CREATEs that wait.
+    waiting: Vec<(Ask, Option<Durability>)>,
+    /// Workers that were told to look, and did not yet.
+    looks: BTreeSet<ServerId>,
+    /// Streams that somebody is deleting.
+    deleting: Vec<(u64, ServerId)>,
+    /// Workers that have died. A new one has another name.
+    deaths: [u64; 3],
+}
+
+impl Model {
+    pub(crate) fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Acknowledge { pick, kept } => self.acknowledge(pick, kept),
+            Step::Bury { worker } => self.bury(worker),
+            Step::Cancel { pick } => self.cancel(pick),
+            Step::Close { pick } => self.close(pick),
+            Step::Deleted { pick } => self.deleted(pick),
+            Step::Disconnect { pick } => self.disconnect(pick),
+            Step::Doom { pick, doomed } => self.doom(pick, doomed),
+            Step::Evict { pick } => self.evict(pick),
+            Step::Lock { pick, offset, length, exclusive } => {
+                self.lock(pick, ByteRange { offset, length }, exclusive);
+            }
+            Step::Look { pick } => self.look(pick),
+            Step::Open(wanted) => self.open(wanted),
+            Step::Pass { seconds } => self.now += Duration::from_secs(seconds),
+            Step::Rename { pick } => self.rename(pick),
+            Step::Scavenge => self.scavenge(),
+            Step::TakeUp { pick, worker } => self.take_up(pick, worker),
+            Step::Unlock { pick } => self.unlock(pick),
+            Step::Write { pick } => self.write(pick),
+        }
+    }
+
+    fn server(&self, worker: usize) -> ServerId {
+        let pid = u32::try_from(worker + 1).expect("a few workers");
+        ServerId { pid, unique_id: self.deaths[worker] }
+    }
+
+    /// One of the opens whose clients are there.
+    fn pick(&self, pick: usize) -> Option<OpenId> {
+        let here = self.opens.iter().filter(|(_, it)| !it.is_away).map(|(id, _)| *id);
+        let here: Vec<OpenId> = here.collect();
+        here.get(pick.checked_rem(here.len())?).copied()
+    }
+
+    fn open(&mut self, wanted: Wanted) {
+        self.count += 1;
+        let server = self.server(wanted.worker);
+        let client = Guid([u8::try_from(wanted.worker).expect("a few") + 1; 16]);
+        let [share_read, share_write, share_delete] = wanted.shares;
+        let mut granted_access = ACCESSES[wanted.access];
+        if wanted.delete_on_close {
+            granted_access |= AccessMask::DELETE;
+        }
+        if wanted.overwrites {
+            granted_access |= AccessMask::WRITE_DATA;
+        }
+        let state = Caching::from_bits_truncate(wanted.caching);
+        // A key belongs to one stream: another one is another lease.
+        let key = [wanted.wish * 16 + u8::try_from(wanted.stream).expect("a few"); 16];
+        let id = LeaseId { client, key };
+        let wish = match wanted.wish {
+            0 => Wish::Nothing,
+            1 => Wish::Oplock(state.as_oplock()),
+            _ => Wish::Lease { id, state, epoch: 0, is_v2: true, parent: None },
+        };
+        let ask = Ask {
+            id: OpenId { server, number: self.count },
+            stream: wanted.stream,
+            mode: ShareMode { granted_access, share_read, share_write, share_delete },
+            overwrites: wanted.overwrites,
+            is_new: wanted.overwrites,
+            is_directory: false,
+            delete_on_close: wanted.delete_on_close,
+            wish,
+            caching_max: Caching::all(),
+            has_waited: false,
+            now: self.now,
+            deadline: self.now + BREAK_TIMEOUT,
+            facts: OpenFacts { client, persistent: self.count, ..OpenFacts::default() },
+        };
+        let kind = [
+            None,
+            None,
+            Some(DurabilityKind::DurableV2),
+            Some(DurabilityKind::Persistent),
+            Some(DurabilityKind::Resilient),
+        ][wanted.durable];
+        let durability = kind.map(|kind| Durability {
+            disconnected_until: None,
+            timeout: KEPT,
+            kind,
+            create_guid: Guid::ZERO,
+            owner: String::new(),
+            position: 0,
+        });
+        self.admit(ask, durability);
+    }
+
+    fn admit(&mut self, ask: Ask, durability: Option<Durability>) {
+        let ask = Ask { now: self.now, deadline: self.now + BREAK_TIMEOUT, ..ask };
+        let before = self.record.clone();
+        self.expire();
+        let mut look = Look::default();
+        let (admission, purged) = self.record.admit(&ask, durability.clone(), &mut look);
+        for gone in &purged {
+            let known = self.opens.get(&gone.id).expect("what is purged was known");
+            assert!(known.is_away, "only those who are away give way: {gone:?}");
+            assert_ne!(known.durable, Some(DurabilityKind::Persistent), "a persistent open stays");
+            self.forget(gone.id);
+        }
+        match &admission {
+            Admission::Granted(granted) => self.granted(&ask, durability, granted),
+            Admission::Wait => {
+                self.waiting.push((Ask { has_waited: true, ..ask }, durability));
+            }
+            Admission::Deletes => {
+                self.deleting.push((ask.stream, ask.id.server));
+                self.waiting.push((Ask { has_waited: true, ..ask }, durability));
+            }
+            Admission::Refused(Refusal::Sharing) => {
+                assert!(self.is_excluded(&ask), "nobody excludes {ask:?}: {before:?}");
+            }
+            Admission::Refused(Refusal::DeletePending) => {
+                assert!(self.record.is_doomed(ask.stream), "nobody deletes it");
+            }
+            Admission::Refused(Refusal::NotAvailable) => {
+                let held =
+                    |it: &Known| it.is_away && it.durable == Some(DurabilityKind::Persistent);
+                assert!(self.opens.values().any(held), "nobody is away");
+            }
+            Admission::Refused(Refusal::TooMany) => panic!("there are few"),
+        }
+        let is_alone = before.opens.is_empty() && before.doomed.is_empty();
+        assert!(!is_alone || matches!(admission, Admission::Granted(_)), "nobody is in the way");
+        self.hear(look);
+    }
+
+    /// Somebody who is there, or will be back whatever happens, does not want this open.
+    fn is_excluded(&self, ask: &Ask) -> bool {
+        let persists = |it: &Known| it.durable == Some(DurabilityKind::Persistent);
+        let mut others = self.opens.values().filter(|it| it.stream == ask.stream);
+        others.any(|it| (!it.is_away || persists(it)) && exclude(it.mode, ask.mode))
+    }
+
+    fn granted(&mut self, ask: &Ask, durability: Option<Durability>, granted: &Granted) {
+        assert!(!self.is_excluded(ask), "{ask:?} stands beside those that exclude it");
+        let others = self.opens.values().any(|it| it.stream == ask.stream);
+        let is_locked = self.locks.iter().any(|it| it.stream == ask.stream);
+        let (holder, wanted) = match ask.wish {
+            Wish::Nothing => (None, Caching::empty()),
+            Wish::Oplock(wanted) => (Some(Holder::Oplock(ask.id)), wanted),
+            Wish::Lease { id, state, .. } => (Some(Holder::Lease(id)), state),
+        };
+        let had = holder.and_then(|it| self.beliefs.get(&it)).copied().unwrap_or_default();
+        let caching = granted.caching;
+        assert!((wanted | had).contains(caching), "more than was asked for: {granted:?}");
+        let is_mere_look = matches!(ask.wish, Wish::Oplock(_)) && is_stat(ask.mode);
+        if !others && !is_locked && (!is_mere_look || ask.is_new) {
+            assert_eq!(caching, wanted.sensible(), "nobody is in the way of {ask:?}");
+        }
+        if is_locked && !ask.is_new {
+            assert!(had.contains(caching), "nothing is kept of what is locked");
+        }
+        let holder = holder.filter(|it| matches!(it, Holder::Lease(_)) || !caching.is_empty());
+        if let Some(holder) = holder {
+            let is_told = self.told.contains_key(&holder);
+            assert!(!is_told || caching == had, "a lease that is broken does not grow");
+            self.beliefs.insert(holder, caching);
+        }
+        let keeps = caching.contains(Caching::HANDLE);
+        let durable = durability.map(|it| it.kind);
+        let durable = durable.filter(|it| keeps || *it == DurabilityKind::Persistent);
+        assert_eq!(granted.is_durable, durable.is_some());
+        let known = Known {
+            stream: ask.stream,
+            mode: ask.mode,
+            delete_on_close: ask.delete_on_close,
+            holder,
+            durable,
+            is_away: false,
+            is_evicted: false,
+            persistent: ask.facts.persistent,
+        };
+        self.opens.insert(ask.id, known);
+    }
+
+    fn acknowledge(&mut self, pick: usize, kept: u8) {
+        let Some((holder, to)) =
+            self.told.iter().nth(pick.checked_rem(self.told.len()).unwrap_or(0)).map(copied)
+        else {
+            return;
+        };
+        let kept = Caching::from_bits_truncate(kept).sensible();
+        let deadline = self.now + BREAK_TIMEOUT;
+        let mut look = Look::default();
+        let answer = match holder {
+            Holder::Lease(id) => self.record.acknowledge_lease(id, kept, deadline, &mut look),
+            Holder::Oplock(id) => self.record.acknowledge_oplock(id, kept, deadline, &mut look),
+        };
+        if to.contains(kept) {
+            assert_eq!(answer, Ok(()), "{holder:?} keeps {kept:?} of {to:?}");
+            self.told.remove(&holder);
+            self.beliefs.insert(holder, kept);
+        } else {
+            assert_eq!(answer, Err(AckError::TooMuch), "{holder:?} keeps {kept:?} of {to:?}");
+        }
+        self.hear(look);
+    }
+
+    /// A worker looks: it tells its clients, closes what is to be closed, and tries again.
+    fn look(&mut self, pick: usize) {
+        let picked = pick.checked_rem(self.looks.len()).and_then(|at| self.looks.iter().nth(at));
+        let Some(server) = picked.copied() else { return };
+        self.looks.remove(&server);
+        self.expire();
+        for told in self.record.take_notices(server) {
+            self.tell(server, &told);
+        }
+        let evicted = self.record.opens.iter().filter(|it| it.evicted && it.id.server == server);
+        let evicted: Vec<OpenId> = evicted.map(|it| it.id).collect();
+        for id in evicted {
+            self.close_one(id);
+        }
+        let (again, rest) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(ask, _)| ask.id.server == server);
+        self.waiting = rest;
+        for (ask, durability) in again {
+            self.admit(ask, durability);
+        }
+    }
+
+    fn tell(&mut self, server: ServerId, told: &BreakTold) {
+        let id = OpenId { server, number: told.open };
+        let known = self.opens.get(&id).expect("who is told is there");
+        assert!(!known.is_away, "who is told is there: {told:?}");
+        let holder = match told.lease {
+            Some(lease) => Holder::Lease(lease.id),
+            None => Holder::Oplock(id),
+        };
+        assert_eq!(known.holder, Some(holder), "it is told on one of its opens");
+        let belief = self.beliefs.get_mut(&holder).expect("it has something to lose");
+        let notice = told.notice;
+        assert!(notice.from.contains(notice.to) && notice.from != notice.to, "{notice:?}");
+        assert!(belief.contains(notice.to), "it had {belief:?}: {notice:?}");
+        if notice.ack_required {
+            let before = self.told.insert(holder, notice.to);
+            assert_eq!(before, None, "one break at a time: {notice:?}");
+        } else {
+            *belief &= notice.to;
+        }
+    }
+
+    /// Whoever did not answer in time has nothing.
+    fn expire(&mut self) {
+        let is_late = |breaking: Option<arbitration::Breaking>| {
+            breaking.is_some_and(|it| it.deadline <= self.now)
+        };
+        let mut late = Vec::new();
+        for it in &self.record.opens {
+            if let arbitration::Holding::Oplock(cache) = it.holding
+                && is_late(cache.breaking)
+            {
+                late.push(Holder::Oplock(it.id));
+            }
+        }
+        let leases = self.record.leases.iter().filter(|it| is_late(it.cache.breaking));
+        late.extend(leases.map(|it| Holder::Lease(it.id)));
+        let mut look = Look::default();
+        let expired = self.record.expire(self.now, &mut look);
+        assert_eq!(expired, !late.is_empty());
+        for holder in late {
+            self.told.remove(&holder);
+            self.beliefs.insert(holder, Caching::empty());
+        }
+        self.hear(look);
+    }
+
+    fn close(&mut self, pick: usize) {
+        if let Some(id) = self.pick(pick) {
+            self.close_one(id);
+        }
+    }
+
+    fn close_one(&mut self, id: OpenId) {
+        let Some(known) = self.opens.get(&id).cloned() else { return };
+        let mut look = Look::default();
+        let closed = self.record.close(id, known.delete_on_close, &mut look);
+        self.forget(id);
+        if let Some(stream) = closed.unlink {
+            let is_left = self.opens.values().any(|it| it.stream == stream || stream == 0);
+            assert!(!is_left, "somebody has it open");
+            self.deleting.push((stream, id.server));
+        }
+        self.hear(look);
+    }
+
+    fn deleted(&mut self, pick: usize) {
+        if self.deleting.is_empty() {
+            return;
+        }
+        let (stream, _) = self.deleting.remove(pick % self.deleting.len());
+        let mut look = Look::default();
+        self.record.deleted(stream, &mut look);
+        assert!(!self.record.doomed.contains(&stream));
+        self.hear(look);
+    }
+
+    /// The client of an open loses its connection.
+    fn disconnect(&mut self, pick: usize) {
+        let Some(id) = self.pick(pick) else { return };
+        let mut look = Look::default();
+        let stays = self.record.disconnect(id, 0, self.now, &mut look);
+        self.hear(look);
+        if stays {
+            let known = self.opens.get_mut(&id).expect("picked");
+            assert!(known.durable.is_some(), "only durable opens stay");
+            known.is_away = true;
+        } else {
+            self.close_one(id);
+        }
+    }
+
+    fn take_up(&mut self, pick: usize, worker: usize) {
+        let away = self.opens.iter().filter(|(_, it)| it.is_away);
+        let away: Vec<(OpenId, u64)> = away.map(|(id, it)| (*id, it.persistent)).collect();
+        let Some((old, persistent)) =
+            pick.checked_rem(away.len()).and_then(|at| away.get(at)).copied()
+        else {
+            return;
+        };
+        self.count += 1;
+        let worker = match self.opens[&old].holder {
+            // One worker serves a client, and leases are one client's.
+            Some(Holder::Lease(lease)) => usize::from(lease.client.0[0]) - 1,
+            _ => worker,
+        };
+        let id = OpenId { server: self.server(worker), number: self.count };
+        let mut look = Look::default();
+        let taken = self.record.take_up(persistent, id, &mut look);
+        assert_eq!(taken.map(|it| it.id), Some(id), "what is kept can be taken up");
+        let mut known = self.opens.remove(&old).expect("listed above");
+        known.is_away = false;
+        if known.holder == Some(Holder::Oplock(old)) {
+            known.holder = Some(Holder::Oplock(id));
+            if let Some(belief) = self.beliefs.remove(&Holder::Oplock(old)) {
+                self.beliefs.insert(Holder::Oplock(id), belief);
+            }
+            if let Some(told) = self.told.remove(&Holder::Oplock(old)) {
+                self.told.insert(Holder::Oplock(id), told);
+            }
+        }
+        self.opens.insert(id, known);
+        self.locks.iter_mut().filter(|it| it.open == old).for_each(|it| it.open = id);
+        self.hear(look);
+    }
+
+    fn bury(&mut self, worker: usize) {
+        let dead = self.server(worker);
+        self.deaths[worker] += 1;
+        let mut look = Look::default();
+        self.record.bury(dead, self.now, &mut look);
+        self.waiting.retain(|(ask, _)| ask.id.server != dead);
+        self.deleting.retain(|(_, server)| *server != dead);
+        let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();
+        for id in had {
+            let stays = self.record.open(id).is_some();
+            let known = self.opens.get_mut(&id).expect("listed above");
+            assert!(!stays || known.durable.is_some(), "only what is durable survives");
+            let persists = known.durable == Some(DurabilityKind::Persistent);
+            assert!(stays || !persists || known.is_evicted, "what is persistent survives");
+            known.is_away = true;
+            if !stays {
+                self.forget(id);
+            }
+        }
+        self.hear(look);
+        self.looks.remove(&dead);
+        assert!(!self.record.waiters.contains(&dead), "the dead do not wait");
+    }
+
+    fn cancel(&mut self, pick: usize) {
+        if !self.waiting.is_empty() {
+            self.waiting.remove(pick % self.waiting.len());
+        }
+    }
+
+    fn doom(&mut self, pick: usize, doomed: bool) {
+        if let Some(id) = self.pick(pick) {
+            self.record.set_doomed(self.opens[&id].stream, doomed);
+        }
+    }
+
+    fn evict(&mut self, pick: usize) {
+        let ids: Vec<OpenId> = self.opens.keys().copied().collect();
+        let Some(at) = pick.checked_rem(ids.len()) else { return };
+        let mut look = Look::default();
+        for gone in self.record.evict(&|it| it.id == ids[at], &mut look) {
+            self.forget(gone.id);
+        }
+        if let Some(known) = self.opens.get_mut(&ids[at]) {
+            known.is_evicted = true;
+        }
+        self.hear(look);
+    }
+
+    fn lock(&mut self, pick: usize, range: ByteRange, exclusive: bool) {
+        let Some(id) = self.pick(pick) else { return };
+        let lock = ByteRangeLock { open: id, stream: self.opens[&id].stream, range, exclusive };
+        if self.record.acquire_locks(&[lock]).is_ok() {
+            self.locks.push(lock);
+        }
+    }
+
+    fn unlock(&mut self, pick: usize) {
+        if self.locks.is_empty() {
+            return;
+        }
+        let lock = self.locks.remove(pick % self.locks.len());
+        let mut look = Look::default();
+        let released = self.record.release_locks(lock.open, [lock.range].into_iter(), &mut look);
+        assert_eq!(released, Ok(()), "{lock:?} was taken");
+        self.locks = self.record.locks.as_slice().to_vec();
+        self.hear(look);
+    }
+
+    fn rename(&mut self, pick: usize) {
+        let Some(id) = self.pick(pick) else { return };
+        self.expire();
+        let mut look = Look::default();
+        let (waits, purged) =
+            self.record.break_handles(id, self.now + BREAK_TIMEOUT, self.now, &mut look);
+        purged.iter().for_each(|it| self.forget(it.id));
+        if !waits {
+            let ours = self.opens[&id].holder;
+            for (other, known) in self.opens.iter().filter(|(other, _)| **other != id) {
+                let belief = known.holder.filter(|it| Some(*it) != ours);
+                let belief = belief.and_then(|it| self.beliefs.get(&it).copied());
+                let keeps = belief.is_some_and(|it| it.contains(Caching::HANDLE));
+                assert!(!keeps, "{other:?} keeps a handle of a name that goes");
+            }
+        }
+        self.hear(look);
+    }
+
+    fn scavenge(&mut self) {
+        let mut look = Look::default();
+        let gone = self.record.scavenge(self.now, &mut look);
+        gone.iter().for_each(|it| self.forget(it.id));
+        self.hear(look);
+    }
+
+    fn write(&mut self, pick: usize) {
+        let Some(id) = self.pick(pick) else { return };
+        let known = self.opens[&id].clone();
+        let deadline = self.now + BREAK_TIMEOUT;
+        let mut look = Look::default();
+        let purged = self.record.break_reading(id, known.stream, deadline, &mut look);
+        purged.iter().for_each(|it| self.forget(it.id));
+        self.hear(look);
+        for it in self.record.opens.iter().filter(|it| it.stream == known.stream && it.id != id) {
+            let cache = self.record.cache_of(it);
+            let is_ours = matches!(it.holding, arbitration::Holding::Lease(lease)
+                if known.holder == Some(Holder::Lease(lease)));
+            let is_going = cache.breaking.is_some_and(|it| it.required.is_empty());
+            let keeps = cache.state.contains(Caching::READ) && !is_going;
+            assert!(is_ours || !keeps, "{it:?} keeps what is not true any more");
+        }
+    }
+
+    fn forget(&mut self, id: OpenId) {
+        let known = self.opens.remove(&id).expect("what goes was known");
+        self.locks.retain(|it| it.open != id);
+        let Some(holder) = known.holder else { return };
+        if !self.opens.values().any(|it| it.holder == Some(holder)) {
+            self.beliefs.remove(&holder);
+            self.told.remove(&holder);
+        }
+    }
+
+    /// Workers are told to look. Those who have died do not hear it.
+    fn hear(&mut self, look: Look) {
+        let living: Vec<ServerId> = (0..3).map(|worker| self.server(worker)).collect();
+        self.looks.extend(look.into_servers().into_iter().filter(|it| living.contains(it)));
+    }
+}
+
+fn copied((holder, to): (&Holder, &Caching)) -> (Holder, Caching) {
+    (*holder, *to)
+}
+
+/// [MS-FSA] 2.1.5.1.2, as a table.
+fn exclude(one: ShareMode, other: ShareMode) -> bool {
+    let uses = |it: ShareMode| {
+        let access = it.granted_access;
+        [
+            access.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE),
+            access.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA),
+            access.intersects(AccessMask::DELETE),
+        ]
+    };
+    let allows = |it: ShareMode| [it.share_read, it.share_write, it.share_delete];
+    let (one_uses, other_uses) = (uses(one), uses(other));
+    let is_used = |uses: [bool; 3]| uses.contains(&true);
+    let disturbs = |uses: [bool; 3], allows: [bool; 3]| {
+        uses.iter().zip(allows).any(|(uses, allowed)| *uses && !allowed)
+    };
+    is_used(one_uses)
+        && is_used(other_uses)
+        && (disturbs(one_uses, allows(other)) || disturbs(other_uses, allows(one)))
+}
+
+fn is_stat(mode: ShareMode) -> bool {
+    let more = mode.granted_access - (ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES);
+    more.is_empty()
+}
+
+/// What is checked after every step, and in the end.
+impl Model {
+    pub(crate) fn verify(&self) {
+        self.verify_opens();
+        self.verify_beliefs();
+        self.verify_writers();
+        self.verify_locks();
+        self.verify_waiting();
+    }
+
+    fn verify_opens(&self) {
+        let mut recorded: Vec<OpenId> = self.record.opens.iter().map(|it| it.id).collect();
+        recorded.sort_unstable();
+        let known: Vec<OpenId> = self.opens.keys().copied().collect();
+        assert_eq!(recorded, known, "the record has the opens that there are");
+        let here: Vec<&Known> = self.opens.values().filter(|it| !it.is_away).collect();
+        for (at, one) in here.iter().enumerate() {
+            for other in here[at + 1..].iter().filter(|it| it.stream == one.stream) {
+                assert!(!exclude(one.mode, other.mode), "{one:?} stands beside {other:?}");
+            }
+        }
+    }
+
+    /// Nobody thinks that he may do more than the record allows, unless he is about to be told.
+    fn verify_beliefs(&self) {
+        for (holder, belief) in &self.beliefs {
+            let (cache, teller) = match holder {
+                Holder::Lease(id) => {
+                    let of_lease = |it: &&arbitration::OpenEntry| {
+                        it.holding == arbitration::Holding::Lease(*id) && !it.is_disconnected()
+                    };
+                    let teller = self.record.opens.iter().find(of_lease).map(|it| it.id.server);
+                    (self.record.lease(*id).expect("a lease of opens").cache, teller)
+                }
+                Holder::Oplock(id) => {
+                    let entry = self.record.open(*id).expect("an open");
+                    let teller = Some(id.server).filter(|_| !entry.is_disconnected());
+                    (self.record.cache_of(entry), teller)
+                }
+            };
+            let mut will_be = *belief;
+            if let Some(notice) = cache.notice {
+                if let Some(teller) = teller {
+                    assert!(self.looks.contains(&teller), "nobody tells {holder:?}: {notice:?}");
+                }
+                if !notice.ack_required {
+                    will_be &= notice.to;
+                }
+            }
+            assert!(cache.state.contains(will_be), "{holder:?} has {belief:?}: {cache:?}");
+            assert_eq!(cache.state, cache.state.sensible(), "nothing without reading: {holder:?}");
+        }
+        for lease in &self.record.leases {
+            let is_held = self.beliefs.contains_key(&Holder::Lease(lease.id));
+            assert!(is_held, "a lease without an open: {lease:?}");
+        }
+    }
+
+    /// Whoever keeps writes is alone with the stream, but for those who only look.
+    fn verify_writers(&self) {
+        for (id, known) in &self.opens {
+            let Some(holder) = known.holder else { continue };
+            if !self.beliefs[&holder].contains(Caching::WRITE) {
+                continue;
+            }
+            for (other, beside) in &self.opens {
+                let is_same = other == id || beside.holder == Some(holder);
+                if is_same || beside.stream != known.stream {
+                    continue;
+                }
+                let mut mode = beside.mode;
+                if matches!(holder, Holder::Lease(_)) {
+                    mode.granted_access -= AccessMask::READ_CONTROL;
+                }
+                assert!(is_stat(mode), "{known:?} keeps writes beside {beside:?}");
+                let belief = beside.holder.map(|it| self.beliefs[&it]).unwrap_or_default();
+                assert!(!belief.contains(Caching::WRITE), "two keep writes: {beside:?}");
+            }
+        }
+    }
+
+    fn verify_locks(&self) {
+        assert_eq!(self.record.locks.as_slice(), self.locks, "locks are those that were taken");
+        for (at, one) in self.locks.iter().enumerate() {
+            assert!(self.opens.contains_key(&one.open), "a lock of nobody: {one:?}");
+            for other in self.locks[at + 1..].iter().filter(|it| it.stream == one.stream) {
+                let is_same_open = one.open == other.open;
+                let excludes = (one.exclusive && !is_same_open) || other.exclusive;
+                let touch = |byte: u64, it: &ByteRangeLock| {
+                    (it.range.offset..it.range.offset + it.range.length).contains(&byte)
+                };
+                let overlaps = (0..16).any(|byte| touch(byte, one) && touch(byte, other));
+                assert!(!(excludes && overlaps), "{one:?} and {other:?}");
+            }
+        }
+    }
+
+    /// Whoever waits will hear of a change, or has heard.
+    fn verify_waiting(&self) {
+        for (ask, _) in &self.waiting {
+            let server = ask.id.server;
+            let hears = self.record.waiters.contains(&server) || self.looks.contains(&server);
+            assert!(hears, "{server:?} waits unheard: {ask:?}");
+        }
+    }
+
+    /// Nobody answers any more: all the same nobody waits for ever, and nothing is left behind.
+    pub(crate) fn end(&mut self) {
+        for _ in 0..ROUNDS_MAX {
+            while !self.looks.is_empty() {
+                self.look(0);
+                self.verify();
+            }
+            while !self.deleting.is_empty() {
+                self.deleted(0);
+                self.verify();
+            }
+            if self.looks.is_empty() && self.waiting.is_empty() {
+                break;
+            }
+            self.now += BREAK_TIMEOUT;
+            self.expire();
+        }
+        assert!(self.waiting.is_empty(), "{:?} wait for ever: {:?}", self.waiting, self.record);
+        self.now += KEPT;
+        self.scavenge();
+        while let Some(id) = self.pick(0) {
+            self.close_one(id);
+        }
+        while !self.deleting.is_empty() {
+            self.deleted(0);
+        }
+        self.record.waiters.retain(|it| !self.looks.contains(it));
+        assert!(self.record.is_empty(), "something is left: {:?}", self.record);
+    }
+}

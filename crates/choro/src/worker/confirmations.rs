@@ -1,0 +1,162 @@
+//! Whether the client's TCP has taken what the engine wants to be sure of: break notifications.
+//!
+//! A connection whose packets are dropped on the way looks alive for minutes. So a frame that must
+//! arrive is given a time of six retransmissions, after which the kernel is asked what is still not
+//! acknowledged. A connection on which nothing at all was acknowledged meanwhile is given up, and the
+//! engine sends the break over another one. One that is only slow, with much to send before the
+//! frame, is given the same time again while it makes progress.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use proto::{ConfirmationId, ConnectionId};
+use tracing::debug;
+
+use super::connection::Channel;
+use super::event_loop::Worker;
+
+/// Retransmissions after which what was not acknowledged is taken for lost.
+const RETRANSMISSIONS: u32 = 6;
+
+/// The retransmission timeout is taken for no shorter and no longer than this, so that a lost channel
+/// is noticed within 1.2 to 6 seconds: well within the time that a client has to answer a break.
+const RTO_MIN: Duration = Duration::from_millis(200);
+const RTO_MAX: Duration = Duration::from_secs(1);
+
+/// How long a frame that must arrive may be on its way, if the kernel's timeout is `rto`.
+pub(super) fn patience(rto: Duration) -> Duration {
+    rto.clamp(RTO_MIN, RTO_MAX) * RETRANSMISSIONS
+}
+
+/// The frames of one connection of which the engine wants to know, in the order in which they were
+/// queued. There are no more than `proto::break_notification::UNCONFIRMED_MAX`.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    awaited: VecDeque<Awaited>,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    id: ConfirmationId,
+    /// Where the frame ends, in bytes of the connection.
+    end: u64,
+    /// When it is asked whether it was taken.
+    due: Instant,
+    /// What had been acknowledged when that time began.
+    acknowledged: u64,
+    patience: Duration,
+}
+
+impl Confirmations {
+    /// A frame was queued whose last byte is the `end`th of the connection.
+    pub(super) fn expect(
+        &mut self,
+        id: ConfirmationId,
+        end: u64,
+        acknowledged: u64,
+        now: Instant,
+        patience: Duration,
+    ) {
+        self.awaited.push_back(Awaited { id, end, due: now + patience, acknowledged, patience });
+    }
+
+    /// When [`Confirmations::is_lost`] is to be asked.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.awaited.iter().map(|it| it.due).min()
+    }
+
+    /// The frames that were taken, now that so many bytes are acknowledged.
+    pub(super) fn take_confirmed(&mut self, acknowledged: u64) -> Vec<ConfirmationId> {
+        let count = self.awaited.iter().take_while(|it| it.end <= acknowledged).count();
+        self.awaited.drain(..count).map(|it| it.id).collect()
+    }
+
+    /// Whether a frame is overdue on a connection that acknowledges nothing.
+    pub(super) fn is_lost(&mut self, acknowledged: u64, now: Instant) -> bool {
+        for awaited in self.awaited.iter_mut().filter(|it| it.due <= now) {
+            if acknowledged <= awaited.acknowledged {
+                return true;
+            }
+            awaited.due = now + awaited.patience;
+            awaited.acknowledged = acknowledged;
+        }
+        false
+    }
+}
+
+impl Worker {
+    /// When a connection is to be asked what it has taken.
+    pub(super) fn next_confirmation(&self) -> Option<Instant> {
+        self.channels.values().filter_map(Channel::next_confirmation).min()
+    }
+
+    /// Asks the connections where a frame that must arrive is due.
+    pub(super) fn serve_confirmations(&mut self, now: Instant) {
+        let due = |it: &Channel| it.next_confirmation().is_some_and(|at| at <= now);
+        let ids: Vec<ConnectionId> =
+            self.channels.iter().filter(|(_, it)| due(it)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.confirm_taken(id);
+            let is_lost = self.channels.get_mut(&id).is_some_and(|it| it.is_lost(now));
+            if is_lost {
+                debug!("connection {} does not take a break", id.0);
+                let now = self.now();
+                self.server.handle_unconfirmed(now, id);
+            }
+            self.serve_effects();
+        }
+    }
+
+    /// Tells the engine what of a connection's frames has arrived.
+    pub(super) fn confirm_taken(&mut self, id: ConnectionId) {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        for confirmation in channel.take_confirmed() {
+            let now = self.now();
+            self.server.handle_confirmed(now, id, confirmation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(1_200);
+
+    fn awaiting(end: u64) -> (Confirmations, Instant) {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        confirmations.expect(ConfirmationId(7), end, 0, now, PATIENCE);
+        (confirmations, now)
+    }
+
+    #[test]
+    fn a_frame_is_confirmed_when_its_last_byte_is() {
+        let (mut confirmations, now) = awaiting(100);
+        assert_eq!(confirmations.take_confirmed(99), []);
+        assert_eq!(confirmations.next_timeout(), Some(now + PATIENCE));
+        assert_eq!(confirmations.take_confirmed(100), [ConfirmationId(7)]);
+        assert_eq!(confirmations.next_timeout(), None);
+    }
+
+    #[test]
+    fn a_connection_that_acknowledges_nothing_is_lost_when_its_time_is_over() {
+        let (mut confirmations, now) = awaiting(100);
+        assert!(!confirmations.is_lost(0, now + PATIENCE - Duration::from_millis(1)));
+        assert!(confirmations.is_lost(0, now + PATIENCE));
+    }
+
+    #[test]
+    fn a_slow_connection_has_time_while_it_makes_progress() {
+        let (mut confirmations, now) = awaiting(100);
+        assert!(!confirmations.is_lost(50, now + PATIENCE));
+        assert_eq!(confirmations.next_timeout(), Some(now + 2 * PATIENCE));
+        assert!(confirmations.is_lost(50, now + 2 * PATIENCE));
+    }
+
+    #[test]
+    fn patience_is_bounded_whatever_the_kernel_says() {
+        assert_eq!(patience(Duration::from_millis(1)), Duration::from_millis(1_200));
+        assert_eq!(patience(Duration::from_millis(500)), Duration::from_secs(3));
+        assert_eq!(patience(Duration::from_secs(60)), Duration::from_secs(6));
+    }
+}

@@ -1,0 +1,252 @@
+//! Breaks of oplocks and leases are told to the client, over whichever of its channels takes them:
+//! [MS-SMB2] 3.3.4.6, 3.3.4.7.
+
+use dtyp::{Guid, NtStatus};
+use proto::Disconnect;
+use testkit::accounts::{ALICE, BOB};
+use testkit::peer::Offer;
+use testkit::{Create, Login, Peer, World};
+use wire::create_context::LeaseContext;
+use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
+use wire::lease::{LeaseKey, LeaseState};
+use wire::oplock_break::{LeaseBreakNotification, OplockBreak};
+use wire::{Command, Dialect, FileId, OplockLevel};
+
+const KEY: LeaseKey = LeaseKey([7; 16]);
+
+fn alice() -> Login {
+    Login::user(ALICE.0, ALICE.1)
+}
+
+/// Another connection of Alice's session.
+fn channel(world: &World, first: &Peer) -> Peer {
+    let mut peer = world.connect();
+    peer.negotiate([Dialect::SMB_3_1_1]);
+    peer.bind(first, &alice()).ok();
+    peer.tree_id = first.tree_id;
+    peer
+}
+
+fn two_channels(world: &World) -> (Peer, Peer) {
+    let first = Peer::ready(world, Dialect::SMB_3_1_1);
+    let second = channel(world, &first);
+    (first, second)
+}
+
+/// Another client, that of Bob.
+fn bob(world: &World) -> Peer {
+    let mut peer = world.connect();
+    let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    peer.negotiate_with(&Offer { client_guid: Guid([0xB0; 16]), ..offer }).ok();
+    peer.authenticate(&Login::user(BOB.0, BOB.1)).ok();
+    peer.tree("data");
+    peer
+}
+
+/// The file, kept wholly by a client.
+fn keep(peer: &mut Peer) -> FileId {
+    peer.create(&Create::open_if("file").oplock(OplockLevel::BATCH)).file_id
+}
+
+/// Bob opens the file, and has to wait until its holder has answered.
+fn disturb(world: &World) -> Peer {
+    let mut other = bob(world);
+    let create = other.request(Command::CREATE, &Create::open("file"));
+    other.send(create);
+    assert!(other.receive().iter().all(testkit::Response::is_interim), "the holder is asked first");
+    other
+}
+
+/// The breaks that came, and nothing else.
+#[track_caller]
+fn breaks(peer: &mut Peer) -> Vec<OplockBreak> {
+    peer.receive().iter().map(testkit::Response::body).collect()
+}
+
+fn answer(peer: &mut Peer, file_id: FileId) {
+    let body = OplockBreak { oplock_level: OplockLevel::II, file_id };
+    let request = peer.request(Command::OPLOCK_BREAK, &body);
+    peer.call(request).ok();
+}
+
+#[track_caller]
+fn assert_opened(peer: &mut Peer) {
+    let answers = peer.receive();
+    assert_eq!(answers.iter().map(|it| it.status()).collect::<Vec<_>>(), [NtStatus::SUCCESS]);
+}
+
+#[test]
+fn a_break_that_is_not_taken_goes_to_the_next_channel() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world);
+    let mut third = channel(&world, &first);
+    // The oldest channel is told, whichever the file was opened on.
+    let file_id = keep(&mut second);
+    let mut other = disturb(&world);
+    let told = OplockBreak { oplock_level: OplockLevel::II, file_id };
+    assert_eq!((breaks(&mut first), breaks(&mut second)), (vec![told], vec![]));
+    first.take_nothing();
+    assert_eq!(first.closed(), Some(Disconnect::BreakNotConfirmed));
+    assert_eq!((breaks(&mut second), breaks(&mut third)), (vec![told], vec![]));
+    second.take_nothing();
+    assert_eq!(breaks(&mut third), [told]);
+    assert_eq!(third.confirm(), 1);
+    answer(&mut third, file_id);
+    assert_opened(&mut other);
+}
+
+#[test]
+fn a_break_is_told_again_at_once_when_its_channel_is_lost() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world);
+    let file_id = keep(&mut first);
+    let mut other = disturb(&world);
+    first.disconnect();
+    assert_eq!(breaks(&mut second).len(), 1);
+    answer(&mut second, file_id);
+    assert_opened(&mut other);
+}
+
+#[test]
+fn a_break_that_was_taken_is_told_once() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world);
+    keep(&mut first);
+    disturb(&world);
+    assert_eq!(breaks(&mut first).len(), 1);
+    assert_eq!(first.confirm(), 1);
+    assert_eq!(first.closed(), None);
+    first.disconnect();
+    assert_eq!(breaks(&mut second), []);
+}
+
+#[test]
+fn a_break_that_was_answered_is_told_once() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world);
+    let file_id = keep(&mut first);
+    let mut other = disturb(&world);
+    assert_eq!(breaks(&mut first).len(), 1);
+    answer(&mut second, file_id);
+    assert_opened(&mut other);
+    first.disconnect();
+    assert_eq!(breaks(&mut second), []);
+}
+
+#[test]
+fn without_retry_a_break_is_told_once_and_nobody_asks_for_it() {
+    let world = World::with(|settings| settings.oplock_break_retry = false);
+    let (mut first, mut second) = two_channels(&world);
+    keep(&mut first);
+    disturb(&world);
+    assert_eq!(first.confirm(), 0);
+    first.disconnect();
+    assert_eq!(breaks(&mut second), []);
+}
+
+#[test]
+fn when_no_channel_is_left_nobody_has_to_answer() {
+    let world = World::new();
+    let (mut first, second) = two_channels(&world);
+    keep(&mut first);
+    let mut other = disturb(&world);
+    first.take_nothing();
+    second.take_nothing();
+    assert_opened(&mut other);
+    other.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn responses_need_no_confirmation() {
+    let world = World::new();
+    let (mut first, _second) = two_channels(&world);
+    let file_id = keep(&mut first);
+    first.write(file_id, 0, b"data").ok();
+    assert_eq!(first.confirm(), 0);
+}
+
+fn keep_by_lease(peer: &mut Peer) -> FileId {
+    let lease_state =
+        LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING;
+    let lease = LeaseContext { lease_key: KEY, lease_state, ..LeaseContext::default() };
+    let create = Create::open_if("file").oplock(OplockLevel::LEASE).context(&lease);
+    peer.create(&create).file_id
+}
+
+/// Alice, in a session that is encrypted.
+fn sealed(world: &World) -> Peer {
+    let mut peer = world.connect();
+    peer.negotiate([Dialect::SMB_3_1_1]);
+    peer.login_alice();
+    peer.seals = true;
+    peer.tree("data");
+    peer
+}
+
+/// The peers have keys for their own session only.
+#[test]
+fn a_break_is_sealed_for_a_session_of_its_connection() {
+    let world = World::with(|settings| settings.encryption = proto::settings::Policy::Desired);
+    let (mut first, mut second) = (sealed(&world), sealed(&world));
+    keep_by_lease(&mut second);
+    let mut other = sealed(&world);
+    let create = other.request(Command::CREATE, &Create::open("file"));
+    other.send(create);
+    let mut told = first.receive();
+    first.take_nothing();
+    told.extend(second.receive());
+    assert_eq!(told.iter().map(|it| it.sealed).collect::<Vec<_>>(), [true, true]);
+}
+
+/// A lease is the ClientGuid's: the client hears of it over connections of another session, too.
+#[test]
+fn the_break_of_a_lease_goes_to_any_session_of_the_client() {
+    let world = World::new();
+    let mut first = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let mut second = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let mut stranger = bob(&world);
+    keep_by_lease(&mut second);
+    let other = disturb(&world);
+    let told = |peer: &mut Peer| -> Vec<LeaseKey> {
+        let received = peer.receive();
+        received.iter().map(|it| it.body::<LeaseBreakNotification>().lease_key).collect()
+    };
+    assert_eq!((told(&mut first), told(&mut second)), (vec![KEY], vec![]));
+    first.take_nothing();
+    assert_eq!(told(&mut second), [KEY]);
+    // Who it belongs to goes with the last session that has the file open.
+    second.take_nothing();
+    assert!(stranger.receive().is_empty(), "nobody else is told");
+    other.disconnect();
+    stranger.disconnect();
+    world.assert_nothing_left();
+}
+
+fn force_unacked_timeout(peer: &mut Peer) -> NtStatus {
+    let body = IoctlRequest {
+        ctl_code: FsctlCode::SMBTORTURE_FORCE_UNACKED_TIMEOUT,
+        file_id: FileId::ANY,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    // smbtorture names neither session nor tree connect.
+    let request = peer.request(Command::IOCTL, &body).session(0).unsigned();
+    peer.call(request).status()
+}
+
+#[test]
+fn a_test_can_have_a_channel_confirm_nothing_where_that_is_allowed() {
+    let world = World::new();
+    let mut first = Peer::ready(&world, Dialect::SMB_3_1_1);
+    assert_eq!(force_unacked_timeout(&mut first), NtStatus::USER_SESSION_DELETED);
+
+    let world = World::with(|settings| settings.smbtorture_hooks = true);
+    let (mut first, mut second) = two_channels(&world);
+    keep(&mut first);
+    assert_eq!(force_unacked_timeout(&mut first), NtStatus::SUCCESS);
+    disturb(&world);
+    assert_eq!(first.confirm(), 1);
+    assert_eq!(first.closed(), Some(Disconnect::BreakNotConfirmed));
+    assert_eq!(breaks(&mut second).len(), 1);
+}

@@ -1,0 +1,98 @@
+//! What the kernel knows of a TCP connection.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Bytes that were given to the socket and that the other side's TCP has not acknowledged, sent or
+/// not: `SIOCOUTQ` of tcp(7).
+///
+/// # Errors
+/// If this is no TCP socket.
+pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ, which is SIOCOUTQ for sockets, writes one int to where the pointer points.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(bytes).unwrap_or_default())
+}
+
+/// How long the kernel waits for an acknowledgment before it sends again, as of now: `tcpi_rto`.
+///
+/// # Errors
+/// If this is no TCP socket.
+pub fn retransmission_timeout(socket: BorrowedFd<'_>) -> io::Result<Duration> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>())
+        .expect("a structure of the kernel is small");
+    // SAFETY: the kernel writes at most `length` bytes to `info`, which has so many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: integers only, of which any bits are values; those not written are zero.
+    let info = unsafe { info.assume_init() };
+    Ok(Duration::from_micros(info.tcpi_rto.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        (near, listener.accept().expect("one came").0)
+    }
+
+    #[test]
+    fn what_was_taken_is_acknowledged_and_what_finds_no_room_is_not() {
+        let (mut near, mut far) = pair();
+        near.write_all(b"taken").expect("there is room");
+        let begun = Instant::now();
+        while unacknowledged_bytes(near.as_fd()).expect("TCP") > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(5), "loopback is faster");
+            thread::sleep(Duration::from_millis(1));
+        }
+        far.read_exact(&mut [0; 5]).expect("it came");
+        near.set_nonblocking(true).expect("a socket");
+        let mut written: u64 = 0;
+        while let Ok(count) = near.write(&[0; 65_536]) {
+            written += u64::try_from(count).expect("64 bits");
+        }
+        thread::sleep(Duration::from_millis(100));
+        let waiting = unacknowledged_bytes(near.as_fd()).expect("TCP");
+        assert!(waiting > 0 && waiting <= written, "{waiting} of {written}");
+    }
+
+    #[test]
+    fn the_timeout_is_that_of_a_live_connection() {
+        let (near, _far) = pair();
+        let timeout = retransmission_timeout(near.as_fd()).expect("TCP");
+        assert!(timeout >= Duration::from_millis(1) && timeout <= Duration::from_secs(120));
+    }
+
+    #[test]
+    fn what_is_no_connection_has_neither() {
+        let file = std::fs::File::open("/dev/null").expect("it is there");
+        unacknowledged_bytes(file.as_fd()).expect_err("no socket");
+        retransmission_timeout(file.as_fd()).expect_err("no socket");
+    }
+}
