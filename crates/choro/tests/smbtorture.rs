@@ -80,7 +80,10 @@ fn every_result_is_the_expected_one() {
         if count > 1 {
             progress(&format!("smbtorture: run {run} of {count}"));
         }
-        let results = runner.run(&tests);
+        let mut results = runner.run(&tests);
+        if count == 1 {
+            runner.look_again(&mut results);
+        }
         progress(&format!("smbtorture: {}", report::summary(&expectations, &results)));
         runs.push(results);
     }

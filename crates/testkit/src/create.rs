@@ -27,7 +27,6 @@ pub struct Create {
     /// What the client wants to keep at its side.
     pub oplock_level: OplockLevel,
     contexts: CreateContextList,
-    oplock_level: OplockLevel,
 }
 
 /// What a CREATE that went well led to.
@@ -81,7 +80,6 @@ impl Create {
             impersonation_level: ImpersonationLevel::IMPERSONATION,
             oplock_level: OplockLevel::NONE,
             contexts: CreateContextList::new(),
-            oplock_level: OplockLevel::NONE,
         }
     }
 
@@ -119,13 +117,6 @@ impl Create {
     #[must_use]
     pub fn delete_on_close(mut self) -> Self {
         self.create_options |= CreateOptions::DELETE_ON_CLOSE;
-        self
-    }
-
-    /// An oplock, or with a context for it a lease.
-    #[must_use]
-    pub fn oplock(mut self, level: OplockLevel) -> Self {
-        self.oplock_level = level;
         self
     }
 

@@ -62,11 +62,21 @@ pub enum Pending {
     Reopening(durable::Reopening),
     /// What this request opened before is looked at again.
     Replaying(Box<durable::Replaying>),
+    /// Whether the name leads to the file that the lease is on already.
+    OtherName(LeaseId, Attempt),
     /// Others have to give way first.
     Waiting(FileKey),
     /// The store is emptying the file. The open is in the tables already, so that no other open
     /// slips in between.
     Overwriting(Box<Overwriting>),
+}
+
+/// What a request that begins has behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Attempt {
+    has_waited: bool,
+    /// The name of its lease was looked into.
+    lease_is_verified: bool,
 }
 
 /// What was asked for.
@@ -106,7 +116,7 @@ impl Command for Create {
         incoming: &Incoming,
         request: CreateRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
-        begin(scope, incoming, &request, false)
+        begin(scope, incoming, &request, Attempt::default())
     }
 
     fn resume(
@@ -125,7 +135,14 @@ impl Command for Create {
             },
             Pending::Waiting(_) => {
                 let request = CreateRequest::decode(&incoming.message);
-                begin(scope, incoming, &request.map_err(Reject::Malformed)?, true)
+                let again = Attempt { has_waited: true, lease_is_verified: false };
+                begin(scope, incoming, &request.map_err(Reject::Malformed)?, again)
+            }
+            Pending::OtherName(lease, attempt) => {
+                verify_lease_name(&scope, lease, reply)?;
+                let request = CreateRequest::decode(&incoming.message);
+                let verified = Attempt { lease_is_verified: true, ..attempt };
+                begin(scope, incoming, &request.map_err(Reject::Malformed)?, verified)
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
             Pending::Replaying(replaying) => durable::replayed(scope, &replaying, reply),
@@ -166,7 +183,7 @@ fn begin(
     mut scope: InTree<'_>,
     incoming: &Incoming,
     request: &CreateRequest<'_>,
-    has_waited: bool,
+    attempt: Attempt,
 ) -> Result<Step<Pending>, Reject> {
     if scope.opens.len() >= OPENS_MAX {
         return Err(Reject::TooManyOpens);
@@ -183,16 +200,21 @@ fn begin(
     let wanted = validate::validate(request, &share)?;
     let mut contexts = Contexts::read(request)?;
     contexts.answer_apple(&share, scope.globals);
-    if !has_waited && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)? {
+    if !attempt.has_waited
+        && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)?
+    {
         return durable::replay(&scope, replayed, contexts, durable);
     }
     durable.evict_predecessors(&mut scope)?;
-    if let Some(lease) = wish.lease()
+    let user = share.user;
+    if let Some(lease) = wish.lease().filter(|_| !attempt.lease_is_verified)
         && scope.globals.files.lease_is_elsewhere(lease, &caching::lease_name(&share, &wanted.path))
     {
-        return Err(Reject::LeaseKeyInUse);
+        // Unless this is a further name of the same file.
+        let op = ObjectOp::Lookup { root, path: wanted.path };
+        let waiting = Pending::OtherName(lease, attempt);
+        return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
-    let user = share.user;
     let open = OpenRequest {
         root,
         path: wanted.path.with_snapshot(contexts.snapshot),
@@ -219,7 +241,7 @@ fn begin(
         contexts,
         wish,
         durable,
-        has_waited,
+        has_waited: attempt.has_waited,
         deletions: scope.globals.files.deletions(),
     };
     let op = ObjectOp::Open(Box::new(open));
@@ -297,6 +319,19 @@ fn opened_by_store(
     Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
+/// [MS-SMB2] 3.3.5.9.8 has a client use a key for one file name. A further name of the same file is
+/// let pass: Linux names its leases after inodes.
+fn verify_lease_name(scope: &InTree<'_>, lease: LeaseId, reply: Reply) -> Result<(), Reject> {
+    match reply.object() {
+        Ok(ObjectReply::Metadata(metadata))
+            if scope.globals.files.file_of_lease(lease) == Some(key(metadata.identity)) =>
+        {
+            Ok(())
+        }
+        _ => Err(Reject::LeaseKeyInUse),
+    }
+}
+
 /// Takes an open out again that was entered, and looks for the file by its name once more.
 fn begin_again(
     scope: InTree<'_>,
@@ -313,7 +348,8 @@ fn begin_again(
     let close = Effect::Object { user: opening.user, op };
     scope.globals.outbox.effects.push_back((None, close));
     let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
-    begin(scope, incoming, &request, opening.has_waited)
+    let again = Attempt { has_waited: opening.has_waited, lease_is_verified: false };
+    begin(scope, incoming, &request, again)
 }
 
 /// What became of an open beside the others.

@@ -18,6 +18,9 @@ use super::{progress, suite_of};
 /// Tests that run at the same time. They are of different suites then, and mostly wait.
 const JOBS: usize = 2;
 
+/// Tests with an unexpected result that are run again. More are no accident.
+const LOOK_AGAIN_MAX: usize = 20;
+
 /// Time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -59,6 +62,28 @@ impl Runner<'_> {
         let results = results.into_inner().expect("nobody panicked with it");
         fs::write(self.logs.join("results.tsv"), results.table()).expect("there is space");
         results.outcomes
+    }
+
+    /// Runs those again, alone, that were not as expected: many of them measure time, and another
+    /// test beside them may have taken it. What is only then as expected is said, because it
+    /// should not be so; `SMBTORTURE_RUNS` finds what flickers and forgives nothing.
+    pub fn look_again(&self, outcomes: &mut BTreeMap<String, Outcome>) {
+        let unexpected: Vec<String> = outcomes
+            .iter()
+            .filter(|(test, outcome)| self.is_unexpected(test, outcome))
+            .map(|(test, _)| test.clone())
+            .collect();
+        if unexpected.is_empty() || unexpected.len() > LOOK_AGAIN_MAX {
+            return;
+        }
+        let results = Mutex::new(Results::new(unexpected.len()));
+        self.run_suites(&unexpected.iter().collect::<Vec<_>>(), 1, &results);
+        for (test, outcome) in results.into_inner().expect("nobody panicked with it").outcomes {
+            if !self.is_unexpected(&test, &outcome) {
+                progress(&format!("smbtorture: {test} is as expected only when it runs alone"));
+            }
+            outcomes.insert(test, outcome);
+        }
     }
 
     /// Those of a suite one after the other, because some use the same names; suites that take long
