@@ -6,6 +6,7 @@ mod harness;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,11 +23,12 @@ use wire::create::{
 };
 use wire::echo::EchoRequest;
 use wire::negotiate::{Capabilities, NegotiateRequest, SecurityMode};
+use wire::oplock_break::OplockBreak;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::tree_connect::TreeConnectRequest;
 use wire::write::WriteRequest;
-use wire::{Codes, Command, Decode, Dialect, Encode, FileId, Header};
+use wire::{Codes, Command, Decode, Dialect, Encode, FileId, Header, OplockLevel};
 
 /// Workers that a server keeps ready, beside those that have a client.
 const IDLE_WORKERS: usize = 3;
@@ -134,8 +136,21 @@ impl Connection {
 
     #[track_caller]
     fn create(&mut self, name: &str) -> FileId {
+        self.send_create(name, OplockLevel::NONE);
+        self.created()
+    }
+
+    /// Opens a file and keeps all of it.
+    #[track_caller]
+    fn keep(&mut self, name: &str) -> FileId {
+        self.send_create(name, OplockLevel::BATCH);
+        self.created()
+    }
+
+    fn send_create(&mut self, name: &str, requested_oplock_level: OplockLevel) {
         let name = utf16::to_bytes(name);
         let request = CreateRequest {
+            requested_oplock_level,
             impersonation_level: ImpersonationLevel::IMPERSONATION,
             desired_access: AccessMask::FILE_ALL,
             share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
@@ -144,8 +159,50 @@ impl Connection {
             name: &name,
             ..CreateRequest::default()
         };
-        let (_, message) = self.call(Command::CREATE, &request);
+        self.send(Command::CREATE, &request);
+    }
+
+    /// The response to a CREATE, which may have had to wait.
+    #[track_caller]
+    fn created(&mut self) -> FileId {
+        let (mut header, mut message) = self.receive();
+        if header.status == NtStatus::PENDING {
+            (header, message) = self.receive();
+        }
+        assert_eq!(header.status, NtStatus::SUCCESS);
         CreateResponse::decode(&message).expect("well-formed").file_id
+    }
+
+    /// The break of an oplock, and nothing else.
+    #[track_caller]
+    fn receive_break(&mut self) -> FileId {
+        let (header, message) = self.receive_any();
+        assert_eq!((header.command, header.message_id), (Command::OPLOCK_BREAK, u64::MAX));
+        OplockBreak::decode(&message).expect("well-formed").file_id
+    }
+
+    #[track_caller]
+    fn answer_break(&mut self, file_id: FileId) {
+        self.call(Command::OPLOCK_BREAK, &OplockBreak { oplock_level: OplockLevel::II, file_id });
+    }
+
+    /// Nothing that the server sends arrives any more, and nothing tells it so: each segment is
+    /// dropped before this end's TCP has seen it.
+    fn drop_all_packets(&self) {
+        let mut drop_it = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }; // BPF_RET, 0 bytes.
+        let filter = libc::sock_fprog { len: 1, filter: &raw mut drop_it };
+        let length = libc::socklen_t::try_from(size_of_val(&filter)).expect("a small structure");
+        // SAFETY: the kernel copies the filter of one instruction; both outlive the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const filter).cast(),
+                length,
+            )
+        };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }
 
     #[track_caller]
@@ -200,13 +257,18 @@ impl Connection {
 
     #[track_caller]
     fn receive(&mut self) -> (Header, Vec<u8>) {
+        let (header, message) = self.receive_any();
+        assert_eq!(header.message_id, self.next_message_id - 1, "of the last request");
+        (header, message)
+    }
+
+    #[track_caller]
+    fn receive_any(&mut self) -> (Header, Vec<u8>) {
         let mut length = [0; 4];
         self.socket.read_exact(&mut length).expect("the server answers");
         let mut message = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("24 bits")];
         self.socket.read_exact(&mut message).expect("whole frames");
-        let header = Header::decode(&message).expect("a header");
-        assert_eq!(header.message_id, self.next_message_id - 1, "of the last request");
-        (header, message)
+        (Header::decode(&message).expect("a header"), message)
     }
 
     /// The connection is gone as if its cable was.
@@ -371,5 +433,68 @@ fn two_clients_have_two_workers() {
     let _first = Connection::logged_on(address(&server), Guid(random()));
     let _second = Connection::logged_on(address(&server), Guid(random()));
     wait_for_serving(&server, 2);
+    server.stop();
+}
+
+/// A session of one client with two channels, and another client that has none yet.
+fn two_channels_and_another(server: &TestServer) -> (Connection, Connection, Connection) {
+    let guid = Guid(random());
+    let first = Connection::logged_on(address(server), guid);
+    let mut second = Connection::negotiated(address(server), guid);
+    second.bind(&first);
+    (first, second, Connection::logged_on(address(server), Guid(random())))
+}
+
+/// Nobody tells the server that the first channel is dead; it finds out within six retransmissions,
+/// of 0.2 seconds each on the loopback.
+#[test]
+fn a_break_reaches_the_client_though_a_channel_drops_all_packets() {
+    let server = TestServer::start();
+    let (mut first, mut second, mut other) = two_channels_and_another(&server);
+    let file = first.keep("file");
+    first.write(file, b"written");
+    first.drop_all_packets();
+    let asked = Instant::now();
+    other.send_create("file", OplockLevel::NONE);
+    assert_eq!(second.receive_break(), file);
+    let elapsed = asked.elapsed();
+    assert!((1_000..10_000).contains(&elapsed.as_millis()), "{elapsed:?}");
+    second.answer_break(file);
+    other.created();
+    // The session goes on without that channel.
+    assert_eq!(second.read(file), b"written");
+    server.stop();
+}
+
+#[test]
+fn a_client_without_a_living_channel_holds_nobody_up() {
+    let server = TestServer::start();
+    let (mut first, second, mut other) = two_channels_and_another(&server);
+    first.keep("file");
+    first.drop_all_packets();
+    second.drop_all_packets();
+    let asked = Instant::now();
+    other.send_create("file", OplockLevel::NONE);
+    other.created();
+    let elapsed = asked.elapsed();
+    assert!((2_000..20_000).contains(&elapsed.as_millis()), "{elapsed:?}");
+    wait_for_serving(&server, 1);
+    server.stop();
+}
+
+/// The client's TCP has it; that the client takes its time is no reason to tell it again.
+#[test]
+fn a_break_that_arrived_is_told_once() {
+    let server = TestServer::start();
+    let (mut first, mut second, mut other) = two_channels_and_another(&server);
+    let file = first.keep("file");
+    other.send_create("file", OplockLevel::NONE);
+    assert_eq!(first.receive_break(), file);
+    thread::sleep(Duration::from_millis(2_500));
+    // Were there a break before them, the answers would not be the next that comes.
+    second.echo();
+    first.echo();
+    second.answer_break(file);
+    other.created();
     server.stop();
 }

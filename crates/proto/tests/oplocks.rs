@@ -185,7 +185,8 @@ fn a_lease_gives_up_writing_and_then_its_handle() {
     let mut third = ready(&world);
     let alone = Create::open("file").share(ShareAccess::empty());
     create_waiting(&mut third, &alone);
-    let told: LeaseBreakNotification = one_break(&mut other).body();
+    // These are connections of one client, which is told on the oldest.
+    let told: LeaseBreakNotification = one_break(&mut holder).body();
     assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, R));
     assert_eq!(acknowledge_lease(&mut other, 2, R), NtStatus::SUCCESS);
     assert_eq!(third.receive().remove(0).status(), NtStatus::SHARING_VIOLATION, "it was in use");

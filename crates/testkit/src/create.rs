@@ -24,8 +24,6 @@ pub struct Create {
     pub create_options: CreateOptions,
     /// ImpersonationLevel.
     pub impersonation_level: ImpersonationLevel,
-    /// What the client wants to keep at its side.
-    pub oplock_level: OplockLevel,
     contexts: CreateContextList,
 }
 
@@ -78,7 +76,6 @@ impl Create {
             create_disposition,
             create_options: CreateOptions::empty(),
             impersonation_level: ImpersonationLevel::IMPERSONATION,
-            oplock_level: OplockLevel::NONE,
             contexts: CreateContextList::new(),
         }
     }
@@ -105,12 +102,6 @@ impl Create {
     #[must_use]
     pub fn options(self, create_options: CreateOptions) -> Self {
         Self { create_options, ..self }
-    }
-
-    /// Keeps something at its side.
-    #[must_use]
-    pub fn oplock(self, oplock_level: OplockLevel) -> Self {
-        Self { oplock_level, ..self }
     }
 
     /// Goes away with its last open.
