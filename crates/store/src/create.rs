@@ -91,7 +91,11 @@ impl Store {
         }
         let subject = Subject { fd: fd.as_fd(), path_only: false, status };
         let changed = self.secure_created(root, request, parent, subject)?;
-        let status = if changed || request.allocation_size > 0 {
+        // Whatever is stored with the object changes its change time, which the client is told.
+        let stored = dos.attributes.is_some()
+            || root.settings.nt_acls.is_some()
+            || !request.extended_attributes.is_empty();
+        let status = if changed || stored || request.allocation_size > 0 {
             system::status_of(fd.as_fd()).during(Operation::Query)?
         } else {
             *status

@@ -497,3 +497,17 @@ fn names_to_be_hidden_are_hidden_however_they_are_asked_for() {
         share.try_open("desktop.ini", |request| request.disposition = Disposition::OverwriteIf);
     overwritten.expect("HIDDEN by its name need not be asked for");
 }
+
+#[test]
+fn the_times_told_at_creation_are_those_of_the_file() {
+    let mut share = Share::new();
+    let hidden = |request: &mut object::OpenRequest| {
+        request.disposition = Disposition::Create;
+        request.attributes = FileAttributes::HIDDEN;
+    };
+    let opened = share.try_open("f", hidden).expect("it is new");
+    let metadata = share.metadata(opened.open);
+    assert_eq!(opened.metadata.change_time, metadata.change_time);
+    assert_eq!(opened.metadata.last_write_time, metadata.last_write_time);
+    assert_eq!(opened.metadata.creation_time, metadata.creation_time);
+}
