@@ -25,6 +25,7 @@ pub struct Create {
     /// ImpersonationLevel.
     pub impersonation_level: ImpersonationLevel,
     contexts: CreateContextList,
+    oplock_level: OplockLevel,
 }
 
 /// What a CREATE that went well led to.
@@ -77,6 +78,7 @@ impl Create {
             create_options: CreateOptions::empty(),
             impersonation_level: ImpersonationLevel::IMPERSONATION,
             contexts: CreateContextList::new(),
+            oplock_level: OplockLevel::NONE,
         }
     }
 
@@ -108,6 +110,13 @@ impl Create {
     #[must_use]
     pub fn delete_on_close(mut self) -> Self {
         self.create_options |= CreateOptions::DELETE_ON_CLOSE;
+        self
+    }
+
+    /// An oplock, or with a context for it a lease.
+    #[must_use]
+    pub fn oplock(mut self, level: OplockLevel) -> Self {
+        self.oplock_level = level;
         self
     }
 
