@@ -6,7 +6,10 @@
 export M=/mnt/share
 mkdir -p $M
 export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
-export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+# Where owners are told, the repositories are somebody else's. A clone reads this from a file only.
+export HOME=/tmp/home
+mkdir -p $HOME
+git config --global safe.directory '*'
 
 head -c 5000000 /dev/urandom >/tmp/source
 # A tree of some hundred files of many sizes, without what needs more than files and folders.

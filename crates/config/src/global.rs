@@ -107,7 +107,7 @@ parameter_table! {
         /// Grant leases on folders.
         smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto";
         /// Offer the POSIX extensions of SMB 3.1.1.
-        smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No", NotYet;
+        smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No";
         /// TCP ports to listen on.
         smb_ports: Vec<u16> = "smb ports", Kind::Ports, "445";
         /// Options of the sockets, such as `TCP_NODELAY`.

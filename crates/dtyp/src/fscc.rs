@@ -18,6 +18,7 @@ pub mod file_all;
 pub mod file_system;
 pub mod name;
 pub mod pipe;
+pub mod posix;
 pub mod reparse;
 pub mod stream;
 
@@ -46,6 +47,7 @@ pub use file_system::{
 };
 pub use name::{FileNameInformation, FileRenameInformation};
 pub use pipe::{FilePipeInformation, FilePipeLocalInformation, FilePipeRemoteInformation};
+pub use posix::{FileFsPosixInformation, FilePosixInformation};
 pub use reparse::{ReparseData, ReparseTag, SymbolicLinkReparse};
 pub use stream::{StreamEntry, decode_stream_list, encode_stream_entry};
 

@@ -62,7 +62,8 @@ pub struct Metadata {
     pub ea_size: u32,
     /// The reparse tag, if attributes contain REPARSE_POINT; else 0.
     pub reparse_tag: u32,
-    /// POSIX mode bits, type included.
+    /// POSIX mode bits, type included: that of what a reparse point stands for, if it stands for
+    /// something of POSIX.
     pub mode: u32,
     /// POSIX owner.
     pub uid: u32,

@@ -90,6 +90,8 @@ pub struct OpenRequest {
     pub takes_up: bool,
     /// A self-relative security descriptor for a created file.
     pub security: Option<Bytes>,
+    /// The permission bits of a created file, where the client speaks POSIX; no others are given then.
+    pub posix_mode: Option<u32>,
     /// Extended attributes for a created file.
     pub extended_attributes: Vec<ExtendedAttribute>,
 }

@@ -9,12 +9,14 @@ use dtyp::FileTime;
 ///
 /// Invariant: the path has no empty component, no "." or "..", no NUL and none of the characters
 /// that a component may not have ([MS-FSCC] 2.1.5); so the store can hand it to the kernel as it
-/// is. `/` separates components. The empty path is the root.
+/// is. `/` separates components. The empty path is the root. A POSIX path may have those characters, and
+/// its names are meant exactly as they are, case included; it has no stream.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ObjectPath {
     path: String,
     stream: Option<String>,
     snapshot: Option<FileTime>,
+    posix: bool,
 }
 
 /// What separates the components of a name that a client sends.
@@ -94,13 +96,42 @@ impl ObjectPath {
             }
         }
         let stream = stream.map(parse_stream).transpose()?.flatten();
-        Ok(Self { path, stream, snapshot: None })
+        Ok(Self { path, stream, ..Self::default() })
+    }
+
+    /// Reads a name as clients with the POSIX extensions send it: components separated by `/`, in which
+    /// only `/` and NUL are not allowed. A name without a `/` may be of a client that separates by `\`.
+    ///
+    /// # Errors
+    /// See [`PathError`].
+    pub fn parse_posix(name: &str) -> Result<Self, PathError> {
+        let separator = if name.contains('/') { '/' } else { '\\' };
+        if name.starts_with(separator) {
+            return Err(PathError::Escapes);
+        }
+        if name.encode_utf16().count() > Self::PATH_UNITS_MAX {
+            return Err(PathError::TooLong);
+        }
+        let name = name.strip_suffix(separator).unwrap_or(name);
+        let components: Vec<&str> = name.split(separator).collect();
+        for component in components.iter().filter(|_| !name.is_empty()) {
+            match *component {
+                ".." => return Err(PathError::Escapes),
+                "" | "." => return Err(PathError::BadComponent),
+                other if other.contains('\0') => return Err(PathError::BadComponent),
+                other if other.encode_utf16().count() > Self::COMPONENT_UNITS_MAX => {
+                    return Err(PathError::TooLong);
+                }
+                _ => {}
+            }
+        }
+        Ok(Self { path: components.join("/"), posix: true, ..Self::default() })
     }
 
     /// A path from components that are known to be good, such as names that the store listed.
     #[must_use]
     pub fn from_stored(path: String, stream: Option<String>) -> Self {
-        Self { path, stream, snapshot: None }
+        Self { path, stream, ..Self::default() }
     }
 
     /// The components joined by `/`; empty for the root.
@@ -119,6 +150,18 @@ impl ObjectPath {
     #[must_use]
     pub fn snapshot(&self) -> Option<FileTime> {
         self.snapshot
+    }
+
+    /// Whether its names are meant exactly as they are.
+    #[must_use]
+    pub fn is_posix(&self) -> bool {
+        self.posix
+    }
+
+    /// The same path, meant as `other` is.
+    #[must_use]
+    pub fn meant_as(self, other: &Self) -> Self {
+        Self { posix: other.posix, ..self }
     }
 
     /// Whether this is the share's root.
@@ -140,7 +183,7 @@ impl ObjectPath {
             return None;
         }
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        Some(Self { path: parent.to_owned(), stream: None, snapshot: self.snapshot })
+        Some(Self { path: parent.to_owned(), stream: None, ..self.clone() })
     }
 
     /// The components, from the root down.
@@ -196,7 +239,7 @@ impl ObjectPath {
         let snapshot = self.components().nth(index).and_then(FileTime::from_gmt_token);
         let others = self.components().enumerate().filter(|(at, _)| *at != index);
         let others: Vec<&str> = others.map(|(_, component)| component).collect();
-        Some(Self { path: others.join("/"), stream: self.stream.clone(), snapshot })
+        Some(Self { path: others.join("/"), snapshot, ..self.clone() })
     }
 
     /// The name as clients write it: `\` between components, `:stream` at the end.
@@ -334,6 +377,30 @@ mod tests {
         check("a\\b\\..\\..\\c:s", Ok(("c", Some("s"))));
         check("a\\...", Ok(("a/...", None)));
         check("a*\\..", Err(PathError::BadComponent));
+    }
+
+    #[test]
+    fn posix_names_are_taken_as_they_are() {
+        for (name, want) in [
+            ("", Ok("")),
+            ("a/b:c\\d*?", Ok("a/b:c\\d*?")),
+            ("a\\b\"|", Ok("a/b\"|")),
+            ("a/", Ok("a")),
+            ("trail. ", Ok("trail. ")),
+            ("a/../b", Err(PathError::Escapes)),
+            ("..", Err(PathError::Escapes)),
+            ("/a", Err(PathError::Escapes)),
+            ("a//b", Err(PathError::BadComponent)),
+            ("a/./b", Err(PathError::BadComponent)),
+            ("a\0b", Err(PathError::BadComponent)),
+        ] {
+            let parsed = ObjectPath::parse_posix(name);
+            assert_eq!(parsed.as_ref().map(ObjectPath::as_str).map_err(|error| *error), want);
+        }
+        let path = ObjectPath::parse_posix("a/b:c").expect("good");
+        assert!(path.is_posix() && path.stream().is_none());
+        assert!(path.parent().is_some_and(|parent| parent.is_posix()));
+        assert_eq!(ObjectPath::parse_posix(&"x".repeat(256)), Err(PathError::TooLong));
     }
 
     #[test]

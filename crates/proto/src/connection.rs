@@ -67,6 +67,8 @@ pub struct Negotiated {
     pub cipher: Option<Cipher>,
     /// `Connection.SigningAlgorithmId`.
     pub signing_algorithm: SigningAlgorithm,
+    /// Opens may be as POSIX means them: both sides have the POSIX extensions.
+    pub posix_extensions: bool,
     /// MaxReadSize in bytes.
     pub max_read_size: u32,
     /// MaxWriteSize in bytes.

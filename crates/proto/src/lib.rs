@@ -43,6 +43,7 @@ pub mod tree_connect;
 
 pub mod change;
 pub mod files;
+pub(crate) mod posix;
 
 #[cfg(test)]
 mod scene;

@@ -704,7 +704,11 @@ impl Globals {
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.listing_changes(parent, file.parent_lease);
         }
-        let unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
+        let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
+        if file.path.is_posix() && self.files.is_delete_pending(file.identity) {
+            // To POSIX a name goes at once, and what else has the file open keeps it.
+            unlink = Some(0);
+        }
         if let Some(root) = open.share.root
             && file.is_directory
             && self.files.is_delete_pending(file.identity)

@@ -60,6 +60,8 @@ pub struct ServerSettings {
     pub map_to_guest: MapToGuest,
     /// `server multi channel support`: IsMultiChannelCapable of [MS-SMB2] 3.3.1.5.
     pub multi_channel: bool,
+    /// Offer the POSIX extensions of 3.1.1.
+    pub posix_extensions: bool,
     /// MaxReadSize in bytes.
     pub max_read_size: u32,
     /// MaxWriteSize in bytes.

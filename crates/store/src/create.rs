@@ -53,9 +53,9 @@ impl Store {
         access::verify_may_add(&mut self.wardrobe, root, parent, directory)?;
         let verified = self.names.verified(&parent.directory);
         let made = if directory {
-            make_directory(root, parent, &place.name)
+            make_directory(root, parent, &place.name, request.posix_mode)
         } else {
-            make_file(root, parent, &place.name)
+            make_file(root, parent, &place.name, request.posix_mode)
         };
         let fd = match made {
             Err(Errno::EXIST) => return Ok(Created::Exists),
@@ -142,10 +142,16 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     Ok(())
 }
 
-fn make_file(root: &Root, parent: &Parent, name: &OsStr) -> Result<OwnedFd, Errno> {
+fn make_file(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    posix_mode: Option<u32>,
+) -> Result<OwnedFd, Errno> {
     let settings = &root.settings;
     let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.create_mask };
-    let mode = 0o666 & mask | settings.force_create_mode;
+    // As Samba does it: a client that says the mode means it.
+    let mode = posix_mode.unwrap_or(0o666 & mask | settings.force_create_mode);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
     system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o7777, true)
 }
@@ -156,10 +162,15 @@ fn passes_acl_on(root: &Root, parent: &Parent) -> bool {
     root.settings.inherit_acls && posix_acl::has_default(parent.subject().attributes())
 }
 
-fn make_directory(root: &Root, parent: &Parent, name: &OsStr) -> Result<OwnedFd, Errno> {
+fn make_directory(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    posix_mode: Option<u32>,
+) -> Result<OwnedFd, Errno> {
     let settings = &root.settings;
     let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.directory_mask };
-    let mode = 0o777 & mask | settings.force_directory_mode;
+    let mode = posix_mode.unwrap_or(0o777 & mask | settings.force_directory_mode);
     let fd = parent.directory.fd.as_fd();
     rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o7777))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
@@ -189,7 +200,7 @@ fn store_attributes(
         return Ok(DosAttributes::default());
     }
     let creation_time = Some(times::Times::of(status).creation);
-    let dos = DosAttributes { attributes: Some(wanted), creation_time, reparse_tag: None };
+    let dos = DosAttributes { attributes: Some(wanted), creation_time, ..DosAttributes::default() };
     match attributes.set(dos_attributes::NAME, &dos.encode()) {
         Ok(()) => Ok(dos),
         Err(Errno::OPNOTSUPP) => Ok(DosAttributes::default()),

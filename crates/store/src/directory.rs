@@ -4,6 +4,7 @@
 //! business. Names that no client could send back are shown by their short names; where there are none
 //! (`mangled names = no`) they are left out and counted.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -150,7 +151,12 @@ fn list(
             Next::Entry => {
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 let stored = OsStr::from_bytes(name.to_bytes());
-                match shown(&open.root.settings, stored) {
+                let visible = match open.path.is_posix() {
+                    // What is not UTF-8 cannot be said, and has no short name there.
+                    true => stored.to_str().map(Cow::Borrowed),
+                    false => shown(&open.root.settings, stored),
+                };
+                match visible {
                     Some(text) => {
                         let seen = !hidden.applies()
                             || hidden.shows(open, reader.directory, stored, &text);
@@ -249,7 +255,8 @@ impl Reader<'_> {
             DirectoryEntry { name: text.to_owned(), short_name, metadata: None, apple: None };
         if self.detail > EntryDetail::Name {
             let status = system::status_at(self.directory, name).ok()?;
-            entry.metadata = Some(if is_link(&status) {
+            // To POSIX a link is a thing of its own.
+            entry.metadata = Some(if is_link(&status) && !self.open.path.is_posix() {
                 self.link(stored, text, &status)
             } else {
                 self.plain(name, &status)
@@ -281,8 +288,11 @@ impl Reader<'_> {
         if dos.claims_reparse_point() {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let fd = rustix::fs::openat(self.directory, name, flags, Mode::empty());
-            let tag = |fd: OwnedFd| reparse::stored_tag(Attributes::new(fd.as_fd(), true));
-            dos.reparse_tag = fd.ok().and_then(tag);
+            if let Ok(fd) = fd {
+                let attributes = Attributes::new(fd.as_fd(), true);
+                dos.reparse_tag = reparse::stored_tag(attributes);
+                dos.reparse_type = reparse::stored_type(attributes);
+            }
         }
         dos
     }

@@ -29,6 +29,8 @@ pub(crate) struct DosAttributes {
     pub(crate) creation_time: Option<FileTime>,
     /// What the object is a reparse point of. Kept elsewhere: see [`crate::reparse`].
     pub(crate) reparse_tag: Option<ReparseTag>,
+    /// The type of POSIX, as in a mode, that the reparse point stands for.
+    pub(crate) reparse_type: Option<u32>,
 }
 
 impl DosAttributes {
@@ -84,6 +86,7 @@ impl DosAttributes {
             creation_time: (valid & VALID_CREATION_TIME != 0 && creation_time != FileTime::ZERO)
                 .then_some(creation_time),
             reparse_tag: None,
+            reparse_type: None,
         })
     }
 

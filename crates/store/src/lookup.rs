@@ -133,15 +133,19 @@ impl Store {
         path: &ObjectPath,
         link_itself: bool,
     ) -> Result<Place, NtStatus> {
-        let path = root.settings.character_mappings.to_disk(path.as_str());
+        let exact = path.is_posix();
+        let path = match exact {
+            true => Cow::Borrowed(path.as_str()),
+            false => root.settings.character_mappings.to_disk(path.as_str()),
+        };
         let Some((parent, asked)) = split(&path) else {
             return root_place(root);
         };
-        let parent = self.parent(root, parent)?;
-        let mut wanted = root.settings.new_name(asked);
+        let parent = self.parent(root, parent, exact)?;
+        let mut wanted = if exact { asked.into() } else { root.settings.new_name(asked) };
         let mut name = OsString::from(asked);
         let mut opened = open_entry(&parent, &name);
-        if matches!(opened, Err(Errno::NOENT)) {
+        if matches!(opened, Err(Errno::NOENT)) && !exact {
             let found = self.names.find(&parent.directory, asked, &root.settings);
             match found.during(Operation::Open)? {
                 Some(stored) => {
@@ -163,7 +167,8 @@ impl Store {
             Err(errno) => return Err(errno).during(Operation::Open),
         };
         let named = Inode::of(&status);
-        let (fd, status) = if is_link(&status) && !link_itself {
+        // To POSIX a link is a thing of its own; who wants to follow it does so.
+        let (fd, status) = if is_link(&status) && !link_itself && !exact {
             let path = parent.join(root, &name);
             follow(root, parent.directory.fd.as_fd(), &name, &path).during(Operation::Open)?
         } else {
@@ -174,15 +179,20 @@ impl Store {
     }
 
     /// Opens the directory at `path`: as it is written if possible, else component by component
-    /// without regard to case and by short names. `path` is as on disk but for that.
-    pub(crate) fn parent(&mut self, root: &Root, path: &str) -> Result<Parent, NtStatus> {
+    /// without regard to case and by short names, unless it is `exact`. `path` is as on disk but for that.
+    pub(crate) fn parent(
+        &mut self,
+        root: &Root,
+        path: &str,
+        exact: bool,
+    ) -> Result<Parent, NtStatus> {
         if path.is_empty() {
             let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
             return Ok(Parent { directory: root.directory.clone(), path: String::new(), status });
         }
         let (directory, path) = match open_directory(root, path) {
             Ok(fd) => (self.share(fd)?, path.to_owned()),
-            Err(Errno::NOENT) => self.walk(root, path)?,
+            Err(Errno::NOENT) if !exact => self.walk(root, path)?,
             Err(errno) => return Err(errno).during(Operation::Parent),
         };
         let status = system::status_of(directory.fd.as_fd()).during(Operation::Parent)?;

@@ -89,7 +89,10 @@ pub(crate) fn assemble(
         number_of_links: if directory { 1 } else { status.stx_nlink },
         ea_size: 0,
         reparse_tag: reparse_tag.0,
-        mode: u32::from(status.stx_mode),
+        mode: match (kind, dos.reparse_type) {
+            (ObjectKind::File, Some(posix)) => posix | u32::from(status.stx_mode) & 0o7777,
+            _ => u32::from(status.stx_mode),
+        },
         uid: status.stx_uid,
         gid: status.stx_gid,
     }
@@ -157,6 +160,7 @@ pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosA
     let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
     if dos.claims_reparse_point() {
         dos.reparse_tag = reparse::stored_tag(attributes);
+        dos.reparse_type = reparse::stored_type(attributes);
     }
     dos
 }
@@ -306,6 +310,7 @@ impl Store {
             attributes: Some(attributes),
             creation_time: Some(creation_time),
             reparse_tag: None,
+            reparse_type: None,
         };
         let value = value.encode();
         let set = || opened.attributes().set(dos_attributes::NAME, &value);

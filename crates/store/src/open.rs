@@ -151,11 +151,15 @@ impl Store {
             stream_created = is_new;
             stream = Some(name);
         }
-        let path = ObjectPath::from_stored(
-            place.path(root),
-            stream.as_ref().map(|stream| stream.name.clone()),
-        )
-        .with_snapshot(root.snapshot);
+        let path = match request.path.is_posix() {
+            // As it is stored already: nothing else would have been found.
+            true => request.path.clone(),
+            false => {
+                let stream = stream.as_ref().map(|stream| stream.name.clone());
+                ObjectPath::from_stored(place.path(root), stream)
+            }
+        };
+        let path = path.with_snapshot(root.snapshot);
         let archive = metadata.attributes.contains(FileAttributes::ARCHIVE);
         let parent = place.parent.as_ref().map(|parent| parent.directory.inode.identity());
         let open = self.opens.insert(Open {

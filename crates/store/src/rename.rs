@@ -81,9 +81,12 @@ impl Store {
         }
         self.names.changed(&old.parent, verified.0, None);
         self.names.changed(&new_parent.directory, verified.1, Some(wanted));
-        let path = new_parent.join(&root, wanted);
+        let path = match target.is_posix() {
+            true => target.as_str().to_owned(),
+            false => new_parent.join(&root, wanted),
+        };
         self.tell_opens(open, &old, &new_parent.directory, wanted, &path)?;
-        Ok(ObjectPath::from_stored(path, None))
+        Ok(ObjectPath::from_stored(path, None).meant_as(target))
     }
 
     /// What is replaced is deleted. Where no NT descriptors are kept the kernel says whether it may be.
@@ -146,14 +149,16 @@ impl Store {
                 name.clone_into(&mut other.name);
                 let stream = other.path.stream().map(str::to_owned);
                 if other.root_id == root {
-                    other.path = ObjectPath::from_stored(path.to_owned(), stream);
+                    let path = ObjectPath::from_stored(path.to_owned(), stream);
+                    other.path = path.meant_as(&other.path);
                 }
             } else if other.root_id == root
                 && let Some(rest) = other.path.as_str().strip_prefix(&old.path)
                 && rest.starts_with('/')
             {
                 let stream = other.path.stream().map(str::to_owned);
-                other.path = ObjectPath::from_stored(format!("{path}{rest}"), stream);
+                let path = ObjectPath::from_stored(format!("{path}{rest}"), stream);
+                other.path = path.meant_as(&other.path);
             }
         }
         Ok(())

@@ -31,11 +31,32 @@ const NFS_SPECFILE_CHR: u64 = 0x0000_0000_0052_4843;
 const NFS_SPECFILE_BLK: u64 = 0x0000_0000_004B_4C42;
 const NFS_SPECFILE_FIFO: u64 = 0x0000_0000_4F46_4946;
 const NFS_SPECFILE_SOCK: u64 = 0x0000_0000_4B43_4F53;
+const NFS_SPECFILE_LNK: u64 = 0x0000_0000_014B_4E4C;
 
 /// The tag of a file that a client made a reparse point of.
 pub(crate) fn stored_tag(attributes: Attributes<'_>) -> Option<ReparseTag> {
     let buffer = attributes.get(NAME).ok()?;
     ReparseData::decode(&buffer).map(|point| point.tag)
+}
+
+/// The type of POSIX, as in a mode, of what a client made a reparse point: a link, or what NFS calls a
+/// special file.
+pub(crate) fn stored_type(attributes: Attributes<'_>) -> Option<u32> {
+    let buffer = attributes.get(NAME).ok()?;
+    let point = ReparseData::decode(&buffer)?;
+    let special = || point.data.first_chunk().map(|kind| u64::from_le_bytes(*kind));
+    match point.tag {
+        ReparseTag::SYMLINK => Some(libc::S_IFLNK),
+        ReparseTag::NFS => match special()? {
+            NFS_SPECFILE_CHR => Some(libc::S_IFCHR),
+            NFS_SPECFILE_BLK => Some(libc::S_IFBLK),
+            NFS_SPECFILE_FIFO => Some(libc::S_IFIFO),
+            NFS_SPECFILE_SOCK => Some(libc::S_IFSOCK),
+            NFS_SPECFILE_LNK => Some(libc::S_IFLNK),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 impl Store {
@@ -124,13 +145,15 @@ impl Store {
 
     /// The first link of a path that is not followed.
     fn find_link(&mut self, root: &Rc<Root>, path: &ObjectPath) -> Option<SymbolicLink> {
+        let posix = path;
         let path = path.as_str();
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         for end in ends {
             let (prefix, behind) = path.split_at(end);
-            let prefix = ObjectPath::from_stored(prefix.to_owned(), None);
+            let prefix = ObjectPath::from_stored(prefix.to_owned(), None).meant_as(posix);
             let place = self.locate(root, &prefix, true).ok()?;
-            let leads_nowhere = !place.is_followed(root);
+            let is_last = behind.is_empty();
+            let leads_nowhere = posix.is_posix() && is_last || !place.is_followed(root);
             let entry = place.entry?;
             let fd = entry.fd.as_fd();
             let link = match kind_of(&entry.status) {

@@ -54,6 +54,10 @@ impl Store {
         };
         let given =
             SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+        if open.path.is_posix() && given.dacl.as_ref().and_then(mode::said_mode).is_some() {
+            // A new mode makes a stored descriptor void, as with every program that changes it.
+            return mode::apply(open.fd(), &status, information, descriptor);
+        }
         information.set(
             SecurityInformation::OWNER,
             information.contains(SecurityInformation::OWNER) && given.owner.is_some(),

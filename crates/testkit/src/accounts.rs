@@ -113,6 +113,7 @@ pub fn settings() -> ServerSettings {
             SigningAlgorithm::HmacSha256,
         ],
         map_to_guest: MapToGuest::Never,
+        posix_extensions: false,
         multi_channel: true,
         max_read_size: 0x10_0000,
         max_write_size: 0x10_0000,

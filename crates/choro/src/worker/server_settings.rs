@@ -38,6 +38,7 @@ pub(super) fn server_settings(settings: &Settings, server_guid: Guid) -> Arc<Ser
             .map(|it| signing_algorithm(*it))
             .collect(),
         map_to_guest: map_to_guest(global.map_to_guest),
+        posix_extensions: global.smb3_unix_extensions,
         multi_channel: global.server_multi_channel_support,
         max_read_size: global.smb2_max_read,
         max_write_size: global.smb2_max_write,

@@ -131,7 +131,7 @@ fn each_sort_of_trouble_has_its_warning() {
     let config = warns(
         "[global]\nread onyl = no\nmystery\nmax open files = many\ndeadtime = 15x\n\
          realm = X\n\
-         [a]\npath=/a\nworkgroup = Y\nvfs objects = virusfilter streams_xattr\nhosts allow = 1.2.3.4/99\n\
+         [a]\npath=/a\nworkgroup = Y\nvfs objects = recycle streams_xattr\nhosts allow = 1.2.3.4/99\n\
          [homes]\n[printers]\nprintable = yes\n[nopath]\n[x/y]\npath=/x\n",
         &[
             (2, UnknownParameter),
@@ -166,7 +166,7 @@ fn what_is_still_to_come_is_checked_and_noted() {
     assert!(config.shares[0].oplocks && !config.shares[0].level2_oplocks);
     let verbose = crate::render_effective(&config, true);
     assert!(verbose.contains("username map = /etc/map"), "what was set is shown");
-    assert!(!verbose.contains("posix locking"), "no default is shown for what is not done");
+    assert!(!verbose.contains("kernel oplocks"), "no default is shown for what is not done");
 }
 
 #[test]

@@ -90,6 +90,7 @@ classes! { FileInformationClass:
     ID_64_EXTD_BOTH_DIRECTORY = 79, "FileId64ExtdBothDirectoryInformation", 106;
     ID_ALL_EXTD_DIRECTORY = 80, "FileIdAllExtdDirectoryInformation", 96;
     ID_ALL_EXTD_BOTH_DIRECTORY = 81, "FileIdAllExtdBothDirectoryInformation", 122;
+    POSIX = 100, "FilePosixInformation", 80;
 }
 
 classes! { FsInformationClass:
@@ -104,4 +105,5 @@ classes! { FsInformationClass:
     DRIVER_PATH = 9, "FileFsDriverPathInformation", 12;
     VOLUME_FLAGS = 10, "FileFsVolumeFlagsInformation", 4;
     SECTOR_SIZE = 11, "FileFsSectorSizeInformation", 28;
+    POSIX = 100, "FileFsPosixInformation", 56;
 }

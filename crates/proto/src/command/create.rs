@@ -39,6 +39,7 @@ use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply, Share};
 use crate::files::key;
 use crate::open::{OPENS_MAX, Open, OpenFile, Target};
+use crate::posix;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
@@ -47,7 +48,7 @@ use crate::settings::ServerSettings;
 
 use contexts::Contexts;
 
-pub(crate) use validate::{is_vetoed, parse_path};
+pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
 
 /// Opens or creates a file, a directory or a pipe.
 #[derive(Debug)]
@@ -197,8 +198,10 @@ fn begin(
         let lease = caching::read_lease(request, scope.connection.negotiated())?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
-    let wanted = validate::validate(request, &share)?;
+    let posix_request = contexts::read_posix(request, scope.connection.negotiated())?;
+    let wanted = validate::validate(request, &share, posix_request.is_some())?;
     let mut contexts = Contexts::read(request)?;
+    contexts.posix = posix_request;
     contexts.answer_apple(&share, scope.globals);
     if !attempt.has_waited
         && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)?
@@ -218,6 +221,7 @@ fn begin(
     let open = OpenRequest {
         root,
         path: wanted.path.with_snapshot(contexts.snapshot),
+        posix_mode: posix_request.and_then(posix::created_mode),
         disposition: wanted.disposition,
         kind: wanted.kind,
         desired_access: wanted.desired_access,

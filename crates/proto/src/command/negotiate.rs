@@ -8,7 +8,7 @@ use dtyp::{Guid, NtStatus};
 use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
 use wire::negotiate_context::{
     EncryptionCapabilities, HashAlgorithmId, NegotiateContextList, NegotiateContextType,
-    NegotiateContexts, PreauthIntegrityCapabilities, SigningCapabilities,
+    NegotiateContexts, PosixExtensions, PreauthIntegrityCapabilities, SigningCapabilities,
 };
 use wire::smb1_negotiate::{DIALECT_SMB_2_002, DIALECT_SMB_2_WILDCARD, Smb1Negotiate};
 use wire::{Codes, Command as CommandCode, Decode, Dialect, Header};
@@ -42,6 +42,8 @@ struct Chosen {
     /// The client offered signing algorithms.
     offered_signing: bool,
     signing: Option<SigningAlgorithm>,
+    /// The client offered the POSIX extensions, and they are wanted.
+    posix: bool,
 }
 
 /// Every dialect spoken, best first.
@@ -178,6 +180,9 @@ fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chos
         let mut ours = settings.signing_algorithms.iter().copied();
         chosen.signing = ours.find(|it| offered.signing_algorithms.contains(it.id().into()));
     }
+    let offered: Option<PosixExtensions> = contexts.find().map_err(Reject::Malformed)?;
+    let offered = offered == Some(PosixExtensions::VERSION_1);
+    chosen.posix = settings.posix_extensions && offered;
     Ok(chosen)
 }
 
@@ -234,6 +239,7 @@ fn decide(
         server_security_mode,
         cipher,
         signing_algorithm: SigningAlgorithm::of_dialect(dialect.0, chosen.signing),
+        posix_extensions: chosen.posix,
         max_read_size: bounded(settings.max_read_size),
         max_write_size: bounded(settings.max_write_size),
         max_transact_size: bounded(settings.max_transact_size),
@@ -277,6 +283,9 @@ fn answer_contexts(chosen: &Chosen) -> NegotiateContextList {
     if let Some(signing) = chosen.signing {
         let signing = [signing.id().into()];
         contexts.push(&SigningCapabilities { signing_algorithms: Codes::new(&signing) });
+    }
+    if chosen.posix {
+        contexts.push(&PosixExtensions::VERSION_1);
     }
     contexts
 }

@@ -174,8 +174,11 @@ impl Server {
         if file.path.to_windows() == path {
             return;
         }
-        let stored = path.split(':').next().unwrap_or_default().replace('\\', "/");
-        file.path = ObjectPath::from_stored(stored, file.path.stream().map(str::to_owned));
+        let is_posix = file.path.is_posix();
+        let stored = if is_posix { Some(path) } else { path.split(':').next() };
+        let stored = stored.unwrap_or_default().replace('\\', "/");
+        let path = ObjectPath::from_stored(stored, file.path.stream().map(str::to_owned));
+        file.path = path.meant_as(&file.path);
         if let Some(lease) = file.lease {
             self.globals.files.rename_lease(lease, lease_name(&share, &file.path));
         }

@@ -65,7 +65,8 @@ impl Command for QueryDirectory {
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         let class = request.file_information_class;
         let apple = globals.apple_listings && open.share.apple.is_some();
-        let detail = match detail(class, open.share.extended_attributes)? {
+        let is_posix = open.file()?.path.is_posix();
+        let detail = match detail(class, open.share.extended_attributes, is_posix)? {
             _ if apple && class == FileInformationClass::ID_BOTH_DIRECTORY => EntryDetail::Apple,
             detail => detail,
         };
@@ -104,10 +105,15 @@ fn verify_directory(open: &Open) -> Result<(), Reject> {
 }
 
 /// What of an entry a class tells; the size of extended attributes only where they are kept.
-fn detail(class: FileInformationClass, keeps_attributes: bool) -> Result<EntryDetail, Reject> {
+fn detail(
+    class: FileInformationClass,
+    keeps_attributes: bool,
+    is_posix: bool,
+) -> Result<EntryDetail, Reject> {
     match class {
         FileInformationClass::NAMES => Ok(EntryDetail::Name),
         FileInformationClass::DIRECTORY => Ok(EntryDetail::Metadata),
+        FileInformationClass::POSIX if is_posix => Ok(EntryDetail::Metadata),
         FileInformationClass::FULL_DIRECTORY
         | FileInformationClass::BOTH_DIRECTORY
         | FileInformationClass::ID_FULL_DIRECTORY
@@ -147,9 +153,10 @@ fn begin_if_due(
     let restarts =
         flags.intersects(QueryDirectoryFlags::RESTART_SCANS | QueryDirectoryFlags::REOPEN);
     let share = std::sync::Arc::clone(&open.share);
+    let exact = share.case_sensitive || open.file()?.path.is_posix();
     let begin = |pattern: &str| {
         let pattern = if pattern.is_empty() { "*" } else { pattern };
-        Enumeration::new(pattern, &share, detail)
+        Enumeration::new(pattern, &share, detail, exact)
     };
     match &mut open.file_mut()?.enumeration {
         place @ None => *place = Some(Box::new(begin(pattern))),

@@ -26,6 +26,10 @@ use crate::system;
 /// S-1-22-1-UID and S-1-22-2-GID.
 const UNIX_AUTHORITY: u64 = 22;
 
+/// S-1-5-88-1-UID, S-1-5-88-2-GID and S-1-5-88-3-MODE: how Windows' NFS server, and the Linux client, say
+/// what POSIX says.
+const NFS: u32 = 88;
+
 /// The descriptor that says what the mode says.
 pub(crate) fn describe(status: &Statx, acl: Option<&PosixAcl>) -> SecurityDescriptor {
     let directory = is_directory(status);
@@ -156,14 +160,28 @@ fn unix_id(sid: &Sid, kind: u32) -> Result<u32, NtStatus> {
         [found, id] if sid.authority() == UNIX_AUTHORITY && found == kind && id != u32::MAX => {
             Ok(id)
         }
+        [NFS, found, id] if sid.authority() == 5 && found == kind && id != u32::MAX => Ok(id),
         _ => Err(NtStatus::INVALID_OWNER),
     }
+}
+
+/// The mode that an entry of a list says outright: what the Linux client makes of `chmod`.
+pub(crate) fn said_mode(dacl: &Acl) -> Option<u32> {
+    let sids = dacl.aces.iter().filter_map(Ace::sid);
+    let mut modes = sids.filter_map(|sid| match *sid.subauthorities() {
+        [NFS, 3, mode] if sid.authority() == 5 => Some(mode & 0o7777),
+        _ => None,
+    });
+    modes.next()
 }
 
 /// The mode that grants what the list grants. No list grants everything.
 fn mode_of(dacl: Option<&Acl>, owner: (u32, u32), status: &Statx) -> Result<u32, NtStatus> {
     let special = u32::from(status.stx_mode) & 0o7000;
     let Some(dacl) = dacl else { return Ok(special | 0o777) };
+    if let Some(mode) = said_mode(dacl) {
+        return Ok(mode);
+    }
     let classes = [
         vec![Sid::unix_user(owner.0), owner_rights()],
         vec![Sid::unix_group(owner.1)],

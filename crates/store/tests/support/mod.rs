@@ -44,6 +44,7 @@ pub fn request(root: RootId, path: &str) -> OpenRequest {
         write_through: false,
         takes_up: false,
         security: None,
+        posix_mode: None,
         extended_attributes: Vec::new(),
     }
 }

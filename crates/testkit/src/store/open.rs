@@ -94,7 +94,7 @@ impl MemoryStore {
         };
         let stored_stream = stream.as_ref().map(|folded| node.streams[folded].name.clone());
         let metadata = node.metadata(device(request.root), inode, stream.as_deref());
-        let path = ObjectPath::from_stored(place.path, stored_stream);
+        let path = ObjectPath::from_stored(place.path, stored_stream).meant_as(&request.path);
         let open = Open {
             root: request.root,
             inode,

@@ -26,6 +26,7 @@ fn request(path: &str, disposition: Disposition) -> OpenRequest {
         write_through: false,
         takes_up: false,
         security: None,
+        posix_mode: None,
         extended_attributes: Vec::new(),
     }
 }

@@ -7,12 +7,15 @@ use object::{ExtendedAttribute, Metadata};
 use wire::create::CreateRequest;
 use wire::create_context::{
     AllocationSize, AppleRequest, AppleResponse, CreateContextData, CreateContextList,
-    CreateContexts, ExtendedAttributes, QueryMaximalAccessRequest, QueryMaximalAccessResponse,
-    QueryOnDiskIdRequest, QueryOnDiskIdResponse, SecurityDescriptor, TimewarpToken,
+    CreateContexts, ExtendedAttributes, PosixRequest, QueryMaximalAccessRequest,
+    QueryMaximalAccessResponse, QueryOnDiskIdRequest, QueryOnDiskIdResponse, SecurityDescriptor,
+    TimewarpToken,
 };
 
 use super::apple;
+use crate::connection::Negotiated;
 use crate::effect::Share;
+use crate::posix;
 use crate::reject::Reject;
 use crate::server::Globals;
 
@@ -27,6 +30,7 @@ pub(super) struct Contexts {
     pub(super) snapshot: Option<FileTime>,
     maximal_access: Option<QueryMaximalAccessRequest>,
     on_disk_id: bool,
+    pub(super) posix: Option<PosixRequest>,
     apple_request: Option<AppleRequest>,
     apple: Option<Box<AppleResponse>>,
 }
@@ -61,6 +65,7 @@ impl Contexts {
             allocation_size: find::<AllocationSize>(contexts)?.map_or(0, |it| it.allocation_size),
             maximal_access: find(contexts)?,
             on_disk_id: find::<QueryOnDiskIdRequest>(contexts)?.is_some(),
+            posix: None,
             // One that is not understood is ignored, as those are that are not known.
             apple_request: contexts.find().ok().flatten(),
             apple: None,
@@ -93,11 +98,25 @@ impl Contexts {
                 volume_id: metadata.identity.device,
             });
         }
+        if self.posix.is_some() {
+            list.push(&posix::response(metadata));
+        }
         if let Some(apple) = &self.apple {
             list.push(&**apple);
         }
         list
     }
+}
+
+/// The POSIX context, on connections that agreed on it.
+pub(super) fn read_posix(
+    request: &CreateRequest<'_>,
+    negotiated: &Negotiated,
+) -> Result<Option<PosixRequest>, Reject> {
+    if !negotiated.posix_extensions {
+        return Ok(None);
+    }
+    find(request.create_contexts)
 }
 
 fn find<'a, T: CreateContextData<'a>>(contexts: CreateContexts<'a>) -> Result<Option<T>, Reject> {

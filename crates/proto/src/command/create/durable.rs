@@ -332,6 +332,7 @@ pub(super) fn reconnect(
     let open = OpenRequest {
         root,
         path: parse_path(&entry.facts.path)?,
+        posix_mode: None,
         disposition: Disposition::Open,
         kind: KindWanted::Any,
         desired_access: entry.mode.granted_access,

@@ -34,7 +34,11 @@ const OPTIONS_INVALID: u32 = 0xFF00_0000;
 const OPTIONS_UNSUPPORTED: u32 = 0x0010_2080;
 
 /// The checks stand in the order of the section.
-pub(super) fn validate(request: &CreateRequest<'_>, share: &Share) -> Result<Wanted, Reject> {
+pub(super) fn validate(
+    request: &CreateRequest<'_>,
+    share: &Share,
+    posix: bool,
+) -> Result<Wanted, Reject> {
     if request.impersonation_level > ImpersonationLevel::DELEGATE {
         return Err(Reject::Status(NtStatus::BAD_IMPERSONATION_LEVEL));
     }
@@ -42,7 +46,10 @@ pub(super) fn validate(request: &CreateRequest<'_>, share: &Share) -> Result<Wan
     verify_fields(request)?;
     let disposition = disposition(request.create_disposition)?;
     verify_options(request.create_options, disposition, desired_access)?;
-    let (path, names_data) = parse_name(request.name, share)?;
+    let (path, names_data) = match posix {
+        true => (parse_posix_name(request.name)?, false),
+        false => parse_name(request.name, share)?,
+    };
     if is_vetoed(share, &path) {
         return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
     }
@@ -132,14 +139,28 @@ pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool
 
 /// A name relative to the share's root: [MS-FSCC] 2.1.5.
 pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
-    ObjectPath::parse(name).map_err(|error| {
-        Reject::Status(match error {
-            PathError::Escapes => NtStatus::OBJECT_PATH_SYNTAX_BAD,
-            PathError::BadComponent | PathError::BadStream | PathError::TooLong => {
-                NtStatus::OBJECT_NAME_INVALID
-            }
-        })
-    })
+    ObjectPath::parse(name).map_err(|error| Reject::Status(status_of(error)))
+}
+
+fn status_of(error: PathError) -> NtStatus {
+    match error {
+        PathError::Escapes => NtStatus::OBJECT_PATH_SYNTAX_BAD,
+        PathError::BadComponent | PathError::BadStream | PathError::TooLong => {
+            NtStatus::OBJECT_NAME_INVALID
+        }
+    }
+}
+
+/// The name of a CREATE with the POSIX extensions.
+fn parse_posix_name(name: &[u8]) -> Result<ObjectPath, Reject> {
+    let name =
+        dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
+    parse_posix_path(&name)
+}
+
+/// A name relative to the share's root, of a client that speaks POSIX.
+pub(crate) fn parse_posix_path(name: &str) -> Result<ObjectPath, Reject> {
+    ObjectPath::parse_posix(name).map_err(|error| Reject::Status(status_of(error)))
 }
 
 /// `veto files`: such names do not exist for clients.

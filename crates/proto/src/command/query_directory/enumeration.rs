@@ -11,6 +11,7 @@ use dtyp::name_expression::NameExpression;
 use object::{AppleMetadata, DirectoryEntry, EntryDetail, Metadata, ObjectKind};
 
 use crate::effect::Share;
+use crate::posix;
 use crate::reject::Reject;
 
 /// `Open.EnumerationLocation` and `Open.EnumerationSearchPattern`: [MS-SMB2] 3.3.1.10.
@@ -81,9 +82,10 @@ impl Demand {
 }
 
 impl Enumeration {
-    pub(super) fn new(pattern: &str, share: &Share, detail: EntryDetail) -> Self {
+    /// With `exact`, the pattern is compared with case.
+    pub(super) fn new(pattern: &str, share: &Share, detail: EntryDetail, exact: bool) -> Self {
         let compile = |list: &[String]| list.iter().map(|it| NameExpression::new(it)).collect();
-        let pattern = if share.case_sensitive {
+        let pattern = if exact {
             NameExpression::case_sensitive(pattern)
         } else {
             NameExpression::new(pattern)
@@ -202,10 +204,7 @@ impl Enumeration {
         let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
         while let Some(entry) = self.entries.pop_front() {
             let bytes = name_bytes(&entry.name);
-            let fields = fields(&entry);
-            let fits = writer.push(|out| {
-                encode_directory_entry(demand.class, &fields, out).expect("the class was checked");
-            });
+            let fits = writer.push(|out| encode(demand.class, &entry, out));
             if !fits {
                 self.entries.push_front(entry);
                 break;
@@ -231,6 +230,15 @@ fn matches_any(expressions: &[NameExpression], name: &str) -> bool {
 /// No UTF-8 name has more UTF-16 units than bytes.
 fn name_bytes(name: &str) -> usize {
     2 * name.len()
+}
+
+fn encode(class: FileInformationClass, entry: &DirectoryEntry, out: &mut Vec<u8>) {
+    match &entry.metadata {
+        Some(metadata) if class == FileInformationClass::POSIX => {
+            posix::information(metadata).encode_entry(&entry.name, out);
+        }
+        _ => encode_directory_entry(class, &fields(entry), out).expect("the class was checked"),
+    }
 }
 
 fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields {

@@ -17,6 +17,7 @@ use wire::query_info::QueryInfoRequest;
 use super::{Pending, answer, file_minimum, respond, verify_limit};
 use crate::effect::Effect;
 use crate::open::{Open, OpenFile};
+use crate::posix;
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::server::Globals;
@@ -45,7 +46,10 @@ pub(super) fn start(
     class: FileInformationClass,
     request: &QueryInfoRequest<'_>,
 ) -> Result<Step<Pending>, Reject> {
-    verify_class(dialect, class)?;
+    let is_posix = open.file()?.path.is_posix();
+    if !(is_posix && class == FileInformationClass::POSIX) {
+        verify_class(dialect, class)?;
+    }
     if needs_read_attributes(class) {
         open.verify_access(AccessMask::READ_ATTRIBUTES)?;
     }
@@ -99,6 +103,7 @@ fn needs_read_attributes(class: FileInformationClass) -> bool {
             | FileInformationClass::ATTRIBUTE_TAG
             | FileInformationClass::BASIC
             | FileInformationClass::NETWORK_OPEN
+            | FileInformationClass::POSIX
     )
 }
 
@@ -153,6 +158,7 @@ fn tell(
             FileNameInformation { file_name: file.path.to_windows() }.encode(&mut out);
         }
         FileInformationClass::POSITION => position(file).encode(&mut out),
+        FileInformationClass::POSIX => posix::information(metadata).encode(&mut out),
         FileInformationClass::STANDARD => standard(file, globals, metadata).encode(&mut out),
         other => panic!("{other:?} was refused by `verify_class`"),
     }

@@ -13,6 +13,7 @@ use wire::query_info::QueryInfoRequest;
 use super::{Pending, answer, file_system_minimum, verify_limit};
 use crate::effect::Effect;
 use crate::open::Open;
+use crate::posix;
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::server::Globals;
@@ -41,6 +42,7 @@ pub(super) fn start(
         | FsInformationClass::SECTOR_SIZE
         | FsInformationClass::SIZE
         | FsInformationClass::VOLUME => {}
+        FsInformationClass::POSIX if open.file()?.path.is_posix() => {}
         _ => return Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
     }
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
@@ -80,6 +82,7 @@ pub(super) fn resume(
             ..FileFsObjectIdInformation::default()
         }
         .encode(&mut out),
+        FsInformationClass::POSIX => posix::file_system(&volume).encode(&mut out),
         FsInformationClass::SECTOR_SIZE => sector_size(&volume).encode(&mut out),
         FsInformationClass::SIZE => size(&volume).encode(&mut out),
         FsInformationClass::VOLUME => FileFsVolumeInformation {

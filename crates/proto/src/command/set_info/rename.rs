@@ -10,7 +10,7 @@ use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 use super::{Pending, decode, done};
 use crate::change::{Change, ChangeKind};
 use crate::command::create::caching::lease_name;
-use crate::command::create::{is_vetoed, parse_path};
+use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
 use crate::effect::{Effect, Reply};
 use crate::files::key;
 use crate::reject::Reject;
@@ -60,6 +60,11 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
     let replace = information.replace_if_exists();
     let path = &scope.open()?.file()?.path;
     let name = information.file_name.as_str();
+    if path.is_posix() {
+        let name = name.strip_prefix(['/', '\\']).unwrap_or(name);
+        let target = parse_posix_path(name)?;
+        return accept(scope, target, replace, links);
+    }
     if name.starts_with(':') {
         if path.is_root() {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
@@ -79,6 +84,16 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
         return Err(Reject::SharingViolation);
     }
     let target = parse_path(name.strip_prefix('\\').unwrap_or(name))?;
+    accept(scope, target, replace, links)
+}
+
+/// The root has no other name, and what is vetoed is none.
+fn accept(
+    scope: &InTree<'_>,
+    target: ObjectPath,
+    replace: bool,
+    links: bool,
+) -> Result<Wanted, Reject> {
     if target.is_root() {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }
@@ -250,7 +265,8 @@ fn move_path(path: &mut ObjectPath, old: &ObjectPath, new: &ObjectPath) {
     let Some(rest) = path.as_str().strip_prefix(old.as_str()) else { return };
     if rest.is_empty() || rest.starts_with('/') {
         let moved = format!("{}{rest}", new.as_str());
-        *path = ObjectPath::from_stored(moved, path.stream().map(str::to_owned));
+        let moved = ObjectPath::from_stored(moved, path.stream().map(str::to_owned));
+        *path = moved.meant_as(path);
     }
 }
 
