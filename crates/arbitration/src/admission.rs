@@ -116,7 +116,7 @@ impl FileRecord {
         look: &mut Look,
     ) -> (Admission, Vec<OpenEntry>) {
         self.expire(ask.now, look);
-        if self.is_doomed(ask.stream) {
+        if self.is_doomed(ask.stream, ask.facts.link) {
             return (Admission::Refused(Refusal::DeletePending), Vec::new());
         }
         if self.opens.len() >= FILE_OPENS_MAX {
@@ -134,8 +134,8 @@ impl FileRecord {
         let is_alone = !self.opens.iter().any(|it| it.stream == ask.stream);
         if is_alone && purged.iter().any(|it| it.delete_on_close) {
             // The end of that open was to be the file's.
-            self.set_doomed(ask.stream, true);
-            if self.begin_deletion(ask.stream, ask.id.server).is_none() {
+            self.set_doomed(crate::mark(ask.stream, ask.facts.link), true);
+            if self.begin_deletion(ask.stream, ask.facts.link, ask.id.server).is_none() {
                 // Other streams are open: the last of them takes the file along.
                 return (Admission::Refused(Refusal::DeletePending), purged);
             }

@@ -25,7 +25,7 @@ pub struct FileRecord {
     pub leases: Vec<Lease>,
     /// Byte-range locks.
     pub locks: LockList,
-    /// Streams that go with their last open; 0 is the file itself.
+    /// What goes with its last open: streams, and names of the file itself ([`crate::mark`]).
     pub doomed: Vec<u64>,
     /// Who is deleting what has gone: see [`FileRecord::close`].
     pub deleters: Vec<Deleter>,
@@ -138,15 +138,15 @@ impl FileRecord {
 
     /// Whether a stream, or the file with it, is to be deleted.
     #[must_use]
-    pub fn is_doomed(&self, stream: u64) -> bool {
-        self.doomed.iter().any(|it| *it == stream || *it == 0)
+    pub fn is_doomed(&self, stream: u64, link: u64) -> bool {
+        self.doomed.iter().any(|it| *it == crate::mark(stream, link) || *it == link)
     }
 
     /// Marks a stream for deletion, or not.
-    pub fn set_doomed(&mut self, stream: u64, doomed: bool) {
-        self.doomed.retain(|it| *it != stream);
+    pub fn set_doomed(&mut self, mark: u64, doomed: bool) {
+        self.doomed.retain(|it| *it != mark);
         if doomed {
-            self.doomed.push(stream);
+            self.doomed.push(mark);
         }
     }
 
@@ -184,17 +184,26 @@ impl FileRecord {
         self.forget_unused_leases();
         self.wake(look);
         if delete_on_close {
-            self.set_doomed(gone.stream, true);
+            self.set_doomed(gone.mark(), true);
         }
-        Closed { unlink: self.begin_deletion(gone.stream, id.server) }
+        Closed { unlink: self.begin_deletion(gone.stream, gone.facts.link, id.server) }
     }
 
-    /// What has to be deleted, now that an open of `gone` is closed: the file, if that was its last
-    /// open of all; else the stream.
-    pub(crate) fn begin_deletion(&mut self, gone: u64, server: ServerId) -> Option<u64> {
-        let is_open = |stream: u64| self.opens.iter().any(|it| it.stream == stream || stream == 0);
-        let is_due = |stream: &u64| self.doomed.contains(stream) && !is_open(*stream);
-        let stream = [0, gone].into_iter().find(is_due)?;
+    /// What has to be deleted, now that an open of `stream` is closed: the file's name, if that was
+    /// its last open of all; else the stream.
+    pub(crate) fn begin_deletion(
+        &mut self,
+        stream: u64,
+        link: u64,
+        server: ServerId,
+    ) -> Option<u64> {
+        let is_open = |mark: u64| {
+            let by_name = mark == link;
+            let is_one = |it: &OpenEntry| it.mark() == mark || (by_name && it.facts.link == link);
+            self.opens.iter().any(is_one)
+        };
+        let is_due = |mark: &u64| self.doomed.contains(mark) && !is_open(*mark);
+        let stream = [link, crate::mark(stream, link)].into_iter().find(is_due)?;
         self.deleters.push(Deleter { stream, server });
         Some(stream)
     }
@@ -268,9 +277,15 @@ impl FileRecord {
     fn forget_unused_marks(&mut self) {
         let (opens, deleters) = (&self.opens, &self.deleters);
         self.doomed.retain(|stream| {
-            opens.iter().any(|it| it.stream == *stream || *stream == 0)
+            opens.iter().any(|it| it.mark() == *stream || it.facts.link == *stream)
                 || deleters.iter().any(|it| it.stream == *stream)
         });
+    }
+
+    /// A name of the file is another now; what was to be deleted by it still is.
+    pub fn relinked(&mut self, old: u64, new: u64) {
+        self.opens.iter_mut().filter(|it| it.facts.link == old).for_each(|it| it.facts.link = new);
+        self.doomed.iter_mut().filter(|it| **it == old).for_each(|it| *it = new);
     }
 
     /// The file has another name in a share: those who opened it by the old one see that.

@@ -19,7 +19,7 @@ pub use byte_range::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess}
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
 pub use file_record::{BreakTold, Closed, Deleter, FILE_OPENS_MAX, FileRecord, FileWord, Look};
 pub use open::{
-    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish,
+    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish, mark,
 };
 pub use records::{FileKey, FileRecords, RecordsError};
 pub use share_mode::{ShareMode, conflict};

@@ -25,6 +25,12 @@ pub struct LeaseId {
     pub key: [u8; 16],
 }
 
+/// What stands for a stream, or for a name of the file itself, among the marks for deletion.
+#[must_use]
+pub fn mark(stream: u64, link: u64) -> u64 {
+    if stream == 0 { link } else { stream }
+}
+
 /// What an open holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Holding {
@@ -86,6 +92,9 @@ pub enum DurabilityKind {
 /// What of an open is not judged, but shown, and needed to take it up again.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OpenFacts {
+    /// The name that the file was opened by: directory and name in it, hashed. A file with several
+    /// names loses the one by which it was deleted, and no other.
+    pub link: u64,
     /// `Open.ClientGuid`.
     pub client: Guid,
     /// `Open.AppInstanceId`; zeros for none.
@@ -128,6 +137,12 @@ pub struct OpenEntry {
 }
 
 impl OpenEntry {
+    /// What stands for this open's stream, or its name of the file, among the marks for deletion.
+    #[must_use]
+    pub fn mark(&self) -> u64 {
+        mark(self.stream, self.facts.link)
+    }
+
     /// Whether nobody is there who could answer for it.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {

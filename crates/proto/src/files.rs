@@ -6,6 +6,7 @@
 //! else.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
@@ -14,7 +15,7 @@ use arbitration::{
     LeaseId, Look, OpenEntry, OpenId, RangeAccess, ShareMode,
 };
 use dtyp::ServerId;
-use object::FileIdentity;
+use object::{FileIdentity, ObjectPath};
 
 use crate::reject::Reject;
 use crate::request::RequestId;
@@ -60,6 +61,16 @@ pub struct TakenUp {
     pub cache: Cache,
     /// The lease that it shares in.
     pub lease: Option<Lease>,
+}
+
+/// What stands for a name: the directory that it is in, and how it is written there.
+#[must_use]
+pub fn link(parent: Option<FileIdentity>, path: &ObjectPath) -> u64 {
+    let Some(parent) = parent else { return 0 };
+    // The same in every process of one program, which is all that it has to be.
+    let mut hasher = std::hash::DefaultHasher::new();
+    (parent.device, parent.inode, path.file_name()).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The record of a file.
@@ -207,15 +218,17 @@ impl Files {
     pub fn set_delete_pending(
         &mut self,
         identity: FileIdentity,
+        link: u64,
         pending: bool,
     ) -> Result<(), Reject> {
-        self.change(key(identity), |record, _| (record.set_doomed(identity.stream, pending), true))
+        let mark = arbitration::mark(identity.stream, link);
+        self.change(key(identity), |record, _| (record.set_doomed(mark, pending), true))
     }
 
     /// Whether the file is to be deleted when it is closed.
     #[must_use]
-    pub fn is_delete_pending(&self, identity: FileIdentity) -> bool {
-        self.read(key(identity), |record| record.is_doomed(identity.stream)).unwrap_or(false)
+    pub fn is_delete_pending(&self, identity: FileIdentity, link: u64) -> bool {
+        self.read(key(identity), |record| record.is_doomed(identity.stream, link)).unwrap_or(false)
     }
 
     /// Whether anybody has the file open.

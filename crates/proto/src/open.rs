@@ -66,6 +66,8 @@ pub struct OpenFile {
     pub delete_on_close: bool,
     /// `Open.Lease`.
     pub lease: Option<LeaseId>,
+    /// The name that it was opened by: see [`arbitration::OpenFacts`].
+    pub link: u64,
     /// The directory that it is in.
     pub parent: Option<FileIdentity>,
     /// The lease on that directory which the client holds, too.

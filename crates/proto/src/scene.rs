@@ -165,6 +165,7 @@ impl Scene {
             create_options: CreateOptions::empty(),
             delete_on_close: false,
             lease: None,
+            link: 0,
             parent: None,
             parent_lease: None,
             is_modified: false,

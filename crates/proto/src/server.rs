@@ -705,13 +705,13 @@ impl Globals {
             self.files.listing_changes(parent, file.parent_lease);
         }
         let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
-        if file.path.is_posix() && self.files.is_delete_pending(file.identity) {
+        if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
             // To POSIX a name goes at once, and what else has the file open keeps it.
-            unlink = Some(0);
+            unlink = Some(file.link);
         }
         if let Some(root) = open.share.root
             && file.is_directory
-            && self.files.is_delete_pending(file.identity)
+            && self.files.is_delete_pending(file.identity, file.link)
         {
             self.report(|| Change {
                 root,
@@ -723,16 +723,18 @@ impl Globals {
         if let (Some(_), Some(parent)) = (unlink, file.parent) {
             self.files.listing_changes(parent, file.parent_lease);
         }
-        if let (Some(stream), Some(root)) = (unlink, open.share.root) {
+        // Not the stream that was open, but the file.
+        let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
+        if let (Some(_), Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
                 root,
-                path: if stream == 0 { file.path.with_stream(None) } else { file.path.clone() },
+                path: if is_file_gone { file.path.with_stream(None) } else { file.path.clone() },
                 is_directory: file.is_directory,
                 kind: ChangeKind::Removed,
             });
         }
         let op = match unlink {
-            Some(0) if file.identity.stream != 0 => {
+            Some(_) if is_file_gone && file.identity.stream != 0 => {
                 ObjectOp::CloseAndUnlinkFile { open: file.local_open }
             }
             _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },

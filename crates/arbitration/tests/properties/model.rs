@@ -192,7 +192,7 @@ impl Model {
                 assert!(self.is_excluded(&ask), "nobody excludes {ask:?}: {before:?}");
             }
             Admission::Refused(Refusal::DeletePending) => {
-                assert!(self.record.is_doomed(ask.stream), "nobody deletes it");
+                assert!(self.record.is_doomed(ask.stream, 0), "nobody deletes it");
             }
             Admission::Refused(Refusal::NotAvailable) => {
                 let held =

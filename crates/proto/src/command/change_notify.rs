@@ -62,7 +62,7 @@ impl Command for ChangeNotify {
         if !globals.settings.change_notify {
             return Err(Reject::ChangeNotifyOff);
         }
-        if globals.files.is_delete_pending(open.file()?.identity) {
+        if globals.files.is_delete_pending(open.file()?.identity, open.file()?.link) {
             return Err(Reject::DeletePending);
         }
         if open.file()?.watch.is_none() {
@@ -85,7 +85,7 @@ impl Command for ChangeNotify {
         pending: Pending,
         _: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        if globals.files.is_delete_pending(open.file()?.identity) {
+        if globals.files.is_delete_pending(open.file()?.identity, open.file()?.link) {
             return Err(Reject::DeletePending);
         }
         answer(open, pending)

@@ -37,7 +37,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply, Share};
-use crate::files::key;
+use crate::files::{self, key};
 use crate::open::{OPENS_MAX, Open, OpenFile, Target};
 use crate::posix;
 use crate::reject::Reject;
@@ -272,7 +272,9 @@ fn opened_by_store(
             let identity = opened.metadata.identity;
             let file = key(identity);
             if unlink {
-                let deleted = Effect::FileDeleted { file, stream: identity.stream };
+                let link = files::link(opened.parent, &opened.path);
+                let stream = arbitration::mark(identity.stream, link);
+                let deleted = Effect::FileDeleted { file, stream };
                 scope.globals.outbox.effects.push_back((None, deleted));
             }
             return other.map(|_| Step::Suspend(Pending::Waiting(file)));
@@ -410,6 +412,7 @@ fn admit(
         now: files.now(),
         deadline: files.break_deadline(),
         facts: OpenFacts {
+            link: files::link(opened.parent, &opened.path),
             client: scope.connection.negotiated().client_guid,
             app_instance_id: opening.durable.app_instance_id,
             session_id: scope.session.session_id,
@@ -473,6 +476,7 @@ fn enter(
     granted: &Granted,
     file_id: FileId,
 ) {
+    let link = files::link(opened.parent, &opened.path);
     let options = opening.create_options;
     let file = OpenFile {
         local_open: opened.open,
@@ -484,6 +488,7 @@ fn enter(
         create_options: options,
         delete_on_close: options.contains(CreateOptions::DELETE_ON_CLOSE),
         lease: opening.wish.lease(),
+        link,
         parent: opened.parent,
         parent_lease: parent_lease(&opening.wish),
         is_modified: false,

@@ -143,8 +143,8 @@ impl Server {
                 .map(|it| it.id.number)
                 .collect();
             let own_opens = record.opens.iter().filter(|it| it.id.server == own);
-            let paths: Vec<(u64, String)> =
-                own_opens.map(|it| (it.id.number, it.facts.path.clone())).collect();
+            let paths: Vec<(u64, String, u64)> =
+                own_opens.map(|it| (it.id.number, it.facts.path.clone(), it.facts.link)).collect();
             let changed = expired || !told.is_empty();
             ((told, evicted, paths, record.next_deadline()), changed)
         });
@@ -156,8 +156,8 @@ impl Server {
         for told in told {
             self.tell_break(&told);
         }
-        for (volatile, path) in paths {
-            self.follow_rename(volatile, &path);
+        for (volatile, path, link) in paths {
+            self.follow_rename(volatile, &path, link);
         }
         for volatile in evicted {
             if let Some(open) = self.opens.remove(&volatile) {
@@ -167,10 +167,11 @@ impl Server {
     }
 
     /// An open whose file another worker has renamed goes by the new name.
-    fn follow_rename(&mut self, volatile: u64, path: &str) {
+    fn follow_rename(&mut self, volatile: u64, path: &str, link: u64) {
         let Some(open) = self.opens.get_mut(&volatile) else { return };
         let (user, share) = (open.user, Arc::clone(&open.share));
         let Ok(file) = open.file_mut() else { return };
+        file.link = link;
         if file.path.to_windows() == path {
             return;
         }

@@ -123,6 +123,7 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
         writer.text(&it.owner)?;
         writer.u64(it.position);
     }
+    writer.u64(entry.facts.link);
     writer.guid(entry.facts.client);
     writer.guid(entry.facts.app_instance_id);
     writer.u64(entry.facts.session_id);
@@ -165,6 +166,7 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
         }),
     };
     let facts = OpenFacts {
+        link: reader.u64()?,
         client: reader.guid()?,
         app_instance_id: reader.guid()?,
         session_id: reader.u64()?,

@@ -452,6 +452,7 @@ pub(super) fn reopened(
         create_options: CreateOptions::from_bits_retain(entry.facts.create_options),
         delete_on_close: entry.delete_on_close,
         lease: lease.map(|it| it.id),
+        link: entry.facts.link,
         parent: opened.parent,
         parent_lease: lease
             .and_then(|it| it.parent.map(|key| LeaseId { client: it.id.client, key })),

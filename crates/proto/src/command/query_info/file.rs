@@ -242,7 +242,7 @@ fn position(file: &OpenFile) -> FilePositionInformation {
 
 /// [MS-FSA] 2.1.5.12.27: a file that is to be deleted has one name less already.
 fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStandardInformation {
-    let delete_pending = globals.files.is_delete_pending(file.identity);
+    let delete_pending = globals.files.is_delete_pending(file.identity, file.link);
     FileStandardInformation {
         allocation_size: metadata.allocation_size,
         end_of_file: metadata.end_of_file,

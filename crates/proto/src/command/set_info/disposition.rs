@@ -57,8 +57,8 @@ fn mark(
     let user = open.user;
     let file = open.file()?;
     if !delete {
-        let identity = file.identity;
-        scope.globals.files.set_delete_pending(identity, false)?;
+        let (identity, link) = (file.identity, file.link);
+        scope.globals.files.set_delete_pending(identity, link, false)?;
         return done();
     }
     if file.path.snapshot().is_some() {
@@ -103,10 +103,11 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pe
 /// they are asked to let go first.
 fn doom(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
-    let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
+    let (identity, link, volatile) =
+        (open.file()?.identity, open.file()?.link, open.file_id.volatile);
     if scope.globals.files.name_changes(identity, volatile)? {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
-    scope.globals.files.set_delete_pending(identity, true)?;
+    scope.globals.files.set_delete_pending(identity, link, true)?;
     done()
 }

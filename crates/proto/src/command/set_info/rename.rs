@@ -12,7 +12,7 @@ use crate::change::{Change, ChangeKind};
 use crate::command::create::caching::lease_name;
 use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
 use crate::effect::{Effect, Reply};
-use crate::files::key;
+use crate::files::{self, key};
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
@@ -230,6 +230,7 @@ pub(super) fn renamed(
     let file = open.file()?;
     let (old, is_directory) = (file.path.clone(), file.is_directory);
     let (identity, parent, parent_lease) = (file.identity, file.parent, file.parent_lease);
+    let link = file.link;
     for other in scope.opens.values_mut().filter(|other| other.share.root == root) {
         let Ok(file) = other.file_mut() else { continue };
         move_path(&mut file.path, &old, &path);
@@ -237,12 +238,22 @@ pub(super) fn renamed(
             scope.globals.files.rename_lease(lease, lease_name(&share, &file.path));
         }
         if let Some(directory) = wanted.directory.filter(|_| file.identity == identity) {
+            if file.link == link {
+                file.link = files::link(Some(directory), &path);
+            }
             file.parent = Some(directory);
         }
     }
     let (old_name, new_name) = (old.to_windows(), path.to_windows());
+    // A stream is renamed within its file, whose name stays.
+    let links =
+        (old.stream().is_none()).then(|| (link, files::link(wanted.directory.or(parent), &path)));
     scope.globals.files.change(key(identity), |record, look| {
-        (record.renamed(&share.name, &old_name, &new_name, look), true)
+        record.renamed(&share.name, &old_name, &new_name, look);
+        if let Some((from, to)) = links {
+            record.relinked(from, to);
+        }
+        ((), true)
     })?;
     for directory in [parent, wanted.directory].into_iter().flatten() {
         scope.globals.files.listing_changes(directory, parent_lease);

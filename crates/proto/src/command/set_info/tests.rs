@@ -310,7 +310,7 @@ mod disposition {
     }
 
     fn is_pending(scene: &Scene, path: &str) -> bool {
-        scene.server.globals.files.is_delete_pending(identity_of(path))
+        scene.server.globals.files.is_delete_pending(identity_of(path), 0)
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! A file with several names loses the one by which it is deleted, and no other.
+
+use std::time::Duration;
+
+use arbitration::{
+    Admission, Ask, Caching, FileRecord, Look, OpenFacts, OpenId, Refusal, ShareMode, Wish,
+};
+use dtyp::{AccessMask, ServerId};
+
+const WORKER: ServerId = ServerId { pid: 1, unique_id: 1 };
+
+fn ask(number: u64, link: u64) -> Ask {
+    Ask {
+        id: OpenId { server: WORKER, number },
+        stream: 0,
+        mode: ShareMode {
+            granted_access: AccessMask::READ_DATA | AccessMask::DELETE,
+            share_read: true,
+            share_write: true,
+            share_delete: true,
+        },
+        overwrites: false,
+        is_new: false,
+        is_directory: false,
+        delete_on_close: false,
+        wish: Wish::Nothing,
+        caching_max: Caching::empty(),
+        has_waited: false,
+        now: Duration::ZERO,
+        deadline: Duration::from_secs(35),
+        facts: OpenFacts { link, ..OpenFacts::default() },
+    }
+}
+
+#[track_caller]
+fn open(record: &mut FileRecord, number: u64, link: u64) {
+    let (admission, _) = record.admit(&ask(number, link), None, &mut Look::default());
+    assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+}
+
+fn close(record: &mut FileRecord, number: u64, delete_on_close: bool) -> Option<u64> {
+    let id = OpenId { server: WORKER, number };
+    record.close(id, delete_on_close, &mut Look::default()).unlink
+}
+
+#[test]
+fn a_name_goes_although_the_file_is_open_by_another() {
+    let mut record = FileRecord::default();
+    open(&mut record, 1, 100);
+    open(&mut record, 2, 200);
+    assert_eq!(close(&mut record, 2, true), Some(200));
+    assert!(record.is_doomed(0, 200) && !record.is_doomed(0, 100));
+    let (again, _) = record.admit(&ask(3, 200), None, &mut Look::default());
+    assert_eq!(again, Admission::Refused(Refusal::DeletePending), "it is being deleted");
+    open(&mut record, 4, 100);
+    record.deleted(200, &mut Look::default());
+    for number in [1, 4] {
+        assert_eq!(close(&mut record, number, false), None, "its other name stays");
+    }
+    assert!(record.is_empty());
+}
+
+#[test]
+fn a_name_stays_as_long_as_the_file_is_open_by_it() {
+    let mut record = FileRecord::default();
+    open(&mut record, 1, 100);
+    open(&mut record, 2, 100);
+    assert_eq!(close(&mut record, 1, true), None);
+    assert_eq!(close(&mut record, 2, false), Some(100));
+}
+
+#[test]
+fn what_is_to_be_deleted_is_deleted_by_the_name_that_it_has_by_then() {
+    let mut record = FileRecord::default();
+    open(&mut record, 1, 100);
+    record.set_doomed(100, true);
+    record.relinked(100, 300);
+    assert_eq!(close(&mut record, 1, false), Some(300));
+}
