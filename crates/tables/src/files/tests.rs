@@ -164,7 +164,7 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
     files.bury(WORKER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
-    let at = Disconnected { persistent: 3, file: KEY };
+    let at = Disconnected { persistent: 3, file: KEY, create_guid: (Guid([2; 16]), Guid([1; 16])) };
     files.put_disconnected(at).expect("room");
     files.scavenge(Duration::ZERO).expect("readable");
     assert_eq!(files.find_disconnected(3), None);
