@@ -42,6 +42,8 @@ pub struct FileTable<T = Tdb> {
     disconnected: T,
     /// Where persistent opens outlive the server; nothing in a process that keeps none.
     persistent: Option<T>,
+    /// What was there could not be opened, and was put aside.
+    is_damaged: bool,
     words: Words,
 }
 
@@ -77,6 +79,7 @@ impl MemoryFiles {
             files: self.files.clone(),
             disconnected: self.disconnected.clone(),
             persistent: Some(self.persistent.clone()),
+            is_damaged: false,
             words: self.words.clone(),
         }
     }
@@ -97,8 +100,19 @@ impl FileTable {
     /// What the file system says.
     pub fn create(lock_dir: &Path, state_dir: &Path) -> Result<Self, RegistryError> {
         let words = Words::create(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
-        let persistent = Some(Self::open_persistent(state_dir)?);
-        Ok(Self { persistent, ..Self::open(lock_dir, words, Tdb::create)? })
+        let (persistent, is_damaged) = match Self::open_persistent(state_dir) {
+            Ok(table) => (table, false),
+            // A server that has lost what it kept is worth more than none.
+            Err(RegistryError::File { source, .. }) if is_damage(&source) => {
+                let path = state_dir.join(PERSISTENT);
+                std::fs::rename(&path, path.with_extension("damaged"))
+                    .map_err(at(state_dir, PERSISTENT))?;
+                (Self::open_persistent(state_dir)?, true)
+            }
+            Err(error) => return Err(error),
+        };
+        let persistent = Some(persistent);
+        Ok(Self { persistent, is_damaged, ..Self::open(lock_dir, words, Tdb::create)? })
     }
 
     /// Opens the tables of the server that runs: for a worker, which names the state directory if it
@@ -135,6 +149,7 @@ impl FileTable {
             files: open("files.tdb", FILES_HASH_SIZE)?,
             disconnected: open("disconnected.tdb", DISCONNECTED_HASH_SIZE)?,
             persistent: None,
+            is_damaged: false,
             words,
         })
     }
@@ -143,6 +158,11 @@ impl FileTable {
 fn at(lock_dir: &Path, name: &str) -> impl Fn(io::Error) -> RegistryError {
     let path = lock_dir.join(name);
     move |source| RegistryError::File { path: path.clone(), source }
+}
+
+/// Whether libtdb makes nothing of a file that is there.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
 
 /// The file of the shared words.

@@ -82,6 +82,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             Some(part) => kept.push(part),
             None => unreadable.push(key.to_vec()),
         })?;
+        restored.damaged += u64::from(self.is_damaged);
         for key in unreadable {
             restored.damaged += 1;
             persistent.delete(&key)?;
