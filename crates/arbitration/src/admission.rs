@@ -185,7 +185,8 @@ impl FileRecord {
             })
     }
 
-    /// Removes the disconnected opens that are in the way.
+    /// Removes the disconnected opens that are in the way; those that are kept, for others or for
+    /// their own sake, stay in it.
     fn make_room(&mut self, ask: &Ask, look: &mut Look) -> Vec<OpenEntry> {
         if is_stat_open(ask.mode) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
@@ -193,7 +194,7 @@ impl FileRecord {
         let unwanted: Vec<OpenId> = self
             .opens
             .iter()
-            .filter(|it| it.stream == ask.stream && it.is_disconnected() && !it.is_persistent())
+            .filter(|it| it.stream == ask.stream && it.is_disconnected() && !it.is_kept())
             .filter(|it| {
                 let violates = conflict(it.mode, ask.mode);
                 let held = self.cache_of(it).state;
@@ -201,6 +202,11 @@ impl FileRecord {
             })
             .map(|it| it.id)
             .collect();
+        self.silence(|record, it| {
+            let violates = conflict(it.mode, ask.mode);
+            let held = record.cache_of(it).state;
+            it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
+        });
         self.purge(|it| unwanted.contains(&it.id), look)
     }
 
@@ -419,10 +425,11 @@ impl FileRecord {
         let away: Vec<OpenId> = self
             .opens
             .iter()
-            .filter(|it| it.stream == stream && it.is_disconnected() && !it.is_persistent())
+            .filter(|it| it.stream == stream && it.is_disconnected() && !it.is_kept())
             .filter(|it| !is_ours(it, ours_lease) && !self.cache_of(it).state.is_empty())
             .map(|it| it.id)
             .collect();
+        self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease));
         let purged = self.purge(|it| away.contains(&it.id), look);
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
@@ -470,10 +477,11 @@ impl FileRecord {
         let away: Vec<OpenId> = self
             .opens
             .iter()
-            .filter(|it| it.is_disconnected() && !it.is_persistent() && is_other(it))
+            .filter(|it| it.is_disconnected() && !it.is_kept() && is_other(it))
             .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
             .map(|it| it.id)
             .collect();
+        self.silence(|_, it| is_other(it));
         let purged = self.purge(|it| away.contains(&it.id), look);
         let mut must_wait = false;
         for at in 0..self.opens.len() {

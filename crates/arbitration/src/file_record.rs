@@ -386,6 +386,32 @@ impl FileRecord {
         gone
     }
 
+    /// Takes what disconnected resilient opens hold: [MS-SMB2] 3.3.4.6 has them stay without it,
+    /// since nobody can be asked.
+    pub(crate) fn silence(&mut self, disturbed: impl Fn(&Self, &OpenEntry) -> bool) {
+        let is_silent = |it: &OpenEntry| {
+            it.is_disconnected() && it.is_kept() && !it.is_persistent() && disturbed(self, it)
+        };
+        let silent: Vec<OpenId> =
+            self.opens.iter().filter(|it| is_silent(it)).map(|it| it.id).collect();
+        for id in silent {
+            match self.open_mut(id).map(|it| &mut it.holding) {
+                Some(Holding::Oplock(cache)) => *cache = Cache::default(),
+                Some(Holding::Lease(lease)) => {
+                    let lease = *lease;
+                    // An open of the same lease that is connected can be asked.
+                    if teller(&self.opens, lease).is_none()
+                        && let Some(lease) = self.leases.iter_mut().find(|it| it.id == lease)
+                    {
+                        lease.cache = Cache::default();
+                        lease.epoch = lease.epoch.wrapping_add(1);
+                    }
+                }
+                Some(Holding::Nothing) | None => {}
+            }
+        }
+    }
+
     /// Has opens closed by the workers that serve them. Says which were disconnected, and are gone.
     pub fn evict(
         &mut self,

@@ -12,6 +12,7 @@ pub mod caching;
 pub mod file_record;
 pub mod open;
 pub mod records;
+mod restoring;
 pub mod share_mode;
 
 pub use admission::{Admission, Ask, Granted, Refusal};

@@ -111,6 +111,8 @@ pub struct OpenFacts {
     pub path: String,
     /// CreateOptions.
     pub create_options: u32,
+    /// CreateAction of the response.
+    pub create_action: u32,
     /// When it was opened.
     pub opened_at: FileTime,
 }
@@ -150,9 +152,16 @@ impl OpenEntry {
     }
 
     /// Whether it can stand in the way of others. A durable open whose client is away gives way
-    /// instead; a persistent one does not.
+    /// instead; one that is kept does not.
     pub(crate) fn excludes(&self) -> bool {
-        !self.is_disconnected() || self.is_persistent()
+        !self.is_disconnected() || self.is_kept()
+    }
+
+    /// Whether it stays when another open wants its place while its client is away.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        let kind = self.durability.as_ref().map(|it| it.kind);
+        matches!(kind, Some(DurabilityKind::Persistent | DurabilityKind::Resilient))
     }
 
     /// Whether it outlives everything but its own end.

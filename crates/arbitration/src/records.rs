@@ -2,7 +2,10 @@
 
 use std::fmt::Debug;
 
+use dtyp::Guid;
+
 use crate::file_record::{FileRecord, FileWord};
+use crate::open::OpenEntry;
 
 /// A file on the server, whatever its names and streams.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -13,13 +16,25 @@ pub struct FileKey {
     pub inode: u64,
 }
 
-/// Where a disconnected open is, by its persistent FileId.
+/// Where a disconnected open is, and by what it is looked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Disconnected {
     /// FileId.Persistent.
     pub persistent: u64,
     /// The file.
     pub file: FileKey,
+    /// The client, and `Open.CreateGuid`, which is zeros if the open has none.
+    pub create_guid: (Guid, Guid),
+}
+
+impl Disconnected {
+    /// Where an open of a file is.
+    #[must_use]
+    pub fn of(entry: &OpenEntry, file: FileKey) -> Self {
+        let create_guid = entry.durability.as_ref().map_or(Guid::ZERO, |it| it.create_guid);
+        let create_guid = (entry.facts.client, create_guid);
+        Self { persistent: entry.facts.persistent, file, create_guid }
+    }
 }
 
 /// Keeps the records of all files that are open, for all workers of the server.
@@ -56,10 +71,13 @@ pub trait FileRecords: Debug {
     fn put_disconnected(&self, at: Disconnected) -> Result<(), RecordsError>;
 
     /// Forgets a disconnected open.
-    fn remove_disconnected(&self, persistent: u64);
+    fn remove_disconnected(&self, at: Disconnected);
 
     /// Where a disconnected open is.
     fn find_disconnected(&self, persistent: u64) -> Option<FileKey>;
+
+    /// The disconnected open of a client's CreateGuid, and where it is; it may be there no more.
+    fn find_create_guid(&self, client: Guid, create_guid: Guid) -> Option<(u64, FileKey)>;
 
     /// Shows all records, without a lock.
     ///

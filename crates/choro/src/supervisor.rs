@@ -20,6 +20,7 @@ mod signals;
 mod workers;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -27,7 +28,7 @@ use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::{Messaging, TransportKind};
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::{FileTable, Registry, TableError, WatchPage};
+use tables::{FileTable, Registry, Restored, TableError, WatchPage};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
@@ -99,7 +100,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     WatchPage::open(&lock)
         .with_context(|| format!("page of watches in {}", lock.display()))?
         .begin(ServerId::default());
-    let files = FileTable::create(&lock).context("cannot make the table of files")?;
+    let files = make_files(&lock, &settings.directories.state)?;
     let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
     let messaging = Messaging::init(&lock, registry.server_id(), kind)
         .context("cannot join the server's messages")?;
@@ -386,6 +387,25 @@ impl Supervisor {
         self.notifyd.tell(&ToWorker::Shutdown);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
+}
+
+/// Makes the table of files, with the persistent opens that the last run of the server left.
+fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
+    let files = FileTable::create(lock, state).context("cannot make the table of files")?;
+    // A server that has lost what it kept is worth more to everyone than none.
+    match files.restore(machine_clock()) {
+        Ok(Restored { opens: 0, damaged: 0 }) => {}
+        Ok(Restored { opens, damaged: 0 }) => {
+            tracing::info!("{opens} persistent opens wait for their clients");
+        }
+        Ok(Restored { opens, damaged }) => {
+            tracing::error!(
+                "{opens} persistent opens came back, {damaged} were damaged and are lost"
+            );
+        }
+        Err(error) => tracing::error!("persistent opens did not come back: {error}"),
+    }
+    Ok(files)
 }
 
 /// Descriptors that a worker can need: one for each open that a client may have, and some.

@@ -498,3 +498,37 @@ fn a_break_that_arrived_is_told_once() {
     other.created();
     server.stop();
 }
+
+/// What is acknowledged meanwhile shows that the channel lives: it is only slow, and has much to take
+/// before the break.
+#[test]
+fn a_slow_channel_is_not_given_up() {
+    const READS: usize = 320;
+    const CHUNK: usize = 65_536;
+    let server = TestServer::start();
+    let (mut first, mut second, mut other) = two_channels_and_another(&server);
+    let big = first.create("big");
+    first.write(big, &[7; CHUNK]);
+    let file = first.keep("file");
+    (0..READS / 8).for_each(|_| first.echo()); // Each brings credits for more requests.
+    let length = u32::try_from(CHUNK).expect("64 KiB");
+    for _ in 0..READS {
+        let request = ReadRequest { file_id: big, length, ..ReadRequest::default() };
+        first.send(Command::READ, &request);
+    }
+    // The break comes behind what was asked for before it.
+    thread::sleep(Duration::from_millis(100));
+    other.send_create("file", OplockLevel::NONE);
+    let asked = Instant::now();
+    for _ in 0..READS {
+        thread::sleep(Duration::from_millis(8));
+        let (header, _) = first.receive_any();
+        assert_eq!((header.command, header.status), (Command::READ, NtStatus::SUCCESS));
+    }
+    assert_eq!(first.receive_break(), file);
+    assert!(asked.elapsed() > Duration::from_secs(2), "that was not slow: {:?}", asked.elapsed());
+    second.echo();
+    first.answer_break(file);
+    other.created();
+    server.stop();
+}

@@ -17,6 +17,7 @@ use arbitration::{
 use dtyp::ServerId;
 use object::{FileIdentity, ObjectPath};
 
+use crate::open::CreateName;
 use crate::reject::Reject;
 use crate::request::RequestId;
 
@@ -179,7 +180,7 @@ impl Files {
             let (admission, purged) = record.admit(ask, durability.cloned(), look);
             ((admission, purged, record.next_deadline()), true)
         })?;
-        self.forget_disconnected(&purged);
+        self.forget_disconnected(file, &purged);
         if admission == Admission::Wait {
             self.set_deadline(file, deadline);
         }
@@ -292,12 +293,13 @@ impl Files {
             return Ok(());
         }
         let (id, deadline) = (self.open_id(volatile), self.break_deadline());
-        let purged = self.change(key(identity), |record, look| {
+        let file = key(identity);
+        let purged = self.change(file, |record, look| {
             let before = record.clone();
             let purged = record.break_reading(id, identity.stream, deadline, look);
             (purged, *record != before)
         })?;
-        self.forget_disconnected(&purged);
+        self.forget_disconnected(file, &purged);
         Ok(())
     }
 
@@ -329,7 +331,7 @@ impl Files {
             let (waits, purged) = record.break_handles(id, break_deadline, now, look);
             ((waits, purged, record.next_deadline()), *record != before)
         })?;
-        self.forget_disconnected(&purged);
+        self.forget_disconnected(file, &purged);
         if waits {
             self.set_deadline(file, deadline);
         }
@@ -432,23 +434,16 @@ impl Files {
 
     /// The connection of a durable open is gone. Whether the open stays; if not, it is to be
     /// closed.
-    pub fn disconnect(
-        &mut self,
-        identity: FileIdentity,
-        volatile: u64,
-        persistent: u64,
-        position: u64,
-    ) -> bool {
+    pub fn disconnect(&mut self, identity: FileIdentity, volatile: u64, position: u64) -> bool {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let stays = self.change(file, |record, look| {
             let stays = record.disconnect(id, position, now, look);
-            (stays, stays)
+            let at = record.open(id).filter(|_| stays).map(|entry| Disconnected::of(entry, file));
+            (at, stays)
         });
-        if stays != Ok(true) {
-            return false;
-        }
+        let Ok(Some(at)) = stays else { return false };
         // One that is not noted is found all the same, by a longer search.
-        let _ = self.records.put_disconnected(Disconnected { persistent, file });
+        let _ = self.records.put_disconnected(at);
         true
     }
 
@@ -478,15 +473,33 @@ impl Files {
             (Some(TakenUp { entry, cache, lease }), true)
         })?;
         let taken = taken.ok_or(Reject::NoSuchDurableOpen)?;
-        self.records.remove_disconnected(persistent);
+        self.records.remove_disconnected(Disconnected::of(&taken.entry, file));
         Ok(taken)
     }
 
     /// Forgets opens that are disconnected no more.
-    pub fn forget_disconnected(&mut self, opens: &[OpenEntry]) {
+    pub fn forget_disconnected(&mut self, file: FileKey, opens: &[OpenEntry]) {
         for open in opens {
-            self.records.remove_disconnected(open.facts.persistent);
+            self.records.remove_disconnected(Disconnected::of(open, file));
         }
+    }
+
+    /// The disconnected open that a client's CreateGuid names, by its persistent id.
+    ///
+    /// # Errors
+    /// If its record cannot be read.
+    pub fn find_disconnected(&self, name: CreateName) -> Result<Option<u64>, Reject> {
+        let CreateName { client, create_guid } = name;
+        let found = self.records.find_create_guid(client, create_guid);
+        let Some((persistent, file)) = found else { return Ok(None) };
+        let is_it = |it: &OpenEntry| {
+            let durability = it.durability.as_ref().filter(|_| it.is_disconnected());
+            it.facts.persistent == persistent
+                && it.facts.client == client
+                && durability.is_some_and(|durability| durability.create_guid == create_guid)
+        };
+        let is_there = self.read(file, |record| record.opens.iter().any(is_it))?;
+        Ok(is_there.then_some(persistent))
     }
 
     /// Where a durable open is. One whose worker has just died may not be noted yet: then all
@@ -520,7 +533,7 @@ impl Files {
         unwanted: impl Fn(&OpenEntry) -> bool,
     ) -> Result<(), Reject> {
         let gone = self.change(file, |record, look| (record.evict(&unwanted, look), true))?;
-        self.forget_disconnected(&gone);
+        self.forget_disconnected(file, &gone);
         Ok(())
     }
 

@@ -36,6 +36,7 @@ mod set_sparse;
 mod set_zero_data;
 
 mod compression;
+mod lmr_request_resiliency;
 mod object_id;
 mod reparse_point;
 
@@ -48,13 +49,14 @@ mod tests;
 use compression::{GetCompression, SetCompression};
 use duplicate_extents_to_file::{DuplicateExtentsToFile, DuplicateExtentsToFileEx};
 use file_level_trim::FileLevelTrim;
+use lmr_request_resiliency::LmrRequestResiliency;
 use object_id::{CreateOrGetObjectId, GetObjectId};
 use pipe_peek::PipePeek;
 use pipe_transceive::PipeTransceive;
 use pipe_wait::PipeWait;
 use query_allocated_ranges::QueryAllocatedRanges;
 use query_network_interface_info::QueryNetworkInterfaceInfo;
-use refused::{DfsGetReferrals, DfsGetReferralsEx, LmrRequestResiliency};
+use refused::{DfsGetReferrals, DfsGetReferralsEx};
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arbitration::LeaseId;
-use dtyp::AccessMask;
+use dtyp::{AccessMask, Guid};
 use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
 use wire::FileId;
-use wire::create::{CreateOptions, ShareAccess};
+use wire::create::{CreateAction, CreateOptions, ShareAccess};
 
 use crate::channel_sequence::ChannelSequence;
 use crate::effect::Share;
@@ -75,6 +75,11 @@ pub struct OpenFile {
     /// Data was written: what others know of the directory's listing is not true any more once
     /// it is closed.
     pub is_modified: bool,
+    /// `Open.CreateGuid`.
+    pub create_name: Option<CreateName>,
+    /// `Open.IsReplayEligible`: the request that made the open may be repeated, and is answered
+    /// with this action again.
+    pub replay: Option<CreateAction>,
     /// How it survives its connection, if it does.
     pub durable: Option<crate::command::create::durable::Held>,
     /// CurrentByteOffset: [MS-FSCC] 2.4.35.
@@ -89,6 +94,15 @@ pub struct OpenFile {
     pub watch: Option<Box<crate::command::change_notify::Watch>>,
     /// `Open.LockSequenceArray`.
     pub lock_sequences: crate::command::lock::LockSequences,
+}
+
+/// What a client calls a CREATE that it may repeat.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct CreateName {
+    /// ClientGuid.
+    pub client: Guid,
+    /// CreateGuid.
+    pub create_guid: Guid,
 }
 
 impl Open {
@@ -111,6 +125,17 @@ impl Open {
         match &mut self.target {
             Target::File(file) => Ok(file),
             Target::Pipe(_) => Err(Reject::NotOnPipes),
+        }
+    }
+
+    /// The open was named by a request: [MS-SMB2] ends `IsReplayEligible` there, in the section of
+    /// each command, unless the open is persistent.
+    pub(crate) fn end_replay(&mut self) {
+        if let Target::File(file) = &mut self.target
+            && file.replay.is_some()
+            && !file.durable.as_ref().is_some_and(|it| it.is_persistent)
+        {
+            file.replay = None;
         }
     }
 

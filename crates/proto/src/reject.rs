@@ -70,13 +70,16 @@ pub enum Reject {
     DeletePending,
     /// The request shows that the connection cannot be trusted: it has no answer.
     Disconnect(Disconnect),
+    /// An open with this CreateGuid is there, and the request does not say that it is a replay.
+    DuplicateCreateGuid,
     /// Another open's lock is in the way.
     FileLockConflict,
     /// The first request of a compound says that it is related to one before it.
     FirstIsRelated,
     /// A FSCTL without an open names one.
     FileIdNotWanted,
-    /// A persistent open of another client has the file to itself.
+    /// A persistent open of another client has the file to itself, or the request repeats one that is
+    /// not through yet.
     FileNotAvailable,
     /// The client has given the key of this lease to another file.
     LeaseKeyInUse,
@@ -215,6 +218,7 @@ impl Reject {
             Self::DeletePending => NtStatus::DELETE_PENDING,
             // Nobody hears it.
             Self::Disconnect(_) => NtStatus::INVALID_PARAMETER,
+            Self::DuplicateCreateGuid => NtStatus::DUPLICATE_OBJECTID,
             Self::FileLockConflict => NtStatus::FILE_LOCK_CONFLICT,
             Self::FileNotAvailable => NtStatus::FILE_NOT_AVAILABLE,
             Self::BindingNotSigned

@@ -7,7 +7,7 @@ use wire::{Command, FileId};
 use crate::connection::Connection;
 use crate::open::Open;
 use crate::reject::Reject;
-use crate::request::Incoming;
+use crate::request::{InFlight, Incoming, RequestId};
 use crate::server::{Globals, Server};
 use crate::session::{Session, SessionState};
 use crate::tree_connect::TreeConnect;
@@ -54,6 +54,8 @@ pub struct InSession<'s> {
     pub session: &'s mut Session,
     /// All opens of the client.
     pub opens: &'s mut HashMap<u64, Open>,
+    /// The requests that wait.
+    pub(crate) in_flight: &'s HashMap<RequestId, InFlight>,
     /// Everything that belongs to no connection or session.
     pub globals: &'s mut Globals,
 }
@@ -71,6 +73,8 @@ pub struct InTree<'s> {
     pub opens: &'s mut HashMap<u64, Open>,
     /// The open that the request names, if it names one; not looked up yet.
     pub file_id: Option<FileId>,
+    /// The requests that wait.
+    pub(crate) in_flight: &'s HashMap<RequestId, InFlight>,
     /// Everything that belongs to no connection or session.
     pub globals: &'s mut Globals,
 }
@@ -108,11 +112,11 @@ impl<'s> Scope<'s> for InSession<'s> {
         incoming: &Incoming,
         _: Option<FileId>,
     ) -> Result<Self, Reject> {
-        let Server { connections, sessions, opens, globals, .. } = server;
+        let Server { connections, sessions, opens, in_flight, globals, .. } = server;
         let session = sessions.get_mut(&incoming.header.session_id).ok_or(Reject::NoSuchSession)?;
         verify_session(session, incoming)?;
         let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
-        Ok(Self { connection, session, opens, globals })
+        Ok(Self { connection, session, opens, in_flight, globals })
     }
 }
 
@@ -122,10 +126,10 @@ impl<'s> Scope<'s> for InTree<'s> {
         incoming: &Incoming,
         file_id: Option<FileId>,
     ) -> Result<Self, Reject> {
-        let InSession { connection, session, opens, globals } =
+        let InSession { connection, session, opens, in_flight, globals } =
             InSession::resolve(server, incoming, file_id)?;
         let tree = verify_tree_connect(session, incoming)?;
-        Ok(Self { connection, session, tree, opens, file_id, globals })
+        Ok(Self { connection, session, tree, opens, file_id, in_flight, globals })
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
@@ -153,7 +157,7 @@ impl<'s> InTree<'s> {
     /// # Errors
     /// If there is none of this session and tree connect.
     pub fn into_open(self) -> Result<InOpen<'s>, Reject> {
-        let Self { connection, session, tree, opens, file_id, globals } = self;
+        let Self { connection, session, tree, opens, file_id, globals, .. } = self;
         let open = find_open(opens, file_id, session.session_id, tree.tree_id)?;
         Ok(InOpen { connection, session, tree, open, globals })
     }
@@ -215,9 +219,12 @@ fn find_open(
     tree_id: u32,
 ) -> Result<&mut Open, Reject> {
     let file_id = file_id.ok_or(Reject::NoSuchOpen)?;
-    opens
+    let open = opens
         .get_mut(&file_id.volatile)
         .filter(|open| open.file_id == file_id)
         .filter(|open| open.session_id == session_id && open.tree_id == tree_id)
-        .ok_or(Reject::NoSuchOpen)
+        .ok_or(Reject::NoSuchOpen)?;
+    // The client has seen the response to its CREATE, and has no reason to ask again.
+    open.end_replay();
+    Ok(open)
 }

@@ -21,7 +21,7 @@ use crate::dispatch;
 use crate::effect::{Effect, LentSession, Reply};
 use crate::files::{Files, key};
 use crate::notice::Notice;
-use crate::open::{Open, Target};
+use crate::open::{CreateName, Open, Target};
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Chain, InFlight, Incoming, RequestId};
 use crate::respond::error_body;
@@ -98,6 +98,8 @@ pub struct Globals {
     pub outbox: Outbox,
     /// Counts opens, for their ids.
     pub open_count: u64,
+    /// Opens by what their clients call them, the latest of each name.
+    pub create_names: HashMap<CreateName, u64>,
     /// Tells this worker's persistent ids from those of others.
     pub file_id_base: u64,
     /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
@@ -196,6 +198,7 @@ impl Server {
                 entropy,
                 outbox: Outbox::default(),
                 open_count: 0,
+                create_names: HashMap::new(),
                 file_id_base,
                 watchers: Vec::new(),
                 apple_listings: false,
@@ -694,6 +697,7 @@ impl Globals {
         let volatile = open.file_id.volatile;
         self.outbox.closed_opens.push(volatile);
         let Target::File(file) = open.target else { return None };
+        self.forget_create_name(file.create_name, volatile);
         if file.watch.is_some() {
             self.watchers.retain(|watcher| *watcher != volatile);
             self.outbox.notices.push_back(Notice::Unwatched { volatile });
@@ -755,18 +759,17 @@ impl Globals {
             .map(|(volatile, _)| *volatile)
             .collect();
         for volatile in volatiles {
-            let (persistent, identity, position) = match &opens[&volatile] {
-                Open { file_id, target: Target::File(file), .. } => {
-                    (file_id.persistent, file.identity, file.position)
-                }
+            let (identity, position) = match &opens[&volatile] {
+                Open { target: Target::File(file), .. } => (file.identity, file.position),
                 _ => unreachable!("filtered above"),
             };
-            if !self.files.disconnect(identity, volatile, persistent, position) {
+            if !self.files.disconnect(identity, volatile, position) {
                 continue;
             }
             let Some(open) = opens.remove(&volatile) else { continue };
             self.outbox.closed_opens.push(volatile);
             let Target::File(file) = open.target else { continue };
+            self.forget_create_name(file.create_name, volatile);
             if file.watch.is_some() {
                 self.watchers.retain(|watcher| *watcher != volatile);
                 self.outbox.notices.push_back(Notice::Unwatched { volatile });
@@ -776,6 +779,14 @@ impl Globals {
             }
             let op = ObjectOp::Close { open: file.local_open, unlink: false };
             self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));
+        }
+    }
+
+    fn forget_create_name(&mut self, create_name: Option<CreateName>, volatile: u64) {
+        if let Some(name) = create_name
+            && self.create_names.get(&name) == Some(&volatile)
+        {
+            self.create_names.remove(&name);
         }
     }
 

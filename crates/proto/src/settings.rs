@@ -62,6 +62,9 @@ pub struct ServerSettings {
     pub multi_channel: bool,
     /// Offer the POSIX extensions of 3.1.1.
     pub posix_extensions: bool,
+    /// There are shares that are continuously available, and opens of them are kept beyond the server:
+    /// SMB2_GLOBAL_CAP_PERSISTENT_HANDLES.
+    pub persistent_handles: bool,
     /// MaxReadSize in bytes.
     pub max_read_size: u32,
     /// MaxWriteSize in bytes.

@@ -4,24 +4,28 @@
 //! One record a file holds everything that is judged together, so opening a file that nobody else
 //! uses is one store, and closing it one delete. A disconnected open is looked for by its FileId;
 //! its entry in the second table is made when it is disconnected, and costs an ordinary open
-//! nothing.
+//! nothing. Those of the second version of durable handles are looked for by their CreateGuid, too.
 
 mod codec;
+mod persistent;
 mod words;
 
 use std::io;
 use std::path::Path;
 
 use arbitration::records::Disconnected;
-use arbitration::{FileKey, FileRecord, FileRecords, FileWord, RecordsError};
-use dtyp::ServerId;
+use arbitration::{FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError};
+use dtyp::{Guid, ServerId};
 
 use crate::memory::MemoryTable;
 use crate::registry::RegistryError;
 use crate::table::{Change, Table, TableError};
 use crate::tdb::Tdb;
 
+use persistent::{PERSISTENT, PERSISTENT_HASH_SIZE};
 use words::Words;
+
+pub use persistent::Restored;
 
 /// Hash chains of the table of files, of which a busy server has a hundred thousand. A prime.
 ///
@@ -36,7 +40,20 @@ const DISCONNECTED_HASH_SIZE: u16 = 1_009;
 pub struct FileTable<T = Tdb> {
     files: T,
     disconnected: T,
+    /// Where persistent opens outlive the server; nothing in a process that keeps none.
+    persistent: Option<T>,
+    /// What was there could not be opened, and was put aside.
+    is_damaged: bool,
     words: Words,
+}
+
+/// Whether what a decision leaves is to be kept beyond the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Judged {
+    /// It comes from there.
+    AsKept,
+    /// As far as it is persistent.
+    Anew,
 }
 
 /// The table of a simulated server; each of its processes makes its own handle.
@@ -44,6 +61,7 @@ pub struct FileTable<T = Tdb> {
 pub struct MemoryFiles {
     files: MemoryTable,
     disconnected: MemoryTable,
+    persistent: MemoryTable,
     words: Words,
 }
 
@@ -60,28 +78,57 @@ impl MemoryFiles {
         FileTable {
             files: self.files.clone(),
             disconnected: self.disconnected.clone(),
+            persistent: Some(self.persistent.clone()),
+            is_damaged: false,
             words: self.words.clone(),
         }
+    }
+
+    /// The tables of the server that is started after this one was stopped; nothing is brought back
+    /// yet.
+    #[must_use]
+    pub fn after_restart(&self) -> Self {
+        Self { persistent: self.persistent.clone(), ..Self::default() }
     }
 }
 
 impl FileTable {
-    /// Makes new tables in `lock_dir`: for the supervisor, once it has the server's lock.
+    /// Makes new tables in `lock_dir`, and opens what is kept in `state_dir`: for the supervisor, once
+    /// it has the server's lock.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn create(lock_dir: &Path) -> Result<Self, RegistryError> {
+    pub fn create(lock_dir: &Path, state_dir: &Path) -> Result<Self, RegistryError> {
         let words = Words::create(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
-        Self::open(lock_dir, words, Tdb::create)
+        let (persistent, is_damaged) = match Self::open_persistent(state_dir) {
+            Ok(table) => (table, false),
+            // A server that has lost what it kept is worth more than none.
+            Err(RegistryError::File { source, .. }) if is_damage(&source) => {
+                let path = state_dir.join(PERSISTENT);
+                std::fs::rename(&path, path.with_extension("damaged"))
+                    .map_err(at(state_dir, PERSISTENT))?;
+                (Self::open_persistent(state_dir)?, true)
+            }
+            Err(error) => return Err(error),
+        };
+        let persistent = Some(persistent);
+        Ok(Self { persistent, is_damaged, ..Self::open(lock_dir, words, Tdb::create)? })
     }
 
-    /// Opens the tables of the server that runs: for a worker.
+    /// Opens the tables of the server that runs: for a worker, which names the state directory if it
+    /// may have persistent opens.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn join(lock_dir: &Path) -> Result<Self, RegistryError> {
+    pub fn join(lock_dir: &Path, state_dir: Option<&Path>) -> Result<Self, RegistryError> {
         let words = Words::join(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
-        Self::open(lock_dir, words, |path, _| Tdb::join(path))
+        let persistent = state_dir.map(Self::open_persistent).transpose()?;
+        Ok(Self { persistent, ..Self::open(lock_dir, words, |path, _| Tdb::join(path))? })
+    }
+
+    fn open_persistent(state_dir: &Path) -> Result<Tdb, RegistryError> {
+        Tdb::stable(&state_dir.join(PERSISTENT), PERSISTENT_HASH_SIZE)
+            .map_err(at(state_dir, PERSISTENT))
     }
 
     /// Opens the tables of the server that runs for reading: for a tool like `choro status`.
@@ -101,6 +148,8 @@ impl FileTable {
         Ok(Self {
             files: open("files.tdb", FILES_HASH_SIZE)?,
             disconnected: open("disconnected.tdb", DISCONNECTED_HASH_SIZE)?,
+            persistent: None,
+            is_damaged: false,
             words,
         })
     }
@@ -109,6 +158,11 @@ impl FileTable {
 fn at(lock_dir: &Path, name: &str) -> impl Fn(io::Error) -> RegistryError {
     let path = lock_dir.join(name);
     move |source| RegistryError::File { path: path.clone(), source }
+}
+
+/// Whether libtdb makes nothing of a file that is there.
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
 
 /// The file of the shared words.
@@ -151,9 +205,9 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
-            for persistent in away {
+            for entry in away {
                 // One that is not noted is found all the same, by a longer search.
-                let _ = self.put_disconnected(Disconnected { persistent, file: key });
+                let _ = self.put_disconnected(Disconnected::of(&entry, key));
             }
             looks.push((key, std::mem::take(&mut look).into_servers()));
         }
@@ -170,12 +224,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut noted = Vec::new();
         self.disconnected.for_each(|key, value| {
-            if let (Ok(persistent), Some(file)) = (key.try_into(), codec::key_from(value)) {
-                noted.push((u64::from_le_bytes(persistent), file));
+            if let Some((persistent, file)) = parse_noted(value) {
+                noted.push((key.to_vec(), persistent, file));
             }
         })?;
         let mut looks = Vec::new();
-        for (persistent, file) in noted {
+        for (noted_as, persistent, file) in noted {
             let mut look = arbitration::Look::default();
             let mut is_there = false;
             let changed = self.change(file, &mut |record| {
@@ -188,24 +242,39 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 !gone.is_empty()
             });
             if changed.is_err() || !is_there {
-                self.remove_disconnected(persistent);
+                self.disconnected.delete(&noted_as)?;
             }
             looks.push((file, look.into_servers()));
         }
         Ok(looks)
     }
 
+    fn note_disconnected(&self, at: Disconnected) -> Result<(), TableError> {
+        let value = [&codec::key_of(at.file)[..], &at.persistent.to_le_bytes()].concat();
+        let put =
+            |key: &[u8]| self.disconnected.with_record(key, |_| (Change::Store(value.clone()), ()));
+        put(&at.persistent.to_le_bytes())?;
+        match at.create_guid.1.is_zero() {
+            true => Ok(()),
+            false => put(&create_guid_key(at.create_guid)),
+        }
+    }
+
     fn judge(
         &self,
         key: FileKey,
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
+        judged: Judged,
     ) -> Result<Result<(), RecordsError>, TableError> {
-        self.files.with_record(&codec::key_of(key), |found| {
+        let kept = self.persistent.as_ref().filter(|_| judged == Judged::Anew);
+        let mut must_sync = false;
+        let result = self.files.with_record(&codec::key_of(key), |found| {
             let mut record = match found.map(codec::decode).transpose() {
                 Ok(record) => record.unwrap_or_default(),
                 Err(_) => return (Change::Keep, Err(RecordsError::Damaged)),
             };
             let before = record.word();
+            let parts = kept.map(|_| persistent::parts(key, &record));
             if !decide(&mut record) {
                 return (Change::Keep, Ok(()));
             }
@@ -217,11 +286,22 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                     Err(_) => return (Change::Keep, Err(RecordsError::Full)),
                 },
             };
+            if let (Some(table), Some(parts)) = (kept, parts) {
+                match persistent::update(table, &parts, &persistent::parts(key, &record)) {
+                    Ok(stored) => must_sync = stored,
+                    Err(_) => return (Change::Keep, Err(RecordsError::Full)),
+                }
+            }
             // Under the lock of the record, and more before less: whoever reads the word between
             // the two sees too much at worst, and looks at the record.
             self.words.change(key, before, after);
             (change, Ok(()))
-        })
+        })?;
+        // Others need not wait for the disk; whoever asked must.
+        if let (true, Some(table)) = (must_sync, kept) {
+            table.sync()?;
+        }
+        Ok(result)
     }
 }
 
@@ -231,7 +311,7 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         key: FileKey,
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
     ) -> Result<(), RecordsError> {
-        self.judge(key, decide).map_err(failure)?
+        self.judge(key, decide, Judged::Anew).map_err(failure)?
     }
 
     fn word(&self, key: FileKey) -> FileWord {
@@ -247,20 +327,25 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
     }
 
     fn put_disconnected(&self, at: Disconnected) -> Result<(), RecordsError> {
-        let value = codec::key_of(at.file);
-        self.disconnected
-            .with_record(&at.persistent.to_le_bytes(), |_| (Change::Store(value.to_vec()), ()))
-            .map_err(failure)
+        self.note_disconnected(at).map_err(failure)
     }
 
-    fn remove_disconnected(&self, persistent: u64) {
+    fn remove_disconnected(&self, at: Disconnected) {
         // One that stays is found to be wrong when it is followed.
-        let _ = self.disconnected.delete(&persistent.to_le_bytes());
+        let _ = self.disconnected.delete(&at.persistent.to_le_bytes());
+        if !at.create_guid.1.is_zero() {
+            let _ = self.disconnected.delete(&create_guid_key(at.create_guid));
+        }
     }
 
     fn find_disconnected(&self, persistent: u64) -> Option<FileKey> {
-        let found = self.disconnected.get(&persistent.to_le_bytes(), codec::key_from);
-        found.ok().flatten().flatten()
+        let found = self.disconnected.get(&persistent.to_le_bytes(), parse_noted);
+        found.ok().flatten().flatten().map(|(_, file)| file)
+    }
+
+    fn find_create_guid(&self, client: Guid, create_guid: Guid) -> Option<(u64, FileKey)> {
+        let key = create_guid_key((client, create_guid));
+        self.disconnected.get(&key, parse_noted).ok().flatten().flatten()
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(FileKey, FileRecord)) -> Result<(), RecordsError> {
@@ -281,9 +366,23 @@ fn failure(error: TableError) -> RecordsError {
 }
 
 /// The disconnected opens that a worker had.
-fn disconnected_of(record: &FileRecord, server: ServerId) -> Vec<u64> {
+fn disconnected_of(record: &FileRecord, server: ServerId) -> Vec<OpenEntry> {
     let of_server = record.opens.iter().filter(|it| it.id.server == server);
-    of_server.filter(|it| it.is_disconnected()).map(|it| it.facts.persistent).collect()
+    of_server.filter(|it| it.is_disconnected()).cloned().collect()
+}
+
+/// What lies in the table of disconnected opens: FileId.Persistent, and the file.
+fn parse_noted(value: &[u8]) -> Option<(u64, FileKey)> {
+    let (file, persistent) = value.split_at_checked(codec::KEY_BYTES)?;
+    Some((u64::from_le_bytes(persistent.try_into().ok()?), codec::key_from(file)?))
+}
+
+/// Where a client's CreateGuid lies in that table.
+fn create_guid_key((client, create_guid): (Guid, Guid)) -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(&client.0);
+    key[16..].copy_from_slice(&create_guid.0);
+    key
 }
 
 #[cfg(test)]

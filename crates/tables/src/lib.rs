@@ -21,7 +21,7 @@ mod unique_ids;
 mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
-pub use files::{FileTable, MemoryFiles};
+pub use files::{FileTable, MemoryFiles, Restored};
 pub use memory::MemoryTable;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};
 pub use registry::{Claim, MemoryTables, Registry, RegistryError, Removed};

@@ -43,6 +43,15 @@ pub trait Table {
     /// What the table could not do.
     fn delete(&self, key: &[u8]) -> Result<bool, TableError>;
 
+    /// Waits until all that was changed is on stable storage, if the table is of a kind that is ever
+    /// there.
+    ///
+    /// # Errors
+    /// What the table could not do.
+    fn sync(&self) -> Result<(), TableError> {
+        Ok(())
+    }
+
     /// Shows every record to `visit`, as `(key, value)`, in no order.
     ///
     /// `visit` sees copies and runs without a lock, so it may change the table. A record that is

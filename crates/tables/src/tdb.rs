@@ -44,6 +44,9 @@ pub struct Tdb {
 enum Access {
     /// Reads without locks, so that a tool that is stopped halfway stops nobody else.
     Observe,
+    /// What is in the file is worth more than one run of the server. Locks are those of `fcntl`:
+    /// libtdb keeps mutexes only in files that the first process empties.
+    Stable,
     Update,
 }
 
@@ -89,6 +92,15 @@ impl Tdb {
         Self::open(path, 0, Access::Observe, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW)
     }
 
+    /// Opens a file that outlives the server, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// As [`Tdb::join`]; and that it is no such file.
+    pub fn stable(path: &Path, hash_size: u16) -> io::Result<Self> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        Self::open(path, hash_size, Access::Stable, flags)
+    }
+
     fn open(path: &Path, hash_size: u16, access: Access, open_flags: c_int) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
         let mut open_files = OPEN_FILES.lock().expect("nothing panics while it is held");
@@ -99,6 +111,7 @@ impl Tdb {
         }
         let tdb_flags = match access {
             Access::Observe => ffi::TDB_DEFAULT,
+            Access::Stable => ffi::TDB_INCOMPATIBLE_HASH,
             Access::Update => update_flags(),
         };
         // SAFETY: `name` is a C string that outlives the call; `OPEN_FILES` is held, so nothing
@@ -239,7 +252,7 @@ impl Table for Tdb {
     fn get<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TableError> {
         match self.access {
             Access::Observe => Ok(self.fetch(key)?.map(|value| parse(&value))),
-            Access::Update => self.parse(key, parse),
+            Access::Stable | Access::Update => self.parse(key, parse),
         }
     }
 
@@ -253,6 +266,18 @@ impl Table for Tdb {
             0 => Ok(true),
             _ if self.is_absent() => Ok(false),
             _ => Err(self.error()),
+        }
+    }
+
+    fn sync(&self) -> Result<(), TableError> {
+        if self.access != Access::Stable {
+            return Ok(());
+        }
+        // SAFETY: the context is open, and so is its descriptor. What was written through the
+        // mapping is written out as well.
+        match unsafe { libc::fdatasync(ffi::tdb_fd(self.context.as_ptr())) } {
+            0 => Ok(()),
+            _ => Err(TableError::Storage),
         }
     }
 

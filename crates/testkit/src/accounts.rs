@@ -115,6 +115,7 @@ pub fn settings() -> ServerSettings {
         map_to_guest: MapToGuest::Never,
         posix_extensions: false,
         multi_channel: true,
+        persistent_handles: true,
         max_read_size: 0x10_0000,
         max_write_size: 0x10_0000,
         max_transact_size: 0x10_0000,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
-use dtyp::{FileAttributes, Sid};
+use dtyp::{FileAttributes, ServerId, Sid};
 use object::RootId;
 use proto::effect::LentSession;
 use proto::server::Passed;
@@ -44,6 +44,8 @@ type Matches = Box<dyn Fn(&Effect) -> bool>;
 
 struct Inner {
     server: Server,
+    settings: Arc<ServerSettings>,
+    server_id: ServerId,
     files: MemoryFiles,
     credits_max: u32,
     clock: VirtualClock,
@@ -108,14 +110,18 @@ impl World {
         change(&mut settings);
         let entropy = Random::new(seed).into_entropy();
         let credits_max = settings.credits_max;
+        let settings = Arc::new(settings);
+        let server_id = ServerId { pid: 1, unique_id: 1 };
         let files = MemoryFiles::default();
         let world = Self(Rc::new(RefCell::new(Inner {
             server: Server::new(
-                Arc::new(settings),
+                Arc::clone(&settings),
                 entropy,
                 Box::new(files.handle()),
-                dtyp::ServerId { pid: 1, unique_id: 1 },
+                server_id,
             ),
+            settings,
+            server_id,
             files,
             credits_max,
             clock: VirtualClock::default(),
@@ -165,7 +171,10 @@ impl World {
     pub fn change_settings(&self, change: impl FnOnce(&mut ServerSettings)) {
         let mut settings = accounts::settings();
         change(&mut settings);
-        self.inner().server.handle_settings(Arc::new(settings));
+        let mut inner = self.inner();
+        inner.settings = Arc::new(settings);
+        let settings = Arc::clone(&inner.settings);
+        inner.server.handle_settings(settings);
     }
 
     /// Another share, with a root of its own.
@@ -311,6 +320,32 @@ impl World {
         let credits_max = there.credits_max;
         drop(there);
         Peer::new(to.clone(), id, credits_max)
+    }
+
+    /// The worker dies in the middle of everything; another one serves whoever comes from now on.
+    pub fn kill_worker(&self) {
+        let mut inner = self.inner();
+        let dead = inner.server_id;
+        inner.replace_worker();
+        let now = inner.clock.now().monotonic;
+        inner.files.handle().bury(dead, now).expect("memory is readable");
+    }
+
+    /// The whole server ends without a word, and is started again.
+    pub fn restart_server(&self) {
+        let mut inner = self.inner();
+        inner.files = inner.files.after_restart();
+        let now = inner.clock.now().monotonic;
+        let restored = inner.files.handle().restore(now).expect("memory is readable");
+        assert_eq!(restored.damaged, 0);
+        inner.replace_worker();
+    }
+
+    /// What the supervisor does from time to time: gives up opens whose clients did not come back.
+    pub fn scavenge(&self) {
+        let inner = self.inner();
+        let now = inner.clock.now().monotonic;
+        inner.files.handle().scavenge(now).expect("memory is readable");
     }
 
     /// From now on answers to such questions are kept back; what they ask for is done at once.
@@ -505,6 +540,18 @@ impl Default for World {
 }
 
 impl Inner {
+    fn replace_worker(&mut self) {
+        self.server_id.pid += 1;
+        self.server_id.unique_id += 1;
+        let entropy = Random::new(self.server_id.unique_id).into_entropy();
+        let records = Box::new(self.files.handle());
+        self.server = Server::new(Arc::clone(&self.settings), entropy, records, self.server_id);
+        self.connections.values_mut().for_each(|wire| wire.gone = true);
+        self.connected.clear();
+        self.held.clear();
+        self.ledger = Ledger::default();
+    }
+
     /// Does all that the server wants done, until it wants nothing more.
     fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {

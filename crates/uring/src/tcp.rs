@@ -20,11 +20,21 @@ pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or_default())
 }
 
-/// How long the kernel waits for an acknowledgment before it sends again, as of now: `tcpi_rto`.
+/// A connection as the kernel sees it now: `struct tcp_info` of tcp(7).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TcpInfo {
+    /// How long the kernel waits for an acknowledgment before it sends again: `tcpi_rto`.
+    pub retransmission_timeout: Duration,
+    /// Bytes that the other side's TCP has acknowledged since the connection was made; goes on also
+    /// while a send is under way. Always zero before Linux 4.1.
+    pub bytes_acknowledged: u64,
+}
+
+/// Asks for it.
 ///
 /// # Errors
 /// If this is no TCP socket.
-pub fn retransmission_timeout(socket: BorrowedFd<'_>) -> io::Result<Duration> {
+pub fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>())
         .expect("a structure of the kernel is small");
@@ -43,7 +53,10 @@ pub fn retransmission_timeout(socket: BorrowedFd<'_>) -> io::Result<Duration> {
     }
     // SAFETY: integers only, of which any bits are values; those not written are zero.
     let info = unsafe { info.assume_init() };
-    Ok(Duration::from_micros(info.tcpi_rto.into()))
+    Ok(TcpInfo {
+        retransmission_timeout: Duration::from_micros(info.tcpi_rto.into()),
+        bytes_acknowledged: info.tcpi_bytes_acked,
+    })
 }
 
 #[cfg(test)]
@@ -72,6 +85,9 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         far.read_exact(&mut [0; 5]).expect("it came");
+        let acknowledged = info(near.as_fd()).expect("TCP").bytes_acknowledged;
+        // The connection itself may count as one.
+        assert!((5..=6).contains(&acknowledged), "{acknowledged}");
         near.set_nonblocking(true).expect("a socket");
         let mut written: u64 = 0;
         while let Ok(count) = near.write(&[0; 65_536]) {
@@ -85,7 +101,7 @@ mod tests {
     #[test]
     fn the_timeout_is_that_of_a_live_connection() {
         let (near, _far) = pair();
-        let timeout = retransmission_timeout(near.as_fd()).expect("TCP");
+        let timeout = info(near.as_fd()).expect("TCP").retransmission_timeout;
         assert!(timeout >= Duration::from_millis(1) && timeout <= Duration::from_secs(120));
     }
 
@@ -93,6 +109,6 @@ mod tests {
     fn what_is_no_connection_has_neither() {
         let file = std::fs::File::open("/dev/null").expect("it is there");
         unacknowledged_bytes(file.as_fd()).expect_err("no socket");
-        retransmission_timeout(file.as_fd()).expect_err("no socket");
+        info(file.as_fd()).expect_err("no socket");
     }
 }

@@ -55,6 +55,13 @@ struct Known {
     persistent: u64,
 }
 
+impl Known {
+    /// Whether it stays when others want its place.
+    fn is_kept(&self) -> bool {
+        matches!(self.durable, Some(DurabilityKind::Persistent | DurabilityKind::Resilient))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     record: FileRecord,
@@ -99,6 +106,7 @@ impl Model {
             Step::Unlock { pick } => self.unlock(pick),
             Step::Write { pick } => self.write(pick),
         }
+        self.silence();
     }
 
     fn server(&self, worker: usize) -> ServerId {
@@ -176,9 +184,11 @@ impl Model {
         for gone in &purged {
             let known = self.opens.get(&gone.id).expect("what is purged was known");
             assert!(known.is_away, "only those who are away give way: {gone:?}");
-            assert_ne!(known.durable, Some(DurabilityKind::Persistent), "a persistent open stays");
+            assert!(!known.is_kept(), "what is kept stays: {gone:?}");
             self.forget(gone.id);
         }
+        // The open that was admitted is not known yet, and is nobody's who is away.
+        self.silence();
         match &admission {
             Admission::Granted(granted) => self.granted(&ask, durability, granted),
             Admission::Wait => {
@@ -208,9 +218,8 @@ impl Model {
 
     /// Somebody who is there, or will be back whatever happens, does not want this open.
     fn is_excluded(&self, ask: &Ask) -> bool {
-        let persists = |it: &Known| it.durable == Some(DurabilityKind::Persistent);
         let mut others = self.opens.values().filter(|it| it.stream == ask.stream);
-        others.any(|it| (!it.is_away || persists(it)) && exclude(it.mode, ask.mode))
+        others.any(|it| (!it.is_away || it.is_kept()) && exclude(it.mode, ask.mode))
     }
 
     fn granted(&mut self, ask: &Ask, durability: Option<Durability>, granted: &Granted) {
@@ -426,6 +435,23 @@ impl Model {
         self.hear(look);
     }
 
+    /// A resilient open whose client is away loses what it keeps without a word: the response to its
+    /// return says what is left.
+    fn silence(&mut self) {
+        for (id, known) in self.opens.iter().filter(|(_, it)| it.is_kept() && it.is_away) {
+            let Some(holder) = known.holder else { continue };
+            let is_heard = |it: &Known| it.holder == Some(holder) && !it.is_away;
+            let entry = self.record.open(*id).expect("an open");
+            let cache = self.record.cache_of(entry);
+            if entry.is_persistent() || self.opens.values().any(is_heard) || !cache.state.is_empty()
+            {
+                continue;
+            }
+            self.beliefs.insert(holder, cache.state);
+            self.told.remove(&holder);
+        }
+    }
+
     fn bury(&mut self, worker: usize) {
         let dead = self.server(worker);
         self.deaths[worker] += 1;
@@ -502,6 +528,7 @@ impl Model {
         let (waits, purged) =
             self.record.break_handles(id, self.now + BREAK_TIMEOUT, self.now, &mut look);
         purged.iter().for_each(|it| self.forget(it.id));
+        self.silence();
         if !waits {
             let ours = self.opens[&id].holder;
             for (other, known) in self.opens.iter().filter(|(other, _)| **other != id) {

@@ -33,7 +33,9 @@ pub(super) fn negotiate(client: &mut Client, terms: Terms) -> Result<()> {
     let dialects = [terms.dialect];
     let request = NegotiateRequest {
         security_mode: security_mode(terms.protection),
-        capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
+        capabilities: Capabilities::LARGE_MTU
+            | Capabilities::ENCRYPTION
+            | Capabilities::PERSISTENT_HANDLES,
         client_guid: Guid(random()?),
         dialects: Codes::new(&dialects),
         negotiate_contexts: contexts.contexts(),

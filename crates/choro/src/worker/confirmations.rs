@@ -42,22 +42,23 @@ struct Awaited {
     end: u64,
     /// When it is asked whether it was taken.
     due: Instant,
-    /// What had been acknowledged when that time began.
-    acknowledged: u64,
+    /// How far the connection had come when that time began.
+    progress: u64,
     patience: Duration,
 }
 
 impl Confirmations {
-    /// A frame was queued whose last byte is the `end`th of the connection.
+    /// A frame was queued whose last byte is the `end`th of the connection; for `progress` see
+    /// [`Confirmations::is_lost`].
     pub(super) fn expect(
         &mut self,
         id: ConfirmationId,
         end: u64,
-        acknowledged: u64,
+        progress: u64,
         now: Instant,
         patience: Duration,
     ) {
-        self.awaited.push_back(Awaited { id, end, due: now + patience, acknowledged, patience });
+        self.awaited.push_back(Awaited { id, end, due: now + patience, progress, patience });
     }
 
     /// When [`Confirmations::is_lost`] is to be asked.
@@ -71,14 +72,15 @@ impl Confirmations {
         self.awaited.drain(..count).map(|it| it.id).collect()
     }
 
-    /// Whether a frame is overdue on a connection that acknowledges nothing.
-    pub(super) fn is_lost(&mut self, acknowledged: u64, now: Instant) -> bool {
+    /// Whether a frame is overdue on a connection that makes no progress: a number that grows with
+    /// whatever is acknowledged. What was taken has been taken out before.
+    pub(super) fn is_lost(&mut self, progress: u64, now: Instant) -> bool {
         for awaited in self.awaited.iter_mut().filter(|it| it.due <= now) {
-            if acknowledged <= awaited.acknowledged {
+            if progress <= awaited.progress {
                 return true;
             }
             awaited.due = now + awaited.patience;
-            awaited.acknowledged = acknowledged;
+            awaited.progress = progress;
         }
         false
     }

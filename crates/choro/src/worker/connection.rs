@@ -145,10 +145,14 @@ impl Channel {
 
     /// What was queued last must arrive: see [`Confirmations`].
     pub(super) fn expect_confirmation(&mut self, id: ConfirmationId) {
-        // Where the kernel cannot tell, its usual limits hold.
-        let timeout = tcp::retransmission_timeout(self.socket.as_fd()).unwrap_or(Duration::ZERO);
-        let (end, acknowledged) = (self.queued_total, self.acknowledged());
-        self.confirmations.expect(id, end, acknowledged, Instant::now(), patience(timeout));
+        let (timeout, progress) = self.tcp_info();
+        self.confirmations.expect(
+            id,
+            self.queued_total,
+            progress,
+            Instant::now(),
+            patience(timeout),
+        );
     }
 
     /// When to ask what has arrived.
@@ -167,8 +171,16 @@ impl Channel {
 
     /// Whether nothing arrives any more.
     pub(super) fn is_lost(&mut self, now: Instant) -> bool {
-        let acknowledged = self.acknowledged();
-        self.confirmations.is_lost(acknowledged, now)
+        let (_, progress) = self.tcp_info();
+        self.confirmations.is_lost(progress, now)
+    }
+
+    /// The retransmission timeout, and a number that grows whenever something is acknowledged. Where
+    /// the kernel cannot tell, the shortest time holds, and nothing was.
+    fn tcp_info(&self) -> (Duration, u64) {
+        tcp::info(self.socket.as_fd())
+            .map(|it| (it.retransmission_timeout, it.bytes_acknowledged))
+            .unwrap_or_default()
     }
 
     /// Bytes of this connection that the client's TCP has. Of a send that is under way nothing is

@@ -29,7 +29,7 @@ use super::effects::StoreRequest;
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
-use super::server_settings::server_settings;
+use super::server_settings::{has_continuously_available_shares, server_settings};
 use super::watches::Watches;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
@@ -61,6 +61,8 @@ pub(crate) struct Worker {
     /// A worker that waits for its client is not one that has lost it.
     had_client: bool,
     server_guid: Guid,
+    /// Opens can be kept beyond the server: decided when this process started.
+    keeps_persistent: bool,
     /// When to stop waiting for requests to end, once told to stop.
     pub(super) stop_at: Option<Instant>,
 }
@@ -85,8 +87,12 @@ impl Worker {
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
-        let files = FileTable::join(lock_dir).context("cannot join the table of files")?;
-        let engine_settings = server_settings(&settings, server_guid);
+        // A worker pays for persistent opens only where there may be some.
+        let keeps_persistent = has_continuously_available_shares(&settings.config);
+        let state_dir = keeps_persistent.then_some(settings.directories.state.as_path());
+        let files =
+            FileTable::join(lock_dir, state_dir).context("cannot join the table of files")?;
+        let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let server = Server::new(engine_settings, entropy, Box::new(files), server_id);
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
@@ -112,6 +118,7 @@ impl Worker {
             channels: HashMap::new(),
             had_client: false,
             server_guid,
+            keeps_persistent,
             stop_at: None,
             settings,
         };
@@ -498,7 +505,7 @@ impl Worker {
         self.store.wear_server();
         match Settings::load(self.settings.source.clone()) {
             Ok(settings) => {
-                let engine = server_settings(&settings, self.server_guid);
+                let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
                 if let Err(error) = log::follow(&settings) {

@@ -10,13 +10,20 @@ use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
 use super::event_loop::wall_clock;
+use super::shares::is_continuously_available;
 use crate::settings::Settings;
 
 /// NetBIOS names have 15 characters.
 const NETBIOS_NAME_LEN: usize = 15;
 
 /// The settings of the engine.
-pub(super) fn server_settings(settings: &Settings, server_guid: Guid) -> Arc<ServerSettings> {
+///
+/// `keeps_persistent`: this process can keep opens beyond the server.
+pub(super) fn server_settings(
+    settings: &Settings,
+    server_guid: Guid,
+    keeps_persistent: bool,
+) -> Arc<ServerSettings> {
     let config = &settings.config;
     let global = &config.global;
     let (dialect_min, dialect_max) = global.dialects();
@@ -40,6 +47,7 @@ pub(super) fn server_settings(settings: &Settings, server_guid: Guid) -> Arc<Ser
         map_to_guest: map_to_guest(global.map_to_guest),
         posix_extensions: global.smb3_unix_extensions,
         multi_channel: global.server_multi_channel_support,
+        persistent_handles: keeps_persistent && has_continuously_available_shares(config),
         max_read_size: global.smb2_max_read,
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,
@@ -52,6 +60,12 @@ pub(super) fn server_settings(settings: &Settings, server_guid: Guid) -> Arc<Ser
         started: wall_clock(),
         catalogue: Arc::new(ConfiguredShares::new(config, &settings.directories.state)),
     })
+}
+
+/// Whether a share is marked as continuously available.
+pub(super) fn has_continuously_available_shares(config: &Config) -> bool {
+    let homes = config.homes.iter();
+    config.shares.iter().chain(homes).any(is_continuously_available)
 }
 
 /// The words for yes, in an option that `config` does not know.

@@ -279,7 +279,7 @@ impl Shares<'_> {
             encryption: policy(share.smb_encrypt),
             case_sensitive: share.case_sensitive == Tri::Yes,
             durable_handles: share.durable_handles,
-            is_ca: false,
+            is_ca: is_continuously_available(share),
             caching_max: caching_max(share),
             directory_caching_max: Caching::READ | Caching::HANDLE,
             caching: flags(share).bits(),
@@ -308,6 +308,12 @@ impl Shares<'_> {
             full_sync: share.option_is_on("fruit", "time machine", false),
         })
     }
+}
+
+/// `smb3 share cap:continuous availability`, which means nothing where opens do not even outlive their
+/// connection.
+pub(super) fn is_continuously_available(share: &config::Share) -> bool {
+    share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
 }
 
 fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {

@@ -193,6 +193,22 @@ impl TestServer {
         self.server.as_ref().expect("it runs until it is stopped").log()
     }
 
+    /// Stops the server, or kills it, and starts it again.
+    pub fn restart(&mut self, kill: bool) {
+        let server = self.server.take().expect("it runs until it is stopped");
+        if kill {
+            let workers = server.workers();
+            // The end of the supervisor is the end of the workers.
+            drop(server);
+            let is_over = || !workers.iter().any(|&pid| choro::is_alive(pid));
+            choro::wait_until(is_over, || "workers outlive their supervisor".to_owned());
+        } else {
+            let (code, _) = server.stop();
+            assert_eq!(code, Some(0), "the server did not end cleanly");
+        }
+        self.server = Some(self.site.serve());
+    }
+
     /// Stops the server, which must end cleanly and never have panicked.
     #[track_caller]
     pub fn stop(mut self) {

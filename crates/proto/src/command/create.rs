@@ -36,9 +36,9 @@ use crate::change::{Change, ChangeKind};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
-use crate::effect::{Effect, Reply, Share};
+use crate::effect::{Effect, Reply};
 use crate::files::{self, key};
-use crate::open::{OPENS_MAX, Open, OpenFile, Target};
+use crate::open::{CreateName, OPENS_MAX, Open, OpenFile, Target};
 use crate::posix;
 use crate::reject::Reject;
 use crate::request::Incoming;
@@ -47,6 +47,7 @@ use crate::scope::InTree;
 use crate::settings::ServerSettings;
 
 use contexts::Contexts;
+use durable::Replayed;
 
 pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
 
@@ -66,7 +67,7 @@ pub enum Pending {
     /// Whether the name leads to the file that the lease is on already.
     OtherName(LeaseId, Attempt),
     /// Others have to give way first.
-    Waiting(FileKey),
+    Waiting(Waiting),
     /// The store is emptying the file. The open is in the tables already, so that no other open
     /// slips in between.
     Overwriting(Box<Overwriting>),
@@ -78,6 +79,13 @@ pub struct Attempt {
     has_waited: bool,
     /// The name of its lease was looked into.
     lease_is_verified: bool,
+}
+
+/// A request that waits for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    file: FileKey,
+    create_name: Option<CreateName>,
 }
 
 /// What was asked for.
@@ -153,7 +161,7 @@ impl Command for Create {
 
     fn waits_for(pending: &Pending) -> Option<FileKey> {
         match pending {
-            Pending::Waiting(file) => Some(*file),
+            Pending::Waiting(waiting) => Some(waiting.file),
             _ => None,
         }
     }
@@ -179,6 +187,19 @@ impl Command for Create {
     }
 }
 
+impl Pending {
+    /// What the client calls the open that is being made.
+    fn create_name(&self) -> Option<CreateName> {
+        match self {
+            Self::Opening(opening) => opening.durable.create_name(),
+            Self::Waiting(waiting) => waiting.create_name,
+            // Nothing is begun yet, or the open is there already.
+            Self::OtherName(..) | Self::Overwriting(_) | Self::Replaying(_) => None,
+            Self::Reopening(reopening) => reopening.create_name(),
+        }
+    }
+}
+
 /// What can be judged without the file, and then the file is opened.
 fn begin(
     mut scope: InTree<'_>,
@@ -192,7 +213,7 @@ fn begin(
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
     let wish = caching::read_wish(request, scope.connection.negotiated())?;
-    let durable = durable::Asked::read(request, scope.connection.negotiated())?;
+    let durable = durable::Asked::read(request, scope.connection.negotiated(), &share)?;
     // [MS-SMB2] 3.3.5.9.7: the rest of such a request does not count.
     if let Some(reconnect) = durable.reconnect {
         let lease = caching::read_lease(request, scope.connection.negotiated())?;
@@ -203,10 +224,16 @@ fn begin(
     let mut contexts = Contexts::read(request)?;
     contexts.posix = posix_request;
     contexts.answer_apple(&share, scope.globals);
-    if !attempt.has_waited
-        && let Some(replayed) = durable.find_replayed(&scope, incoming, &wish)?
-    {
-        return durable::replay(&scope, replayed, contexts, durable);
+    if !attempt.has_waited {
+        match durable.find_replayed(&scope, incoming, &wish)? {
+            Some(Replayed::Open(volatile)) => {
+                return durable::replay(&scope, volatile, contexts, durable, wish);
+            }
+            Some(Replayed::Disconnected(persistent)) => {
+                return durable::take_up_again(scope, request, persistent, contexts, durable, wish);
+            }
+            None => {}
+        }
     }
     durable.evict_predecessors(&mut scope)?;
     let user = share.user;
@@ -277,7 +304,8 @@ fn opened_by_store(
                 let deleted = Effect::FileDeleted { file, stream };
                 scope.globals.outbox.effects.push_back((None, deleted));
             }
-            return other.map(|_| Step::Suspend(Pending::Waiting(file)));
+            let waiting = Waiting { file, create_name: opening.durable.create_name() };
+            return other.map(|_| Step::Suspend(Pending::Waiting(waiting)));
         }
     };
     if !opened.created && scope.globals.files.deletions() != opening.deletions {
@@ -299,18 +327,10 @@ fn opened_by_store(
     }
     let metadata = opened.metadata.clone();
     let created = opened.created;
-    enter(&mut scope, &opening, opened, &granted, file_id);
+    let action = create_action(&opening, created);
+    enter(&mut scope, &opening, opened, &granted, file_id, action);
     if !overwrites {
-        let action = if created { CreateAction::CREATED } else { CreateAction::OPENED };
-        let response = respond(
-            &scope.tree.share,
-            &opening,
-            file_id,
-            maximal_access,
-            &granted,
-            action,
-            &metadata,
-        );
+        let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
         return Ok(Step::Done(response));
     }
     let op = ObjectOp::Overwrite {
@@ -356,6 +376,16 @@ fn begin_again(
     let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
     let again = Attempt { has_waited: opening.has_waited, lease_is_verified: false };
     begin(scope, incoming, &request, again)
+}
+
+/// What the response says that was done.
+fn create_action(opening: &Opening, created: bool) -> CreateAction {
+    match opening.disposition {
+        _ if created => CreateAction::CREATED,
+        Disposition::Supersede => CreateAction::SUPERSEDED,
+        disposition if disposition.overwrites() => CreateAction::OVERWRITTEN,
+        _ => CreateAction::OPENED,
+    }
 }
 
 /// What became of an open beside the others.
@@ -421,6 +451,7 @@ fn admit(
             share: share.name.clone(),
             path: opened.path.to_windows(),
             create_options: opening.create_options.bits(),
+            create_action: create_action(opening, opened.created).0,
             opened_at: incoming.now.wall,
         },
     };
@@ -475,9 +506,14 @@ fn enter(
     opened: Opened,
     granted: &Granted,
     file_id: FileId,
+    action: CreateAction,
 ) {
     let link = files::link(opened.parent, &opened.path);
     let options = opening.create_options;
+    let create_name = opening.durable.create_name();
+    if let Some(name) = create_name {
+        scope.globals.create_names.insert(name, file_id.volatile);
+    }
     let file = OpenFile {
         local_open: opened.open,
         identity: opened.metadata.identity,
@@ -492,9 +528,9 @@ fn enter(
         parent: opened.parent,
         parent_lease: parent_lease(&opening.wish),
         is_modified: false,
-        durable: granted
-            .is_durable
-            .then(|| opening.durable.as_held(&scope.tree.share, scope.session)),
+        create_name,
+        replay: create_name.map(|_| action),
+        durable: granted.is_durable.then(|| opening.durable.as_held()),
         position: 0,
         mode: 0,
         enumeration: None,
@@ -540,17 +576,12 @@ fn overwritten(
     if let Some(open) = scope.opens.get(&file_id.volatile) {
         scope.globals.report_written(open);
     }
-    let action = match opening.disposition {
-        Disposition::Supersede => CreateAction::SUPERSEDED,
-        _ => CreateAction::OVERWRITTEN,
-    };
-    let response =
-        respond(&scope.tree.share, &opening, file_id, maximal_access, &granted, action, &metadata);
+    let action = create_action(&opening, false);
+    let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
     Ok(Step::Done(response))
 }
 
 fn respond(
-    share: &Share,
     opening: &Opening,
     file_id: FileId,
     maximal_access: AccessMask,
@@ -563,7 +594,7 @@ fn respond(
         contexts.push(&caching::lease_context(lease));
     }
     if granted.is_durable {
-        opening.durable.answer(share, &mut contexts);
+        opening.durable.answer(&mut contexts);
     }
     layout(file_id, granted, action, metadata, &contexts)
 }

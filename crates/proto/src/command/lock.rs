@@ -189,7 +189,7 @@ fn lock_all(
                 ((Err(error), Vec::new()), waits)
             }
         })?;
-    files.forget_disconnected(&purged);
+    files.forget_disconnected(file, &purged);
     result.map_err(reject)
 }
 

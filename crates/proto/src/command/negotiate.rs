@@ -225,6 +225,10 @@ fn decide(
         && dialect >= Dialect::SMB_3_0
         && request.capabilities.contains(Capabilities::MULTI_CHANNEL);
     capabilities.set(Capabilities::MULTI_CHANNEL, multi_channel);
+    let persistent_handles = settings.persistent_handles
+        && dialect >= Dialect::SMB_3_0
+        && request.capabilities.contains(Capabilities::PERSISTENT_HANDLES);
+    capabilities.set(Capabilities::PERSISTENT_HANDLES, persistent_handles);
     let cipher = if ccm { Some(Cipher::Aes128Ccm) } else { chosen.cipher };
     let mut server_security_mode = SecurityMode::SIGNING_ENABLED;
     server_security_mode.set(SecurityMode::SIGNING_REQUIRED, settings.signing == Policy::Required);

@@ -9,6 +9,7 @@ use wire::tree_connect::{
 };
 
 use crate::command::{Abandoned, Command};
+use crate::connection::Negotiated;
 use crate::effect::{ConnectShare, Effect, Reply, Share, ShareRefusal};
 use crate::notice::Notice;
 use crate::reject::{Disconnect, Reject};
@@ -78,7 +79,7 @@ impl Command for TreeConnect {
             }
         };
         let encrypt_data = cipher.is_some() && can_encrypt && share.encryption >= Policy::Desired;
-        let response = describe(&share, encrypt_data);
+        let response = describe(&share, connection.negotiated(), encrypt_data);
         let tree = crate::tree_connect::TreeConnect {
             tree_id,
             maximal_access: share.access_max,
@@ -128,16 +129,19 @@ fn reject(refusal: ShareRefusal) -> Reject {
     }
 }
 
-fn describe(share: &Share, encrypt_data: bool) -> TreeConnectResponse {
+fn describe(share: &Share, negotiated: &Negotiated, encrypt_data: bool) -> TreeConnectResponse {
     let mut flags = ShareFlags::from_bits_retain(share.caching);
     if share.root.is_none() {
         flags = ShareFlags::NO_CACHING;
     }
     flags.set(ShareFlags::ENCRYPT_DATA, encrypt_data);
+    let mut capabilities = ShareCapabilities::empty();
+    let is_ca = share.is_ca && negotiated.is_smb3();
+    capabilities.set(ShareCapabilities::CONTINUOUS_AVAILABILITY, is_ca);
     TreeConnectResponse {
         share_type: if share.root.is_some() { ShareType::DISK } else { ShareType::PIPE },
         share_flags: flags,
-        capabilities: ShareCapabilities::empty(),
+        capabilities,
         maximal_access: share.access_max,
     }
 }

@@ -5,7 +5,6 @@ use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output, WithoutOpen};
 use crate::reject::Reject;
-use crate::scope::InOpen;
 
 macro_rules! refused {
     ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident => $status:ident;)*) => {$(
@@ -28,6 +27,4 @@ refused! {
     DfsGetReferrals, DFS_GET_REFERRALS, WithoutOpen => FS_DRIVER_REQUIRED;
     /// [MS-SMB2] 3.3.5.15.3: the same.
     DfsGetReferralsEx, DFS_GET_REFERRALS_EX, WithoutOpen => FS_DRIVER_REQUIRED;
-    /// [MS-SMB2] 3.3.5.15.9: opens do not outlive their connection.
-    LmrRequestResiliency, LMR_REQUEST_RESILIENCY, InOpen => NOT_SUPPORTED;
 }

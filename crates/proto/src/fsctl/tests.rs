@@ -159,7 +159,6 @@ fn what_is_not_offered_is_refused_as_windows_would() {
     ] {
         assert_eq!(ask(&mut scene, &request(code, FileId::ANY, &[])).status(), want);
     }
-    check(FsctlCode::LMR_REQUEST_RESILIENCY, &[0; 8], NtStatus::NOT_SUPPORTED);
 }
 
 /// What an honest client repeats of its negotiation.

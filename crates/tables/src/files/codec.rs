@@ -132,6 +132,7 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
     writer.text(&entry.facts.share)?;
     writer.text(&entry.facts.path)?;
     writer.u32(entry.facts.create_options);
+    writer.u32(entry.facts.create_action);
     writer.u64(entry.facts.opened_at.0);
     Ok(())
 }
@@ -175,6 +176,7 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
         share: reader.text()?,
         path: reader.text()?,
         create_options: reader.u32()?,
+        create_action: reader.u32()?,
         opened_at: reader.file_time()?,
     };
     Ok(OpenEntry { id, stream, mode, holding, delete_on_close, durability, evicted, facts })

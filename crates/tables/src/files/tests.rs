@@ -7,7 +7,7 @@ use arbitration::{
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
-use super::{MemoryFiles, codec};
+use super::{FileTable, MemoryFiles, Restored, codec};
 use crate::table::Table;
 
 const KEY: FileKey = FileKey { device: 1, inode: 2 };
@@ -164,8 +164,72 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
     files.bury(WORKER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
-    let at = Disconnected { persistent: 3, file: KEY };
+    let at = Disconnected { persistent: 3, file: KEY, create_guid: (Guid([2; 16]), Guid([1; 16])) };
     files.put_disconnected(at).expect("room");
     files.scavenge(Duration::ZERO).expect("readable");
     assert_eq!(files.find_disconnected(3), None);
+}
+
+/// One persistent open with a lease and a lock, among others that end with the server.
+fn enter_full(files: &impl FileRecords) {
+    let enter = &mut |record: &mut FileRecord| {
+        *record = full();
+        true
+    };
+    files.change(KEY, enter).expect("room");
+}
+
+#[test]
+fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let start = || FileTable::create(dir.path(), dir.path()).expect("our folder");
+    let now = Duration::from_secs(9);
+    enter_full(&start());
+    // Stopped in the middle of everything, and twice.
+    assert_eq!(start().restore(now), Ok(Restored { opens: 1, damaged: 0 }));
+    let files = start();
+    assert_eq!(files.restore(now), Ok(Restored { opens: 1, damaged: 0 }));
+    assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
+    assert_eq!(files.find_create_guid(Guid::ZERO, Guid([1; 16])), Some((1 << 32, KEY)));
+    let mut seen = Vec::new();
+    files.for_each(&mut |_, record| seen.push(record)).expect("readable");
+    let [record] = &seen[..] else { panic!("one file: {seen:?}") };
+    assert_eq!((record.opens.len(), record.leases.len()), (1, 1));
+    assert_eq!(record.locks.as_slice().len(), 1);
+    assert_eq!(files.word(KEY), FileWord { locks: 1, readers: 1 });
+    files.scavenge(now + Duration::from_secs(60)).expect("readable");
+    drop(files);
+    assert_eq!(start().restore(now), Ok(Restored::default()));
+}
+
+#[test]
+fn what_was_damaged_on_the_way_is_lost_and_counted() {
+    let tables = MemoryFiles::default();
+    enter_full(&tables.handle());
+    tables.persistent.insert(b"key", &[77; 40]).expect("room");
+    let after = tables.after_restart().handle();
+    assert_eq!(after.restore(Duration::ZERO), Ok(Restored { opens: 1, damaged: 1 }));
+    let again = tables.after_restart().handle();
+    assert_eq!(again.restore(Duration::ZERO), Ok(Restored { opens: 1, damaged: 0 }));
+}
+
+#[test]
+fn a_file_of_something_else_does_not_keep_the_server_from_starting() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("persistent_opens.tdb"), [0x55; 4_000]).expect("our folder");
+    let files = FileTable::create(dir.path(), dir.path()).expect("it is put aside");
+    assert_eq!(files.restore(Duration::ZERO).expect("readable").opens, 0);
+    enter_full(&files);
+}
+
+#[test]
+fn a_file_without_persistent_opens_leaves_stable_storage_alone() {
+    let tables = MemoryFiles::default();
+    let files = tables.handle();
+    let enter = &mut |record: &mut FileRecord| {
+        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        true
+    };
+    files.change(KEY, enter).expect("room");
+    assert_eq!(tables.persistent.updates(), 0);
 }

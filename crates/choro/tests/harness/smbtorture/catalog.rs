@@ -41,9 +41,12 @@ const NOT_RUN: [(&str, &str); 21] = [
 ];
 
 /// Shares for single tests; all others are on one that is named like their suite.
-const SHARES_OF_TESTS: [(&str, SpecialShare); 3] = [
+const SHARES_OF_TESTS: [(&str, SpecialShare); 6] = [
     ("smb2.create.quota-fake-file", QUOTA),
+    ("smb2.durable-v2-open.persistent-open-lease", AVAILABLE),
+    ("smb2.durable-v2-open.persistent-open-oplock", AVAILABLE),
     ("smb2.getinfo.fsinfo", QUOTA),
+    ("smb2.replay.replay5", AVAILABLE),
     (
         "smb2.session.reauth4",
         SpecialShare {
@@ -53,6 +56,10 @@ const SHARES_OF_TESTS: [(&str, SpecialShare); 3] = [
         },
     ),
 ];
+
+/// Opens of which outlive the server.
+const AVAILABLE: SpecialShare =
+    SpecialShare { name: "available", lines: "smb3 share cap:continuous availability = yes" };
 
 /// Whose user sees the quotas of all.
 const QUOTA: SpecialShare = SpecialShare { name: "quota", lines: "admin users = tester" };

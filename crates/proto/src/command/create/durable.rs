@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{
-    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, OpenEntry, Wish,
+    Caching, Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, OpenEntry, Wish,
 };
 use dtyp::{FileAttributes, Guid};
 use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, UserId};
@@ -18,6 +18,7 @@ use wire::create_context::{
     DurableHandleReconnectV2, DurableHandleRequest, DurableHandleRequestV2, DurableHandleResponse,
     DurableHandleResponseV2,
 };
+use wire::negotiate::Capabilities;
 
 use super::contexts::Contexts;
 use super::validate::{parse_name, parse_path};
@@ -25,11 +26,12 @@ use super::{Pending, caching};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::connection::Negotiated;
+use crate::dispatch;
 use crate::effect::{Effect, Reply, Share};
 use crate::files::{TakenUp, key};
-use crate::open::{Open, OpenFile, Target};
+use crate::open::{CreateName, Open, OpenFile, Target};
 use crate::reject::Reject;
-use crate::request::Incoming;
+use crate::request::{InFlight, Incoming};
 use crate::response::Step;
 use crate::scope::InTree;
 use crate::session::Session;
@@ -46,6 +48,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 /// What a request says about surviving its connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
+    client: Guid,
     request: Option<Request>,
     pub(super) reconnect: Option<Reconnect>,
     pub(super) app_instance_id: Guid,
@@ -66,17 +69,11 @@ pub(super) struct Reconnect {
     is_persistent: bool,
 }
 
-/// What an open remembers of how it was asked for.
+/// What an open remembers of how it survives its connection; the rest is in the file's record.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// `Open.CreateGuid`.
-    pub create_guid: Guid,
     /// `Open.IsPersistent`.
     pub is_persistent: bool,
-    /// How long it is kept.
-    pub timeout: Duration,
-    /// `Open.DurableOwner`, as a SID's text.
-    pub owner: String,
 }
 
 /// An open that the store is opening again.
@@ -86,6 +83,24 @@ pub struct Reopening {
     stream: u64,
     persistent: u64,
     pub(super) user: UserId,
+    /// The request repeats the one that made the open, and is answered like it.
+    replay: Option<Box<(Contexts, Asked)>>,
+}
+
+impl Reopening {
+    /// What the client calls the open, if it is taken up by a repetition of the request that made it.
+    pub(super) fn create_name(&self) -> Option<CreateName> {
+        self.replay.as_ref().and_then(|it| it.1.create_name())
+    }
+}
+
+/// What a request has made before that repeats itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Replayed {
+    /// An open of this session, by its volatile id.
+    Open(u64),
+    /// An open that nobody has a connection for, by its persistent id.
+    Disconnected(u64),
 }
 
 impl Asked {
@@ -93,7 +108,10 @@ impl Asked {
     pub(super) fn read(
         request: &CreateRequest<'_>,
         negotiated: &Negotiated,
+        share: &Share,
     ) -> Result<Self, Reject> {
+        let offered = negotiated.server_capabilities.contains(Capabilities::PERSISTENT_HANDLES);
+        let may_persist = share.is_ca && share.durable_handles && offered;
         let contexts = request.create_contexts;
         let malformed = Reject::Malformed;
         let v1 = contexts.find::<DurableHandleRequest>().map_err(malformed)?;
@@ -126,13 +144,13 @@ impl Asked {
             (Some(_), _) => Some(Request::V1),
             (None, Some(it)) => Some(Request::V2 {
                 timeout: timeout(it.timeout_ms),
-                persistent: it.flags.contains(DurableFlags::PERSISTENT),
+                persistent: may_persist && it.flags.contains(DurableFlags::PERSISTENT),
                 create_guid: it.create_guid,
             }),
             (None, None) => None,
         };
         let app_instance_id = app_instance.map_or(Guid::ZERO, |it| it.app_instance_id);
-        Ok(Self { request, reconnect, app_instance_id })
+        Ok(Self { client: negotiated.client_guid, request, reconnect, app_instance_id })
     }
 
     /// What the file's record keeps, if the open may be durable at all. Whether it is follows from
@@ -146,7 +164,7 @@ impl Asked {
         let request = self.request.filter(|_| share.durable_handles && !is_directory)?;
         let (kind, timeout, create_guid) = match request {
             Request::V1 => (DurabilityKind::Durable, TIMEOUT_V1, Guid::ZERO),
-            Request::V2 { timeout, persistent, create_guid } if persistent && share.is_ca => {
+            Request::V2 { timeout, persistent: true, create_guid } => {
                 (DurabilityKind::Persistent, timeout, create_guid)
             }
             Request::V2 { timeout, create_guid, .. } => {
@@ -164,25 +182,23 @@ impl Asked {
         })
     }
 
+    /// Whether a persistent open was asked for where there are such.
+    fn wants_persistent(&self) -> bool {
+        matches!(self.request, Some(Request::V2 { persistent: true, .. }))
+    }
+
     /// What the open itself remembers.
-    pub(super) fn as_held(&self, share: &Share, session: &Session) -> Held {
-        let (create_guid, persistent, timeout) = match self.request {
-            Some(Request::V2 { timeout, persistent, create_guid }) => {
-                (create_guid, persistent && share.is_ca, timeout)
-            }
-            _ => (Guid::ZERO, false, TIMEOUT_V1),
-        };
-        let owner = session.account().sid.to_string();
-        Held { create_guid, is_persistent: persistent, timeout, owner }
+    pub(super) fn as_held(&self) -> Held {
+        Held { is_persistent: self.wants_persistent() }
     }
 
     /// The context of the response to a request that was granted.
-    pub(super) fn answer(&self, share: &Share, list: &mut CreateContextList) {
+    pub(super) fn answer(&self, list: &mut CreateContextList) {
         match self.request {
             Some(Request::V1) => list.push(&DurableHandleResponse),
             Some(Request::V2 { timeout, persistent, .. }) => {
                 let mut flags = DurableFlags::empty();
-                flags.set(DurableFlags::PERSISTENT, persistent && share.is_ca);
+                flags.set(DurableFlags::PERSISTENT, persistent);
                 let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
                 list.push(&DurableHandleResponseV2 { timeout_ms, flags });
             }
@@ -190,43 +206,58 @@ impl Asked {
         }
     }
 
-    /// `Open.CreateGuid` of the request, if it has one.
-    fn create_guid(&self) -> Option<Guid> {
+    /// What the client calls the request, if it has a CreateGuid.
+    pub(super) fn create_name(&self) -> Option<CreateName> {
         match self.request {
-            Some(Request::V2 { create_guid, .. }) => Some(create_guid),
+            Some(Request::V2 { create_guid, .. }) if !create_guid.is_zero() => {
+                Some(CreateName { client: self.client, create_guid })
+            }
             _ => None,
         }
     }
 
-    /// The open that this very request has made before: [MS-SMB2] 3.3.5.9.10.
+    /// What this very request has made before: [MS-SMB2] 3.3.5.9.10.
+    ///
+    /// Whether it is for the same file, and asks for the same, is not looked at: the CreateGuid is
+    /// the request's name. Windows does the same, whatever the section says of attributes and
+    /// dispositions.
     ///
     /// # Errors
-    /// If the request is not marked as a replay, or is one of another user or for something else.
+    /// If the request is not marked as a replay, or is one of another user or for something else,
+    /// or the first one is not through yet.
     pub(super) fn find_replayed(
         &self,
         scope: &InTree<'_>,
         incoming: &Incoming,
         wish: &Wish,
-    ) -> Result<Option<u64>, Reject> {
-        let Some(create_guid) = self.create_guid().filter(|it| !it.is_zero()) else {
-            return Ok(None);
+    ) -> Result<Option<Replayed>, Reject> {
+        let Some(name) = self.create_name() else { return Ok(None) };
+        // The section has no word for it: two of them would make two opens. The client asks again.
+        let is_first = |it: &InFlight| match &it.pending {
+            dispatch::Pending::Create(pending) => pending.create_name() == Some(name),
+            _ => false,
         };
-        let is_it = |open: &&Open| {
-            open.file().is_ok_and(|file| {
-                file.durable.as_ref().is_some_and(|held| held.create_guid == create_guid)
-            })
-        };
-        let Some(open) = scope.opens.values().find(is_it) else { return Ok(None) };
-        if !incoming.header.flags.contains(HeaderFlags::REPLAY_OPERATION) {
-            return Err(Reject::Status(dtyp::NtStatus::DUPLICATE_OBJECTID));
+        if scope.in_flight.values().any(is_first) {
+            return Err(Reject::FileNotAvailable);
         }
-        let file = open.file()?;
-        let owner = scope.session.account().sid.to_string();
-        let is_owner = file.durable.as_ref().is_some_and(|held| held.owner == owner);
-        if !is_owner || file.lease != wish.lease() {
-            return Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED));
+        let is_replay = incoming.header.flags.contains(HeaderFlags::REPLAY_OPERATION);
+        let volatile = scope.globals.create_names.get(&name);
+        if let Some(open) = volatile.and_then(|volatile| scope.opens.get(volatile))
+            && let Ok(file) = open.file()
+            && file.replay.is_some()
+        {
+            if !is_replay || open.session_id != scope.session.session_id {
+                return Err(Reject::DuplicateCreateGuid);
+            }
+            return match file.lease == wish.lease() {
+                true => Ok(Some(Replayed::Open(open.file_id.volatile))),
+                false => Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED)),
+            };
         }
-        Ok(Some(open.file_id.volatile))
+        match scope.globals.files.find_disconnected(name)? {
+            Some(_) if !is_replay => Err(Reject::DuplicateCreateGuid),
+            found => Ok(found.map(Replayed::Disconnected)),
+        }
     }
 
     /// Has the opens closed that an earlier instance of the same application left on another
@@ -260,10 +291,13 @@ pub(super) fn replay(
     volatile: u64,
     contexts: Contexts,
     asked: Asked,
+    wish: Wish,
 ) -> Result<Step<Pending>, Reject> {
     let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
-    let op = ObjectOp::QueryMetadata { open: open.file()?.local_open };
-    let replaying = Replaying { volatile, contexts, asked };
+    let file = open.file()?;
+    let op = ObjectOp::QueryMetadata { open: file.local_open };
+    let action = file.replay.unwrap_or(CreateAction::OPENED);
+    let replaying = Replaying { volatile, contexts, asked, wish, action };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
 }
 
@@ -273,6 +307,8 @@ pub struct Replaying {
     volatile: u64,
     contexts: Contexts,
     asked: Asked,
+    wish: Wish,
+    action: CreateAction,
 }
 
 /// The file was looked at again.
@@ -294,16 +330,29 @@ pub(super) fn replayed(
         let caching = record.cache_of(entry).state;
         Some(Granted { caching, lease, is_durable: entry.durability.is_some() })
     })?;
-    let granted = granted.ok_or(Reject::NoSuchOpen)?;
+    let granted = as_asked_again(granted.ok_or(Reject::NoSuchOpen)?, replaying);
     let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
     if let Some(lease) = &granted.lease {
         list.push(&caching::lease_context(lease));
     }
     if granted.is_durable {
-        replaying.asked.answer(&scope.tree.share, &mut list);
+        replaying.asked.answer(&mut list);
     }
-    let action = CreateAction::CREATED;
-    Ok(Step::Done(super::layout(file_id, &granted, action, &metadata, &list)))
+    Ok(Step::Done(super::layout(file_id, &granted, replaying.action, &metadata, &list)))
+}
+
+/// What the response to a repetition names: an oplock no stronger than it is, and no stronger than
+/// was asked for this time, as Windows does; whose client holds no handle is not told of durability.
+fn as_asked_again(granted: Granted, replaying: &Replaying) -> Granted {
+    let Wish::Oplock(wanted) = replaying.wish else {
+        let is_lease = granted.lease.is_some();
+        let caching = if is_lease { granted.caching } else { Caching::empty() };
+        let is_durable = granted.is_durable && (is_lease || replaying.asked.wants_persistent());
+        return Granted { caching, is_durable, ..granted };
+    };
+    let caching = (granted.caching & wanted).as_oplock();
+    let keeps = caching.contains(Caching::HANDLE) || replaying.asked.wants_persistent();
+    Granted { caching, is_durable: granted.is_durable && keeps, ..granted }
 }
 
 /// Looks the open up, and has its file opened again: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12.
@@ -312,6 +361,46 @@ pub(super) fn reconnect(
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
     wish: &Wish,
+) -> Result<Step<Pending>, Reject> {
+    let persistent = match reconnect.create_guid {
+        // [MS-SMB2] 3.3.5.9.12: a persistent open may be named by its CreateGuid alone.
+        Some(create_guid) if reconnect.is_persistent => {
+            let client = scope.connection.negotiated().client_guid;
+            let files = &scope.globals.files;
+            match files.find_durable(reconnect.persistent)? {
+                Some(_) => reconnect.persistent,
+                None => files
+                    .find_disconnected(CreateName { client, create_guid })?
+                    .ok_or(Reject::NoSuchDurableOpen)?,
+            }
+        }
+        _ => reconnect.persistent,
+    };
+    reopen(scope, request, &Reconnect { persistent, ..*reconnect }, wish, None)
+}
+
+/// Gives a client the open again that its request has made, of which it knows the CreateGuid alone:
+/// [MS-SMB2] 3.3.5.9.10.
+pub(super) fn take_up_again(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+    persistent: u64,
+    contexts: Contexts,
+    asked: Asked,
+    wish: Wish,
+) -> Result<Step<Pending>, Reject> {
+    let is_persistent = asked.wants_persistent();
+    let create_guid = asked.create_name().map(|it| it.create_guid);
+    let reconnect = Reconnect { persistent, create_guid, is_persistent };
+    reopen(scope, request, &reconnect, &wish, Some(Box::new((contexts, asked))))
+}
+
+fn reopen(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+    reconnect: &Reconnect,
+    wish: &Wish,
+    replay: Option<Box<(Contexts, Asked)>>,
 ) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let not_found = Reject::NoSuchDurableOpen;
@@ -350,7 +439,7 @@ pub(super) fn reconnect(
     };
     let user = share.user;
     let op = ObjectOp::Open(Box::new(open));
-    let reopening = Reopening { file, stream: entry.stream, persistent, user };
+    let reopening = Reopening { file, stream: entry.stream, persistent, user, replay };
     Ok(Step::Wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
 }
 
@@ -412,7 +501,7 @@ pub(super) fn reopened(
     reopening: Reopening,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let Reopening { file, stream, persistent, user } = reopening;
+    let Reopening { file, stream, persistent, user, replay } = reopening;
     let opened = match reply.object() {
         Ok(ObjectReply::Opened(opened)) => *opened,
         Ok(other) => panic!("{other:?} does not answer an open"),
@@ -443,6 +532,15 @@ pub(super) fn reopened(
     }
     let granted = Granted { caching: cache.state, lease, is_durable: true };
     let metadata = opened.metadata.clone();
+    let maximal_access = opened.maximal_access;
+    let action = CreateAction(entry.facts.create_action);
+    let create_guid = entry.durability.as_ref().map(|it| it.create_guid);
+    let create_name = create_guid
+        .filter(|it| !it.is_zero())
+        .map(|create_guid| CreateName { client: entry.facts.client, create_guid });
+    if let Some(name) = create_name {
+        scope.globals.create_names.insert(name, file_id.volatile);
+    }
     let local = OpenFile {
         local_open: opened.open,
         identity,
@@ -457,6 +555,8 @@ pub(super) fn reopened(
         parent_lease: lease
             .and_then(|it| it.parent.map(|key| LeaseId { client: it.id.client, key })),
         is_modified: false,
+        create_name,
+        replay: replay.is_some().then_some(action),
         durable: entry.durability.as_ref().map(held),
         position: entry.durability.as_ref().map_or(0, |it| it.position),
         mode: 0,
@@ -477,20 +577,21 @@ pub(super) fn reopened(
         maximal_access: opened.maximal_access,
     };
     scope.opens.insert(file_id.volatile, open);
-    let mut list = CreateContextList::new();
+    let (mut list, action) = match &replay {
+        Some(replay) => (replay.0.answer(&metadata, maximal_access), action),
+        None => (CreateContextList::new(), CreateAction::OPENED),
+    };
     if let Some(lease) = &lease {
         list.push(&caching::lease_context(lease));
     }
-    Ok(Step::Done(super::layout(file_id, &granted, CreateAction::OPENED, &metadata, &list)))
+    if let Some(replay) = &replay {
+        replay.1.answer(&mut list);
+    }
+    Ok(Step::Done(super::layout(file_id, &granted, action, &metadata, &list)))
 }
 
 fn held(durability: &Durability) -> Held {
-    Held {
-        create_guid: durability.create_guid,
-        is_persistent: durability.kind == DurabilityKind::Persistent,
-        timeout: durability.timeout,
-        owner: durability.owner.clone(),
-    }
+    Held { is_persistent: durability.kind == DurabilityKind::Persistent }
 }
 
 fn share_access(entry: &OpenEntry) -> ShareAccess {

@@ -1,0 +1,112 @@
+//! Persistent opens on their way through the end of the server: what is kept of them on stable
+//! storage, and how they come back.
+
+use std::time::Duration;
+
+use dtyp::ServerId;
+
+use crate::byte_range::LockList;
+use crate::caching::{Cache, Caching};
+use crate::file_record::{FILE_OPENS_MAX, FileRecord};
+use crate::open::{Holding, OpenEntry, OpenId};
+
+impl FileRecord {
+    /// What must outlive the server, one record for each persistent open: the open, its lease and
+    /// its locks, without anything that is true of this run of the server alone.
+    ///
+    /// What is being taken from a client counts as taken: who wanted it is gone by then, and so may
+    /// be whoever was to be told.
+    #[must_use]
+    pub fn persistent_parts(&self) -> Vec<(u64, Self)> {
+        let persistent = self.opens.iter().filter(|it| it.is_persistent());
+        persistent.map(|entry| (entry.facts.persistent, self.part_of(entry))).collect()
+    }
+
+    fn part_of(&self, entry: &OpenEntry) -> Self {
+        let mut part = entry.clone();
+        part.id = id_of_restored(entry);
+        part.evicted = false;
+        part.facts.session_id = 0;
+        part.facts.tree_id = 0;
+        if let Some(durability) = &mut part.durability {
+            durability.disconnected_until = None;
+        }
+        let mut leases = Vec::new();
+        match &mut part.holding {
+            Holding::Nothing => {}
+            Holding::Oplock(cache) => *cache = settled(*cache),
+            Holding::Lease(id) => leases.extend(self.lease(*id).copied()),
+        }
+        leases.iter_mut().for_each(|lease| lease.cache = settled(lease.cache));
+        let own = self.locks.as_slice().iter().filter(|lock| lock.open == entry.id);
+        let locks = own.map(|lock| crate::ByteRangeLock { open: part.id, ..*lock }).collect();
+        let doomed = self.doomed.iter().copied().filter(|it| *it == entry.stream).collect();
+        let locks = LockList::from_locks(locks);
+        Self { opens: vec![part], leases, locks, doomed, ..Self::default() }
+    }
+
+    /// Puts opens back that outlived the server, as [`FileRecord::persistent_parts`] had them. They
+    /// wait for their clients for as long as when they were made.
+    pub fn restore(&mut self, part: Self, now: Duration) {
+        for mut entry in part.opens {
+            let Some(durability) = &mut entry.durability else { continue };
+            if self.opens.len() >= FILE_OPENS_MAX || self.open(entry.id).is_some() {
+                continue;
+            }
+            durability.disconnected_until = Some(now + durability.timeout);
+            self.opens.push(entry);
+        }
+        for lease in part.leases {
+            if self.lease(lease.id).is_none() {
+                self.leases.push(lease);
+            }
+        }
+        for lock in part.locks.as_slice() {
+            // One that cannot be had would be a contradiction in what was kept; the first one stays.
+            let _ = self.locks.acquire(*lock);
+        }
+        for stream in part.doomed {
+            self.set_doomed(stream, true);
+        }
+        self.forget_unused_leases();
+        self.agree();
+    }
+
+    /// Each part was kept at a time of its own. Where several clients keep things, none is left with
+    /// what it could keep alone.
+    fn agree(&mut self) {
+        let mut holders: Vec<_> = self.opens.iter().map(holder).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        let is_shared = |stream: u64| holders.iter().filter(|(it, ..)| *it == stream).count() > 1;
+        for lease in self.leases.iter_mut().filter(|it| is_shared(it.stream)) {
+            lease.cache.state -= Caching::WRITE;
+        }
+        for entry in self.opens.iter_mut().filter(|it| is_shared(it.stream)) {
+            if let Holding::Oplock(cache) = &mut entry.holding {
+                cache.state &= Caching::READ;
+            }
+        }
+    }
+}
+
+/// Nobody's, until its client is back.
+fn id_of_restored(entry: &OpenEntry) -> OpenId {
+    OpenId { server: ServerId::default(), number: entry.facts.persistent }
+}
+
+fn settled(cache: Cache) -> Cache {
+    let state = cache.breaking.map_or(cache.state, |it| it.required & cache.state);
+    Cache::granted(state)
+}
+
+/// Whoever shares in a lease is one holder.
+fn holder(entry: &OpenEntry) -> (u64, Option<crate::LeaseId>, Option<OpenId>) {
+    match entry.holding {
+        Holding::Lease(id) => (entry.stream, Some(id), None),
+        _ => (entry.stream, None, Some(entry.id)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use dtyp::{AccessMask, FileTime, Guid};
+
+use super::*;
+use crate::{
+    Ask, ByteRange, ByteRangeLock, Durability, DurabilityKind, LeaseId, Look, OpenFacts, ShareMode,
+    Wish,
+};
+
+const SERVER: ServerId = ServerId { pid: 1, unique_id: 2 };
+const NOW: Duration = Duration::from_secs(100);
+
+fn lease_of(client: u8) -> LeaseId {
+    LeaseId { client: Guid([client; 16]), key: [client; 16] }
+}
+
+/// An open of a client that shares everything, with a lease of its own.
+fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKind) -> OpenId {
+    let id = OpenId { server: SERVER, number: client.into() };
+    let lease = lease_of(client);
+    let ask = Ask {
+        id,
+        stream: 0,
+        mode: ShareMode {
+            granted_access: AccessMask::READ_DATA | AccessMask::WRITE_DATA,
+            share_read: true,
+            share_write: true,
+            share_delete: true,
+        },
+        overwrites: false,
+        is_new: false,
+        is_directory: false,
+        delete_on_close: false,
+        wish: Wish::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },
+        caching_max: Caching::all(),
+        has_waited: false,
+        now: NOW,
+        deadline: NOW + Duration::from_secs(35),
+        facts: OpenFacts {
+            client: lease.client,
+            session_id: 7,
+            tree_id: 8,
+            persistent: u64::from(client) << 32,
+            opened_at: FileTime(9),
+            ..OpenFacts::default()
+        },
+    };
+    let durability = Durability {
+        disconnected_until: None,
+        timeout: Duration::from_secs(60),
+        kind,
+        create_guid: Guid([client; 16]),
+        owner: "S-1-5-21-1".to_owned(),
+        position: 0,
+    };
+    record.admit(&ask, Some(durability), &mut Look::default());
+    id
+}
+
+fn lock(record: &mut FileRecord, open: OpenId) {
+    let range = ByteRange { offset: 5, length: 6 };
+    let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
+    record.locks.acquire(lock).expect("nothing is locked there");
+}
+
+fn restored(record: &FileRecord) -> FileRecord {
+    let mut after = FileRecord::default();
+    for (_, part) in record.persistent_parts() {
+        after.restore(part, NOW);
+    }
+    after
+}
+
+#[test]
+fn persistent_opens_come_back_disconnected_with_lease_and_locks() {
+    let mut record = FileRecord::default();
+    let id = enter(&mut record, 3, Caching::all(), DurabilityKind::Persistent);
+    lock(&mut record, id);
+    let after = restored(&record);
+    let [open] = &after.opens[..] else { panic!("{after:?}") };
+    assert!(open.is_disconnected());
+    assert_eq!((open.facts.persistent, open.facts.session_id), (3 << 32, 0));
+    let until = open.durability.as_ref().and_then(|it| it.disconnected_until);
+    assert_eq!(until, Some(NOW + Duration::from_secs(60)), "the deadline starts anew");
+    assert_eq!(after.cache_of(open), Cache::granted(Caching::all()));
+    assert_eq!(after.locks.as_slice().len(), 1);
+    assert_eq!(after.locks.as_slice()[0].open, open.id);
+}
+
+#[test]
+fn other_opens_and_their_locks_do_not_come_back() {
+    let mut record = FileRecord::default();
+    for (client, kind) in [(1, DurabilityKind::DurableV2), (2, DurabilityKind::Resilient)] {
+        let id = enter(&mut record, client, Caching::READ | Caching::HANDLE, kind);
+        record.open_mut(id).expect("entered").durability.as_mut().expect("it has one").kind = kind;
+    }
+    lock(&mut record, OpenId { server: SERVER, number: 1 });
+    assert_eq!(record.persistent_parts(), Vec::new());
+}
+
+#[test]
+fn what_is_kept_is_the_same_for_every_owner_and_however_often_it_comes_back() {
+    let mut record = FileRecord::default();
+    enter(&mut record, 3, Caching::all(), DurabilityKind::Persistent);
+    let parts = record.persistent_parts();
+    let mut after = restored(&record);
+    assert_eq!(after.persistent_parts(), parts);
+    after.restore(parts[0].1.clone(), NOW);
+    assert_eq!(after.opens.len(), 1);
+    let id = OpenId { server: ServerId { pid: 9, unique_id: 9 }, number: 1 };
+    after.take_up(3 << 32, id, &mut Look::default()).expect("it waits");
+    assert_eq!(after.persistent_parts(), parts);
+}
+
+#[test]
+fn what_is_being_taken_counts_as_taken() {
+    let mut record = FileRecord::default();
+    enter(&mut record, 3, Caching::all(), DurabilityKind::Persistent);
+    enter(&mut record, 4, Caching::READ, DurabilityKind::Durable);
+    assert!(record.lease(lease_of(3)).expect("it is there").cache.breaking.is_some());
+    let after = restored(&record);
+    let kept = after.lease(lease_of(3)).expect("it came back").cache;
+    assert_eq!(kept, Cache::granted(Caching::READ | Caching::HANDLE));
+}
+
+/// The parts are kept one by one, so the older may say more than is true any more.
+#[test]
+fn two_clients_never_come_back_with_the_right_to_write_alone() {
+    let alone = |client| {
+        let mut record = FileRecord::default();
+        enter(&mut record, client, Caching::all(), DurabilityKind::Persistent);
+        record.persistent_parts().remove(0).1
+    };
+    let mut after = FileRecord::default();
+    after.restore(alone(3), NOW);
+    after.restore(alone(4), NOW);
+    for client in [3, 4] {
+        let state = after.lease(lease_of(client)).expect("it came back").cache.state;
+        assert_eq!(state, Caching::READ | Caching::HANDLE);
+    }
+}

@@ -1,0 +1,159 @@
+//! Opens that outlive their connection, a killed worker, or the server.
+
+mod harness;
+
+use bench::client::{Client, Destination, Protection, Terms, requests};
+use dtyp::{AccessMask, Guid, NtStatus};
+use harness::choro::{is_alive, signal_process, wait_until};
+use harness::{PASSWORD, Setup, TestServer, USER};
+use rustix::process::Signal;
+use wire::create::{
+    CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use wire::create_context::{
+    CreateContextData, CreateContextList, DurableFlags, DurableHandleReconnectV2,
+    DurableHandleRequestV2, DurableHandleResponseV2,
+};
+use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::read::{ReadRequest, ReadResponse};
+use wire::write::WriteRequest;
+use wire::{Command, Decode, Dialect, FileId, OplockLevel};
+
+const GUID: Guid = Guid([0x5A; 16]);
+
+fn start() -> TestServer {
+    Setup::new()
+        .share("data", "")
+        .share("ca", "smb3 share cap:continuous availability = yes")
+        .start()
+}
+
+fn connect(server: &TestServer, share: &str) -> Client {
+    let destination = Destination {
+        address: server.site().address(),
+        share: share.to_owned(),
+        user: USER.to_owned(),
+        password: PASSWORD.to_owned(),
+    };
+    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
+    Client::connect(&destination, terms).expect("the server is there")
+}
+
+/// CREATE of `file` with a batch oplock, sharing nothing; the status, and what it led to.
+fn create<'a>(
+    client: &mut Client,
+    context: &impl CreateContextData<'a>,
+) -> (NtStatus, FileId, Option<DurableFlags>) {
+    let mut contexts = CreateContextList::new();
+    contexts.push(context);
+    let name = dtyp::utf16::to_bytes("file");
+    let request = CreateRequest {
+        requested_oplock_level: OplockLevel::BATCH,
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::FILE_GENERIC_READ | AccessMask::FILE_GENERIC_WRITE,
+        share_access: ShareAccess::empty(),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name: &name,
+        create_contexts: contexts.contexts(),
+        ..CreateRequest::default()
+    };
+    let reply = client.call(Command::CREATE, 0, &request).expect("an answer");
+    if reply.header.status.is_error() {
+        return (reply.header.status, FileId::ANY, None);
+    }
+    let response = CreateResponse::decode(client.message(&reply)).expect("well-formed");
+    let granted = response.create_contexts.find::<DurableHandleResponseV2>();
+    let flags = granted.expect("well-formed").map(|it| it.flags);
+    (reply.header.status, response.file_id, flags)
+}
+
+/// Opens the file as a client that wants it back, locks it, and writes.
+fn begin(client: &mut Client, flags: DurableFlags) -> FileId {
+    let context = DurableHandleRequestV2 { timeout_ms: 60_000, flags, create_guid: GUID };
+    let (status, file_id, granted) = create(client, &context);
+    assert_eq!((status, granted), (NtStatus::SUCCESS, Some(flags)));
+    let write = WriteRequest::new(file_id, 0, b"kept");
+    client.call(Command::WRITE, 4, &write).and_then(|it| it.succeeded()).expect("it is open");
+    assert_eq!(lock(client, file_id), NtStatus::SUCCESS);
+    file_id
+}
+
+fn lock(client: &mut Client, file_id: FileId) -> NtStatus {
+    let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+    let elements = [LockElement { offset: 0, length: 4, flags }];
+    let request = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
+    client.call(Command::LOCK, 0, &request).expect("an answer").header.status
+}
+
+fn reconnect(client: &mut Client, file_id: FileId, flags: DurableFlags) -> (NtStatus, FileId) {
+    let context = DurableHandleReconnectV2 { file_id, create_guid: GUID, flags };
+    let (status, file_id, _) = create(client, &context);
+    (status, file_id)
+}
+
+#[track_caller]
+fn check_taken_up(server: &TestServer, share: &str, before: FileId, flags: DurableFlags) {
+    let mut client = connect(server, share);
+    let (status, after) = reconnect(&mut client, before, flags);
+    assert_eq!(status, NtStatus::SUCCESS, "{}", server.log());
+    assert_eq!(after.persistent, before.persistent);
+    let read = ReadRequest { length: 4, file_id: after, ..ReadRequest::default() };
+    let reply = client.call(Command::READ, 4, &read).and_then(|it| it.succeeded());
+    let reply = reply.expect("it is open");
+    let response = ReadResponse::decode(client.message(&reply)).expect("well-formed");
+    assert_eq!(response.data, b"kept");
+    assert_eq!(lock(&mut client, after), NtStatus::LOCK_NOT_GRANTED, "it is held already");
+    requests::close(&mut client, after).expect("it is open");
+    let (status, _) = reconnect(&mut client, before, flags);
+    assert_eq!(status, NtStatus::OBJECT_NAME_NOT_FOUND, "what is closed is gone");
+    client.logoff().expect("it ends well");
+}
+
+#[test]
+fn a_durable_open_is_taken_up_after_its_connection_was_lost() {
+    let server = start();
+    let mut client = connect(&server, "data");
+    let file_id = begin(&mut client, DurableFlags::empty());
+    drop(client);
+    check_taken_up(&server, "data", file_id, DurableFlags::empty());
+    server.stop();
+}
+
+#[test]
+fn a_durable_open_is_taken_up_after_its_worker_was_killed() {
+    let server = start();
+    wait_until(|| server.server().workers().len() == 3, || server.log());
+    let mut client = connect(&server, "data");
+    let file_id = begin(&mut client, DurableFlags::empty());
+    for worker in server.server().workers() {
+        signal_process(worker, Signal::KILL);
+        wait_until(|| !is_alive(worker), || format!("{worker} lives"));
+    }
+    check_taken_up(&server, "data", file_id, DurableFlags::empty());
+    server.stop();
+}
+
+#[test]
+fn a_persistent_open_is_taken_up_after_the_server_was_stopped_and_started() {
+    for kill in [false, true] {
+        let mut server = start();
+        let mut client = connect(&server, "ca");
+        let file_id = begin(&mut client, DurableFlags::PERSISTENT);
+        server.restart(kill);
+        check_taken_up(&server, "ca", file_id, DurableFlags::PERSISTENT);
+        server.restart(kill);
+        assert!(!server.log().contains("persistent opens"), "{}", server.log());
+        server.stop();
+    }
+}
+
+#[test]
+fn a_durable_open_does_not_outlive_the_server() {
+    let mut server = start();
+    let mut client = connect(&server, "ca");
+    let file_id = begin(&mut client, DurableFlags::empty());
+    server.restart(false);
+    let (status, _) = reconnect(&mut connect(&server, "ca"), file_id, DurableFlags::empty());
+    assert_eq!(status, NtStatus::OBJECT_NAME_NOT_FOUND);
+    server.stop();
+}

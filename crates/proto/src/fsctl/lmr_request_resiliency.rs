@@ -1,0 +1,72 @@
+//! FSCTL_LMR_REQUEST_RESILIENCY: [MS-SMB2] 3.3.5.15.9.
+
+use std::time::Duration;
+
+use arbitration::{Durability, DurabilityKind};
+use dtyp::{Guid, NtStatus};
+use wire::Dialect;
+use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
+
+use super::{INVALID, ImmediateFsctl, Output};
+use crate::command::create::durable::Held;
+use crate::files::key;
+use crate::reject::Reject;
+use crate::scope::InOpen;
+
+/// `MaxResiliencyTimeout`: the longest that a client can have an open kept. Windows has the same.
+const TIMEOUT_MAX: Duration = Duration::from_secs(300);
+
+/// How long an open is kept whose client leaves it to the server: what Windows does.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(120);
+
+/// Has an open outlive its connection, whatever it may cache.
+pub(crate) struct LmrRequestResiliency;
+
+impl ImmediateFsctl for LmrRequestResiliency {
+    const CODE: FsctlCode = FsctlCode::LMR_REQUEST_RESILIENCY;
+    type Scope<'s> = InOpen<'s>;
+
+    /// The checks stand in the order of the section.
+    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+        let InOpen { connection, session, open, globals, .. } = scope;
+        if connection.negotiated().dialect < Dialect::SMB_2_1 {
+            return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
+        }
+        if !open.share.durable_handles {
+            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        }
+        let resiliency = NetworkResiliencyRequest::decode(request.input).map_err(|_| INVALID)?;
+        let timeout = match resiliency.timeout {
+            0 => TIMEOUT_DEFAULT,
+            given => Duration::from_millis(given.into()),
+        };
+        if timeout > TIMEOUT_MAX {
+            return Err(INVALID);
+        }
+        let id = globals.files.open_id(open.file_id.volatile);
+        let file = open.file_mut()?;
+        if file.is_directory {
+            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        }
+        let owner = session.account().sid.to_string();
+        globals.files.change(key(file.identity), |record, _| {
+            let Some(entry) = record.open_mut(id) else { return (Err(Reject::NoSuchOpen), false) };
+            // A persistent open stays one: it outlives more.
+            if entry.is_persistent() {
+                return (Ok(()), false);
+            }
+            let create_guid = entry.durability.as_ref().map_or(Guid::ZERO, |it| it.create_guid);
+            entry.durability = Some(Durability {
+                disconnected_until: None,
+                timeout,
+                kind: DurabilityKind::Resilient,
+                create_guid,
+                owner: owner.clone(),
+                position: 0,
+            });
+            (Ok(()), true)
+        })??;
+        file.durable.get_or_insert(Held { is_persistent: false });
+        Ok(Output::none())
+    }
+}

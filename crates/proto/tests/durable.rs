@@ -1,0 +1,308 @@
+//! Opens that outlive their connection, their worker or the whole server: [MS-SMB2] 3.3.5.9.6, .7,
+//! .10, .12, .13, 3.3.5.15.9 and 3.3.7.1; and the repetition of a CREATE by its CreateGuid.
+
+use std::time::Duration;
+
+use dtyp::{AccessMask, Guid, NtStatus};
+use testkit::accounts::BOB;
+use testkit::peer::Offer;
+use testkit::{Create, Login, Peer, Response, World};
+use wire::create::{CreateAction, CreateResponse, ShareAccess};
+use wire::create_context::{
+    AppInstanceId, DurableFlags, DurableHandleReconnect, DurableHandleReconnectV2,
+    DurableHandleRequest, DurableHandleRequestV2, DurableHandleResponse, DurableHandleResponseV2,
+    LeaseContext, LeaseV2,
+};
+use wire::header::HeaderFlags;
+use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyRequest};
+use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
+use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::negotiate::{Capabilities, NegotiateResponse};
+use wire::tree_connect::{ShareCapabilities, TreeConnectResponse};
+use wire::{Command, Dialect, FileId, OplockLevel};
+
+#[path = "durable/persistent.rs"]
+mod persistent;
+#[path = "durable/replay.rs"]
+mod replay;
+#[path = "durable/resilient.rs"]
+mod resilient;
+
+const GUID: Guid = Guid([0x6D; 16]);
+
+/// A client of Alice in a share, with all that its dialect can.
+fn client_in(world: &World, client: u8, share: &str) -> Peer {
+    let mut peer = world.connect();
+    let mut offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    offer.client_guid = Guid([client; 16]);
+    offer.capabilities |= Capabilities::LEASING | Capabilities::PERSISTENT_HANDLES;
+    peer.negotiate_with(&offer).ok();
+    peer.login_alice();
+    peer.tree(share);
+    peer
+}
+
+fn client(world: &World, client: u8) -> Peer {
+    client_in(world, client, "data")
+}
+
+/// Opens or creates `file` with a batch oplock, for itself alone.
+fn batch() -> Create {
+    Create::open_if("file").oplock(OplockLevel::BATCH).share(ShareAccess::empty())
+}
+
+fn durable_v1() -> Create {
+    batch().context(&DurableHandleRequest)
+}
+
+fn v2(flags: DurableFlags, create_guid: Guid) -> DurableHandleRequestV2 {
+    DurableHandleRequestV2 { timeout_ms: 30_000, flags, create_guid }
+}
+
+fn durable_v2() -> Create {
+    batch().context(&v2(DurableFlags::empty(), GUID))
+}
+
+fn reconnect_v1(file_id: FileId) -> Create {
+    batch().context(&DurableHandleReconnect { file_id })
+}
+
+fn reconnect_v2(file_id: FileId, create_guid: Guid) -> Create {
+    let flags = DurableFlags::empty();
+    batch().context(&DurableHandleReconnectV2 { file_id, create_guid, flags })
+}
+
+fn lease(key: u8, state: LeaseState) -> LeaseContext {
+    LeaseContext {
+        lease_key: LeaseKey([key; 16]),
+        lease_state: state,
+        lease_flags: LeaseFlags::empty(),
+        v2: Some(LeaseV2::default()),
+    }
+}
+
+fn rwh() -> LeaseState {
+    LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING
+}
+
+/// Whether a response grants the first version.
+fn grants_v1(response: &Response) -> bool {
+    let contexts = response.body::<CreateResponse<'_>>().create_contexts;
+    contexts.find::<DurableHandleResponse>().expect("well-formed").is_some()
+}
+
+fn granted_v2(response: &Response) -> Option<DurableHandleResponseV2> {
+    response.body::<CreateResponse<'_>>().create_contexts.find().expect("well-formed")
+}
+
+fn file_id(response: &Response) -> FileId {
+    response.body::<CreateResponse<'_>>().file_id
+}
+
+fn lock(peer: &mut Peer, file_id: FileId) -> NtStatus {
+    let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+    let elements = [LockElement { offset: 0, length: 10, flags }];
+    let body = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
+    let request = peer.request(Command::LOCK, &body);
+    peer.call(request).status()
+}
+
+/// Takes an open up that was made by `request` and written to, after something has happened to it.
+#[track_caller]
+fn check_taken_up(
+    world: &World,
+    request: &Create,
+    happens: impl FnOnce(&Peer),
+    again: impl FnOnce(FileId) -> Create,
+) {
+    let mut first = client(world, 1);
+    let before = first.create(request).file_id;
+    first.write(before, 0, b"kept").ok();
+    happens(&first);
+    let mut second = client(world, 1);
+    let after = second.create(&again(before)).file_id;
+    assert_eq!(after.persistent, before.persistent);
+    assert_eq!(second.read(after, 0, 4), b"kept");
+    second.write(after, 0, b"more").ok();
+    second.close(after).ok();
+    assert_eq!(world.open_count(), 0);
+}
+
+#[test]
+fn an_open_of_the_first_version_is_taken_up_after_its_connection_was_lost() {
+    check_taken_up(&World::new(), &durable_v1(), Peer::disconnect, reconnect_v1);
+}
+
+#[test]
+fn an_open_of_the_second_version_is_taken_up_after_its_connection_was_lost() {
+    let again = |file_id| reconnect_v2(file_id, GUID);
+    check_taken_up(&World::new(), &durable_v2(), Peer::disconnect, again);
+}
+
+#[test]
+fn an_open_is_taken_up_after_its_worker_was_killed() {
+    let world = World::new();
+    check_taken_up(&world, &durable_v1(), |_| world.kill_worker(), reconnect_v1);
+    let again = |file_id| reconnect_v2(file_id, GUID);
+    check_taken_up(&world, &durable_v2(), |_| world.kill_worker(), again);
+}
+
+#[test]
+fn a_durable_open_does_not_outlive_the_server() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let file_id = peer.create(&durable_v2()).file_id;
+    world.restart_server();
+    let mut peer = client(&world, 1);
+    let response = peer.try_create(&reconnect_v2(file_id, GUID));
+    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn only_who_keeps_the_handle_is_granted_durability() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
+        let v1 = peer.try_create(&durable_v1().oplock(level)).ok();
+        assert_eq!(grants_v1(&v1), level == OplockLevel::BATCH, "{level:?}");
+        peer.close(file_id(&v1)).ok();
+        let v2 = peer.try_create(&durable_v2().oplock(level)).ok();
+        let granted = granted_v2(&v2).map(|it| (it.timeout_ms, it.flags));
+        let want = (level == OplockLevel::BATCH).then_some((30_000, DurableFlags::empty()));
+        assert_eq!(granted, want, "{level:?}");
+        peer.close(file_id(&v2)).ok();
+    }
+    let lease = lease(1, LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING);
+    let leased = peer.try_create(&durable_v2().oplock(OplockLevel::LEASE).context(&lease)).ok();
+    assert!(granted_v2(&leased).is_some());
+}
+
+#[test]
+fn an_open_that_is_not_durable_goes_with_its_connection() {
+    let world = World::new();
+    let peer = &mut client(&world, 1);
+    let file_id = peer.create(&durable_v1().oplock(OplockLevel::EXCLUSIVE)).file_id;
+    peer.disconnect();
+    assert_eq!(world.open_count(), 0);
+    let again = client(&world, 1).try_create(&reconnect_v1(file_id));
+    assert_eq!(again.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[track_caller]
+fn check_reconnect(request: &Create, again: impl FnOnce(FileId) -> Create, want: NtStatus) {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(request).file_id;
+    first.disconnect();
+    let mut second = client(&world, 1);
+    assert_eq!(second.try_create(&again(file_id)).status(), want);
+}
+
+#[test]
+fn an_open_is_found_by_its_persistent_id_and_its_create_guid() {
+    let not_found = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let other = |id: FileId| FileId { persistent: id.persistent + 1, ..id };
+    check_reconnect(&durable_v1(), |id| reconnect_v1(other(id)), not_found);
+    check_reconnect(&durable_v2(), |id| reconnect_v2(other(id), GUID), not_found);
+    check_reconnect(&durable_v2(), |id| reconnect_v2(id, Guid([1; 16])), not_found);
+    // The volatile half is nobody's any more.
+    let forgotten = |id: FileId| reconnect_v1(FileId { volatile: 0, ..id });
+    check_reconnect(&durable_v1(), forgotten, NtStatus::SUCCESS);
+}
+
+#[test]
+fn an_open_with_a_lease_is_taken_up_with_that_lease_only() {
+    let leased =
+        |create: Create, key| create.oplock(OplockLevel::LEASE).context(&lease(key, rwh()));
+    let not_found = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let request = leased(durable_v2(), 1);
+    check_reconnect(&request, |id| leased(reconnect_v2(id, GUID), 1), NtStatus::SUCCESS);
+    check_reconnect(&request, |id| leased(reconnect_v2(id, GUID), 2), not_found);
+    check_reconnect(&request, |id| reconnect_v2(id, GUID), not_found);
+    check_reconnect(&durable_v2(), |id| leased(reconnect_v2(id, GUID), 1), not_found);
+}
+
+#[test]
+fn nobody_takes_up_what_another_user_has_opened() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v1()).file_id;
+    first.disconnect();
+    let mut second = world.connect();
+    second.negotiate([Dialect::SMB_3_1_1]);
+    second.login(BOB.0, BOB.1);
+    second.tree("data");
+    let response = second.try_create(&reconnect_v1(file_id));
+    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    client(&world, 1).create(&reconnect_v1(file_id));
+}
+
+#[test]
+fn an_open_is_given_up_when_its_time_is_over() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v2()).file_id;
+    first.disconnect();
+    world.advance(Duration::from_millis(29_999));
+    world.scavenge();
+    assert_eq!(world.open_count(), 1);
+    world.advance(Duration::from_millis(1));
+    world.scavenge();
+    assert_eq!(world.open_count(), 0);
+    let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
+    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn an_open_whose_client_is_away_gives_way_to_another_at_once() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v2()).file_id;
+    first.disconnect();
+    client(&world, 2).create(&Create::open("file"));
+    let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
+    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn locks_are_kept_while_the_client_is_away() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v2()).file_id;
+    assert_eq!(lock(&mut first, file_id), NtStatus::SUCCESS);
+    first.disconnect();
+    let mut second = client(&world, 1);
+    let file_id = second.create(&reconnect_v2(file_id, GUID)).file_id;
+    assert_eq!(lock(&mut second, file_id), NtStatus::LOCK_NOT_GRANTED, "it is held already");
+    second.write(file_id, 0, b"by its holder").ok();
+}
+
+/// [MS-SMB2] 3.3.5.9.13: what an application left on one node gives way to it on another.
+#[test]
+fn an_application_takes_over_from_its_instance_on_another_client() {
+    let world = World::new();
+    let instance = AppInstanceId { app_instance_id: Guid([0xA9; 16]) };
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v2().context(&instance)).file_id;
+    let again = batch().context(&v2(DurableFlags::empty(), Guid([7; 16])));
+    let mut second = client(&world, 2);
+    second.create(&again.clone().context(&instance));
+    assert_eq!(first.close(file_id).status(), NtStatus::FILE_CLOSED);
+    assert!(!first.receive().iter().any(|it| it.header.command == Command::OPLOCK_BREAK));
+    // Another application waits for the oplock to be given up.
+    let mut third = client(&world, 3);
+    let other = AppInstanceId { app_instance_id: Guid([0xAA; 16]) };
+    let request = third.request(Command::CREATE, &again.context(&other));
+    third.send(request);
+    assert!(third.receive().iter().all(Response::is_interim));
+}
+
+#[test]
+fn the_contexts_of_two_versions_do_not_go_together() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let both = durable_v1().context(&v2(DurableFlags::empty(), GUID));
+    assert_eq!(peer.try_create(&both).status(), NtStatus::INVALID_PARAMETER);
+    let both = durable_v2().context(&DurableHandleReconnect { file_id: FileId::ANY });
+    assert_eq!(peer.try_create(&both).status(), NtStatus::INVALID_PARAMETER);
+}

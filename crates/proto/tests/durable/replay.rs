@@ -1,0 +1,136 @@
+//! The repetition of a CREATE: [MS-SMB2] 3.3.5.9.10.
+
+use super::*;
+
+#[track_caller]
+fn replay(peer: &mut Peer, create: &Create) -> Response {
+    let request = peer.request(Command::CREATE, create).flags(HeaderFlags::REPLAY_OPERATION);
+    peer.call(request)
+}
+
+#[test]
+fn a_repetition_is_answered_with_the_open_that_is_there() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let first = peer.try_create(&durable_v2()).ok();
+    let again = replay(&mut peer, &durable_v2()).ok();
+    assert_eq!(file_id(&again), file_id(&first));
+    let (first, again): (CreateResponse<'_>, CreateResponse<'_>) = (first.body(), again.body());
+    assert_eq!(again.create_action, CreateAction::CREATED, "what was done the first time");
+    assert_eq!(again.oplock_level, first.oplock_level);
+    assert_eq!(again.change_time, first.change_time);
+    assert_eq!(world.open_count(), 1);
+}
+
+#[test]
+fn a_repetition_over_another_channel_meets_the_open_of_the_session() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let made = first.try_create(&durable_v2()).ok();
+    let mut second = world.connect();
+    let mut offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    offer.client_guid = Guid([1; 16]);
+    offer.capabilities |= Capabilities::LEASING | Capabilities::PERSISTENT_HANDLES;
+    second.negotiate_with(&offer).ok();
+    let alice = testkit::accounts::ALICE;
+    second.bind(&first, &Login::user(alice.0, alice.1)).ok();
+    first.disconnect();
+    assert_eq!(file_id(&replay(&mut second, &durable_v2()).ok()), file_id(&made));
+}
+
+#[test]
+fn a_create_guid_is_used_once_by_requests_that_are_no_repetition() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let first = peer.create(&durable_v2()).file_id;
+    assert_eq!(peer.try_create(&durable_v2()).status(), NtStatus::DUPLICATE_OBJECTID);
+    assert_eq!(replay(&mut peer, &durable_v2()).status(), NtStatus::SUCCESS);
+    peer.close(first).ok();
+    // It is gone, and with it its name.
+    let second = peer.create(&durable_v2()).file_id;
+    assert_ne!(second.persistent, first.persistent);
+}
+
+/// Who has used the open has seen the response, so a repetition must be something else.
+#[test]
+fn an_open_that_was_used_is_not_given_out_again() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let shared = durable_v2().share(ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE);
+    let first = peer.create(&shared).file_id;
+    peer.write(first, 0, b"x").ok();
+    // A new open, which has the first one's oplock broken.
+    let request = peer.request(Command::CREATE, &shared).flags(HeaderFlags::REPLAY_OPERATION);
+    peer.send(request);
+    assert!(peer.receive().iter().any(|it| it.header.command == Command::OPLOCK_BREAK));
+}
+
+#[test]
+fn without_an_oplock_a_request_may_be_repeated_as_well() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let plain = durable_v2().oplock(OplockLevel::NONE);
+    let first = peer.try_create(&plain).ok();
+    assert_eq!(granted_v2(&first), None);
+    let again = replay(&mut peer, &plain).ok();
+    assert_eq!((file_id(&again), granted_v2(&again)), (file_id(&first), None));
+}
+
+#[test]
+fn a_repetition_is_told_of_no_more_than_it_asks_for() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let first = peer.try_create(&durable_v2()).ok();
+    let again = replay(&mut peer, &durable_v2().oplock(OplockLevel::NONE)).ok();
+    assert_eq!(file_id(&again), file_id(&first));
+    assert_eq!(again.body::<CreateResponse<'_>>().oplock_level, OplockLevel::NONE);
+    assert_eq!(granted_v2(&again), None);
+}
+
+#[test]
+fn a_repetition_names_the_same_lease() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let leased = |key| durable_v2().oplock(OplockLevel::LEASE).context(&lease(key, rwh()));
+    let first = peer.try_create(&leased(1)).ok();
+    assert_eq!(replay(&mut peer, &leased(2)).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(replay(&mut peer, &durable_v2()).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(file_id(&replay(&mut peer, &leased(1)).ok()), file_id(&first));
+}
+
+#[test]
+fn a_request_that_waits_is_not_begun_a_second_time() {
+    let world = World::new();
+    let mut holder = client(&world, 1);
+    let held = holder.create(&durable_v2()).file_id;
+    let mut peer = client(&world, 2);
+    let wanted = Create::open("file").context(&v2(DurableFlags::empty(), Guid([9; 16])));
+    let request = peer.request(Command::CREATE, &wanted);
+    peer.send(request);
+    assert!(peer.receive()[0].is_interim());
+    assert_eq!(holder.receive()[0].header.command, Command::OPLOCK_BREAK);
+    assert_eq!(replay(&mut peer, &wanted).status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(peer.try_create(&wanted).status(), NtStatus::FILE_NOT_AVAILABLE);
+    holder.close(held).ok();
+    let first = peer.receive().pop().expect("it waits no more").ok();
+    let again = replay(&mut peer, &wanted).ok();
+    assert_eq!(file_id(&again), file_id(&first));
+}
+
+#[test]
+fn an_open_of_a_lost_session_is_taken_up_by_its_create_guid() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let made = first.create(&durable_v2()).file_id;
+    first.disconnect();
+    let mut second = client(&world, 1);
+    assert_eq!(second.try_create(&durable_v2()).status(), NtStatus::DUPLICATE_OBJECTID);
+    let again = replay(&mut second, &durable_v2()).ok();
+    assert_eq!(file_id(&again).persistent, made.persistent);
+    assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
+    assert!(granted_v2(&again).is_some());
+    // The name is the client's own.
+    let mut other = client(&world, 2);
+    let other_file = Create::open_if("other").context(&v2(DurableFlags::empty(), GUID));
+    assert_ne!(other.create(&other_file).file_id.persistent, made.persistent);
+}

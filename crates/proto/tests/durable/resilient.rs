@@ -1,0 +1,119 @@
+//! FSCTL_LMR_REQUEST_RESILIENCY: [MS-SMB2] 3.3.5.15.9.
+
+use super::*;
+
+fn request_resiliency(peer: &mut Peer, file_id: FileId, timeout: u32) -> NtStatus {
+    let mut input = Vec::new();
+    NetworkResiliencyRequest { timeout }.encode(&mut input);
+    ioctl(peer, file_id, &input)
+}
+
+fn ioctl(peer: &mut Peer, file_id: FileId, input: &[u8]) -> NtStatus {
+    let body = IoctlRequest {
+        ctl_code: FsctlCode::LMR_REQUEST_RESILIENCY,
+        file_id,
+        input,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    let request = peer.request(Command::IOCTL, &body);
+    peer.call(request).status()
+}
+
+fn plain() -> Create {
+    batch().oplock(OplockLevel::NONE)
+}
+
+/// An open without an oplock that was made resilient, and whose connection is lost.
+fn left_behind(world: &World) -> FileId {
+    let mut peer = client(world, 1);
+    let file_id = peer.create(&plain()).file_id;
+    peer.write(file_id, 0, b"kept").ok();
+    assert_eq!(request_resiliency(&mut peer, file_id, 10_000), NtStatus::SUCCESS);
+    peer.disconnect();
+    file_id
+}
+
+fn again(file_id: FileId) -> Create {
+    plain().context(&DurableHandleReconnect { file_id })
+}
+
+#[test]
+fn a_resilient_open_is_taken_up_whatever_it_may_cache() {
+    let world = World::new();
+    let file_id = left_behind(&world);
+    let mut peer = client(&world, 1);
+    let after = peer.create(&again(file_id)).file_id;
+    assert_eq!(peer.read(after, 0, 4), b"kept");
+    // It stays resilient.
+    peer.disconnect();
+    client(&world, 1).create(&again(after));
+}
+
+#[test]
+fn a_resilient_open_is_taken_up_after_its_worker_was_killed() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let file_id = peer.create(&plain()).file_id;
+    assert_eq!(request_resiliency(&mut peer, file_id, 0), NtStatus::SUCCESS);
+    world.kill_worker();
+    client(&world, 1).create(&again(file_id));
+}
+
+#[test]
+fn a_resilient_open_keeps_its_place_for_the_time_that_was_asked_for() {
+    let world = World::new();
+    let file_id = left_behind(&world);
+    let mut other = client(&world, 2);
+    let refused = other.try_create(&Create::open("file")).status();
+    assert_eq!(refused, NtStatus::SHARING_VIOLATION);
+    world.advance(Duration::from_secs(10));
+    world.scavenge();
+    other.create(&Create::open("file"));
+    let late = client(&world, 1).try_create(&again(file_id)).status();
+    assert_eq!(late, NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+/// Nobody is there to be asked, so the oplock goes and the open stays.
+#[test]
+fn a_resilient_open_loses_its_oplock_to_others_while_its_client_is_away() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let shared = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
+    let file_id = peer.create(&batch().share(shared)).file_id;
+    assert_eq!(request_resiliency(&mut peer, file_id, 10_000), NtStatus::SUCCESS);
+    peer.disconnect();
+    client(&world, 2).create(&Create::open("file"));
+    let mut peer = client(&world, 1);
+    let response = peer.try_create(&again(file_id)).ok();
+    assert_eq!(response.body::<CreateResponse<'_>>().oplock_level, OplockLevel::NONE);
+}
+
+#[test]
+fn the_time_that_can_be_asked_for_is_bounded() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let file_id = peer.create(&plain()).file_id;
+    assert_eq!(request_resiliency(&mut peer, file_id, 300_000), NtStatus::SUCCESS);
+    assert_eq!(request_resiliency(&mut peer, file_id, 300_001), NtStatus::INVALID_PARAMETER);
+    assert_eq!(ioctl(&mut peer, file_id, &[0; 7]), NtStatus::INVALID_PARAMETER);
+    assert_eq!(ioctl(&mut peer, FileId::ANY, &[0; 8]), NtStatus::FILE_CLOSED);
+}
+
+#[test]
+fn the_first_dialect_knows_no_resilient_opens() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_2_0_2);
+    let file_id = peer.create(&plain()).file_id;
+    let status = request_resiliency(&mut peer, file_id, 1_000);
+    assert_eq!(status, NtStatus::INVALID_DEVICE_REQUEST);
+}
+
+#[test]
+fn a_share_without_durable_handles_has_no_resilient_ones() {
+    let world = World::new();
+    world.add_share("fleeting", |share| share.durable_handles = false);
+    let mut peer = client_in(&world, 1, "fleeting");
+    let file_id = peer.create(&plain()).file_id;
+    assert_eq!(request_resiliency(&mut peer, file_id, 1_000), NtStatus::NOT_SUPPORTED);
+}
