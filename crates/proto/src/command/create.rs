@@ -25,7 +25,9 @@ use arbitration::{
     Admission, Ask, Caching, FileKey, Granted, LeaseId, OpenFacts, Refusal, ShareMode, Wish,
 };
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{Disposition, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
+use object::{
+    Disposition, FileIdentity, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
+};
 use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
@@ -110,6 +112,7 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Overwriting {
     opening: Opening,
+    identity: FileIdentity,
     file_id: FileId,
     maximal_access: AccessMask,
     granted: Granted,
@@ -162,6 +165,13 @@ impl Command for Create {
     fn waits_for(pending: &Pending) -> Option<FileKey> {
         match pending {
             Pending::Waiting(waiting) => Some(waiting.file),
+            _ => None,
+        }
+    }
+
+    fn changes(pending: &Pending) -> Option<(FileIdentity, u64)> {
+        match pending {
+            Pending::Overwriting(it) => Some((it.identity, it.file_id.volatile)),
             _ => None,
         }
     }
@@ -339,7 +349,8 @@ fn opened_by_store(
         allocation_size: opening.contexts.allocation_size,
     };
     let effect = Effect::Object { user: opening.user, op };
-    let overwriting = Overwriting { opening, file_id, maximal_access, granted };
+    let identity = metadata.identity;
+    let overwriting = Overwriting { opening, identity, file_id, maximal_access, granted };
     Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
@@ -552,7 +563,7 @@ fn overwritten(
     overwriting: Overwriting,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let Overwriting { opening, file_id, maximal_access, granted } = overwriting;
+    let Overwriting { opening, file_id, maximal_access, granted, .. } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
