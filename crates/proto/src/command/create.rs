@@ -16,6 +16,7 @@ pub(crate) mod caching;
 mod contexts;
 pub mod durable;
 mod pipe;
+pub mod replay;
 mod symbolic_link;
 mod validate;
 
@@ -49,7 +50,7 @@ use crate::scope::InTree;
 use crate::settings::ServerSettings;
 
 use contexts::Contexts;
-use durable::Replayed;
+use replay::Replayed;
 
 pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
 
@@ -65,7 +66,7 @@ pub enum Pending {
     /// The store is opening what the client had open before it was disconnected.
     Reopening(durable::Reopening),
     /// What this request opened before is looked at again.
-    Replaying(Box<durable::Replaying>),
+    Replaying(Box<replay::Replaying>),
     /// Whether the name leads to the file that the lease is on already.
     OtherName(LeaseId, Attempt),
     /// Others have to give way first.
@@ -157,7 +158,7 @@ impl Command for Create {
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, verified)
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
-            Pending::Replaying(replaying) => durable::replayed(scope, &replaying, reply),
+            Pending::Replaying(replaying) => replay::replayed(scope, &replaying, reply),
             Pending::Overwriting(overwriting) => overwritten(scope, *overwriting, reply),
         }
     }
@@ -235,9 +236,9 @@ fn begin(
     contexts.posix = posix_request;
     contexts.answer_apple(&share, scope.globals);
     if !attempt.has_waited {
-        match durable.find_replayed(&scope, incoming, &wish)? {
+        match replay::find_replayed(&durable, &scope, incoming, &wish)? {
             Some(Replayed::Open(volatile)) => {
-                return durable::replay(&scope, volatile, contexts, durable, wish);
+                return replay::replay(&scope, volatile, contexts, durable, wish);
             }
             Some(Replayed::Disconnected(persistent)) => {
                 return durable::take_up_again(scope, request, persistent, contexts, durable, wish);
