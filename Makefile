@@ -3,15 +3,17 @@
 #   make run SHARE=/data        share another folder than the default
 #   make run CONFIG=smb.conf    serve a configuration of your own
 #   make fuzz SECONDS=600       fuzz longer than a minute per target
+#   make simulate SEED=7        live through one simulated server that failed
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := help
-.PHONY: bench conformance fuzz help install lint run test
+.PHONY: bench conformance fuzz help install lint run simulate test
 
 SHARE ?=
 CONFIG ?=
 ONLY ?=
 SECONDS ?= 60
+SEED ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -26,6 +28,9 @@ test: ## Run every test
 
 conformance: ## Run all of smbtorture, also what takes long
 	@scripts/conformance.sh '$(ONLY)'
+
+simulate: ## Simulate workers, clients and failures until something breaks
+	@SEED='$(SEED)' scripts/simulate.sh
 
 bench: ## Measure Choro and Samba side by side
 	@scripts/bench.sh $(ARGS)

@@ -385,7 +385,11 @@ impl FileRecord {
         is_v2: bool,
         parent: Option<[u8; 16]>,
     ) -> Lease {
+        let is_here = teller(&self.opens, id).is_some();
         if let Some(lease) = self.leases.iter_mut().find(|it| it.id == id) {
+            if !is_here {
+                lease.cache.remind();
+            }
             let state = lease.cache.state;
             let adds = granted != state && granted.contains(state) && granted == wanted;
             // Who does not know yet that it lost what it has read must not take it for true again.

@@ -145,11 +145,23 @@ impl Cache {
         Ok(())
     }
 
+    /// The holder is back, and may not know of the break that goes on: it is told again.
+    pub(crate) fn remind(&mut self) {
+        if let (Some(breaking), None) = (self.breaking, self.notice) {
+            let Breaking { to, .. } = breaking;
+            self.notice = Some(BreakNotice { from: self.state, to, ack_required: true });
+        }
+    }
+
     /// Gives up waiting: everything is taken. Whether there was anything to wait for.
+    ///
+    /// A holder who was not told yet, because its worker did not come to it, still will be.
     pub(crate) fn expire(&mut self, now: Duration) -> bool {
         let late = self.breaking.is_some_and(|breaking| breaking.deadline <= now);
         if late {
-            *self = Self::default();
+            let to = Caching::empty();
+            let untold = self.notice.map(|it| BreakNotice { to, ack_required: false, ..it });
+            *self = Self { notice: untold, ..Self::default() };
         }
         late
     }

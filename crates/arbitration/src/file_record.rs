@@ -343,6 +343,7 @@ impl FileRecord {
         let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.is_disconnected();
         let at = self.opens.iter().position(is_it)?;
         self.locks.hand_over(self.opens[at].id, id);
+        self.remind(at);
         if self.cache_of(&self.opens[at]).notice.is_some() {
             look.add(id.server);
         }
@@ -352,6 +353,20 @@ impl FileRecord {
             durability.disconnected_until = None;
         }
         Some(entry)
+    }
+
+    /// A client that was away when an answer to a break was awaited is asked again.
+    fn remind(&mut self, at: usize) {
+        match &mut self.opens[at].holding {
+            Holding::Nothing => {}
+            Holding::Oplock(cache) => cache.remind(),
+            Holding::Lease(id) => {
+                let id = *id;
+                let is_here = teller(&self.opens, id).is_some();
+                let lease = self.leases.iter_mut().find(|it| it.id == id);
+                lease.filter(|_| !is_here).into_iter().for_each(|it| it.cache.remind());
+            }
+        }
     }
 
     /// Removes opens that nobody took up again in time. Says which.

@@ -528,3 +528,25 @@ fn a_lease_does_not_grow_before_its_client_knows_what_it_lost() {
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, RWH);
 }
+
+#[test]
+fn who_is_told_too_late_is_told_that_all_is_gone() {
+    let mut file = File::default();
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    file.now = TIMEOUT;
+    file.granted(ask(2, Wish::Nothing));
+    assert_eq!(file.told(1), (RWH, NONE, false));
+}
+
+#[test]
+fn who_went_away_without_an_answer_is_asked_again() {
+    let mut file = File::default();
+    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::Persistent);
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.told(1), (RWH, R, true));
+    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    let back = OpenId { server: server(3), number: 1 };
+    assert!(file.record.take_up(id.number, back, &mut Look::default()).is_some());
+    assert_eq!(file.told(3), (RWH, R, true));
+}

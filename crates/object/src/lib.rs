@@ -327,6 +327,24 @@ pub enum ObjectOp {
     },
 }
 
+impl ObjectOp {
+    /// Whether it changes the data of what is open.
+    #[must_use]
+    pub fn changes_contents(&self) -> bool {
+        matches!(
+            self,
+            Self::CopyRange { .. }
+                | Self::DuplicateExtents { .. }
+                | Self::Overwrite { .. }
+                | Self::SetAllocation { .. }
+                | Self::SetEndOfFile { .. }
+                | Self::Trim { .. }
+                | Self::Write { .. }
+                | Self::ZeroRange { .. }
+        )
+    }
+}
+
 /// What [`ObjectOp::SetBasic`] changes. A time that is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BasicChange {

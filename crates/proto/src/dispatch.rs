@@ -1,6 +1,7 @@
 //! The table of commands: adding one is a module in `command` and a line here.
 
 use arbitration::FileKey;
+use object::FileIdentity;
 use wire::{Decode, FileId};
 
 use crate::command::change_notify::ChangeNotify;
@@ -76,6 +77,12 @@ macro_rules! commands {
         pub(crate) fn waits_for(pending: &Pending) -> Option<FileKey> {
             match pending {
                 $(Pending::$name(pending) => $name::waits_for(pending),)*
+            }
+        }
+
+        pub(crate) fn changes(pending: &Pending) -> Option<(FileIdentity, u64)> {
+            match pending {
+                $(Pending::$name(pending) => $name::changes(pending),)*
             }
         }
 

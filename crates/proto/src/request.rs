@@ -105,4 +105,6 @@ pub(crate) struct InFlight {
     pub(crate) async_id: Option<u64>,
     /// Waits for a wake-up rather than a reply.
     pub(crate) is_suspended: bool,
+    /// The file whose contents change meanwhile, and the open through which.
+    pub(crate) changed: Option<(object::FileIdentity, u64)>,
 }

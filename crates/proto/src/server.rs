@@ -9,7 +9,7 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecords};
 use bytes::BytesMut;
 use dtyp::{FileTime, ServerId, Sid};
-use object::{HostChange, ObjectOp, ObjectPath, RootId, UserId};
+use object::{FileIdentity, HostChange, ObjectOp, ObjectPath, RootId, UserId};
 use wire::{Command, FileId};
 
 use crate::break_notification::{BreakNotifications, ConfirmationId};
@@ -412,6 +412,15 @@ impl Server {
         }
     }
 
+    /// The opens of files that this worker serves, by volatile id: what the files' records say of
+    /// it.
+    pub fn file_opens(&self) -> impl Iterator<Item = (FileKey, u64)> {
+        self.opens.values().filter_map(|open| match &open.target {
+            Target::File(file) => Some((key(file.identity), open.file_id.volatile)),
+            Target::Pipe(_) => None,
+        })
+    }
+
     /// Whether nothing is left to serve.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -475,8 +484,13 @@ impl Server {
         let Some(waiting) = self.in_flight.remove(&id) else {
             return; // It was cancelled, and only a wake-up can come for it.
         };
-        let InFlight { mut incoming, pending, chain, file_id, async_id, .. } = waiting;
+        let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
         incoming.now = now;
+        if let Some((identity, volatile)) = changed {
+            // Whoever read it meanwhile, and may keep what it read, has read what was there before.
+            // A record that cannot be read has nobody who could be told.
+            let _ = self.globals.files.contents_change(identity, volatile);
+        }
         self.find_another_channel(&mut incoming);
         let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
         let rest = self.settle(chain, incoming, file_id, async_id, outcome);
@@ -523,6 +537,7 @@ impl Server {
             self.disconnect(chain.connection, reason);
             return None;
         }
+        let mut changed = None;
         let (pending, is_suspended) = match outcome {
             Ok(Step::Done(response)) => {
                 let command = incoming.header.command;
@@ -538,6 +553,8 @@ impl Server {
                 return Some(chain);
             }
             Ok(Step::Wait(effect, pending)) => {
+                let by_name = || dispatch::changes(&pending);
+                changed = self.changed_by(file_id, &effect).or_else(by_name);
                 self.globals.outbox.effects.push_back((Some(incoming.id), effect));
                 (pending, false)
             }
@@ -563,9 +580,18 @@ impl Server {
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.wait(id, &incoming.header);
         }
-        let waiting = InFlight { incoming, pending, chain, file_id, async_id, is_suspended };
+        let waiting =
+            InFlight { incoming, pending, chain, file_id, async_id, is_suspended, changed };
         self.in_flight.insert(id, waiting);
         None
+    }
+
+    /// The file whose contents the store is asked to change, and the open through which.
+    fn changed_by(&self, file_id: Option<FileId>, effect: &Effect) -> Option<(FileIdentity, u64)> {
+        let Effect::Object { op, .. } = effect else { return None };
+        let open = file_id.filter(|_| op.changes_contents())?;
+        let file = self.opens.get(&open.volatile)?.file().ok()?;
+        Some((file.identity, open.volatile))
     }
 
     /// Sends what the chain has so far, and the interim response behind it.

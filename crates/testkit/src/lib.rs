@@ -5,6 +5,9 @@
 //! it: the same script makes the same bytes every time. [`World::connect`] gives a [`Peer`], which
 //! counts message ids and credits, signs, seals, and checks of every response what a careful client
 //! would check.
+//!
+//! A [`simulation`] is several such worlds over one store and one table of files, with clients that
+//! do what they like.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +27,8 @@ pub mod response;
 
 pub mod create;
 pub mod seeds;
+
+pub mod simulation;
 
 pub use clock::VirtualClock;
 pub use create::Create;

@@ -288,6 +288,15 @@ impl MemoryStore {
         Some(out)
     }
 
+    /// The data of a file by its number, whatever its names are, and if it has none.
+    #[must_use]
+    pub fn data_of(&self, inode: u64) -> Option<Vec<u8>> {
+        let data = self.nodes.get(&inode)?.data(None)?;
+        let mut out = Vec::new();
+        data.read(0, data.len(), &mut out);
+        Some(out)
+    }
+
     /// Whether something is there.
     #[must_use]
     pub fn exists(&self, root: RootId, path: &str) -> bool {

@@ -1,5 +1,7 @@
 //! A server and everything around it.
 
+mod worker;
+
 use std::cell::{RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,6 +29,7 @@ use crate::entropy::Random;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::store::MemoryStore;
+use worker::Worker;
 
 /// Rounds of effects that one event may cause. More is a server that asks itself the same question
 /// for ever.
@@ -37,7 +40,10 @@ const ROUNDS_MAX: usize = 100_000;
 /// It begins with the users of [`accounts`], and with the shares `data` (everything is granted),
 /// `readonly`, `sealed` (encryption is required) and `IPC$`.
 #[derive(Clone, Debug)]
-pub struct World(Rc<RefCell<Inner>>);
+pub struct World {
+    inner: Rc<RefCell<Inner>>,
+    store: Rc<RefCell<MemoryStore>>,
+}
 
 /// A request to the world whose answer a test keeps back.
 type Matches = Box<dyn Fn(&Effect) -> bool>;
@@ -49,7 +55,7 @@ struct Inner {
     files: MemoryFiles,
     credits_max: u32,
     clock: VirtualClock,
-    store: MemoryStore,
+    store: Rc<RefCell<MemoryStore>>,
     accounts: Vec<Account>,
     guest: Option<Account>,
     shares: Vec<Share>,
@@ -65,6 +71,8 @@ struct Inner {
     client_count: u16,
     hold: Option<Matches>,
     held: VecDeque<(RequestId, Reply)>,
+    /// Set if it is one worker of several.
+    worker: Option<Worker>,
     frames: Vec<Vec<u8>>,
     plain: Vec<Plain>,
 }
@@ -113,7 +121,8 @@ impl World {
         let settings = Arc::new(settings);
         let server_id = ServerId { pid: 1, unique_id: 1 };
         let files = MemoryFiles::default();
-        let world = Self(Rc::new(RefCell::new(Inner {
+        let store = Rc::new(RefCell::new(MemoryStore::new()));
+        let inner = Inner {
             server: Server::new(
                 Arc::clone(&settings),
                 entropy,
@@ -125,7 +134,7 @@ impl World {
             files,
             credits_max,
             clock: VirtualClock::default(),
-            store: MemoryStore::new(),
+            store: Rc::clone(&store),
             accounts: accounts::accounts(),
             guest: Some(accounts::guest()),
             shares: vec![accounts::share("IPC$", None)],
@@ -139,9 +148,11 @@ impl World {
             client_count: 0,
             hold: None,
             held: VecDeque::new(),
+            worker: None,
             frames: Vec::new(),
             plain: Vec::new(),
-        })));
+        };
+        let world = Self { inner: Rc::new(RefCell::new(inner)), store };
         world.add_share("data", |_| {});
         world.add_share("readonly", |share| {
             share.access_max =
@@ -179,8 +190,8 @@ impl World {
 
     /// Another share, with a root of its own.
     pub fn add_share(&self, name: &str, change: impl FnOnce(&mut Share)) -> RootId {
+        let root = self.store().add_root();
         let mut inner = self.inner();
-        let root = inner.store.add_root();
         let mut share = accounts::share(name, Some(root));
         change(&mut share);
         inner.shares.push(share);
@@ -213,7 +224,7 @@ impl World {
 
     /// The store, to prepare it, to look into it, and to let it fail.
     pub fn store(&self) -> RefMut<'_, MemoryStore> {
-        RefMut::map(self.inner(), |inner| &mut inner.store)
+        self.store.borrow_mut()
     }
 
     /// Puts a file into a share. `/` separates components.
@@ -441,7 +452,7 @@ impl World {
         let inner = self.inner();
         assert!(inner.server.is_idle(), "the server has connections or requests");
         assert_eq!(inner.server.poll_timeout(), None, "a timeout is left");
-        assert_eq!(inner.store.open_count(), 0, "opens are left in the store");
+        assert_eq!(self.store().open_count(), 0, "opens are left in the store");
         let connected: Vec<_> = inner.connected.iter().filter(|(_, count)| **count > 0).collect();
         assert!(connected.is_empty(), "roots are still connected: {connected:?}");
         inner.ledger.assert_empty();
@@ -529,7 +540,7 @@ impl World {
     }
 
     fn inner(&self) -> RefMut<'_, Inner> {
-        self.0.borrow_mut()
+        self.inner.borrow_mut()
     }
 }
 
@@ -559,6 +570,7 @@ impl Inner {
                 self.collect();
                 return;
             };
+            let Some((id, effect)) = self.keep(id, effect) else { continue };
             let holds = self.hold.as_ref().is_some_and(|matches| matches(&effect));
             let reply = self.answer(effect);
             match (id, reply) {
@@ -627,13 +639,12 @@ impl Inner {
                 self.server.handle_deleted(now, file, stream);
                 None
             }
-            Effect::TellFileChanged { server, .. } => {
-                panic!("there is one worker here, and {server:?} is none")
+            Effect::TellFileChanged { server, file } => {
+                let worker = self.worker.as_mut();
+                worker.expect("there is one worker here").tells.push((server, file));
+                None
             }
-            Effect::Object { user: _, op } => {
-                let now = self.clock.now().wall;
-                Some(Reply::Object(self.store.perform(now, op)))
-            }
+            Effect::Object { user: _, op } => Some(Reply::Object(self.perform(op))),
         }
     }
 

@@ -242,6 +242,7 @@ impl Model {
             assert!(had.contains(caching), "nothing is kept of what is locked");
         }
         let holder = holder.filter(|it| matches!(it, Holder::Lease(_)) || !caching.is_empty());
+        self.forget_told(holder);
         if let Some(holder) = holder {
             let is_told = self.told.contains_key(&holder);
             assert!(!is_told || caching == had, "a lease that is broken does not grow");
@@ -419,6 +420,7 @@ impl Model {
         let mut look = Look::default();
         let taken = self.record.take_up(persistent, id, &mut look);
         assert_eq!(taken.map(|it| it.id), Some(id), "what is kept can be taken up");
+        self.forget_told(self.opens[&old].holder);
         let mut known = self.opens.remove(&old).expect("listed above");
         known.is_away = false;
         if known.holder == Some(Holder::Oplock(old)) {
@@ -448,6 +450,14 @@ impl Model {
                 continue;
             }
             self.beliefs.insert(holder, cache.state);
+            self.told.remove(&holder);
+        }
+    }
+
+    /// A client that was away does not know any more what it was told.
+    fn forget_told(&mut self, holder: Option<Holder>) {
+        let is_here = self.opens.values().any(|it| !it.is_away && it.holder == holder);
+        if let Some(holder) = holder.filter(|_| !is_here) {
             self.told.remove(&holder);
         }
     }

@@ -16,6 +16,7 @@ pub(crate) mod caching;
 mod contexts;
 pub mod durable;
 mod pipe;
+pub mod replay;
 mod symbolic_link;
 mod validate;
 
@@ -25,7 +26,9 @@ use arbitration::{
     Admission, Ask, Caching, FileKey, Granted, LeaseId, OpenFacts, Refusal, ShareMode, Wish,
 };
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{Disposition, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
+use object::{
+    Disposition, FileIdentity, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
+};
 use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
@@ -47,7 +50,7 @@ use crate::scope::InTree;
 use crate::settings::ServerSettings;
 
 use contexts::Contexts;
-use durable::Replayed;
+use replay::Replayed;
 
 pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
 
@@ -63,7 +66,7 @@ pub enum Pending {
     /// The store is opening what the client had open before it was disconnected.
     Reopening(durable::Reopening),
     /// What this request opened before is looked at again.
-    Replaying(Box<durable::Replaying>),
+    Replaying(Box<replay::Replaying>),
     /// Whether the name leads to the file that the lease is on already.
     OtherName(LeaseId, Attempt),
     /// Others have to give way first.
@@ -110,6 +113,7 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Overwriting {
     opening: Opening,
+    identity: FileIdentity,
     file_id: FileId,
     maximal_access: AccessMask,
     granted: Granted,
@@ -154,7 +158,7 @@ impl Command for Create {
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, verified)
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
-            Pending::Replaying(replaying) => durable::replayed(scope, &replaying, reply),
+            Pending::Replaying(replaying) => replay::replayed(scope, &replaying, reply),
             Pending::Overwriting(overwriting) => overwritten(scope, *overwriting, reply),
         }
     }
@@ -162,6 +166,13 @@ impl Command for Create {
     fn waits_for(pending: &Pending) -> Option<FileKey> {
         match pending {
             Pending::Waiting(waiting) => Some(waiting.file),
+            _ => None,
+        }
+    }
+
+    fn changes(pending: &Pending) -> Option<(FileIdentity, u64)> {
+        match pending {
+            Pending::Overwriting(it) => Some((it.identity, it.file_id.volatile)),
             _ => None,
         }
     }
@@ -225,9 +236,9 @@ fn begin(
     contexts.posix = posix_request;
     contexts.answer_apple(&share, scope.globals);
     if !attempt.has_waited {
-        match durable.find_replayed(&scope, incoming, &wish)? {
+        match replay::find_replayed(&durable, &scope, incoming, &wish)? {
             Some(Replayed::Open(volatile)) => {
-                return durable::replay(&scope, volatile, contexts, durable, wish);
+                return replay::replay(&scope, volatile, contexts, durable, wish);
             }
             Some(Replayed::Disconnected(persistent)) => {
                 return durable::take_up_again(scope, request, persistent, contexts, durable, wish);
@@ -341,7 +352,8 @@ fn opened_by_store(
         allocation_size: opening.contexts.allocation_size,
     };
     let effect = Effect::Object { user: opening.user, op };
-    let overwriting = Overwriting { opening, file_id, maximal_access, granted };
+    let identity = metadata.identity;
+    let overwriting = Overwriting { opening, identity, file_id, maximal_access, granted };
     Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
@@ -557,7 +569,7 @@ fn overwritten(
     overwriting: Overwriting,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let Overwriting { opening, file_id, maximal_access, granted } = overwriting;
+    let Overwriting { opening, file_id, maximal_access, granted, .. } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),

@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 
 use arbitration::FileKey;
+use object::FileIdentity;
 use wire::Decode;
 
 use crate::effect::{Effect, Reply};
@@ -69,6 +70,13 @@ pub trait Command {
 
     /// The file for whose record to change a suspended request waits, if it does.
     fn waits_for(pending: &Self::Pending) -> Option<FileKey> {
+        _ = pending;
+        None
+    }
+
+    /// The file whose contents are being changed, and the open through which, if the request does
+    /// not name that.
+    fn changes(pending: &Self::Pending) -> Option<(FileIdentity, u64)> {
         _ = pending;
         None
     }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{
-    Caching, Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, OpenEntry, Wish,
+    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, OpenEntry, Wish,
 };
 use dtyp::{FileAttributes, Guid};
 use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, UserId};
-use wire::HeaderFlags;
 use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
 use wire::create_context::{
     AppInstanceId, CreateContextList, DurableFlags, DurableHandleReconnect,
@@ -26,12 +25,10 @@ use super::{Pending, caching};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::lock::LockSequences;
 use crate::connection::Negotiated;
-use crate::dispatch;
 use crate::effect::{Effect, Reply, Share};
 use crate::files::{TakenUp, key};
 use crate::open::{CreateName, Open, OpenFile, Target};
 use crate::reject::Reject;
-use crate::request::{InFlight, Incoming};
 use crate::response::Step;
 use crate::scope::InTree;
 use crate::session::Session;
@@ -92,15 +89,6 @@ impl Reopening {
     pub(super) fn create_name(&self) -> Option<CreateName> {
         self.replay.as_ref().and_then(|it| it.1.create_name())
     }
-}
-
-/// What a request has made before that repeats itself.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Replayed {
-    /// An open of this session, by its volatile id.
-    Open(u64),
-    /// An open that nobody has a connection for, by its persistent id.
-    Disconnected(u64),
 }
 
 impl Asked {
@@ -183,7 +171,7 @@ impl Asked {
     }
 
     /// Whether a persistent open was asked for where there are such.
-    fn wants_persistent(&self) -> bool {
+    pub(super) fn wants_persistent(&self) -> bool {
         matches!(self.request, Some(Request::V2 { persistent: true, .. }))
     }
 
@@ -216,50 +204,6 @@ impl Asked {
         }
     }
 
-    /// What this very request has made before: [MS-SMB2] 3.3.5.9.10.
-    ///
-    /// Whether it is for the same file, and asks for the same, is not looked at: the CreateGuid is
-    /// the request's name. Windows does the same, whatever the section says of attributes and
-    /// dispositions.
-    ///
-    /// # Errors
-    /// If the request is not marked as a replay, or is one of another user or for something else,
-    /// or the first one is not through yet.
-    pub(super) fn find_replayed(
-        &self,
-        scope: &InTree<'_>,
-        incoming: &Incoming,
-        wish: &Wish,
-    ) -> Result<Option<Replayed>, Reject> {
-        let Some(name) = self.create_name() else { return Ok(None) };
-        // The section has no word for it: two of them would make two opens. The client asks again.
-        let is_first = |it: &InFlight| match &it.pending {
-            dispatch::Pending::Create(pending) => pending.create_name() == Some(name),
-            _ => false,
-        };
-        if scope.in_flight.values().any(is_first) {
-            return Err(Reject::FileNotAvailable);
-        }
-        let is_replay = incoming.header.flags.contains(HeaderFlags::REPLAY_OPERATION);
-        let volatile = scope.globals.create_names.get(&name);
-        if let Some(open) = volatile.and_then(|volatile| scope.opens.get(volatile))
-            && let Ok(file) = open.file()
-            && file.replay.is_some()
-        {
-            if !is_replay || open.session_id != scope.session.session_id {
-                return Err(Reject::DuplicateCreateGuid);
-            }
-            return match file.lease == wish.lease() {
-                true => Ok(Some(Replayed::Open(open.file_id.volatile))),
-                false => Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED)),
-            };
-        }
-        match scope.globals.files.find_disconnected(name)? {
-            Some(_) if !is_replay => Err(Reject::DuplicateCreateGuid),
-            found => Ok(found.map(Replayed::Disconnected)),
-        }
-    }
-
     /// Has the opens closed that an earlier instance of the same application left on another
     /// client: [MS-SMB2] 3.3.5.9.13.
     pub(super) fn evict_predecessors(&self, scope: &mut InTree<'_>) -> Result<(), Reject> {
@@ -283,76 +227,6 @@ fn timeout(timeout_ms: u32) -> Duration {
         0 => TIMEOUT_DEFAULT,
         given => Duration::from_millis(given.into()).min(TIMEOUT_MAX),
     }
-}
-
-/// Answers a CREATE again: the open is there, and is looked at anew.
-pub(super) fn replay(
-    scope: &InTree<'_>,
-    volatile: u64,
-    contexts: Contexts,
-    asked: Asked,
-    wish: Wish,
-) -> Result<Step<Pending>, Reject> {
-    let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
-    let file = open.file()?;
-    let op = ObjectOp::QueryMetadata { open: file.local_open };
-    let action = file.replay.unwrap_or(CreateAction::OPENED);
-    let replaying = Replaying { volatile, contexts, asked, wish, action };
-    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
-}
-
-/// A CREATE that is answered again.
-#[derive(Debug)]
-pub struct Replaying {
-    volatile: u64,
-    contexts: Contexts,
-    asked: Asked,
-    wish: Wish,
-    action: CreateAction,
-}
-
-/// The file was looked at again.
-pub(super) fn replayed(
-    scope: InTree<'_>,
-    replaying: &Replaying,
-    reply: Reply,
-) -> Result<Step<Pending>, Reject> {
-    let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
-    let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
-    let (file_id, identity) = (open.file_id, open.file()?.identity);
-    let id = scope.globals.files.open_id(replaying.volatile);
-    let granted = scope.globals.files.read(key(identity), |record| {
-        let entry = record.open(id)?;
-        let lease = match entry.holding {
-            Holding::Lease(id) => record.lease(id).copied(),
-            _ => None,
-        };
-        let caching = record.cache_of(entry).state;
-        Some(Granted { caching, lease, is_durable: entry.durability.is_some() })
-    })?;
-    let granted = as_asked_again(granted.ok_or(Reject::NoSuchOpen)?, replaying);
-    let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
-    if let Some(lease) = &granted.lease {
-        list.push(&caching::lease_context(lease));
-    }
-    if granted.is_durable {
-        replaying.asked.answer(&mut list);
-    }
-    Ok(Step::Done(super::layout(file_id, &granted, replaying.action, &metadata, &list)))
-}
-
-/// What the response to a repetition names: an oplock no stronger than it is, and no stronger than
-/// was asked for this time, as Windows does; whose client holds no handle is not told of durability.
-fn as_asked_again(granted: Granted, replaying: &Replaying) -> Granted {
-    let Wish::Oplock(wanted) = replaying.wish else {
-        let is_lease = granted.lease.is_some();
-        let caching = if is_lease { granted.caching } else { Caching::empty() };
-        let is_durable = granted.is_durable && (is_lease || replaying.asked.wants_persistent());
-        return Granted { caching, is_durable, ..granted };
-    };
-    let caching = (granted.caching & wanted).as_oplock();
-    let keeps = caching.contains(Caching::HANDLE) || replaying.asked.wants_persistent();
-    Granted { caching, is_durable: granted.is_durable && keeps, ..granted }
 }
 
 /// Looks the open up, and has its file opened again: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12.

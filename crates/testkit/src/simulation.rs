@@ -1,0 +1,266 @@
+//! A whole server in one thread: several workers over one store and one table of files, and clients
+//! that open, read, write, lock, rename and delete the same few files, while connections are cut,
+//! workers killed, and messages between them come late, in another order, or not at all.
+//!
+//! Everything follows from a seed. What the store is asked for is done when chance says so, so that
+//! requests of different workers meet in every order; time jumps to whatever is due next. After
+//! every step [`check`] compares records, workers, clients and files.
+
+mod check;
+mod client;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use arbitration::FileKey;
+use dtyp::ServerId;
+use proto::files::BREAK_TIMEOUT;
+
+use crate::entropy::Random;
+use crate::world::World;
+use client::Client;
+
+/// Steps of one simulation.
+const STEPS: usize = 400;
+
+/// Clients. Each is served by a worker of its own.
+const CLIENTS: usize = 3;
+
+/// Workers; one more than clients, so that one who comes back may come to another.
+const WORKERS: usize = CLIENTS + 1;
+
+/// Times that all that is under way is done, and the time of a break passes, until every CREATE must
+/// have its answer.
+const ROUNDS_MAX: usize = 60;
+
+/// Longer than any open of this simulation is kept without its client.
+const KEPT: Duration = Duration::from_secs(400);
+
+/// A server and its clients.
+#[derive(Debug)]
+pub struct Simulation {
+    random: Random,
+    /// Where workers come from; it serves nobody.
+    supervisor: World,
+    workers: Vec<Worker>,
+    started: u64,
+    clients: Vec<Client>,
+    /// Messages between workers that are on their way.
+    mail: Vec<(ServerId, FileKey)>,
+    /// Files of which a message was lost.
+    unheard: HashSet<FileKey>,
+    /// This server loses messages.
+    loses: bool,
+    writes: check::Writes,
+}
+
+#[derive(Debug)]
+struct Worker {
+    id: ServerId,
+    world: World,
+}
+
+/// Lives through what follows from a seed.
+///
+/// # Panics
+/// If the server breaks a promise.
+pub fn run(seed: u64) {
+    let mut simulation = Simulation::new(seed);
+    for _ in 0..STEPS {
+        simulation.step();
+        simulation.receive();
+        simulation.check();
+    }
+    simulation.end();
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let supervisor = World::new();
+        let is_ca = random.below(3) == 0;
+        supervisor.add_share("files", |share| share.is_ca = is_ca);
+        supervisor.add_directory("files", "d");
+        let loses = random.below(4) == 0;
+        let mut simulation = Self {
+            random,
+            supervisor,
+            workers: Vec::new(),
+            started: 0,
+            clients: Vec::new(),
+            mail: Vec::new(),
+            unheard: HashSet::new(),
+            loses,
+            writes: check::Writes::default(),
+        };
+        for _ in 0..WORKERS {
+            let worker = simulation.start_worker();
+            simulation.workers.push(worker);
+        }
+        simulation.clients = (0..CLIENTS).map(|number| Client::new(number, is_ca)).collect();
+        simulation
+    }
+
+    fn start_worker(&mut self) -> Worker {
+        self.started += 1;
+        let pid = 100 + u32::try_from(self.started).expect("a few workers");
+        let id = ServerId { pid, unique_id: self.random.next_u64() };
+        let world = self.supervisor.beside(self.random.next_u64(), id);
+        world.advance(self.supervisor.now().monotonic);
+        Worker { id, world }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..40 => self.act(),
+            40..70 => self.work(),
+            70..88 => self.deliver(),
+            88..94 => {
+                let seconds = 1 + self.random.below(6);
+                self.pass(Duration::from_secs(u64::try_from(seconds).expect("a few")));
+            }
+            94..95 => self.pass(BREAK_TIMEOUT),
+            95..97 => self.cut(),
+            97..98 => self.kill(),
+            _ => {
+                let looks = self.supervisor.scavenge_files();
+                self.post_all(looks);
+            }
+        }
+    }
+
+    /// A client does something, or comes back.
+    fn act(&mut self) {
+        let at = self.random.below(CLIENTS);
+        if self.clients[at].is_connected() {
+            return self.clients[at].act(&mut self.random);
+        }
+        let taken: Vec<ServerId> =
+            self.clients.iter().filter(|it| it.is_connected()).map(|it| it.worker).collect();
+        let free: Vec<&Worker> = self.workers.iter().filter(|it| !taken.contains(&it.id)).collect();
+        let worker = free[self.random.below(free.len())];
+        self.clients[at].connect(worker.id, &worker.world);
+    }
+
+    /// A store does one of the things that it was asked for.
+    fn work(&mut self) {
+        let at = self.random.below(WORKERS);
+        for worker in self.workers.iter().cycle().skip(at).take(WORKERS) {
+            let kept = worker.world.kept();
+            if kept > 0 {
+                return worker.world.release_one(self.random.below(kept));
+            }
+        }
+    }
+
+    /// A message between workers arrives: any of them, since nothing keeps them in order.
+    fn deliver(&mut self) {
+        if self.mail.is_empty() {
+            return;
+        }
+        let (server, file) = self.mail.swap_remove(self.random.below(self.mail.len()));
+        if self.loses && self.random.below(20) == 0 {
+            self.unheard.insert(file);
+            return;
+        }
+        // Nobody reads what is sent to the dead.
+        if let Some(worker) = self.workers.iter().find(|it| it.id == server) {
+            worker.world.look_at(file);
+        }
+    }
+
+    /// Time passes everywhere; what is due happens when it is due.
+    fn pass(&mut self, by: Duration) {
+        let target = self.supervisor.now().monotonic + by;
+        loop {
+            let now = self.supervisor.now().monotonic;
+            let due = self.workers.iter().filter_map(|it| it.world.next_timeout()).min();
+            let next = due.unwrap_or(target).clamp(now, target);
+            for world in self.workers.iter().map(|it| &it.world).chain([&self.supervisor]) {
+                world.advance(next - now);
+            }
+            self.receive();
+            if next == target {
+                return;
+            }
+        }
+    }
+
+    /// A connection breaks. Whatever is under way on it is lost, in both directions.
+    fn cut(&mut self) {
+        let at = self.random.below(CLIENTS);
+        self.clients[at].cut();
+    }
+
+    /// A worker is killed; the supervisor sees that at once, and starts another.
+    fn kill(&mut self) {
+        let at = self.random.below(WORKERS);
+        let new = self.start_worker();
+        let dead = std::mem::replace(&mut self.workers[at], new);
+        self.collect(&dead.world);
+        dead.world.die();
+        let looks = self.supervisor.bury(dead.id);
+        self.post_all(looks);
+    }
+
+    fn post_all(&mut self, looks: Vec<(FileKey, Vec<ServerId>)>) {
+        for (file, servers) in looks {
+            self.mail.extend(servers.into_iter().map(|server| (server, file)));
+        }
+    }
+
+    /// What the workers have for others.
+    fn receive(&mut self) {
+        let worlds: Vec<World> = self.workers.iter().map(|it| it.world.clone()).collect();
+        worlds.iter().for_each(|world| self.collect(world));
+        for client in &mut self.clients {
+            client.receive(&self.writes);
+        }
+    }
+
+    fn collect(&mut self, world: &World) {
+        self.mail.extend(world.take_tells());
+        self.writes.perform(world.take_writes());
+    }
+
+    /// Nothing more is begun: everything under way comes to its end, and nothing is left behind.
+    fn end(&mut self) {
+        self.loses = false;
+        for round in 0.. {
+            self.rest();
+            if self.clients.iter().all(|it| !it.awaits_others()) {
+                break;
+            }
+            assert!(round < ROUNDS_MAX, "somebody waits for ever: {:#?}", self.clients);
+            self.pass(BREAK_TIMEOUT + Duration::from_secs(1));
+        }
+        self.clients.iter_mut().for_each(Client::cancel_locks);
+        self.rest();
+        for client in &self.clients {
+            client.assert_answered();
+        }
+        self.clients.iter_mut().for_each(Client::cut);
+        self.rest();
+        self.pass(KEPT);
+        let looks = self.supervisor.scavenge_files();
+        self.post_all(looks);
+        self.rest();
+        assert_eq!(self.supervisor.files(), [], "records are left");
+        assert_eq!(self.supervisor.store().open_count(), 0, "descriptors are left");
+        assert!(self.workers.iter().all(|it| it.world.is_idle()), "requests are left");
+    }
+
+    /// All that is under way arrives and is done.
+    fn rest(&mut self) {
+        loop {
+            self.receive();
+            self.check();
+            let busy = self.workers.iter().find(|it| it.world.kept() > 0);
+            match busy {
+                Some(worker) => worker.world.release_one(0),
+                None if !self.mail.is_empty() => self.deliver(),
+                None => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What must be true after every step.
+
+use std::collections::{HashMap, HashSet};
+
+use arbitration::{Caching, FileKey, FileRecord, Holding, LeaseId, OpenEntry, OpenId, conflict};
+use dtyp::AccessMask;
+
+use super::Simulation;
+use super::client::{Handle, Holder, holder};
+
+/// The WRITEs of all clients: each has data of its own.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    performed: HashSet<Vec<u8>>,
+}
+
+impl Writes {
+    /// The store has written.
+    pub(super) fn perform(&mut self, writes: Vec<Vec<u8>>) {
+        for token in writes {
+            assert!(self.performed.insert(token), "one WRITE is written twice");
+        }
+    }
+
+    /// A client was told what became of a WRITE.
+    pub(super) fn answer(&self, token: &[u8], is_done: bool) {
+        // One that fails may be written all the same: its open was closed meanwhile.
+        let is_written = self.performed.contains(token);
+        assert!(is_written || !is_done, "a WRITE is acknowledged and was not done");
+    }
+}
+
+impl Simulation {
+    /// # Panics
+    /// If the server broke a promise.
+    pub(super) fn check(&self) {
+        let records = self.supervisor.records();
+        for record in records.values() {
+            verify_sharing(record);
+            verify_writers(record);
+            verify_locks(record);
+        }
+        self.verify_workers(&records);
+        self.verify_beliefs(&records);
+    }
+
+    /// Every open of a living worker is in its file's record, and the other way round; what is left
+    /// of the dead is away.
+    fn verify_workers(&self, records: &HashMap<FileKey, FileRecord>) {
+        let mut recorded = HashSet::new();
+        for (file, record) in records {
+            for entry in &record.opens {
+                let is_alive = self.workers.iter().any(|it| it.id == entry.id.server);
+                assert!(is_alive || entry.is_disconnected(), "an open of the dead: {entry:?}");
+                if !entry.is_disconnected() {
+                    recorded.insert((*file, entry.id));
+                }
+            }
+            for waiter in &record.waiters {
+                let is_alive = self.workers.iter().any(|it| it.id == *waiter);
+                assert!(is_alive, "the dead {waiter:?} waits: {record:?}");
+            }
+        }
+        let mut served = HashSet::new();
+        for worker in &self.workers {
+            for (file, number) in worker.world.file_opens() {
+                served.insert((file, OpenId { server: worker.id, number }));
+            }
+        }
+        let lost: Vec<_> = recorded.symmetric_difference(&served).collect();
+        assert!(lost.is_empty(), "opens in a record or a worker alone: {lost:?}");
+    }
+
+    /// No client thinks that it may do more than the records say, and what it has cached is true.
+    fn verify_beliefs(&self, records: &HashMap<FileKey, FileRecord>) {
+        for client in &self.clients {
+            for handle in client.handles.iter().filter(|it| !it.is_away) {
+                let Some(belief) = client.holders.get(&holder(handle)) else { continue };
+                let Some(file) = handle.file else { continue };
+                let is_quiet = !self.mail.iter().any(|(_, about)| *about == file)
+                    && !self.unheard.contains(&file);
+                if belief.told.is_some() || !is_quiet {
+                    continue;
+                }
+                let id = OpenId { server: client.worker, number: handle.file_id.volatile };
+                let state = state_of(records.get(&file), handle, id);
+                let Some(state) = state else { continue };
+                assert!(
+                    state.contains(belief.state),
+                    "{:?} has {state:?}: {belief:?} of {handle:?}",
+                    holder(handle)
+                );
+                if let (true, Some(cached)) = (state.contains(Caching::READ), &belief.cached) {
+                    self.verify_cached(file, cached, handle);
+                }
+            }
+        }
+    }
+
+    fn verify_cached(&self, file: FileKey, cached: &[u8], handle: &Handle) {
+        if handle.is_stream() {
+            return;
+        }
+        let data = self.supervisor.store().data_of(file.inode);
+        assert_eq!(data.as_deref(), Some(cached), "what is cached is not true: {handle:?}");
+    }
+}
+
+/// What the record says that an open may keep. Nothing if it is not there: it is being closed.
+fn state_of(record: Option<&FileRecord>, handle: &Handle, id: OpenId) -> Option<Caching> {
+    let record = record?;
+    let entry = record.open(id)?;
+    let is_same = match (entry.holding, holder(handle)) {
+        (Holding::Lease(LeaseId { key, .. }), Holder::Lease(known)) => key == known,
+        (Holding::Lease(_), Holder::Oplock(_)) => false,
+        _ => true,
+    };
+    assert!(is_same, "{entry:?} is not {handle:?}");
+    Some(record.cache_of(entry).state)
+}
+
+fn verify_sharing(record: &FileRecord) {
+    let here: Vec<&OpenEntry> = record.opens.iter().filter(|it| !it.is_disconnected()).collect();
+    for (at, one) in here.iter().enumerate() {
+        for other in here[at + 1..].iter().filter(|it| it.stream == one.stream) {
+            assert!(!conflict(one.mode, other.mode), "{one:?} excludes {other:?}");
+        }
+    }
+}
+
+/// Whoever keeps writes is alone with the stream, but for those who only look.
+fn verify_writers(record: &FileRecord) {
+    let looks = AccessMask::READ_ATTRIBUTES
+        | AccessMask::WRITE_ATTRIBUTES
+        | AccessMask::READ_CONTROL
+        | AccessMask::SYNCHRONIZE;
+    for one in &record.opens {
+        if !record.cache_of(one).state.contains(Caching::WRITE) {
+            continue;
+        }
+        let lease = match one.holding {
+            Holding::Lease(id) => Some(id),
+            _ => None,
+        };
+        for other in record.opens.iter().filter(|it| it.stream == one.stream && it.id != one.id) {
+            let is_ours = matches!(other.holding, Holding::Lease(id) if Some(id) == lease);
+            let only_looks = looks.contains(other.mode.granted_access);
+            assert!(is_ours || only_looks, "{one:?} keeps writes beside {other:?}");
+        }
+    }
+}
+
+fn verify_locks(record: &FileRecord) {
+    let locks = record.locks.as_slice();
+    for (at, one) in locks.iter().enumerate() {
+        assert!(record.open(one.open).is_some(), "a lock of nobody: {one:?}");
+        for other in &locks[at + 1..] {
+            let overlap = one.stream == other.stream && one.range.overlaps(other.range);
+            let excludes = (one.exclusive && one.open != other.open) || other.exclusive;
+            assert!(!(overlap && excludes), "{one:?} and {other:?}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A world that is one worker of several, which share files and their records.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arbitration::{FileKey, FileRecord};
+use dtyp::ServerId;
+use object::{LocalOpen, ObjectOp, ObjectReply, ObjectResult};
+use proto::{Effect, RequestId, Server, ServerSettings};
+
+use super::{Inner, Wire, World};
+use crate::accounts;
+use crate::clock::VirtualClock;
+use crate::entropy::Random;
+use crate::ledger::Ledger;
+
+/// What a worker has beside its engine.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    /// What the store is asked for, and did not do yet.
+    kept: VecDeque<(RequestId, Effect)>,
+    /// Who is to look at which file.
+    pub(super) tells: Vec<(ServerId, FileKey)>,
+    /// Its descriptors: they are closed when it dies.
+    descriptors: HashSet<LocalOpen>,
+    /// The data of every WRITE, in the order in which the store wrote it.
+    writes: Vec<Vec<u8>>,
+}
+
+impl World {
+    /// Another worker of the same server: it has the same store, shares and records, and its own
+    /// connections. What the store is asked for is done when [`World::release_one`] says so.
+    #[must_use]
+    pub fn beside(&self, seed: u64, id: ServerId) -> Self {
+        let first = self.inner();
+        let settings: ServerSettings = accounts::settings();
+        let entropy = Random::new(seed).into_entropy();
+        let credits_max = settings.credits_max;
+        let records = Box::new(first.files.handle());
+        let settings = Arc::new(settings);
+        let inner = Inner {
+            server: Server::new(Arc::clone(&settings), entropy, records, id),
+            settings,
+            server_id: id,
+            files: first.files.clone(),
+            credits_max,
+            clock: VirtualClock::default(),
+            store: Rc::clone(&self.store),
+            accounts: accounts::accounts(),
+            guest: None,
+            shares: first.shares.clone(),
+            refusals: HashMap::new(),
+            connected: HashMap::new(),
+            previous_sessions: Vec::new(),
+            elsewhere: HashMap::new(),
+            interfaces: Vec::new(),
+            ledger: Ledger::default(),
+            connections: HashMap::new(),
+            client_count: 0,
+            hold: None,
+            held: VecDeque::new(),
+            worker: Some(Worker::default()),
+            frames: Vec::new(),
+            plain: Vec::new(),
+        };
+        Self { inner: Rc::new(RefCell::new(inner)), store: Rc::clone(&self.store) }
+    }
+
+    /// The worker dies: its connections end, its descriptors are closed, and nothing else happens.
+    ///
+    /// # Panics
+    /// If it is no worker.
+    pub fn die(&self) {
+        let mut inner = self.inner();
+        inner.connections.values_mut().for_each(Wire::lose);
+        let worker = inner.worker.as_mut().expect("one of several workers");
+        let descriptors = std::mem::take(&mut worker.descriptors);
+        worker.kept.clear();
+        let now = inner.clock.now().wall;
+        for open in descriptors {
+            let close = ObjectOp::Close { open, unlink: false };
+            // The kernel closes without being asked, and tells nobody.
+            let _ = self.store().perform(now, close);
+        }
+    }
+
+    /// What the supervisor does when a worker has died. Says who has to look at which file.
+    ///
+    /// # Panics
+    /// If memory is full.
+    #[must_use]
+    pub fn bury(&self, server: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
+        let inner = self.inner();
+        let now = inner.clock.now().monotonic;
+        inner.files.handle().bury(server, now).expect("memory is there")
+    }
+
+    /// As [`World::scavenge`]. Says who has to look at which file.
+    ///
+    /// # Panics
+    /// If memory is full.
+    #[must_use]
+    pub fn scavenge_files(&self) -> Vec<(FileKey, Vec<ServerId>)> {
+        let inner = self.inner();
+        let now = inner.clock.now().monotonic;
+        inner.files.handle().scavenge(now).expect("memory is there")
+    }
+
+    /// Who is to look at which file, since the last time.
+    ///
+    /// # Panics
+    /// If it is no worker.
+    #[must_use]
+    pub fn take_tells(&self) -> Vec<(ServerId, FileKey)> {
+        let mut inner = self.inner();
+        std::mem::take(&mut inner.worker.as_mut().expect("one of several workers").tells)
+    }
+
+    /// The data of every WRITE since the last time, in the order in which the store wrote it.
+    ///
+    /// # Panics
+    /// If it is no worker.
+    #[must_use]
+    pub fn take_writes(&self) -> Vec<Vec<u8>> {
+        let mut inner = self.inner();
+        std::mem::take(&mut inner.worker.as_mut().expect("one of several workers").writes)
+    }
+
+    /// Another worker, or the supervisor, says that a file's record has changed.
+    pub fn look_at(&self, file: FileKey) {
+        let mut inner = self.inner();
+        let now = inner.clock.now();
+        inner.server.handle_file_changed(now, file);
+        inner.pump();
+    }
+
+    /// How much the store was asked for and did not do.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.inner().worker.as_ref().map_or(0, |worker| worker.kept.len())
+    }
+
+    /// The store does one thing that it was asked for: the oldest is 0.
+    ///
+    /// # Panics
+    /// If there is not so much.
+    pub fn release_one(&self, index: usize) {
+        let mut inner = self.inner();
+        let worker = inner.worker.as_mut().expect("one of several workers");
+        let (id, effect) = worker.kept.remove(index).expect("so much is kept");
+        let reply = inner.answer(effect).expect("a request waits for it");
+        let now = inner.clock.now();
+        inner.server.handle_reply(now, id, reply);
+        inner.pump();
+    }
+
+    /// When something is due here.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Duration> {
+        self.inner().server.poll_timeout()
+    }
+
+    /// The opens of files that this worker serves.
+    #[must_use]
+    pub fn file_opens(&self) -> Vec<(FileKey, u64)> {
+        self.inner().server.file_opens().collect()
+    }
+
+    /// The records of files, as far as they say something.
+    #[must_use]
+    pub fn records(&self) -> HashMap<FileKey, FileRecord> {
+        self.files().into_iter().collect()
+    }
+}
+
+impl Wire {
+    fn lose(&mut self) {
+        self.gone = true;
+        self.inbox.clear();
+    }
+}
+
+impl Inner {
+    /// Keeps back what a request asks of the store, if this is one of several workers.
+    pub(super) fn keep(
+        &mut self,
+        id: Option<RequestId>,
+        effect: Effect,
+    ) -> Option<(Option<RequestId>, Effect)> {
+        match (&mut self.worker, id, effect) {
+            (Some(worker), Some(id), effect @ Effect::Object { .. }) => {
+                worker.kept.push_back((id, effect));
+                None
+            }
+            (_, id, effect) => Some((id, effect)),
+        }
+    }
+
+    pub(super) fn perform(&mut self, op: ObjectOp) -> ObjectResult {
+        if let Some(worker) = &mut self.worker {
+            match &op {
+                ObjectOp::Close { open, .. } | ObjectOp::CloseAndUnlinkFile { open } => {
+                    worker.descriptors.remove(open);
+                }
+                ObjectOp::Write { data, .. } => worker.writes.push(data.to_vec()),
+                _ => {}
+            }
+        }
+        let now = self.clock.now().wall;
+        let result = self.store.borrow_mut().perform(now, op);
+        if let (Some(worker), Ok(ObjectReply::Opened(opened))) = (&mut self.worker, &result) {
+            worker.descriptors.insert(opened.open);
+        }
+        result
+    }
+}
