@@ -104,6 +104,15 @@ fn is_stat_open_for_leases(mode: ShareMode) -> bool {
     is_stat_open(ShareMode { granted_access: access, ..mode })
 }
 
+/// Whether a file could be deleted, by whom it is opened for that, together with a stream whose open
+/// does not share deletion: [MS-FSA] 2.1.5.1.2.2.
+fn takes_along(ask: &Ask, stream: &OpenEntry) -> bool {
+    ask.stream == 0
+        && ask.mode.granted_access.contains(AccessMask::DELETE)
+        && stream.mode.counts()
+        && !stream.mode.share_delete
+}
+
 impl FileRecord {
     /// Judges an open and enters it, or has others give way first.
     ///
@@ -162,11 +171,13 @@ impl FileRecord {
     /// only tried.
     fn violates(&self, ask: &Ask) -> bool {
         !is_stat_open(ask.mode)
-            && self
-                .opens
-                .iter()
-                .filter(|it| it.stream == ask.stream && it.excludes())
-                .any(|it| conflict(it.mode, ask.mode))
+            && self.opens.iter().filter(|it| it.excludes()).any(|it| {
+                if it.stream == ask.stream {
+                    conflict(it.mode, ask.mode)
+                } else {
+                    takes_along(ask, it)
+                }
+            })
     }
 
     /// A persistent open whose client is away is kept alone, unless a handle is all it needs.

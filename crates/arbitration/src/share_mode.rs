@@ -33,7 +33,7 @@ impl ShareMode {
     }
 
     /// Whether the open takes part in sharing at all.
-    fn counts(self) -> bool {
+    pub(crate) fn counts(self) -> bool {
         self.reads() || self.writes() || self.deletes()
     }
 

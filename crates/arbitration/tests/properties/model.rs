@@ -218,8 +218,15 @@ impl Model {
 
     /// Somebody who is there, or will be back whatever happens, does not want this open.
     fn is_excluded(&self, ask: &Ask) -> bool {
-        let mut others = self.opens.values().filter(|it| it.stream == ask.stream);
-        others.any(|it| (!it.is_away || it.is_kept()) && exclude(it.mode, ask.mode))
+        let mut others = self.opens.values().filter(|it| !it.is_away || it.is_kept());
+        others.any(|it| {
+            if it.stream == ask.stream {
+                return exclude(it.mode, ask.mode);
+            }
+            // Whoever may delete the file may delete all of its streams with it.
+            let deletes = ask.stream == 0 && uses(ask.mode)[2];
+            deletes && uses(it.mode).contains(&true) && !it.mode.share_delete
+        })
     }
 
     fn granted(&mut self, ask: &Ask, durability: Option<Durability>, granted: &Granted) {
@@ -597,16 +604,18 @@ fn copied((holder, to): (&Holder, &Caching)) -> (Holder, Caching) {
     (*holder, *to)
 }
 
+/// Reads, writes, deletes.
+fn uses(it: ShareMode) -> [bool; 3] {
+    let access = it.granted_access;
+    [
+        access.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE),
+        access.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA),
+        access.intersects(AccessMask::DELETE),
+    ]
+}
+
 /// [MS-FSA] 2.1.5.1.2, as a table.
 fn exclude(one: ShareMode, other: ShareMode) -> bool {
-    let uses = |it: ShareMode| {
-        let access = it.granted_access;
-        [
-            access.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE),
-            access.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA),
-            access.intersects(AccessMask::DELETE),
-        ]
-    };
     let allows = |it: ShareMode| [it.share_read, it.share_write, it.share_delete];
     let (one_uses, other_uses) = (uses(one), uses(other));
     let is_used = |uses: [bool; 3]| uses.contains(&true);
