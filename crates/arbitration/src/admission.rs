@@ -213,11 +213,12 @@ impl FileRecord {
             })
             .map(|it| it.id)
             .collect();
-        self.silence(|record, it| {
+        let disturbed = |record: &Self, it: &OpenEntry| {
             let violates = conflict(it.mode, ask.mode);
             let held = record.cache_of(it).state;
             it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
-        });
+        };
+        self.silence(disturbed, look);
         self.purge(|it| unwanted.contains(&it.id), look)
     }
 
@@ -432,6 +433,29 @@ impl FileRecord {
         deadline: Duration,
         look: &mut Look,
     ) -> Vec<OpenEntry> {
+        self.take_reading(changer, stream, false, deadline, look)
+    }
+
+    /// As [`FileRecord::break_reading`], once the change is made: who read meanwhile is told. The
+    /// changer itself knows; what it was granted by the change is younger than it.
+    pub fn break_reading_of_others(
+        &mut self,
+        changer: OpenId,
+        stream: u64,
+        deadline: Duration,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
+        self.take_reading(changer, stream, true, deadline, look)
+    }
+
+    fn take_reading(
+        &mut self,
+        changer: OpenId,
+        stream: u64,
+        spares_changer: bool,
+        deadline: Duration,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
         let ours = self.open(changer).map(|it| it.holding);
         let ours_lease = match ours {
             Some(Holding::Lease(id)) => Some(id),
@@ -444,7 +468,7 @@ impl FileRecord {
             .filter(|it| !is_ours(it, ours_lease) && !self.cache_of(it).state.is_empty())
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease));
+        self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease), look);
         let purged = self.purge(|it| away.contains(&it.id), look);
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
@@ -454,6 +478,7 @@ impl FileRecord {
                 && held.contains(Caching::READ)
                 && !is_ours(entry, ours_lease)
                 && !keeps_writes
+                && !(spares_changer && entry.id == changer)
             {
                 self.start_break(at, Caching::empty(), deadline, look);
             }
@@ -496,7 +521,7 @@ impl FileRecord {
             .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| is_other(it));
+        self.silence(|_, it| is_other(it), look);
         let purged = self.purge(|it| away.contains(&it.id), look);
         let mut must_wait = false;
         for at in 0..self.opens.len() {

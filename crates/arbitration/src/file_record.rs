@@ -403,15 +403,24 @@ impl FileRecord {
 
     /// Takes what disconnected resilient opens hold: [MS-SMB2] 3.3.4.6 has them stay without it,
     /// since nobody can be asked.
-    pub(crate) fn silence(&mut self, disturbed: impl Fn(&Self, &OpenEntry) -> bool) {
+    pub(crate) fn silence(
+        &mut self,
+        disturbed: impl Fn(&Self, &OpenEntry) -> bool,
+        look: &mut Look,
+    ) {
         let is_silent = |it: &OpenEntry| {
-            it.is_disconnected() && it.is_kept() && !it.is_persistent() && disturbed(self, it)
+            let is_away = it.is_disconnected() && it.is_kept() && !it.is_persistent();
+            is_away && self.cache_of(it) != Cache::default() && disturbed(self, it)
         };
         let silent: Vec<OpenId> =
             self.opens.iter().filter(|it| is_silent(it)).map(|it| it.id).collect();
+        let mut is_taken = false;
         for id in silent {
             match self.open_mut(id).map(|it| &mut it.holding) {
-                Some(Holding::Oplock(cache)) => *cache = Cache::default(),
+                Some(Holding::Oplock(cache)) => {
+                    *cache = Cache::default();
+                    is_taken = true;
+                }
                 Some(Holding::Lease(lease)) => {
                     let lease = *lease;
                     // An open of the same lease that is connected can be asked.
@@ -420,10 +429,15 @@ impl FileRecord {
                     {
                         lease.cache = Cache::default();
                         lease.epoch = lease.epoch.wrapping_add(1);
+                        is_taken = true;
                     }
                 }
                 Some(Holding::Nothing) | None => {}
             }
+        }
+        if is_taken {
+            // Some may wait for an answer that is not awaited any more.
+            self.wake(look);
         }
     }
 

@@ -303,6 +303,29 @@ impl Files {
         Ok(())
     }
 
+    /// As [`Files::contents_change`], once the store has changed it.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn contents_changed(
+        &mut self,
+        identity: FileIdentity,
+        volatile: u64,
+    ) -> Result<(), Reject> {
+        if self.records.word(key(identity)).readers == 0 {
+            return Ok(());
+        }
+        let (id, deadline) = (self.open_id(volatile), self.break_deadline());
+        let file = key(identity);
+        let purged = self.change(file, |record, look| {
+            let before = record.clone();
+            let purged = record.break_reading_of_others(id, identity.stream, deadline, look);
+            (purged, *record != before)
+        })?;
+        self.forget_disconnected(file, &purged);
+        Ok(())
+    }
+
     /// What others keep of a directory's listing is not true any more. A directory of which nobody
     /// keeps anything costs one look at its word.
     pub fn listing_changes(&mut self, directory: FileIdentity, by: Option<LeaseId>) {

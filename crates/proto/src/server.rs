@@ -489,7 +489,7 @@ impl Server {
         if let Some((identity, volatile)) = changed {
             // Whoever read it meanwhile, and may keep what it read, has read what was there before.
             // A record that cannot be read has nobody who could be told.
-            let _ = self.globals.files.contents_change(identity, volatile);
+            let _ = self.globals.files.contents_changed(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
         let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
