@@ -28,6 +28,9 @@ use harness::{Setup, TestServer};
 /// What `smb2.` has at least; fewer mean that the list was not understood.
 const TESTS_MIN: usize = 500;
 
+/// Tests that Samba passes and that may fail here, each for a reason that is written down.
+const EXCEPTIONS_MAX: usize = 10;
+
 /// Hooks for tests of what happens when a channel fails, three addresses for several channels, and all
 /// that can be kept with a file.
 const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nmax open files = 65600\n\
@@ -110,6 +113,13 @@ fn the_list_names_every_test_that_is_run_and_no_other() {
     tests.sort_unstable();
     let listed: Vec<String> = Expectations::load().rows().keys().cloned().collect();
     assert_eq!(listed, tests);
+}
+
+#[test]
+fn what_samba_passes_passes_here_with_ten_exceptions_at_most() {
+    let expectations = Expectations::load();
+    let worse = expectations.worse_than_samba();
+    assert!(worse.len() <= EXCEPTIONS_MAX, "{worse:?}");
 }
 
 #[test]
