@@ -96,7 +96,7 @@ need_rust() {
     fi
 }
 
-# What it takes to build: aws-lc-sys compiles C, tables links libtdb.
+# What it takes to build: aws-lc-sys compiles C, tdb links libtdb.
 need_to_build() {
     need_rust
     need_packages gcc=cc libc6-dev=stdio.h libtdb-dev=tdb.h

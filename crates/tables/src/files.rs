@@ -16,11 +16,11 @@ use std::path::Path;
 use arbitration::records::Disconnected;
 use arbitration::{FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError};
 use dtyp::{Guid, ServerId};
+use tdb::{Change, Tdb};
 
 use crate::memory::MemoryTable;
 use crate::registry::RegistryError;
-use crate::table::{Change, Table, TableError};
-use crate::tdb::Tdb;
+use crate::table::{Table, TableError};
 
 use persistent::{PERSISTENT, PERSISTENT_HASH_SIZE};
 use words::Words;

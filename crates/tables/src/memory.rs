@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::table::{Change, RECORD_BYTES_MAX, Table, TableError};
+use tdb::{Change, RECORD_BYTES_MAX};
+
+use crate::table::{Table, TableError};
 
 /// A table in memory. Clones share it, as the processes of a server share a file.
 #[derive(Clone, Debug, Default)]

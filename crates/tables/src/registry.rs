@@ -4,12 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dtyp::{Guid, ServerId};
+use tdb::Tdb;
 
 use crate::memory::MemoryTable;
 use crate::record::{ClientRecord, SessionRecord, TreeConnectRecord};
 use crate::server_lock::ServerLock;
 use crate::table::{Table, TableError};
-use crate::tdb::Tdb;
 use crate::typed_table::{Listing, TypedTable};
 use crate::unique_ids::{UniqueIds, random_unique_id};
 

@@ -1,11 +1,8 @@
 //! What the registry asks of a table, whoever keeps it.
 
-use crate::codec::RecordError;
+use tdb::{Change, Tdb, TdbError};
 
-/// Bytes of one record's value.
-///
-/// The largest record is that of a file with very many opens and locks.
-pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::codec::RecordError;
 
 /// Keys and values of bytes, shared by all processes of the server.
 ///
@@ -64,15 +61,34 @@ pub trait Table {
     fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError>;
 }
 
-/// What becomes of a record.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Change {
-    /// It goes, if it was there.
-    Delete,
-    /// It stays as it is.
-    Keep,
-    /// It is this from now on.
-    Store(Vec<u8>),
+impl Table for Tdb {
+    fn with_record<R>(
+        &self,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
+    ) -> Result<R, TableError> {
+        Ok(Self::with_record(self, key, decide)?)
+    }
+
+    fn get<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TableError> {
+        Ok(Self::get(self, key, parse)?)
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TableError> {
+        Ok(Self::insert(self, key, value)?)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<bool, TableError> {
+        Ok(Self::delete(self, key)?)
+    }
+
+    fn sync(&self) -> Result<(), TableError> {
+        Ok(Self::sync(self)?)
+    }
+
+    fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {
+        Ok(Self::for_each(self, visit)?)
+    }
 }
 
 /// Why a table did not do what was asked.
@@ -93,10 +109,26 @@ pub enum TableError {
     /// The table was opened for reading only.
     #[error("the table is open for reading only")]
     ReadOnly,
-    /// The value is larger than [`RECORD_BYTES_MAX`].
+    /// The value is larger than [`tdb::RECORD_BYTES_MAX`].
     #[error("a record of {0} bytes is too large")]
     RecordTooLarge(usize),
     /// The table's file is damaged or could not be read or written.
     #[error("the table's file is damaged or unreadable")]
     Storage,
 }
+
+impl From<TdbError> for TableError {
+    fn from(error: TdbError) -> Self {
+        match error {
+            TdbError::Exists => Self::Exists,
+            TdbError::Full => Self::Full,
+            TdbError::Busy | TdbError::Lock => Self::Lock,
+            TdbError::ReadOnly => Self::ReadOnly,
+            TdbError::RecordTooLarge(len) => Self::RecordTooLarge(len),
+            TdbError::Storage => Self::Storage,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use dtyp::ServerId;
+use tdb::Change;
 
 use crate::codec::{self, RecordError};
 use crate::record::{Key, Record};
-use crate::table::{Change, Table, TableError};
+use crate::table::{Table, TableError};
 
 /// Records of one table that one process may own.
 ///

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use dtyp::{FileTime, ServerId};
-use tables::{Change, Registry, RegistryError, SessionRecord, Table, Tdb, TreeConnectRecord};
+use tables::{Change, Registry, RegistryError, SessionRecord, Tdb, TreeConnectRecord};
 use tempfile::TempDir;
 
 const ROLE: &str = "TABLES_TEST_ROLE";

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{FileKey, FileRecord};
+use tdb::Change;
 
 use super::codec::{self, KEY_BYTES};
 use super::{FileTable, Judged};
-use crate::table::{Change, Table, TableError};
+use crate::table::{Table, TableError};
 
 /// The file in the state directory.
 pub(super) const PERSISTENT: &str = "persistent_opens.tdb";

@@ -30,6 +30,7 @@ pub(super) const TDB_INSERT: c_int = 2;
 // Flags of `tdb_open`.
 pub(super) const TDB_DEFAULT: c_int = 0;
 pub(super) const TDB_CLEAR_IF_FIRST: c_int = 1;
+pub(super) const TDB_NOMMAP: c_int = 8;
 pub(super) const TDB_NOSYNC: c_int = 64;
 pub(super) const TDB_VOLATILE: c_int = 256;
 pub(super) const TDB_INCOMPATIBLE_HASH: c_int = 2048;
@@ -59,6 +60,7 @@ unsafe extern "C" {
     pub(super) fn tdb_runtime_check_for_robust_mutexes() -> bool;
 
     pub(super) fn tdb_chainlock(tdb: *mut TdbContext, key: TdbData) -> c_int;
+    pub(super) fn tdb_chainlock_nonblock(tdb: *mut TdbContext, key: TdbData) -> c_int;
     pub(super) fn tdb_chainunlock(tdb: *mut TdbContext, key: TdbData) -> c_int;
     pub(super) fn tdb_fetch(tdb: *mut TdbContext, key: TdbData) -> TdbData;
     pub(super) fn tdb_parse_record(

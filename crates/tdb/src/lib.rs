@@ -1,4 +1,5 @@
-//! A table in a file of libtdb: mapped by every process, with a lock per hash chain.
+//! Tables in files of libtdb, keys and values of bytes: mapped by every process, with a lock per
+//! hash chain.
 //!
 //! The locks are robust mutexes in the file, so a process that is killed while it holds one does
 //! not stop the others; where the system has none, libtdb's `fcntl` locks serve. The file is only
@@ -24,10 +25,51 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use crate::table::{Change, RECORD_BYTES_MAX, Table, TableError};
 use chain_lock::ChainLock;
 use collect::Collected;
 use ffi::TdbData;
+
+/// Bytes of one record's value.
+///
+/// The largest record is that of a file with very many opens and locks.
+pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What becomes of a record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// It goes, if it was there.
+    Delete,
+    /// It stays as it is.
+    Keep,
+    /// It is this from now on.
+    Store(Vec<u8>),
+}
+
+/// Why a table did not do what was asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum TdbError {
+    /// Another process has the lock of the record at this moment.
+    #[error("the record is locked")]
+    Busy,
+    /// A record with this key is there already.
+    #[error("a record with this key exists")]
+    Exists,
+    /// There is no room: disk, memory or the size of the file.
+    #[error("the table is full")]
+    Full,
+    /// The lock of the record could not be taken.
+    #[error("the record could not be locked")]
+    Lock,
+    /// The table was opened for reading only.
+    #[error("the table is open for reading only")]
+    ReadOnly,
+    /// The value is larger than [`RECORD_BYTES_MAX`].
+    #[error("a record of {0} bytes is too large")]
+    RecordTooLarge(usize),
+    /// The table's file is damaged or could not be read or written.
+    #[error("the table's file is damaged or unreadable")]
+    Storage,
+}
 
 /// A table in a file.
 #[derive(Debug)]
@@ -47,7 +89,18 @@ enum Access {
     /// What is in the file is worth more than one run of the server. Locks are those of `fcntl`:
     /// libtdb keeps mutexes only in files that the first process empties.
     Stable,
+    /// As `Update`, by system calls alone. libtdb has no mutexes without a mapping.
+    Unmapped,
     Update,
+}
+
+/// How a file is read and written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mapping {
+    /// As memory.
+    Mapped,
+    /// By system calls: `use mmap = no`.
+    Unmapped,
 }
 
 /// Device and inode.
@@ -101,6 +154,21 @@ impl Tdb {
         Self::open(path, hash_size, Access::Stable, flags)
     }
 
+    /// Opens a file that all processes of a server open in this way, each when it starts: the first
+    /// one empties it. All must agree on whether it is mapped into memory; where it is not, every
+    /// access is a system call, and locks are those of `fcntl`.
+    ///
+    /// # Errors
+    /// As [`Tdb::join`].
+    pub fn shared(path: &Path, hash_size: u16, mapping: Mapping) -> io::Result<Self> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        let access = match mapping {
+            Mapping::Mapped => Access::Update,
+            Mapping::Unmapped => Access::Unmapped,
+        };
+        Self::open(path, hash_size, access, flags)
+    }
+
     fn open(path: &Path, hash_size: u16, access: Access, open_flags: c_int) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
         let mut open_files = OPEN_FILES.lock().expect("nothing panics while it is held");
@@ -112,6 +180,7 @@ impl Tdb {
         let tdb_flags = match access {
             Access::Observe => ffi::TDB_DEFAULT,
             Access::Stable => ffi::TDB_INCOMPATIBLE_HASH,
+            Access::Unmapped => VOLATILE_FLAGS | ffi::TDB_NOMMAP,
             Access::Update => update_flags(),
         };
         // SAFETY: `name` is a C string that outlives the call; `OPEN_FILES` is held, so nothing
@@ -127,20 +196,15 @@ impl Tdb {
         Ok(table)
     }
 
-    /// Takes the lock of the chain that `key` lies in.
-    fn lock<'a>(&'a self, key: &'a [u8]) -> Result<ChainLock<'a>, TableError> {
-        ChainLock::take(self, key)
-    }
-
     /// What the last call that failed failed of.
-    fn error(&self) -> TableError {
+    fn error(&self) -> TdbError {
         // SAFETY: the context is open.
         match unsafe { ffi::tdb_error(self.context.as_ptr()) } {
-            ffi::TDB_ERR_EXISTS => TableError::Exists,
-            ffi::TDB_ERR_LOCK | ffi::TDB_ERR_NOLOCK | ffi::TDB_ERR_LOCK_TIMEOUT => TableError::Lock,
-            ffi::TDB_ERR_OOM => TableError::Full,
-            ffi::TDB_ERR_RDONLY => TableError::ReadOnly,
-            _ => TableError::Storage,
+            ffi::TDB_ERR_EXISTS => TdbError::Exists,
+            ffi::TDB_ERR_LOCK | ffi::TDB_ERR_NOLOCK | ffi::TDB_ERR_LOCK_TIMEOUT => TdbError::Lock,
+            ffi::TDB_ERR_OOM => TdbError::Full,
+            ffi::TDB_ERR_RDONLY => TdbError::ReadOnly,
+            _ => TdbError::Storage,
         }
     }
 
@@ -149,9 +213,9 @@ impl Tdb {
         unsafe { ffi::tdb_error(self.context.as_ptr()) == ffi::TDB_ERR_NOEXIST }
     }
 
-    fn store(&self, key: &[u8], value: &[u8], flag: c_int) -> Result<(), TableError> {
+    fn store(&self, key: &[u8], value: &[u8], flag: c_int) -> Result<(), TdbError> {
         if value.len() > RECORD_BYTES_MAX {
-            return Err(TableError::RecordTooLarge(value.len()));
+            return Err(TdbError::RecordTooLarge(value.len()));
         }
         // SAFETY: the context is open, and libtdb only reads key and value, which outlive the call.
         match unsafe { ffi::tdb_store(self.context.as_ptr(), data(key), data(value), flag) } {
@@ -161,11 +225,7 @@ impl Tdb {
     }
 
     /// Gives `parse` the record where it lies in the mapping, with its chain locked.
-    fn parse<R>(
-        &self,
-        key: &[u8],
-        parse: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>, TableError> {
+    fn parse<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TdbError> {
         let mut call = ParseCall::Waiting(parse);
         let private_data = (&raw mut call).cast::<c_void>();
         let callback = callback_of(&call);
@@ -184,7 +244,7 @@ impl Tdb {
     }
 
     /// A copy of the record that libtdb made without looking at a lock.
-    fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TableError> {
+    fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         let value = unsafe { ffi::tdb_fetch(self.context.as_ptr(), data(key)) };
         if value.dptr.is_null() {
@@ -201,7 +261,7 @@ impl Tdb {
     ///
     /// A reader without locks may meet a chain in the middle of a change and lose its way in it.
     /// That is not damage; it tries again, some times.
-    fn collect_chain(&self, chain: c_uint, collected: &mut Collected) -> Result<(), TableError> {
+    fn collect_chain(&self, chain: c_uint, collected: &mut Collected) -> Result<(), TdbError> {
         let attempts = if self.access == Access::Observe { OBSERVE_ATTEMPTS } else { 1 };
         for _ in 0..attempts {
             collected.clear();
@@ -222,18 +282,48 @@ impl Tdb {
         }
         Err(self.error())
     }
-}
 
-impl Table for Tdb {
-    fn with_record<R>(
+    /// Gives `decide` the record of `key`, and does what it answers, with the record locked.
+    ///
+    /// `decide` runs under a lock that other processes wait for: it must be short and must not
+    /// touch this table again.
+    ///
+    /// # Errors
+    /// What the table could not do; nothing is changed then.
+    pub fn with_record<R>(
         &self,
         key: &[u8],
         decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
-    ) -> Result<R, TableError> {
+    ) -> Result<R, TdbError> {
         if self.access == Access::Observe {
-            return Err(TableError::ReadOnly);
+            return Err(TdbError::ReadOnly);
         }
-        let _lock = self.lock(key)?;
+        let lock = ChainLock::take(self, key)?;
+        self.decide(&lock, key, decide)
+    }
+
+    /// As [`Tdb::with_record`], but never waits for the lock.
+    ///
+    /// # Errors
+    /// [`TdbError::Busy`] if another process has it; and as [`Tdb::with_record`].
+    pub fn try_with_record<R>(
+        &self,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
+    ) -> Result<R, TdbError> {
+        if self.access == Access::Observe {
+            return Err(TdbError::ReadOnly);
+        }
+        let lock = ChainLock::try_take(self, key)?;
+        self.decide(&lock, key, decide)
+    }
+
+    fn decide<R>(
+        &self,
+        _lock: &ChainLock<'_>,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
+    ) -> Result<R, TdbError> {
         let mut decide = Some(decide);
         let found = self.parse(key, |value| decide.take().map(|decide| decide(Some(value))))?;
         let (change, result) = match (found.flatten(), decide) {
@@ -249,18 +339,35 @@ impl Table for Tdb {
         Ok(result)
     }
 
-    fn get<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TableError> {
+    /// Gives `parse` the record of `key`, if there is one. The rules for `decide` of
+    /// [`Tdb::with_record`] hold for `parse`.
+    ///
+    /// # Errors
+    /// What the table could not do.
+    pub fn get<R>(
+        &self,
+        key: &[u8],
+        parse: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TdbError> {
         match self.access {
             Access::Observe => Ok(self.fetch(key)?.map(|value| parse(&value))),
-            Access::Stable | Access::Update => self.parse(key, parse),
+            Access::Stable | Access::Unmapped | Access::Update => self.parse(key, parse),
         }
     }
 
-    fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TableError> {
+    /// Adds a record under a key that is new, in one step.
+    ///
+    /// # Errors
+    /// [`TdbError::Exists`] if the key is taken, else what the table could not do.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TdbError> {
         self.store(key, value, ffi::TDB_INSERT)
     }
 
-    fn delete(&self, key: &[u8]) -> Result<bool, TableError> {
+    /// Removes the record of `key`; whether there was one.
+    ///
+    /// # Errors
+    /// What the table could not do.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         match unsafe { ffi::tdb_delete(self.context.as_ptr(), data(key)) } {
             0 => Ok(true),
@@ -269,7 +376,11 @@ impl Table for Tdb {
         }
     }
 
-    fn sync(&self) -> Result<(), TableError> {
+    /// Waits until all that was changed is on stable storage, if the file is [`Tdb::stable`].
+    ///
+    /// # Errors
+    /// What the table could not do.
+    pub fn sync(&self) -> Result<(), TdbError> {
         if self.access != Access::Stable {
             return Ok(());
         }
@@ -277,11 +388,20 @@ impl Table for Tdb {
         // mapping is written out as well.
         match unsafe { libc::fdatasync(ffi::tdb_fd(self.context.as_ptr())) } {
             0 => Ok(()),
-            _ => Err(TableError::Storage),
+            _ => Err(TdbError::Storage),
         }
     }
 
-    fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {
+    /// Shows every record to `visit`, as `(key, value)`, in no order.
+    ///
+    /// `visit` sees copies and runs without a lock, so it may change the table. A record that is
+    /// added or removed meanwhile may or may not be seen; no other is missed or seen twice.
+    ///
+    /// Returns the number of places where the table itself was damaged and could not be read.
+    ///
+    /// # Errors
+    /// What the table could not do.
+    pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
         // Taken out, so that `visit` may start a traverse of its own.
         let mut collected = self.collected.take();
         // SAFETY: the context is open.
@@ -290,7 +410,7 @@ impl Table for Tdb {
         for chain in 0..c_uint::try_from(chains).unwrap_or(0) {
             match self.collect_chain(chain, &mut collected) {
                 Ok(()) => {}
-                Err(TableError::Lock) => return Err(TableError::Lock),
+                Err(TdbError::Lock) => return Err(TdbError::Lock),
                 Err(_) => damaged += 1,
             }
             collected.records().for_each(|(key, value)| visit(key, value));
@@ -361,17 +481,20 @@ unsafe fn bytes<'a>(data: TdbData) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data.dptr, data.dsize) }
 }
 
+/// Flags of a file that is only for the life of one server.
+///
+/// The dead records that `TDB_VOLATILE` keeps in their chain spare most inserts and deletes the list
+/// of free space, which has one lock for the whole file.
+const VOLATILE_FLAGS: c_int =
+    ffi::TDB_CLEAR_IF_FIRST | ffi::TDB_INCOMPATIBLE_HASH | ffi::TDB_NOSYNC | ffi::TDB_VOLATILE;
+
 /// Flags of a process that changes the table.
 fn update_flags() -> c_int {
-    // The dead records that TDB_VOLATILE keeps in their chain spare most inserts and deletes the
-    // list of free space, which has one lock for the whole file.
-    let flags =
-        ffi::TDB_CLEAR_IF_FIRST | ffi::TDB_INCOMPATIBLE_HASH | ffi::TDB_NOSYNC | ffi::TDB_VOLATILE;
     // SAFETY: `OPEN_FILES` is held, so the first call, which probes in a child process and
     // remembers the result, is alone.
     match unsafe { ffi::tdb_runtime_check_for_robust_mutexes() } {
-        true => flags | ffi::TDB_MUTEX_LOCKING,
-        false => flags,
+        true => VOLATILE_FLAGS | ffi::TDB_MUTEX_LOCKING,
+        false => VOLATILE_FLAGS,
     }
 }
 
@@ -392,6 +515,3 @@ fn descriptor_identity(table: &Tdb) -> io::Result<FileIdentity> {
 
 /// How often a reader without locks reads a chain that does not make sense.
 const OBSERVE_ATTEMPTS: usize = 16;
-
-#[cfg(test)]
-mod tests;

@@ -3,9 +3,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tempfile::TempDir;
 
-use super::Tdb;
+use tdb::{Change, RECORD_BYTES_MAX, Tdb, TdbError};
+
+use super::{Table, TableError};
 use crate::memory::MemoryTable;
-use crate::table::{Change, RECORD_BYTES_MAX, Table, TableError};
 
 fn table() -> (TempDir, Tdb) {
     let dir = tempfile::tempdir().expect("a folder");
@@ -105,9 +106,9 @@ fn an_observer_reads_and_changes_nothing() {
     let table = Tdb::observe(&dir.path().join("t.tdb")).expect("a table");
     assert_eq!(table.get(b"a", <[u8]>::to_vec), Ok(Some(b"1".to_vec())));
     assert_eq!(table.get(b"b", <[u8]>::to_vec), Ok(None));
-    assert_eq!(table.insert(b"b", b"2"), Err(TableError::ReadOnly));
-    assert_eq!(table.delete(b"a"), Err(TableError::ReadOnly));
-    assert_eq!(table.with_record(b"a", |_| (Change::Keep, ())), Err(TableError::ReadOnly));
+    assert_eq!(table.insert(b"b", b"2"), Err(TdbError::ReadOnly));
+    assert_eq!(table.delete(b"a"), Err(TdbError::ReadOnly));
+    assert_eq!(table.with_record(b"a", |_| (Change::Keep, ())), Err(TdbError::ReadOnly));
     let mut count = 0;
     assert_eq!(table.for_each(|_, _| count += 1), Ok(0));
     assert_eq!(count, 1);

@@ -1,7 +1,6 @@
 //! The lock of one hash chain.
 
-use super::{Tdb, data, ffi};
-use crate::table::TableError;
+use super::{Tdb, TdbError, data, ffi};
 
 /// Holds the lock of the chain that a key lies in, until dropped.
 #[derive(Debug)]
@@ -13,11 +12,24 @@ pub(super) struct ChainLock<'a> {
 impl<'a> ChainLock<'a> {
     /// Waits for the lock. Who holds it does so for the time of one change; if the holder died,
     /// the lock is free.
-    pub(super) fn take(table: &'a Tdb, key: &'a [u8]) -> Result<Self, TableError> {
+    pub(super) fn take(table: &'a Tdb, key: &'a [u8]) -> Result<Self, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         match unsafe { ffi::tdb_chainlock(table.context.as_ptr(), data(key)) } {
             0 => Ok(Self { table, key }),
             _ => Err(table.error()),
+        }
+    }
+
+    /// As [`ChainLock::take`], but never waits.
+    pub(super) fn try_take(table: &'a Tdb, key: &'a [u8]) -> Result<Self, TdbError> {
+        // SAFETY: as in `take`.
+        match unsafe { ffi::tdb_chainlock_nonblock(table.context.as_ptr(), data(key)) } {
+            0 => Ok(Self { table, key }),
+            // That somebody has it looks like any other failure.
+            _ => match table.error() {
+                TdbError::Lock => Err(TdbError::Busy),
+                error => Err(error),
+            },
         }
     }
 }
