@@ -456,10 +456,16 @@ impl FileRecord {
     }
 
     /// Takes what the holders served by `server` were not told yet. Who is away is told when it
-    /// comes back.
-    pub fn take_notices(&mut self, server: ServerId) -> Vec<BreakTold> {
+    /// comes back; who is told through an open of which `knows` says no, later.
+    pub fn take_notices(
+        &mut self,
+        server: ServerId,
+        knows: impl Fn(u64) -> bool,
+    ) -> Vec<BreakTold> {
         let mut told = Vec::new();
-        let served = |it: &&mut OpenEntry| it.id.server == server && !it.is_disconnected();
+        let served = |it: &&mut OpenEntry| {
+            it.id.server == server && !it.is_disconnected() && knows(it.id.number)
+        };
         for entry in self.opens.iter_mut().filter(|it| served(it)) {
             if let Holding::Oplock(cache) = &mut entry.holding
                 && let Some(notice) = cache.notice.take()
@@ -469,7 +475,7 @@ impl FileRecord {
         }
         for lease in self.leases.iter_mut().filter(|it| it.cache.notice.is_some()) {
             let teller = teller(&self.opens, lease.id);
-            if let Some(teller) = teller.filter(|it| it.server == server)
+            if let Some(teller) = teller.filter(|it| it.server == server && knows(it.number))
                 && let Some(notice) = lease.cache.notice.take()
             {
                 told.push(BreakTold { open: teller.number, lease: Some(*lease), notice });

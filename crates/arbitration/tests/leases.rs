@@ -110,7 +110,7 @@ impl File {
     /// The only break that a worker is told of: from, to, and whether an answer is awaited.
     #[track_caller]
     fn told(&mut self, worker: u32) -> (Caching, Caching, bool) {
-        let told = self.record.take_notices(server(worker));
+        let told = self.record.take_notices(server(worker), |_| true);
         let [BreakTold { notice, .. }] = told[..] else { panic!("one notice: {told:?}") };
         (notice.from, notice.to, notice.ack_required)
     }
@@ -148,7 +148,7 @@ fn the_same_lease_is_never_broken_by_its_own_opens() {
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, RWH);
-    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.record.take_notices(server(1), |_| true), []);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn handles_stay_with_those_who_only_read_until_the_file_is_emptied() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RH)));
     file.granted(ask(2, Wish::Nothing));
-    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.record.take_notices(server(1), |_| true), []);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_break_that_gets_harder_is_told_in_steps() {
     assert_eq!(file.told(1), (RWH, RH, true));
     file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
     // Told of one break at a time: the next follows its answer.
-    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
     assert_eq!(file.told(1), (RH, R, true));
     assert_eq!(file.acknowledge(lease(1, 1), R), Ok(()));
@@ -342,7 +342,7 @@ fn attributes_disturb_nobody() {
     looks.mode.granted_access = AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE;
     let (granted, _) = file.granted(looks);
     assert_eq!(granted.caching, NONE);
-    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.record.take_notices(server(1), |_| true), []);
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
         file.granted(Ask { is_directory: true, ..ask(worker, wish) });
     }
     file.record.break_listing(Some(lease(1, 1)), TIMEOUT, &mut Look::default());
-    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.told(2), (RH, NONE, true));
 }
 
@@ -508,7 +508,7 @@ fn who_was_away_is_told_of_a_break_when_it_comes_back() {
     let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::Persistent);
     assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
     assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
-    assert_eq!(file.record.take_notices(server(1)), []);
+    assert_eq!(file.record.take_notices(server(1), |_| true), []);
     let mut look = Look::default();
     let back = OpenId { server: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut look).is_some());

@@ -415,6 +415,11 @@ impl Files {
         due
     }
 
+    /// This worker looks at a file again, once the request at hand is answered.
+    pub fn look_again(&mut self, file: FileKey) {
+        self.looks.push((file, self.server));
+    }
+
     /// Who has to look at which file.
     pub fn take_looks(&mut self) -> Vec<(FileKey, ServerId)> {
         std::mem::take(&mut self.looks)

@@ -66,6 +66,8 @@ pub struct OpenFile {
     pub delete_on_close: bool,
     /// `Open.Lease`.
     pub lease: Option<LeaseId>,
+    /// Its CREATE is not answered yet: the file is being emptied.
+    pub is_being_made: bool,
     /// The name that it was opened by: see [`arbitration::OpenFacts`].
     pub link: u64,
     /// The directory that it is in.

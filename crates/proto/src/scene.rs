@@ -177,6 +177,7 @@ impl Scene {
             enumeration: None,
             attributes_listed: 0,
             watch: None,
+            is_being_made: false,
             lock_sequences: LockSequences::default(),
         };
         let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use dtyp::{AccessMask, NtStatus};
+use object::ObjectOp;
+use proto::Effect;
 use testkit::{Create, Peer, Response, World};
-use wire::create::{CreateResponse, ShareAccess};
+use wire::create::{CreateDisposition, CreateResponse, ShareAccess};
 use wire::create_context::{LeaseContext, LeaseV2};
 use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
 use wire::oplock_break::{LeaseBreak, LeaseBreakFlags, LeaseBreakNotification, OplockBreak};
@@ -127,6 +129,31 @@ fn an_open_goes_on_when_the_holder_closes_or_is_gone() {
         }
         let (_, level, _) = granted(&other.receive().remove(0));
         assert_eq!(level, OplockLevel::BATCH, "nobody else has it open");
+    }
+}
+
+#[test]
+fn a_break_is_told_after_the_answer_that_grants() {
+    for level in [OplockLevel::BATCH, OplockLevel::LEASE] {
+        let world = World::new();
+        let (mut holder, mut other) = (ready(&world), ready(&world));
+        other.create(&Create::open_if("file"));
+        other.disconnect();
+        let mut other = ready(&world);
+        world
+            .hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Overwrite { .. }, .. }));
+        let overwrite = Create::with_disposition("file", CreateDisposition::OVERWRITE);
+        let overwrite = overwrite.oplock(level).context(&lease(1, R | W | H));
+        let request = holder.request(Command::CREATE, &overwrite);
+        holder.send(request);
+        create_waiting(&mut other, &Create::open("file"));
+        assert_eq!(holder.receive().len(), 0, "it does not know what it would lose");
+
+        world.release_all();
+        let received = holder.receive();
+        let [answer, told] = &received[..] else { panic!("{received:?}") };
+        assert_eq!(granted(answer).1, level);
+        assert_eq!(told.header.command, Command::OPLOCK_BREAK);
     }
 }
 

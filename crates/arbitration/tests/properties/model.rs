@@ -301,7 +301,7 @@ impl Model {
         let Some(server) = picked.copied() else { return };
         self.looks.remove(&server);
         self.expire();
-        for told in self.record.take_notices(server) {
+        for told in self.record.take_notices(server, |_| true) {
             self.tell(server, &told);
         }
         let evicted = self.record.opens.iter().filter(|it| it.evicted && it.id.server == server);

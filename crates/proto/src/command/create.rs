@@ -49,6 +49,7 @@ use crate::response::{Response, Step};
 use crate::scope::InTree;
 use crate::settings::ServerSettings;
 
+use caching::Held;
 use contexts::Contexts;
 use replay::Replayed;
 
@@ -116,7 +117,6 @@ pub struct Overwriting {
     identity: FileIdentity,
     file_id: FileId,
     maximal_access: AccessMask,
-    granted: Granted,
 }
 
 impl Command for Create {
@@ -353,7 +353,7 @@ fn opened_by_store(
     };
     let effect = Effect::Object { user: opening.user, op };
     let identity = metadata.identity;
-    let overwriting = Overwriting { opening, identity, file_id, maximal_access, granted };
+    let overwriting = Overwriting { opening, identity, file_id, maximal_access };
     Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
@@ -540,6 +540,7 @@ fn enter(
         parent: opened.parent,
         parent_lease: parent_lease(&opening.wish),
         is_modified: false,
+        is_being_made: action != CreateAction::CREATED && opening.disposition.overwrites(),
         create_name,
         replay: create_name.map(|_| action),
         durable: granted.is_durable.then(|| opening.durable.as_held()),
@@ -569,7 +570,7 @@ fn overwritten(
     overwriting: Overwriting,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let Overwriting { opening, file_id, maximal_access, granted, .. } = overwriting;
+    let Overwriting { opening, identity, file_id, maximal_access } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
@@ -585,10 +586,15 @@ fn overwritten(
             return Err(reject);
         }
     };
-    if let Some(open) = scope.opens.get(&file_id.volatile) {
-        scope.globals.report_written(open);
-    }
+    let open = scope.opens.get_mut(&file_id.volatile).ok_or(Reject::NoSuchOpen)?;
+    open.file_mut()?.is_being_made = false;
+    scope.globals.report_written(open);
     let action = create_action(&opening, false);
+    // Others may have taken some of it meanwhile, or another open of the lease given it up.
+    let Held { granted, is_unheard } = Held::read(&scope.globals.files, open)?;
+    if is_unheard {
+        scope.globals.files.look_again(key(identity));
+    }
     let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
     Ok(Step::Done(response))
 }

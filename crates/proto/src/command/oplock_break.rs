@@ -19,6 +19,7 @@ use crate::command::Command;
 use crate::command::create::caching::{caching, lease_name, lease_state, oplock_level};
 use crate::effect::{Effect, Reply};
 use crate::files::key;
+use crate::open::Open;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
@@ -131,11 +132,17 @@ impl Server {
     /// The record of a file changed in a way that concerns this worker: tells clients what is
     /// taken from them, closes what has to go, and wakes who waits.
     pub(crate) fn look_at(&mut self, file: FileKey) {
+        let opens = &self.opens;
+        // A client is told nothing of an open that it does not know yet.
+        let knows = |volatile| {
+            let open: Option<&Open> = opens.get(&volatile);
+            open.is_none_or(|it| it.file().is_ok_and(|file| !file.is_being_made))
+        };
         let files = &mut self.globals.files;
         let (own, now) = (files.server(), files.now());
         let seen = files.change(file, |record, look| {
             let expired = record.expire(now, look);
-            let told = record.take_notices(own);
+            let told = record.take_notices(own, knows);
             let evicted: Vec<u64> = record
                 .opens
                 .iter()

@@ -79,7 +79,7 @@ impl Simulation {
                 let Some(file) = handle.file else { continue };
                 let is_quiet = !self.mail.iter().any(|(_, about)| *about == file)
                     && !self.unheard.contains(&file);
-                if belief.told.is_some() || !is_quiet {
+                if belief.told.is_some() || belief.in_doubt || !is_quiet {
                     continue;
                 }
                 let id = OpenId { server: client.worker, number: handle.file_id.volatile };

@@ -102,6 +102,9 @@ pub(super) struct Belief {
     epoch: u16,
     /// What will be left, once the client has answered.
     pub(super) told: Option<Caching>,
+    /// A CREATE was answered while something was being taken: what will be left is not known, or
+    /// was told when the client had forgotten what it held.
+    pub(super) in_doubt: bool,
     /// The file as it was read.
     pub(super) cached: Option<Vec<u8>>,
     /// Counts what makes a READ that is under way worthless for the cache.
@@ -542,6 +545,7 @@ impl Client {
                     && !is_haunted
                     && belief.generation == generation
                     && belief.told.is_none()
+                    && !belief.in_doubt
                     && belief.state.contains(Caching::READ)
                 {
                     belief.cached = Some(data);
@@ -625,6 +629,9 @@ impl Client {
             if is_newer(epoch, belief.epoch) {
                 (belief.state, belief.epoch) = (state, epoch);
             }
+            if lease.lease_flags.contains(LeaseFlags::BREAK_IN_PROGRESS) && belief.told.is_none() {
+                belief.in_doubt = true;
+            }
         }
         let (now, later) = self.early.drain(..).partition(|it: &Break| it.holder == holder);
         self.early = later;
@@ -674,6 +681,7 @@ impl Client {
                 return;
             }
         }
+        belief.in_doubt = false;
         let from_reading = belief.state == Caching::READ;
         let is_oplock = matches!(told.holder, Holder::Oplock(_));
         if !told.ack_required || (is_oplock && from_reading) {

@@ -1,6 +1,6 @@
 //! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
 
-use arbitration::{Caching, Granted, Lease, LeaseId, Wish};
+use arbitration::{Caching, Granted, Holding, Lease, LeaseId, Wish};
 use dtyp::upcase;
 use object::ObjectPath;
 use wire::create::CreateRequest;
@@ -10,6 +10,8 @@ use wire::{Dialect, OplockLevel};
 
 use crate::connection::Negotiated;
 use crate::effect::Share;
+use crate::files::{Files, key};
+use crate::open::Open;
 use crate::reject::Reject;
 
 /// What the client wants to keep at its side.
@@ -55,6 +57,34 @@ fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> Wish {
         epoch: context.v2.map_or(0, |it| it.epoch),
         is_v2: context.v2.is_some(),
         parent,
+    }
+}
+
+/// What an open holds, as its file's record says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) granted: Granted,
+    /// Some of it is being taken, and the client was not told.
+    pub(super) is_unheard: bool,
+}
+
+impl Held {
+    /// # Errors
+    /// If the record cannot be read, or the open is not in it any more.
+    pub(super) fn read(files: &Files, open: &Open) -> Result<Self, Reject> {
+        let id = files.open_id(open.file_id.volatile);
+        let held = files.read(key(open.file()?.identity), |record| {
+            let entry = record.open(id)?;
+            let lease = match entry.holding {
+                Holding::Lease(id) => record.lease(id).copied(),
+                _ => None,
+            };
+            let cache = record.cache_of(entry);
+            let is_durable = entry.durability.is_some();
+            let granted = Granted { caching: cache.state, lease, is_durable };
+            Some(Self { granted, is_unheard: cache.notice.is_some() })
+        })?;
+        held.ok_or(Reject::NoSuchOpen)
     }
 }
 

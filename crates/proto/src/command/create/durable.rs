@@ -437,6 +437,7 @@ pub(super) fn reopened(
         enumeration: None,
         attributes_listed: 0,
         watch: None,
+        is_being_made: false,
         lock_sequences: LockSequences::default(),
     };
     let open = Open {

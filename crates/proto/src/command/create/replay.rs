@@ -2,17 +2,17 @@
 //!
 //! The CreateGuid of a durable handle's request is its name, whether durability was granted or not.
 
-use arbitration::{Caching, Granted, Holding, Wish};
+use arbitration::{Caching, Granted, Wish};
 use object::{ObjectOp, ObjectReply};
 use wire::HeaderFlags;
 use wire::create::CreateAction;
 
+use super::caching::Held;
 use super::contexts::Contexts;
 use super::durable::Asked;
 use super::{Pending, caching};
 use crate::dispatch;
 use crate::effect::{Effect, Reply};
-use crate::files::key;
 use crate::reject::Reject;
 use crate::request::{InFlight, Incoming};
 use crate::response::Step;
@@ -104,18 +104,9 @@ pub(super) fn replayed(
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
-    let (file_id, identity) = (open.file_id, open.file()?.identity);
-    let id = scope.globals.files.open_id(replaying.volatile);
-    let granted = scope.globals.files.read(key(identity), |record| {
-        let entry = record.open(id)?;
-        let lease = match entry.holding {
-            Holding::Lease(id) => record.lease(id).copied(),
-            _ => None,
-        };
-        let caching = record.cache_of(entry).state;
-        Some(Granted { caching, lease, is_durable: entry.durability.is_some() })
-    })?;
-    let granted = as_asked_again(granted.ok_or(Reject::NoSuchOpen)?, replaying);
+    let held = Held::read(&scope.globals.files, open)?;
+    let granted = as_asked_again(held.granted, replaying);
+    let file_id = open.file_id;
     let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
     if let Some(lease) = &granted.lease {
         list.push(&caching::lease_context(lease));
