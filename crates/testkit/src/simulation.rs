@@ -65,7 +65,18 @@ struct Worker {
 /// # Panics
 /// If the server breaks a promise.
 pub fn run(seed: u64) {
-    let mut simulation = Simulation::new(seed);
+    live(Simulation::new(seed, false));
+}
+
+/// As [`run`], and says on standard error what the clients do and are told.
+///
+/// # Panics
+/// If the server breaks a promise.
+pub fn run_aloud(seed: u64) {
+    live(Simulation::new(seed, true));
+}
+
+fn live(mut simulation: Simulation) {
     for _ in 0..STEPS {
         simulation.step();
         simulation.receive();
@@ -75,7 +86,7 @@ pub fn run(seed: u64) {
 }
 
 impl Simulation {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_aloud: bool) -> Self {
         let mut random = Random::new(seed);
         let supervisor = World::new();
         let is_ca = random.below(3) == 0;
@@ -97,7 +108,8 @@ impl Simulation {
             let worker = simulation.start_worker();
             simulation.workers.push(worker);
         }
-        simulation.clients = (0..CLIENTS).map(|number| Client::new(number, is_ca)).collect();
+        simulation.clients =
+            (0..CLIENTS).map(|number| Client::new(number, is_ca, is_aloud)).collect();
         simulation
     }
 

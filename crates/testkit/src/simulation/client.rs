@@ -48,6 +48,8 @@ const OPENS_MAX: usize = 6;
 #[derive(Debug)]
 pub(super) struct Client {
     number: usize,
+    /// It says what it does.
+    is_aloud: bool,
     guid: Guid,
     wants_persistent: bool,
     pub(super) worker: ServerId,
@@ -135,9 +137,10 @@ enum Asked {
 }
 
 impl Client {
-    pub(super) fn new(number: usize, wants_persistent: bool) -> Self {
+    pub(super) fn new(number: usize, wants_persistent: bool, is_aloud: bool) -> Self {
         Self {
             number,
+            is_aloud,
             guid: Guid([0xC0 + u8::try_from(number).expect("a few clients"); 16]),
             wants_persistent,
             worker: ServerId::default(),
@@ -149,6 +152,14 @@ impl Client {
             asked: HashMap::new(),
             haunted: HashSet::new(),
             count: 0,
+        }
+    }
+
+    /// For who looks for the cause of a failure.
+    #[expect(clippy::print_stderr, reason = "somebody reads along")]
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.is_aloud {
+            eprintln!("client {} {}", self.number, what());
         }
     }
 
@@ -179,6 +190,7 @@ impl Client {
     }
 
     fn lose(&mut self) {
+        self.say(|| "is cut off".to_owned());
         for asked in std::mem::take(&mut self.asked).into_values() {
             match asked {
                 Asked::Create { handle: Handle { lease: Some(key), .. }, .. }
@@ -295,6 +307,7 @@ impl Client {
         };
         let request = self.peer().request(Command::CREATE, &create.oplock(oplock));
         let id = self.peer().send(request);
+        self.say(|| format!("asks for {handle:?}, {disposition:?}"));
         let oplock = !matches!(oplock, OplockLevel::NONE | OplockLevel::LEASE);
         self.forget_cached(lease);
         self.asked.insert(id, Asked::Create { handle, oplock });
@@ -434,6 +447,7 @@ impl Client {
 
     /// An open is not counted on any more; with the last one of a lease goes what it keeps.
     fn leave(&mut self, handle: &Handle) {
+        self.say(|| format!("leaves {handle:?}"));
         let holder = holder(handle);
         let is_other = |it: &Handle| {
             it.file_id != handle.file_id && !it.is_away && !it.is_busy && holder == self::holder(it)
@@ -482,6 +496,7 @@ impl Client {
                 self.peer().request(Command::OPLOCK_BREAK, &body)
             }
         };
+        self.say(|| format!("keeps {kept:?} after {told:?}"));
         let id = self.peer().send(request);
         self.asked.insert(id, Asked::Acknowledge(told.holder));
     }
@@ -515,6 +530,7 @@ impl Client {
 
     fn answered(&mut self, asked: Asked, response: &Response, writes: &Writes) {
         let is_done = response.status().is_success();
+        self.say(|| format!("has {} for {asked:?}", response.status()));
         match asked {
             Asked::Acknowledge(holder) => {
                 // Too late: all was taken.
@@ -608,6 +624,7 @@ impl Client {
         lease: Option<LeaseContext>,
     ) {
         let holder = holder(handle);
+        self.say(|| format!("opened {handle:?}: {oplock:?} {lease:?}"));
         if let Some(level) = oplock {
             let state = match level {
                 OplockLevel::BATCH => Caching::BATCH,
@@ -666,6 +683,7 @@ impl Client {
     }
 
     fn give_way(&mut self, told: Break) {
+        self.say(|| format!("gives way: {told:?}, thinks {:?}", self.holders.get(&told.holder)));
         let Some(belief) = self.holders.get_mut(&told.holder) else {
             // The answer to the CREATE is still on its way, or the open is being closed.
             let creates = |it: &Asked| matches!(it, Asked::Create { .. } | Asked::Reconnect(_));
