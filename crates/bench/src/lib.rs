@@ -15,6 +15,7 @@ pub mod client;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod messages;
 pub mod network;
 pub mod options;
 pub mod processor;

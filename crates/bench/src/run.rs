@@ -34,7 +34,10 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    fn check(&self) -> Result<()> {
+    /// # Errors
+    ///
+    /// When it is set.
+    pub(crate) fn check(&self) -> Result<()> {
         ensure!(!self.0.load(Ordering::Relaxed), "interrupted");
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The command line. One subcommand, one file.
 
+mod bench;
 mod check;
 mod completions;
 mod man;
@@ -33,6 +34,8 @@ pub(crate) struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    #[command(subcommand)]
+    Bench(bench::Bench),
     Check(check::Check),
     #[command(subcommand)]
     User(user::User),
@@ -49,6 +52,7 @@ impl CommandLine {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let file = self.config.as_deref();
         match self.command {
+            Command::Bench(bench) => bench.run(),
             Command::Check(check) => check.run(file),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),

@@ -205,6 +205,8 @@ fn every_command_has_a_manual_page_and_hidden_ones_have_none() {
     assert_eq!(
         pages,
         [
+            "choro-bench-messaging.8",
+            "choro-bench.8",
             "choro-check.8",
             "choro-completions.8",
             "choro-man.8",

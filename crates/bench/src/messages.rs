@@ -1,0 +1,152 @@
+//! How fast messages between processes are: the transports of this program, Samba's, and the bare
+//! sockets of the machine, in turn in one run.
+//!
+//! The first workload is that of Samba's `local.messaging.ping_speed`: one process sends another
+//! pairs of pings, of 11 bytes and of none, and never has more than 20 of them unanswered; pings and
+//! pongs are counted. Ours is between two real processes and goes all the way that a message of the
+//! server goes; Samba's test has both ends in one process. The bare sockets are two connected
+//! `AF_UNIX` datagram sockets and `poll`, with nothing around them: what this machine can do at best.
+//!
+//! [`run()`] is what `choro bench messaging` does; [`peer`] is each of the processes.
+
+mod bare;
+mod chart;
+pub mod histogram;
+mod measurement;
+pub mod options;
+pub mod peer;
+mod report;
+mod samba;
+mod workload;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use messaging::TransportKind;
+
+use crate::run::Interrupt;
+use measurement::{Measurement, measure};
+use options::MessagingOptions;
+use report::{Report, Row};
+use workload::Workload;
+
+/// Who carries the messages.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Carrier {
+    /// One of our transports.
+    Ours(TransportKind),
+    /// Two connected sockets and nothing else.
+    Bare,
+    /// Samba, by its own test.
+    Samba,
+}
+
+impl Carrier {
+    /// The name in tables and in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ours(kind) => kind.name(),
+            Self::Bare => "bare",
+            Self::Samba => "samba",
+        }
+    }
+}
+
+/// How this program is started as one of the processes: [`peer::PeerOptions`] follow.
+#[derive(Clone, Debug)]
+pub struct PeerProgram {
+    /// The executable.
+    pub program: PathBuf,
+    /// The arguments before the peer's own.
+    pub arguments: Vec<OsString>,
+}
+
+/// Measures what the options name and prints it.
+///
+/// # Errors
+///
+/// When a transport cannot be opened, loses a message, or the run is interrupted.
+pub fn run(options: &MessagingOptions, program: &PeerProgram) -> Result<()> {
+    let interrupt = Interrupt::of_signals()?;
+    let mut progress = io::stderr().lock();
+    let directory = fresh_directory(options.directory.as_deref())?;
+    let carriers = options.carriers()?;
+    let workloads = options.workloads();
+    let samba = samba::PingSpeed::find(directory.path(), options.without_samba)?;
+    if let Err(reason) = &samba {
+        writeln!(progress, "without Samba's own test: {reason}")?;
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for workload in &workloads {
+        let ours = carriers.iter().copied().map(Carrier::Ours);
+        let samba = (workload.is_sambas() && samba.is_ok()).then_some(Carrier::Samba);
+        let all = ours.chain([Carrier::Bare]).chain(samba);
+        rows.extend(all.map(|carrier| Row::new(*workload, carrier)));
+    }
+    // Round by round, so that whatever else the machine does meets all of them.
+    for round in 0..options.rounds {
+        for workload in &workloads {
+            writeln!(progress, "[round {}/{}] {workload}", round + 1, options.rounds)?;
+            let mut order: Vec<usize> = (0..rows.len()).collect();
+            order.retain(|at| rows[*at].workload == *workload);
+            let first = usize::try_from(round).unwrap_or(0) % order.len();
+            order.rotate_left(first);
+            for at in order {
+                interrupt.check()?;
+                let Row { workload, carrier, .. } = rows[at];
+                let what = format!("{workload}, {}", carrier.name());
+                let place = directory.path().join(format!("{round}-{at}"));
+                let measured =
+                    measure_one(workload, carrier, options, program, &place, samba.as_ref().ok());
+                interrupt.check()?;
+                rows[at].add(measured.context(what)?);
+            }
+        }
+    }
+    let report = Report::new(rows, options);
+    if let Some(path) = &options.svg {
+        fs::write(path, chart::draw(&report))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let mut out = io::stdout().lock();
+    match options.json {
+        true => out.write_all(report.to_json()?.as_bytes())?,
+        false => out.write_all(report.to_text().as_bytes())?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn measure_one(
+    workload: Workload,
+    carrier: Carrier,
+    options: &MessagingOptions,
+    program: &PeerProgram,
+    place: &Path,
+    samba: Option<&samba::PingSpeed>,
+) -> Result<Measurement> {
+    if let (Carrier::Samba, Some(samba)) = (carrier, samba) {
+        return samba.measure(options.slice());
+    }
+    fs::create_dir(place)?;
+    let measured = measure(workload, carrier, options.slice(), program, place);
+    fs::remove_dir_all(place)?;
+    measured
+}
+
+/// A directory for the sockets of the processes, removed when it is dropped. In memory if there is
+/// such a file system, as lock directories are.
+fn fresh_directory(wanted: Option<&Path>) -> Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let parent = match wanted {
+        Some(directory) => directory.to_owned(),
+        None if memory.is_dir() => memory.to_owned(),
+        None => std::env::temp_dir(),
+    };
+    ensure!(parent.is_dir(), "there is no directory {}", parent.display());
+    let made = tempfile::Builder::new().prefix("choro-bench-").tempdir_in(&parent);
+    made.with_context(|| format!("cannot make a directory in {}", parent.display()))
+}

@@ -1,0 +1,89 @@
+//! The command line of `choro bench messaging`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use messaging::TransportKind;
+
+use super::workload::{self, Workload};
+
+/// Measure the messages between processes: every transport, Samba's, and bare sockets.
+///
+/// Each line of the table is a workload over a transport. The workloads are those of Samba's
+/// local.messaging.ping_speed (`ping`: pairs of pings of 11 bytes and of none, at most 20
+/// unanswered), the same between 10 and 50 pairs of processes at once (`pairs`), with messages of
+/// 1 KiB and 64 KiB (`large`), and with one ping at a time (`latency`). Messages per second are pings
+/// and pongs.
+///
+/// `bare` is two connected datagram sockets and poll: the limit of the machine. Where smbtorture is
+/// installed (Debian: samba-testsuite), Samba's own test is run as well: `samba`.
+///
+/// All are measured in rounds, by turns; a figure is the median of the rounds, its spread the lowest
+/// and the highest, a ratio the median of the ratios of the rounds. It needs no server, and no
+/// configuration.
+#[derive(Args, Clone, Debug)]
+pub struct MessagingOptions {
+    /// Seconds that each line of the table is measured for, all rounds together. Samba's test counts
+    /// whole seconds, so its rounds have one second at least.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = seconds)]
+    pub seconds: f64,
+    /// Rounds.
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Measure only this workload: ping, pairs, large or latency; may be given more than once.
+    #[arg(long, value_name = "NAME", value_parser = workload::NAMES)]
+    pub workload: Vec<String>,
+    /// Measure only this of our transports; may be given more than once.
+    #[arg(long, value_name = "NAME")]
+    pub transport: Vec<String>,
+    /// Do not run Samba's own test.
+    #[arg(long)]
+    pub without_samba: bool,
+    /// Print a JSON array with an object for each line of the table.
+    ///
+    /// Its members: workload, transport, pairs, message_bytes (the larger of a pair), outstanding,
+    /// messages_per_second with messages_per_second_min and _max, p50_us and p99_us (of the round
+    /// trip; null for samba), ratio_to_samba (null where it was not measured), ratio_to_bare.
+    #[arg(long)]
+    pub json: bool,
+    /// Also draw the table, into this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Where a directory for the sockets is made [default: /dev/shm].
+    #[arg(long, value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.01 to 3600 is wanted".into()),
+    }
+}
+
+impl MessagingOptions {
+    /// How long a line is measured in one round.
+    #[must_use]
+    pub fn slice(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds / f64::from(self.rounds))
+    }
+
+    pub(super) fn carriers(&self) -> Result<Vec<TransportKind>> {
+        if self.transport.is_empty() {
+            return Ok(TransportKind::BUILT.to_vec());
+        }
+        let kinds = self.transport.iter().map(|name| TransportKind::from_name(name));
+        Ok(kinds.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn workloads(&self) -> Vec<Workload> {
+        let mut workloads = workload::all();
+        workloads.retain(|workload| {
+            self.workload.is_empty() || self.workload.iter().any(|name| name == workload.name)
+        });
+        workloads
+    }
+}

@@ -1,0 +1,246 @@
+//! One of the processes between which messages are measured.
+//!
+//! It says `ready` on standard output once it can be sent to. The one that answers does so until it
+//! is ended; the one that asks begins when a line comes on standard input, and prints a line of JSON,
+//! [`Outcome`], when its time is over and everything is answered.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use dtyp::ServerId;
+use messaging::{Content, MessageKind, Messaging, SendError, TransportKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::bare::BareSocket;
+use super::histogram::Histogram;
+
+/// What a process is to do.
+#[derive(Args, Clone, Debug)]
+pub struct PeerOptions {
+    /// Whether it asks or answers.
+    #[arg(long)]
+    pub role: Role,
+    /// The transport, or `bare`.
+    #[arg(long)]
+    pub carrier: String,
+    /// The lock directory.
+    #[arg(long)]
+    pub directory: PathBuf,
+    /// Its own unique id.
+    #[arg(long)]
+    pub unique_id: u64,
+    /// Who answers: pid and unique id.
+    #[arg(long, num_args = 2)]
+    pub to: Vec<u64>,
+    /// Bytes of the pings.
+    #[arg(long)]
+    pub size: Vec<usize>,
+    /// Pings that may be unanswered.
+    #[arg(long, default_value_t = 1)]
+    pub outstanding: usize,
+    /// How long to ask.
+    #[arg(long, default_value_t = 0)]
+    pub milliseconds: u64,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Role {
+    /// Sends back what it gets.
+    Answer,
+    /// Sends pings and counts pongs.
+    Ask,
+}
+
+/// What the one that asks has seen.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Outcome {
+    /// Pings that were sent, each of which was answered.
+    pub pings: u64,
+    /// From the first ping to the last pong.
+    pub seconds: f64,
+    /// The round trips.
+    pub round_trips: Histogram,
+}
+
+/// What is asked of a transport here.
+pub(super) trait Wire {
+    /// Sends a ping, or a pong; whether there was room.
+    fn send(&mut self, now: Instant, is_ping: bool, data: &[u8]) -> Result<bool>;
+
+    /// Takes a message that has come, and puts its data into `data`; whether there was one.
+    fn receive(&mut self, now: Instant, data: &mut Vec<u8>) -> Result<bool>;
+
+    /// Waits until there may be something to receive, or room where there was none.
+    fn wait(&self, timeout: Duration) -> Result<()>;
+}
+
+/// Does what the options say.
+///
+/// # Errors
+///
+/// When the transport cannot be opened, or loses something.
+pub fn run(options: &PeerOptions) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
+        .context("cannot bind to the life of the one that measures")?;
+    let mut wire: Box<dyn Wire> = match options.carrier.as_str() {
+        "bare" => Box::new(BareSocket::open(options)?),
+        name => Box::new(Ours::open(options, TransportKind::from_name(name)?)?),
+    };
+    say("ready")?;
+    match options.role {
+        Role::Answer => answer(wire.as_mut()),
+        Role::Ask => {
+            let mut line = String::new();
+            io::stdin().read_line(&mut line).context("waiting for the start")?;
+            ensure!(!line.is_empty(), "there is no start");
+            let outcome = ask(wire.as_mut(), options)?;
+            say(&serde_json::to_string(&outcome)?)
+        }
+    }
+}
+
+fn say(line: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+fn answer(wire: &mut dyn Wire) -> Result<()> {
+    // What there was no room for; no more than one asks, and it has no more than it may unanswered.
+    let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
+    let mut data = Vec::new();
+    loop {
+        let now = Instant::now();
+        while let Some(data) = waiting.front() {
+            if !wire.send(now, false, data)? {
+                break;
+            }
+            waiting.pop_front();
+        }
+        if !wire.receive(now, &mut data)? {
+            wire.wait(PATIENCE)?;
+        } else if !waiting.is_empty() || !wire.send(now, false, &data)? {
+            waiting.push_back(std::mem::take(&mut data));
+        }
+    }
+}
+
+fn ask(wire: &mut dyn Wire, options: &PeerOptions) -> Result<Outcome> {
+    let data = vec![b'x'; options.size.iter().copied().max().unwrap_or(0)];
+    let mut sizes = options.size.iter().copied().cycle();
+    let sizes_len = options.size.len().max(1);
+    ensure!(options.outstanding >= sizes_len, "fewer outstanding than there are in a pair");
+    let mut round_trips = Histogram::default();
+    // Answers come in the order of the questions.
+    let mut sent: VecDeque<(Instant, usize)> = VecDeque::with_capacity(options.outstanding);
+    let mut next = sizes.next();
+    let mut pong = Vec::new();
+    let mut pings: u64 = 0;
+    let begin = Instant::now();
+    let end = begin + Duration::from_millis(options.milliseconds);
+    loop {
+        let mut now = Instant::now();
+        // As many as belong together, as long as there is room for all of them; what is begun is
+        // completed.
+        while (now < end && sent.len() + sizes_len <= options.outstanding)
+            || !pings.is_multiple_of(u64::try_from(sizes_len)?)
+        {
+            let Some(size) = next else { bail!("there is nothing to send") };
+            if !wire.send(now, true, &data[..size])? {
+                break;
+            }
+            sent.push_back((now, size));
+            pings += 1;
+            next = sizes.next();
+            now = Instant::now();
+        }
+        if sent.is_empty() && now >= end {
+            break;
+        }
+        ensure!(now < end + PATIENCE, "{} of {pings} pings were not answered", sent.len());
+        let mut has_come = false;
+        loop {
+            now = Instant::now();
+            if !wire.receive(now, &mut pong)? {
+                break;
+            }
+            let (at, size) = sent.pop_front().context("a pong came that nobody waits for")?;
+            ensure!(size == pong.len(), "a pong of {} bytes, not {size}", pong.len());
+            let after = now.saturating_duration_since(at).as_nanos();
+            round_trips.add(u64::try_from(after).unwrap_or(u64::MAX));
+            has_come = true;
+        }
+        if !has_come {
+            wire.wait(PATIENCE)?;
+        }
+    }
+    Ok(Outcome { pings, seconds: begin.elapsed().as_secs_f64(), round_trips })
+}
+
+/// How long a pong may take. One that has not come by then was lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One of our transports, with all that a process of the server puts around it.
+struct Ours {
+    messaging: Messaging,
+    /// Who is sent to: who answers, or who asked.
+    to: Option<ServerId>,
+}
+
+impl Ours {
+    fn open(options: &PeerOptions, kind: TransportKind) -> Result<Self> {
+        let own = ServerId { pid: std::process::id(), unique_id: options.unique_id };
+        let to = match *options.to.as_slice() {
+            [pid, unique_id] => Some(ServerId { pid: u32::try_from(pid)?, unique_id }),
+            _ => None,
+        };
+        Ok(Self { messaging: Messaging::init(&options.directory, own, kind)?, to })
+    }
+}
+
+impl Wire for Ours {
+    fn send(&mut self, now: Instant, is_ping: bool, data: &[u8]) -> Result<bool> {
+        let kind = if is_ping { MessageKind::PING } else { MessageKind::PONG };
+        let to = self.to.context("nobody has asked")?;
+        match self.messaging.send(now, to, &Content::new(kind, data)) {
+            Ok(()) => Ok(true),
+            Err(SendError::Full) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn receive(&mut self, now: Instant, data: &mut Vec<u8>) -> Result<bool> {
+        let Some(message) = self.messaging.poll(now) else { return Ok(false) };
+        self.to.get_or_insert(message.sender);
+        *data = message.data;
+        Ok(true)
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<()> {
+        let next = self.messaging.next_timeout();
+        let next = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = next.map_or(timeout, |next| next.min(timeout));
+        let source = self.messaging.wake_source().context("there is nothing to wait for")?;
+        wait_for(&mut [PollFd::new(&source, PollFlags::IN)], timeout)
+    }
+}
+
+/// Waits for one of the sources.
+pub(super) fn wait_for(sources: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    match poll(sources, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("waiting"),
+    }
+}

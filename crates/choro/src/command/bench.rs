@@ -1,0 +1,30 @@
+//! `choro bench`.
+
+use bench::messages::options::MessagingOptions;
+use bench::messages::peer::{self, PeerOptions};
+use bench::messages::{self, PeerProgram};
+use clap::Subcommand;
+
+/// Measure how fast parts of the server are on this machine.
+#[derive(Debug, Subcommand)]
+pub(super) enum Bench {
+    Messaging(MessagingOptions),
+    /// One of the processes between which messages are measured.
+    #[command(hide = true)]
+    MessagingPeer(PeerOptions),
+}
+
+impl Bench {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Messaging(options) => {
+                let program = PeerProgram {
+                    program: "/proc/self/exe".into(),
+                    arguments: ["bench", "messaging-peer"].map(Into::into).to_vec(),
+                };
+                messages::run(&options, &program)
+            }
+            Self::MessagingPeer(options) => peer::run(&options),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `choro bench messaging`: its form, not its figures.
+
+mod choro;
+
+use std::fs;
+
+use choro::{Site, text};
+use messaging::TransportKind;
+use serde_json::Value;
+
+/// A run as short as one can be, whose sockets are in a folder of the test.
+fn run(site: &Site, arguments: &[&str]) -> choro::Outcome {
+    let directory = text(&site.path("data"));
+    let all = ["bench", "messaging", "--rounds", "1", "--seconds", "0.02", "--directory"];
+    site.run(&[&all[..], &[directory.as_str()], arguments].concat())
+}
+
+fn rows(json: &str) -> Vec<Value> {
+    serde_json::from_str(json).expect("it is an array")
+}
+
+#[test]
+fn every_workload_over_every_transport_has_the_documented_members() {
+    let site = Site::new();
+    let chart = text(&site.path("chart.svg"));
+    let json = run(&site, &["--without-samba", "--json", "--svg", &chart]).succeeds();
+    let rows = rows(&json);
+    let mut carriers: Vec<&str> = TransportKind::BUILT.iter().map(|kind| kind.name()).collect();
+    carriers.push("bare");
+    for (workload, pairs, bytes) in [
+        ("ping", 1, 11),
+        ("pairs", 10, 11),
+        ("pairs", 50, 11),
+        ("large", 1, 1_024),
+        ("large", 1, 65_536),
+        ("latency", 1, 11),
+    ] {
+        for carrier in &carriers {
+            let is_it = |row: &&Value| {
+                (&row["workload"], &row["transport"]) == (&workload.into(), &(*carrier).into())
+                    && (&row["pairs"], &row["message_bytes"]) == (&pairs.into(), &bytes.into())
+            };
+            let found: Vec<&Value> = rows.iter().filter(is_it).collect();
+            let [row] = found.as_slice() else { panic!("{workload}, {carrier}: {found:?}") };
+            for name in [
+                "messages_per_second",
+                "messages_per_second_min",
+                "messages_per_second_max",
+                "p50_us",
+                "p99_us",
+                "ratio_to_bare",
+            ] {
+                assert!(row[name].as_f64().is_some_and(|it| it > 0.0), "{name}: {row}");
+            }
+            let outstanding = if workload == "latency" { 1 } else { 20 };
+            assert_eq!(row["outstanding"], outstanding, "{row}");
+            assert!(row["ratio_to_samba"].is_null(), "{row}");
+        }
+    }
+    assert_eq!(rows.len(), 6 * carriers.len());
+    let chart = fs::read_to_string(chart).expect("it was drawn");
+    assert!(chart.starts_with("<svg ") && chart.ends_with("</svg>\n"), "{chart}");
+    assert_eq!(chart.matches("class=\"bare\"").count(), 6, "{chart}");
+}
+
+#[test]
+fn nothing_is_left_of_the_processes_and_their_sockets() {
+    let site = Site::new();
+    let table = run(&site, &["--without-samba", "--workload", "ping"]).succeeds();
+    assert!(table.contains("messages/s"), "{table}");
+    let left = fs::read_dir(site.path("data")).expect("it exists").count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn samba_is_measured_where_its_test_is_installed_and_missed_where_not() {
+    let site = Site::new();
+    let outcome = run(&site, &["--workload", "ping", "--json"]);
+    let said = outcome.error();
+    let rows = rows(&outcome.succeeds());
+    match rows.iter().find(|row| row["transport"] == "samba") {
+        Some(samba) => {
+            assert_eq!(samba["ratio_to_samba"], 1.0);
+            assert!(samba["p50_us"].is_null(), "{samba}");
+            assert!(rows.iter().all(|row| row["ratio_to_samba"].is_f64()), "{rows:?}");
+        }
+        None => assert!(said.contains("there is no smbtorture"), "{said}"),
+    }
+}
+
+#[test]
+fn a_transport_that_was_not_built_in_is_refused_by_name() {
+    let site = Site::new();
+    let error = run(&site, &["--transport", "carrier pigeon"]).fails(1);
+    assert!(error.contains("\"carrier pigeon\" was not built in; built: "), "{error}");
+    let error = run(&site, &["--workload", "walk"]).fails(2);
+    assert!(error.contains("[possible values: ping, pairs, large, latency]"), "{error}");
+}
