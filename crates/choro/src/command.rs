@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod completions;
 mod man;
+mod message;
 pub(crate) mod notifyd;
 mod serve;
 mod status;
@@ -39,6 +40,7 @@ enum Command {
     Check(check::Check),
     #[command(subcommand)]
     User(user::User),
+    Message(message::MessageCommand),
     Status(status::Status),
     Completions(completions::Completions),
     Man(man::Man),
@@ -56,6 +58,7 @@ impl CommandLine {
             Command::Check(check) => check.run(file),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
+            Command::Message(message) => message.run(file),
             Command::Serve(serve) => serve.run(file),
             Command::Status(status) => status.run(file),
             Command::User(user) => user.run(file),

@@ -47,6 +47,15 @@ pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
     open(settings)
 }
 
+/// Logs in this detail, as `log level` has it, until [`follow`] is called.
+///
+/// # Errors
+/// Logging was not started.
+pub(crate) fn set_detail(log_detail: u32) -> anyhow::Result<()> {
+    let handle = LEVEL.get().context("logging was not started")?;
+    handle.reload(level(log_detail)).context("cannot set the level")
+}
+
 fn open(settings: &Settings) -> anyhow::Result<()> {
     let file = settings.log_file().map(|path| append_to(&path)).transpose()?;
     *SINK.lock().unwrap_or_else(PoisonError::into_inner) = file;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod administration;
 mod command;
 mod control;
 mod default_share;

@@ -12,8 +12,8 @@ pub(crate) type Row = Vec<(&'static str, Value)>;
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn print_json(rows: Vec<Row>) -> anyhow::Result<()> {
-    let objects: Vec<Object> = rows.into_iter().map(Object).collect();
+pub(crate) fn print_json<N: Serialize>(rows: Vec<Vec<(N, Value)>>) -> anyhow::Result<()> {
+    let objects: Vec<Object<N>> = rows.into_iter().map(Object).collect();
     let mut out = BufWriter::new(io::stdout().lock());
     serde_json::to_writer_pretty(&mut out, &objects).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
@@ -22,9 +22,9 @@ pub(crate) fn print_json(rows: Vec<Row>) -> anyhow::Result<()> {
 }
 
 /// A row as an object whose members keep their order.
-struct Object(Row);
+struct Object<N>(Vec<(N, Value)>);
 
-impl Serialize for Object {
+impl<N: Serialize> Serialize for Object<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }

@@ -13,6 +13,7 @@ mod events;
 mod helper;
 mod interfaces;
 mod listeners;
+mod messages;
 mod pid_file;
 mod reloading;
 mod service_manager;
@@ -35,6 +36,7 @@ use crate::control::{Received, ToSupervisor, ToWorker};
 use crate::settings::Settings;
 use crate::worker::{machine_clock, tell_file_changed};
 use backoff::Backoff;
+pub(crate) use effective::path as effective_config;
 use events::{Event, Events};
 use helper::Helper;
 use listeners::Listener;
@@ -62,7 +64,7 @@ struct Supervisor {
     notifyd: Helper,
     registry: Registry,
     files: FileTable,
-    /// Tells workers which files to look at; nobody has anything to say to the supervisor.
+    /// Tells workers which files to look at, and hears what an administrator wants.
     messaging: Messaging,
     /// When it looks for opens that nobody has taken up again.
     scavenge_at: Instant,
@@ -105,7 +107,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let messaging = Messaging::init(&lock, registry.server_id(), kind)
         .context("cannot join the server's messages")?;
     let listeners = reloading::bind(&mut settings)?;
-    let command = WorkerCommand { config: effective::path(&lock), generation: 1 };
+    let command = WorkerCommand { config: effective::path(&lock), generation: 1, log_level: None };
     effective::write(&command.config, &settings.config)?;
     let events = Events::new().context("cannot poll")?;
     for descriptor in signals.descriptors() {
@@ -113,6 +115,9 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     }
     for (index, listener) in listeners.iter().enumerate() {
         events.add(listener, Event::Listener(index))?;
+    }
+    if let Some(wake) = messaging.wake_source() {
+        events.add(wake, Event::Message).context("cannot poll messages")?;
     }
     let supervisor = Supervisor {
         settings,
@@ -194,18 +199,20 @@ impl Supervisor {
                 for signal in signals.take() {
                     match signal {
                         Signal::Child => self.reap(),
-                        Signal::Reload => self.reload(),
+                        // What came of it is in the log.
+                        Signal::Reload => drop(self.reload()),
                         Signal::Stop => self.stop(),
                     }
                 }
             }
             Event::Worker(pid) => self.receive(pid),
+            // Taken with those that waited: see `handle_time`.
+            Event::Message => {}
         }
     }
 
     fn handle_time(&mut self, now: Instant) {
-        // What waits for room at a receiver is tried again; nothing is said to the supervisor.
-        while self.messaging.poll(now).is_some() {}
+        self.take_messages(now);
         if self.scavenge_at <= now {
             self.scavenge_at = now + SCAVENGE_INTERVAL;
             let looks = self.files.scavenge(machine_clock());

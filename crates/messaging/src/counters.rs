@@ -36,3 +36,47 @@ pub struct Counters {
     /// Messages whose descriptors were lost on the way, for instance at this process's limit.
     pub descriptors_lost: u64,
 }
+
+impl Counters {
+    /// All of them by name, in the order in which they are to be shown.
+    #[must_use]
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        // Taken apart, so that one that is added is not forgotten here.
+        let Self {
+            sent,
+            bytes_sent,
+            received,
+            bytes_received,
+            queued,
+            queued_bytes,
+            retries,
+            refused,
+            dropped,
+            lost,
+            malformed,
+            version_unknown,
+            misaddressed,
+            forged,
+            incomplete,
+            descriptors_lost,
+        } = *self;
+        vec![
+            ("sent", sent),
+            ("bytes_sent", bytes_sent),
+            ("received", received),
+            ("bytes_received", bytes_received),
+            ("queued", queued),
+            ("queued_bytes", queued_bytes),
+            ("retries", retries),
+            ("refused", refused),
+            ("dropped", dropped),
+            ("lost", lost),
+            ("malformed", malformed),
+            ("version_unknown", version_unknown),
+            ("misaddressed", misaddressed),
+            ("forged", forged),
+            ("incomplete", incomplete),
+            ("descriptors_lost", descriptors_lost),
+        ]
+    }
+}

@@ -43,6 +43,18 @@ kinds! {
     7 CLOSE_SHARE,
     /// Log more or less: [`crate::LogLevel`].
     8 LOG_LEVEL,
+    /// Write a line into the log: [`crate::Announcement`].
+    9 ANNOUNCE,
+    /// What came of a `RELOAD_CONFIG`, `CLOSE_SHARE`, `LOG_LEVEL` or `ANNOUNCE`: [`crate::Done`].
+    10 DONE,
+    /// To the supervisor: which processes are there? No data.
+    11 LIST_PROCESSES,
+    /// The answer to `LIST_PROCESSES`: [`crate::Processes`].
+    12 PROCESSES,
+    /// What have your messages come to? No data.
+    13 COUNT_MESSAGES,
+    /// The answer to `COUNT_MESSAGES`: [`crate::Statistics`].
+    14 STATISTICS,
     /// From a worker to `notifyd`: a directory is watched: [`crate::Watch`].
     32 WATCH,
     /// From a worker to `notifyd`: a directory is not watched any more: [`crate::Unwatch`].

@@ -24,7 +24,8 @@ pub use kind::MessageKind;
 pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{DATA_BYTES_MAX, Messaging};
 pub use payload::{
-    Changes, ClosePreviousSession, CloseShare, FileChanged, LogLevel, PreviousSessionClosed,
-    Unwatch, Watch,
+    Announcement, Changes, ClosePreviousSession, CloseShare, Done, FileChanged, LogLevel,
+    PROCESSES_MAX, PreviousSessionClosed, Process, ProcessRole, Processes, Statistics, Unwatch,
+    Watch,
 };
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

@@ -17,6 +17,8 @@ pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
 #[derive(Debug)]
 pub struct Messaging {
     server_id: ServerId,
+    /// `None` for a transport that the caller has opened.
+    kind: Option<TransportKind>,
     transport: Box<dyn Transport>,
     /// Where frames are written; its memory is used again.
     frame: Vec<u8>,
@@ -35,19 +37,27 @@ impl Messaging {
         server_id: ServerId,
         kind: TransportKind,
     ) -> Result<Self, InitError> {
-        Ok(Self::over(transport::open(kind, lock_dir, server_id)?, server_id))
+        let transport = transport::open(kind, lock_dir, server_id)?;
+        Ok(Self { kind: Some(kind), ..Self::over(transport, server_id) })
     }
 
     /// As [`Messaging::init`], over a transport that is open already.
     #[must_use]
     pub fn over(transport: Box<dyn Transport>, server_id: ServerId) -> Self {
-        Self { server_id, transport, frame: Vec::new(), malformed: 0, version_unknown: 0 }
+        let (kind, frame) = (None, Vec::new());
+        Self { server_id, kind, transport, frame, malformed: 0, version_unknown: 0 }
     }
 
     /// This process.
     #[must_use]
     pub fn server_id(&self) -> ServerId {
         self.server_id
+    }
+
+    /// The transport; `None` for one that the caller has opened.
+    #[must_use]
+    pub fn kind(&self) -> Option<TransportKind> {
+        self.kind
     }
 
     /// Sends a message to one process. It has left, or waits here for room at the receiver.

@@ -1,9 +1,13 @@
 //! The data of the kinds that have a form of their own. Numbers are little-endian, texts UTF-8.
 
+mod administration;
 mod change_notify;
 
 use dtyp::Sid;
 
+pub use administration::{
+    Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
+};
 pub use change_notify::{Changes, Unwatch, Watch};
 
 /// The data of [`crate::MessageKind::CLOSE_PREVIOUS_SESSION`]: [MS-SMB2] 3.3.5.5.3.

@@ -28,6 +28,7 @@ use crate::respond::error_body;
 use crate::response::{Step, Transmit};
 use crate::session::{Session, SessionState};
 use crate::settings::ServerSettings;
+use crate::tree_connect::TreeConnect;
 
 /// How long a connection may take until a session is set up: [MS-SMB2] 3.3.2.3 leaves it open.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(45);
@@ -323,6 +324,28 @@ impl Server {
             self.end_session(session_id);
         }
         self.quiesce(now);
+    }
+
+    /// Disconnects everybody from a share, or from all of them but IPC$ where no name is given, and
+    /// closes what they have open in it: [MS-SMB2] 3.3.4.15, but that the share stays. Returns the
+    /// number of tree connects.
+    pub fn handle_close_share(&mut self, now: Now, share: Option<&str>) -> usize {
+        self.globals.files.set_now(now.monotonic);
+        let mut closed = 0;
+        for session in self.sessions.values_mut() {
+            let is_meant = |tree: &TreeConnect| match share {
+                Some(name) => tree.share.name.eq_ignore_ascii_case(name),
+                None => !tree.is_pipe(),
+            };
+            let trees = session.tree_connects.iter().filter(|(_, tree)| is_meant(tree));
+            let tree_ids: Vec<u32> = trees.map(|(tree_id, _)| *tree_id).collect();
+            closed += tree_ids.len();
+            for tree_id in tree_ids {
+                self.globals.end_tree_connect(session, tree_id, &mut self.opens);
+            }
+        }
+        self.quiesce(now);
+        closed
     }
 
     /// Takes changes that others made: another worker's client, or a program of this host.

@@ -33,6 +33,9 @@ pub(crate) struct WorkerArguments {
     /// Our unique id in the tables, in hexadecimal.
     #[arg(long, value_parser = parse_unique_id)]
     unique_id: u64,
+    /// The detail of the log, if an administrator wants another than that of the configuration.
+    #[arg(long)]
+    log_level: Option<u32>,
 }
 
 fn parse_unique_id(text: &str) -> Result<u64, std::num::ParseIntError> {
@@ -74,6 +77,9 @@ impl WorkerArguments {
         rustix::process::umask(Mode::empty());
         let settings = Settings::load(Source::File(self.config.clone()))?;
         log::start(&settings)?;
+        if let Some(log_level) = self.log_level {
+            log::set_detail(log_level)?;
+        }
         let server_id = ServerId { pid: std::process::id(), unique_id: self.unique_id };
         Ok(WorkerStart { settings, server_id, control })
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dtyp::ServerId;
-use messaging::{Changes, Content, Message, MessageKind, Messaging, TransportKind, Unwatch, Watch};
+use messaging::{Changes, Message, MessageKind, Messaging, TransportKind, Unwatch, Watch};
 use object::{HostChange, HostChangeKind, ObjectPath};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -28,6 +28,7 @@ use store::host_changes::{Coverage, HostEvent, HostWatcher};
 use tables::WatchPage;
 use tracing::{debug, warn};
 
+use crate::administration;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
 use crate::settings::Settings;
@@ -200,12 +201,6 @@ impl Notifyd {
                 }
                 None => warn!("{sender:?} sent changes that cannot be read"),
             },
-            MessageKind::PING => {
-                let content = Content::new(MessageKind::PONG, &message.data);
-                if let Err(error) = self.messaging.send(Instant::now(), sender, &content) {
-                    debug!("no PONG to {sender:?}: {error}");
-                }
-            }
             MessageKind::UNWATCH => {
                 if let Some(Unwatch { open }) = Unwatch::decode(&message.data)
                     && let Some(path) = self.watchers.unwatch(sender, open)
@@ -219,7 +214,7 @@ impl Notifyd {
                 Some(watch) => self.watch(sender, watch),
                 None => warn!("{sender:?} sent a watch that cannot be read"),
             },
-            _ => {}
+            _ => drop(administration::read(&mut self.messaging, message)),
         }
     }
 

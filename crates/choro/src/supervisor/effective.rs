@@ -13,7 +13,7 @@ use anyhow::Context;
 use config::Config;
 
 /// The file in `lock directory`.
-pub(super) fn path(lock_directory: &Path) -> PathBuf {
+pub(crate) fn path(lock_directory: &Path) -> PathBuf {
     lock_directory.join("smb.conf.effective")
 }
 

@@ -15,6 +15,8 @@ const EVENTS_PER_TURN: usize = 256;
 pub(super) enum Event {
     /// A listener, by its place in the list, may have a client.
     Listener(usize),
+    /// A message may have come.
+    Message,
     /// A signal may have come.
     Signal,
     /// A worker, by its pid, says something or has gone.
@@ -29,6 +31,7 @@ impl Event {
             // Listeners are few; a number that does not fit is one that is not watched.
             Self::Listener(index) => (1, u32::try_from(index).unwrap_or(u32::MAX)),
             Self::Worker(pid) => (2, pid),
+            Self::Message => (3, 0),
         };
         epoll::EventData::new_u64(kind << 32 | u64::from(number))
     }
@@ -39,7 +42,8 @@ impl Event {
         match data >> 32 {
             0 => Self::Signal,
             1 => Self::Listener(usize::try_from(number).unwrap_or(usize::MAX)),
-            _ => Self::Worker(number),
+            2 => Self::Worker(number),
+            _ => Self::Message,
         }
     }
 }
@@ -93,7 +97,7 @@ mod tests {
 
     #[test]
     fn events_survive_the_kernel() {
-        for event in [Event::Signal, Event::Listener(3), Event::Worker(u32::MAX)] {
+        for event in [Event::Signal, Event::Listener(3), Event::Worker(u32::MAX), Event::Message] {
             assert_eq!(Event::from_data(event.to_data()), event);
         }
     }

@@ -36,6 +36,11 @@ impl Helper {
         self.process.as_mut()
     }
 
+    /// Who it is, if it runs.
+    pub(super) fn server_id(&self) -> Option<ServerId> {
+        self.process.as_ref().map(|process| process.server_id)
+    }
+
     /// When it can be started; `None` if it runs.
     pub(super) fn start_at(&self, now: Instant) -> Option<Instant> {
         match self.process {

@@ -9,16 +9,21 @@ use crate::settings::{Settings, Source};
 
 impl Supervisor {
     /// Reads the configuration again. A configuration that cannot be served changes nothing.
-    pub(super) fn reload(&mut self) {
+    ///
+    /// # Errors
+    /// Why the old one stays in effect; it is in the log already.
+    pub(super) fn reload(&mut self) -> anyhow::Result<()> {
         if self.stop_deadline.is_some() {
-            return;
+            anyhow::bail!("the server is stopping");
         }
         service_manager::notify("RELOADING=1\n");
-        match self.load_again() {
+        let loaded = self.load_again();
+        match &loaded {
             Ok(()) => tracing::info!("configuration {} is in effect", self.command.generation),
             Err(error) => tracing::error!("the old configuration stays in effect: {error:#}"),
         }
         service_manager::notify("READY=1\n");
+        loaded
     }
 
     fn load_again(&mut self) -> anyhow::Result<()> {
@@ -33,6 +38,7 @@ impl Supervisor {
         effective::write(&self.command.config, &settings.config)?;
         self.settings = settings;
         self.command.generation += 1;
+        self.command.log_level = None;
         self.listen_again();
         self.workers.dismiss_idle();
         let reload = ToWorker::Reload { generation: self.command.generation };

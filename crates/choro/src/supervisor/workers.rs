@@ -25,6 +25,8 @@ pub(super) struct WorkerCommand {
     pub(super) config: PathBuf,
     /// Counted from 1.
     pub(super) generation: u64,
+    /// The detail of the log, if an administrator wants another than that of the configuration.
+    pub(super) log_level: Option<u32>,
 }
 
 /// What a worker is doing, as far as the supervisor knows.
@@ -147,6 +149,11 @@ impl Workers {
         }
     }
 
+    /// Every worker.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Worker> {
+        self.by_pid.values()
+    }
+
     /// Ends every worker at once.
     pub(super) fn kill_all(&self) {
         for &pid in self.by_pid.keys() {
@@ -187,6 +194,7 @@ pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
         .args(["--config-generation", &command.generation.to_string()])
         .args(["--supervisor-pid", &std::process::id().to_string()])
         .args(["--unique-id", &format!("{unique_id:016x}")])
+        .args(command.log_level.map(|log_level| format!("--log-level={log_level}")))
         .stdin(worker_end.into_stdio())
         .stdout(Stdio::null())
         // A ^C at the terminal is for the supervisor, which stops its workers in order.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use bytes::BytesMut;
-use dtyp::{FileTime, Guid};
-use messaging::{Messaging, TransportKind};
+use dtyp::{FileTime, Guid, ServerId};
+use messaging::{MessageKind, Messaging, TransportKind};
 use proto::server::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use slab::Slab;
@@ -31,6 +31,7 @@ use super::notices::Notices;
 use super::passing::Passing;
 use super::server_settings::{has_continuously_available_shares, server_settings};
 use super::watches::Watches;
+use crate::administration;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
 use crate::settings::Settings;
@@ -469,6 +470,7 @@ impl Worker {
                     self.store.wear_server();
                     Waiting::tell_closed(&mut self.messaging, sender, session_id);
                 }
+                Asked::CloseShare { share, sender } => self.close_share(&share, sender),
                 Asked::Changed(changes) => {
                     let now = self.now();
                     self.server.handle_changes(now, &changes);
@@ -486,6 +488,19 @@ impl Worker {
             }
             self.serve_effects();
         }
+    }
+
+    /// Disconnects everybody from a share; `*` is all of them.
+    fn close_share(&mut self, share: &str, asked_by: ServerId) {
+        let now = self.now();
+        let closed = self.server.handle_close_share(now, (share != "*").then_some(share));
+        self.serve_effects();
+        self.store.wear_server();
+        if closed > 0 {
+            info!("{closed} tree connects of {share} are closed: an administrator wants it");
+        }
+        let (closed, kind) = (closed.try_into().unwrap_or(u64::MAX), MessageKind::CLOSE_SHARE);
+        administration::tell_done(&mut self.messaging, asked_by, kind, Ok(closed));
     }
 
     /// Ends all connections; the loop ends when what was begun is done.

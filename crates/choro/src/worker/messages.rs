@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use arbitration::FileKey;
 use dtyp::{ServerId, Sid};
 use messaging::{
-    Changes, ClosePreviousSession, Content, FileChanged, Message, MessageKind, Messaging,
-    PreviousSessionClosed,
+    Changes, ClosePreviousSession, CloseShare, Content, FileChanged, Message, MessageKind,
+    Messaging, PreviousSessionClosed,
 };
 use object::HostChange;
 use proto::RequestId;
 use tables::Registry;
 use tracing::debug;
+
+use crate::administration;
 
 /// How long another worker may take to close a session. After it the new session goes on: whoever
 /// does not answer is stuck or dead, and the supervisor sees to that.
@@ -28,6 +30,8 @@ pub(super) struct Waiting {
 pub(super) enum Asked {
     /// Close a session if it is this user's, and tell its successor.
     CloseSession { session_id: u64, user: Sid, sender: ServerId },
+    /// Disconnect everybody from a share, and tell the administrator.
+    CloseShare { share: String, sender: ServerId },
     /// Others have changed something.
     Changed(Vec<HostChange>),
     /// Look at a file's record.
@@ -77,13 +81,14 @@ impl Waiting {
     /// What a message is about.
     pub(super) fn read(&mut self, messaging: &mut Messaging, message: &Message) -> Asked {
         match message.kind {
-            MessageKind::PING => {
-                let content = Content::new(MessageKind::PONG, &message.data);
-                if let Err(error) = messaging.send(Instant::now(), message.sender, &content) {
-                    debug!("no PONG to {:?}: {error}", message.sender);
+            MessageKind::CLOSE_SHARE => match CloseShare::decode(&message.data) {
+                Some(CloseShare { share }) => Asked::CloseShare { share, sender: message.sender },
+                None => {
+                    let outcome = administration::unreadable();
+                    administration::tell_done(messaging, message.sender, message.kind, outcome);
+                    Asked::Nothing
                 }
-                Asked::Nothing
-            }
+            },
             MessageKind::CLOSE_PREVIOUS_SESSION => {
                 match ClosePreviousSession::decode(&message.data) {
                     Some(ClosePreviousSession { session_id, user_sid }) => {
@@ -106,7 +111,10 @@ impl Waiting {
             },
             MessageKind::SHUTDOWN => Asked::Shutdown,
             MessageKind::RELOAD_CONFIG => Asked::Reload,
-            _ => Asked::Nothing,
+            _ => {
+                administration::read(messaging, message);
+                Asked::Nothing
+            }
         }
     }
 

@@ -186,6 +186,15 @@ impl Outcome {
         self.error()
     }
 
+    pub fn is_success(&self) -> bool {
+        self.0.status.success()
+    }
+
+    /// Standard output, whatever the command has come to.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
     pub fn error(&self) -> String {
         String::from_utf8_lossy(&self.0.stderr).into_owned()
     }

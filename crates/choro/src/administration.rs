@@ -1,0 +1,78 @@
+//! What an administrator may ask of every process of a server, and how it is answered.
+
+use std::time::Instant;
+
+use dtyp::ServerId;
+use messaging::{
+    Announcement, Content, Done, LogLevel, Message, MessageKind, Messaging, Statistics,
+    TransportKind,
+};
+
+use crate::log;
+
+/// What a message asks beyond what every process does alike.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Asked {
+    /// The log has this detail now.
+    LogLevel(u32),
+    /// Nothing.
+    Nothing,
+}
+
+/// Does what every process does alike. Kinds that are not of an administrator are passed by.
+pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
+    let Message { kind, sender, .. } = *message;
+    match kind {
+        MessageKind::PING => send(messaging, sender, MessageKind::PONG, &message.data),
+        MessageKind::ANNOUNCE => {
+            let outcome = Announcement::decode(&message.data)
+                // To be seen in whatever detail is logged.
+                .map(|Announcement { text }| tracing::warn!("announced: {text:?}"))
+                .map_or_else(unreadable, |()| Ok(0));
+            tell_done(messaging, sender, kind, outcome);
+        }
+        MessageKind::COUNT_MESSAGES => {
+            let named = messaging.counters().named().into_iter();
+            let counters = named.map(|(name, value)| (name.to_owned(), value)).collect();
+            let transport = messaging.kind().map_or("another", TransportKind::name).to_owned();
+            let data = Statistics { transport, counters }.encode();
+            send(messaging, sender, MessageKind::STATISTICS, &data);
+        }
+        MessageKind::LOG_LEVEL => {
+            let asked = LogLevel::decode(&message.data);
+            let log_level = asked.and_then(|asked| asked.filter.parse::<u32>().ok());
+            let outcome = log_level.map_or_else(unreadable, |log_level| {
+                log::set_detail(log_level).map(|()| 0).map_err(|error| format!("{error:#}"))
+            });
+            let is_set = outcome.is_ok();
+            tell_done(messaging, sender, kind, outcome);
+            if let (true, Some(log_level)) = (is_set, log_level) {
+                tracing::info!("the log has level {log_level} until the configuration is read");
+                return Asked::LogLevel(log_level);
+            }
+        }
+        _ => {}
+    }
+    Asked::Nothing
+}
+
+/// Answers an administrator.
+pub(crate) fn tell_done(
+    messaging: &mut Messaging,
+    to: ServerId,
+    request: MessageKind,
+    outcome: Result<u64, String>,
+) {
+    send(messaging, to, MessageKind::DONE, &Done { request, outcome }.encode());
+}
+
+/// The outcome of a message whose data cannot be read.
+pub(crate) fn unreadable() -> Result<u64, String> {
+    Err("the message cannot be read".to_owned())
+}
+
+fn send(messaging: &mut Messaging, to: ServerId, kind: MessageKind, data: &[u8]) {
+    if let Err(error) = messaging.send(Instant::now(), to, &Content::new(kind, data)) {
+        tracing::debug!("no {kind:?} to {to}: {error}");
+    }
+}

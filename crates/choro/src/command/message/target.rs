@@ -1,0 +1,72 @@
+//! Which processes a message is for.
+
+use std::str::FromStr;
+
+use anyhow::bail;
+use messaging::{Process, ProcessRole};
+
+use super::visitor::Visitor;
+
+/// Which processes a message is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Target {
+    All,
+    Notifyd,
+    Pid(u32),
+    Supervisor,
+    Workers,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "all" => Self::All,
+            "notifyd" => Self::Notifyd,
+            "supervisor" => Self::Supervisor,
+            "workers" => Self::Workers,
+            _ => match text.parse() {
+                Ok(pid) => Self::Pid(pid),
+                Err(_) => {
+                    return Err("a pid, all, notifyd, supervisor or workers is wanted".to_owned());
+                }
+            },
+        })
+    }
+}
+
+impl Target {
+    /// The processes that are meant.
+    ///
+    /// # Errors
+    /// There is none, or the supervisor does not answer.
+    pub(super) fn find(self, visitor: &mut Visitor) -> anyhow::Result<Vec<Process>> {
+        let supervisor = visitor.supervisor();
+        if matches!(self, Self::Supervisor) || self == Self::Pid(supervisor.server_id.pid) {
+            // It need not be able to say so itself.
+            return Ok(vec![supervisor]);
+        }
+        let mut processes = visitor.processes()?;
+        processes.retain(|process| self.means(process));
+        match self {
+            Self::Notifyd if processes.is_empty() => bail!("there is no notifyd at the moment"),
+            Self::Pid(pid) if processes.is_empty() => {
+                bail!("no process of the server has the pid {pid}; `choro message list` names them")
+            }
+            _ => Ok(processes),
+        }
+    }
+
+    fn means(self, process: &Process) -> bool {
+        match self {
+            Self::All => true,
+            Self::Notifyd => process.role == ProcessRole::Notifyd,
+            Self::Pid(pid) => process.server_id.pid == pid,
+            Self::Supervisor => process.role == ProcessRole::Supervisor,
+            Self::Workers => {
+                matches!(process.role, ProcessRole::Worker | ProcessRole::IdleWorker)
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A process of the server for a moment: joined to ask the others something.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use dtyp::ServerId;
+use messaging::{
+    Content, InitError, Message, MessageKind, Messaging, Process, ProcessRole, Processes,
+    TransportKind,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tables::{Registry, RegistryError};
+
+use crate::settings::Settings;
+use crate::supervisor::effective_config;
+
+/// This process as one of the server. Leaving removes its socket.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    messaging: Messaging,
+    supervisor: ServerId,
+    timeout: Duration,
+    /// A signal wants us to end, and not before the socket is removed.
+    interrupted: Arc<AtomicBool>,
+}
+
+/// What came of asking.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Of those who answered.
+    pub(super) by_process: HashMap<ServerId, Answer>,
+    /// Those who ended before they did.
+    pub(super) gone: HashSet<ServerId>,
+}
+
+/// What a process answered, and how long that took.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) message: Message,
+    pub(super) after: Duration,
+}
+
+impl Visitor {
+    /// Joins the server that runs on `lock_dir`.
+    ///
+    /// # Errors
+    /// No server runs, or this user may not join it.
+    pub(super) fn join(lock_dir: &Path, timeout: Duration) -> anyhow::Result<Self> {
+        let supervisor = match Registry::observe(lock_dir) {
+            Err(RegistryError::File { path, source }) if is_forbidden(&source) => {
+                bail!("{}: {source}; {WHO_MAY}", path.display())
+            }
+            registry => registry?.supervisor(),
+        };
+        let kind = kind_in_effect(lock_dir)?;
+        let unique_id = tables::random_unique_id().context("no randomness")?;
+        let server_id = ServerId { pid: std::process::id(), unique_id };
+        let interrupted = Arc::default();
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .context("cannot receive signals")?;
+        }
+        let messaging = Messaging::init(lock_dir, server_id, kind).map_err(explain)?;
+        Ok(Self { messaging, supervisor, timeout, interrupted })
+    }
+
+    /// The processes of the server, as its supervisor knows them.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(super) fn processes(&mut self) -> anyhow::Result<Vec<Process>> {
+        let supervisor = self.supervisor;
+        let content = Content::new(MessageKind::LIST_PROCESSES, &[]);
+        let mut answers =
+            self.ask(&[supervisor], &content, |answer| answer.kind == MessageKind::PROCESSES)?;
+        let Some(answer) = answers.by_process.remove(&supervisor) else {
+            bail!(
+                "the supervisor (pid {}) did not answer within {} s",
+                supervisor.pid,
+                self.timeout.as_secs_f64()
+            )
+        };
+        let processes = Processes::decode(&answer.message.data);
+        Ok(processes.context("the supervisor is of another version")?.0)
+    }
+
+    /// The supervisor, which is known without asking.
+    pub(super) fn supervisor(&self) -> Process {
+        Process { server_id: self.supervisor, role: ProcessRole::Supervisor }
+    }
+
+    /// Sends to all of `receivers` and waits for one answer of each, no longer than the time that
+    /// is allowed.
+    ///
+    /// # Errors
+    /// The wait was interrupted, or the system does not let us wait.
+    pub(super) fn ask(
+        &mut self,
+        receivers: &[ServerId],
+        content: &Content<'_>,
+        is_answer: impl Fn(&Message) -> bool,
+    ) -> anyhow::Result<Answers> {
+        let deadline = Instant::now() + self.timeout;
+        let mut unsent: Vec<ServerId> = receivers.to_vec();
+        let mut sent = HashMap::new();
+        let mut answers = Answers::default();
+        loop {
+            // One that does not listen has just been started and will, or has ended.
+            unsent.retain(|&to| {
+                let now = Instant::now();
+                let is_sent = self.messaging.send(now, to, content).is_ok();
+                if is_sent {
+                    sent.insert(to, now);
+                }
+                !is_sent
+            });
+            while let Some(message) = self.messaging.poll(Instant::now()) {
+                let now = Instant::now();
+                if is_answer(&message)
+                    && let Some(sent_at) = sent.remove(&message.sender)
+                {
+                    let after = now.saturating_duration_since(sent_at);
+                    answers.by_process.insert(message.sender, Answer { message, after });
+                }
+            }
+            let (unsent_pids, sent_pids) = (unsent.iter(), sent.keys());
+            let gone = unsent_pids.chain(sent_pids).filter(|it| has_ended(it.pid));
+            answers.gone.extend(gone.copied());
+            unsent.retain(|it| !answers.gone.contains(it));
+            sent.retain(|it, _| !answers.gone.contains(it));
+            if (unsent.is_empty() && sent.is_empty()) || Instant::now() >= deadline {
+                return Ok(answers);
+            }
+            self.wait(deadline)?;
+        }
+    }
+
+    fn wait(&self, deadline: Instant) -> anyhow::Result<()> {
+        let now = Instant::now();
+        let next = [Some(deadline), self.messaging.next_timeout(), Some(now + LOOK_INTERVAL)];
+        let next = next.into_iter().flatten().min().unwrap_or(deadline);
+        let timeout = next.saturating_duration_since(now);
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let wake = self.messaging.wake_source();
+        let mut sources: Vec<PollFd<'_>> =
+            wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
+        match poll(&mut sources, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error).context("waiting"),
+        }
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => bail!("interrupted"),
+            false => Ok(()),
+        }
+    }
+}
+
+fn has_ended(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+/// The transport that the server was started with, whatever the operator's file says by now.
+fn kind_in_effect(lock_dir: &Path) -> anyhow::Result<TransportKind> {
+    let path = effective_config(lock_dir);
+    let settings =
+        Settings::load(crate::settings::Source::File(path.clone())).map_err(|error| {
+            let denied = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+            match denied.into_iter().any(is_forbidden) {
+                true => error.context(WHO_MAY),
+                false => error,
+            }
+        })?;
+    Ok(TransportKind::from_name(settings.config.global.messaging_type.word())?)
+}
+
+fn explain(error: InitError) -> anyhow::Error {
+    match &error {
+        InitError::DirectoryNotOurs { path, uid, .. } => anyhow::anyhow!(
+            "{} belongs to the user with id {uid}; run this as the user that the server runs as",
+            path.display()
+        ),
+        InitError::System { source, .. } if is_forbidden(source) => {
+            anyhow::anyhow!("{error}; {WHO_MAY}")
+        }
+        _ => error.into(),
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied
+}
+
+/// How often to look whether somebody who was asked has ended, or has begun to listen.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+const WHO_MAY: &str = "only the user that the server runs as may send it messages";

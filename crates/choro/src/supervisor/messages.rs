@@ -1,0 +1,60 @@
+//! What an administrator asks of the supervisor.
+
+use std::time::Instant;
+
+use dtyp::ServerId;
+use messaging::{Content, Message, MessageKind, PROCESSES_MAX, Process, ProcessRole, Processes};
+
+use super::Supervisor;
+use super::workers::WorkerState;
+use crate::administration::{self, Asked};
+
+impl Supervisor {
+    /// Takes the messages that are there, and tries again to send what waits for room.
+    pub(super) fn take_messages(&mut self, now: Instant) {
+        for _ in 0..MESSAGES_PER_TURN_MAX {
+            let Some(message) = self.messaging.poll(now) else { return };
+            self.take(&message);
+        }
+    }
+
+    fn take(&mut self, message: &Message) {
+        let Message { kind, sender, .. } = *message;
+        match kind {
+            MessageKind::LIST_PROCESSES => self.tell_processes(sender),
+            MessageKind::RELOAD_CONFIG => {
+                let outcome = self.reload().map(|()| 0).map_err(|error| format!("{error:#}"));
+                administration::tell_done(&mut self.messaging, sender, kind, outcome);
+            }
+            _ => match administration::read(&mut self.messaging, message) {
+                // Those that are started from now on are as talkative as their parent.
+                Asked::LogLevel(log_level) => self.command.log_level = Some(log_level),
+                Asked::Nothing => {}
+            },
+        }
+    }
+
+    fn tell_processes(&mut self, to: ServerId) {
+        let supervisor =
+            Process { server_id: self.registry.server_id(), role: ProcessRole::Supervisor };
+        let notifyd = self.notifyd.server_id();
+        let notifyd = notifyd.map(|server_id| Process { server_id, role: ProcessRole::Notifyd });
+        let workers = self.workers.iter().filter_map(|worker| {
+            let role = match worker.state {
+                WorkerState::Idle => ProcessRole::IdleWorker,
+                WorkerState::Serving => ProcessRole::Worker,
+                WorkerState::Stopping => return None,
+            };
+            Some(Process { server_id: worker.server_id, role })
+        });
+        let all = [supervisor].into_iter().chain(notifyd).chain(workers);
+        let data = Processes(all.take(PROCESSES_MAX).collect()).encode();
+        let content = Content::new(MessageKind::PROCESSES, &data);
+        if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
+            tracing::debug!("{to} asked for the processes and is gone: {error}");
+        }
+    }
+}
+
+/// Messages taken before clients that wait are accepted.
+const MESSAGES_PER_TURN_MAX: usize = 64;
