@@ -66,6 +66,8 @@ struct Supervisor {
     files: FileTable,
     /// Tells workers which files to look at, and hears what an administrator wants.
     messaging: Messaging,
+    /// Not all that came was taken in the last turn.
+    has_more_messages: bool,
     /// When it looks for opens that nobody has taken up again.
     scavenge_at: Instant,
     backoff: Backoff,
@@ -128,6 +130,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         registry,
         files,
         messaging,
+        has_more_messages: false,
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
         backoff: Backoff::default(),
         events,
@@ -187,6 +190,7 @@ impl Supervisor {
             self.stop_deadline,
             Some(self.scavenge_at),
             self.messaging.next_timeout(),
+            self.has_more_messages.then_some(now),
         ];
         let next = next.into_iter().flatten().min();
         self.events.wait(next.map(|at| at.saturating_duration_since(now))).context("cannot poll")

@@ -12,10 +12,12 @@ use crate::administration::{self, Asked};
 impl Supervisor {
     /// Takes the messages that are there, and tries again to send what waits for room.
     pub(super) fn take_messages(&mut self, now: Instant) {
+        self.has_more_messages = false;
         for _ in 0..MESSAGES_PER_TURN_MAX {
             let Some(message) = self.messaging.poll(now) else { return };
             self.take(&message);
         }
+        self.has_more_messages = true;
     }
 
     fn take(&mut self, message: &Message) {
