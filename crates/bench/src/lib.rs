@@ -26,4 +26,5 @@ pub mod server;
 pub mod statistics;
 pub mod system_calls;
 pub mod table;
+pub mod transports;
 pub mod truth;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::client::Client;
 
 pub mod connects;
+pub mod dbench;
 pub mod fixture;
 pub mod listing;
 pub mod metadata;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{network, row, truth};
+use bench::{network, row, transports, truth};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -44,6 +44,12 @@ fn run(options: &Options) -> Result<bool> {
     let interrupt = Interrupt::of_signals()?;
     if options.truth {
         write!(io::stdout(), "{}", truth::compare(options)?.to_text())?;
+        return Ok(true);
+    }
+    if options.transports {
+        let measured = transports::run(options, &interrupt, &mut io::stderr().lock())?;
+        let text = if options.json { measured.to_json()? } else { measured.to_text() };
+        write!(io::stdout(), "{text}")?;
         return Ok(true);
     }
     let report = run::run(options, &interrupt, &mut io::stderr().lock())?;

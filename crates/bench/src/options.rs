@@ -42,6 +42,9 @@ pub struct Options {
     /// Check the load generator against smbclient and smbtorture instead.
     #[arg(long)]
     pub truth: bool,
+    /// Measure Choro over each `messaging type` instead, with a load like dbench's.
+    #[arg(long)]
+    pub transports: bool,
     /// The processor to pin to [default: the last].
     #[arg(long, value_name = "NUMBER")]
     pub cpu: Option<usize>,

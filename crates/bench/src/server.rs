@@ -73,6 +73,8 @@ struct Site<'a> {
     directory: &'a Path,
     share_path: PathBuf,
     port: u16,
+    /// More lines for `[global]`.
+    global: &'a str,
 }
 
 impl Server {
@@ -83,9 +85,18 @@ impl Server {
     ///
     /// When it cannot be set up, ends, or lets nobody in.
     pub fn start(kind: Kind, directory: &Path, choro: &Path) -> Result<Self> {
+        Self::start_with(kind, directory, choro, "")
+    }
+
+    /// As [`Server::start`], with more lines for the section `[global]` of its configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start`].
+    pub fn start_with(kind: Kind, directory: &Path, choro: &Path, global: &str) -> Result<Self> {
         let share_path = directory.join("share");
         fs::create_dir_all(&share_path)?;
-        let site = Site { directory, share_path, port: free_port()? };
+        let site = Site { directory, share_path, port: free_port()?, global };
         let setup = match kind {
             Kind::Choro => choro::set_up(&site, choro),
             Kind::Samba => samba::set_up(&site),

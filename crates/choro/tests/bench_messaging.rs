@@ -1,10 +1,14 @@
-//! `choro bench messaging`: its form, not its figures.
+//! The benchmarks of messages: their form, not their figures.
 
 mod choro;
 
 use std::fs;
 
-use choro::{Site, text};
+use bench::options::Options;
+use bench::run::Interrupt;
+use bench::transports;
+use choro::{Site, built_executable, text};
+use clap::Parser;
 use messaging::TransportKind;
 use serde_json::Value;
 
@@ -95,4 +99,29 @@ fn a_transport_that_was_not_built_in_is_refused_by_name() {
     assert!(error.contains("\"carrier pigeon\" was not built in; built: "), "{error}");
     let error = run(&site, &["--workload", "walk"]).fails(2);
     assert!(error.contains("[possible values: ping, pairs, large, latency]"), "{error}");
+}
+
+#[test]
+fn a_file_server_is_measured_over_every_transport() {
+    let site = Site::new();
+    let (program, directory) = (text(&built_executable()), text(&site.path("data")));
+    let arguments = ["--transports", "--quick", "--choro", &program, "--directory", &directory];
+    let options = Options::parse_from([&["choro-bench"], &arguments[..]].concat());
+    let measured = transports::run(&options, &Interrupt::default(), &mut std::io::sink())
+        .expect("the servers serve");
+    let rows = rows(&measured.to_json().expect("it is plain"));
+    for kind in TransportKind::BUILT {
+        for clients in [5, 10] {
+            let is_it = |row: &&Value| row["transport"] == kind.name() && row["clients"] == clients;
+            let found: Vec<&Value> = rows.iter().filter(is_it).collect();
+            let [row] = found.as_slice() else { panic!("{kind:?}, {clients}: {found:?}") };
+            for name in ["mb_per_second", "operations_per_second", "ratio_to_best"] {
+                assert!(row[name].as_f64().is_some_and(|it| it > 0.0), "{name}: {row}");
+            }
+            // The question for the figure is some messages.
+            assert!(row["messages_per_operation"].as_f64().is_some(), "{row}");
+        }
+    }
+    let left = fs::read_dir(site.path("data")).expect("it exists").count();
+    assert_eq!(left, 0);
 }

@@ -29,13 +29,15 @@ pub enum Purpose {
     NewFile,
     /// Making a new directory.
     NewDirectory,
+    /// Renaming or deleting a file that is there.
+    Change,
 }
 
 /// Bytes that an answer with FileAllInformation may have: the fixed part and a long name.
 const ALL_INFORMATION_BYTES: u32 = 1024;
 
 impl Purpose {
-    fn request(self, name: &[u8]) -> CreateRequest<'_> {
+    pub(crate) fn request(self, name: &[u8]) -> CreateRequest<'_> {
         let (desired_access, create_disposition, create_options) = match self {
             Self::Open => (
                 AccessMask::FILE_GENERIC_READ | AccessMask::FILE_GENERIC_WRITE,
@@ -53,6 +55,11 @@ impl Purpose {
             Self::NewFile => (
                 AccessMask::FILE_GENERIC_READ | AccessMask::FILE_GENERIC_WRITE,
                 CreateDisposition::OVERWRITE_IF,
+                CreateOptions::NON_DIRECTORY_FILE,
+            ),
+            Self::Change => (
+                AccessMask::DELETE | AccessMask::READ_ATTRIBUTES,
+                CreateDisposition::OPEN,
                 CreateOptions::NON_DIRECTORY_FILE,
             ),
             Self::NewDirectory => (

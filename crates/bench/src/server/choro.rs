@@ -51,7 +51,7 @@ fn text(site: &Site<'_>) -> Result<String> {
         fs::create_dir_all(&path)?;
         text += &format!("{parameter} = {}\n", path.display());
     }
-    text += &format!("smb ports = {}\n", site.port);
+    text += &format!("smb ports = {}\n{}", site.port, site.global);
     text += &format!("[{SHARE}]\npath = {}\nread only = no\n", site.share_path.display());
     Ok(text)
 }
