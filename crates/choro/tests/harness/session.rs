@@ -98,8 +98,13 @@ impl Session {
 
     #[track_caller]
     pub fn write(&mut self, file_id: FileId, data: &[u8]) {
-        let request = WriteRequest::new(file_id, 0, data);
-        self.call(Command::WRITE, data.len(), &request).expect("it may write");
+        self.try_write(file_id, 0, data).expect("it may write");
+    }
+
+    #[track_caller]
+    pub fn try_write(&mut self, file_id: FileId, offset: u64, data: &[u8]) -> Result<(), NtStatus> {
+        let request = WriteRequest::new(file_id, offset, data);
+        self.call(Command::WRITE, data.len(), &request).map(drop)
     }
 
     #[track_caller]
