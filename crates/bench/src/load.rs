@@ -13,6 +13,7 @@ pub mod listing;
 pub mod metadata;
 pub mod small_files;
 pub mod stream;
+pub mod watcher;
 
 /// When a load ends: at a time, or after a number of operations.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,17 @@
 //! A file server over each of its transports of messages: a load like dbench's, with 5 and with 10
 //! clients.
+//!
+//! dbench's clients have nothing to do with each other, and so the workers have next to nothing to say
+//! to each other. So the same is measured with as many more clients that have the whole share
+//! watched: then each change is a message to `notifyd`, and one from there to each of those.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use messaging::TransportKind;
@@ -14,6 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::load::dbench::Dbench;
+use crate::load::watcher::Watcher;
 use crate::load::{Done, Limit, Load as _};
 use crate::options::Options;
 use crate::run::{Interrupt, fresh_directory};
@@ -21,8 +27,8 @@ use crate::server::{Kind, Server};
 use crate::statistics::Summary;
 use crate::table::{Table, figure};
 
-/// How many clients there are at once.
-const CLIENTS: [usize; 2] = [5, 10];
+/// How many clients there are at once, and whether as many others watch what they do.
+const LOADS: [(usize, bool); 4] = [(5, false), (10, false), (5, true), (10, true)];
 
 /// What the developers of Samba once measured on a laptop of 1.7 GHz with dbench: clients, transport
 /// and MB/s.
@@ -45,6 +51,7 @@ pub struct Transports {
 #[derive(Debug)]
 struct Row {
     clients: usize,
+    watched: bool,
     transport: &'static str,
     samples: Vec<Sample>,
 }
@@ -61,6 +68,7 @@ struct Sample {
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     clients: usize,
+    watched: bool,
     transport: &'static str,
     mb_per_second: f64,
     mb_per_second_min: f64,
@@ -97,16 +105,17 @@ pub fn run(
         ));
     }
     let mut rows: Vec<Row> = Vec::new();
-    for clients in CLIENTS {
+    for (clients, watched) in LOADS {
         let row = |(transport, _, _): &(&'static str, Server, _)| Row {
             clients,
+            watched,
             transport,
             samples: Vec::new(),
         };
         rows.extend(servers.iter().map(row));
     }
     for repetition in 0..options.repetitions() {
-        for (at, clients) in CLIENTS.into_iter().enumerate() {
+        for (at, load) in LOADS.into_iter().enumerate() {
             // Each is the first at times, and finds the machine as the last one left it.
             let mut order: Vec<usize> = (0..servers.len()).collect();
             order.rotate_left(usize::try_from(repetition)? % servers.len());
@@ -114,61 +123,62 @@ pub fn run(
                 interrupt.check()?;
                 let row = &mut rows[at * servers.len() + server];
                 let (transport, server, place) = &servers[server];
+                let name = name(load);
                 writeln!(
                     progress,
-                    "[{}/{}] {clients} clients, {transport}",
+                    "[{}/{}] {name}, {transport}",
                     repetition + 1,
                     options.repetitions()
                 )?;
                 let count = || messages_sent(&choro, place);
-                row.samples.push(measure(
-                    server,
-                    clients,
-                    Limit::after(options.duration()),
-                    &count,
-                )?);
+                row.samples.push(measure(server, load, options.duration(), &count)?);
             }
         }
     }
     Ok(Transports { rows })
 }
 
+fn name((clients, watched): (usize, bool)) -> String {
+    format!("{clients} clients{}", if watched { ", watched" } else { "" })
+}
+
 /// Puts the load of all clients on a server at once.
 fn measure(
     server: &Server,
-    clients: usize,
-    limit: Limit,
+    (clients, watched): (usize, bool),
+    duration: Duration,
     count: &dyn Fn() -> Result<u64>,
 ) -> Result<Sample> {
-    let duration = match limit {
-        Limit::Until(end) => end.saturating_duration_since(Instant::now()),
-        Limit::Operations(_) => return Err(anyhow!("a load of several clients takes a time")),
-    };
     let mut loads =
         (0..clients).map(|_| Dbench::prepare(server)).collect::<Result<Vec<Dbench>>>()?;
     let before = count()?;
-    let barrier = Barrier::new(clients);
+    let watchers = if watched { clients } else { 0 };
+    let watchers =
+        (0..watchers).map(|_| Watcher::begin(server)).collect::<Result<Vec<Watcher>>>()?;
+    let (barrier, is_over) = (Barrier::new(clients), AtomicBool::new(false));
     let begin = Instant::now();
-    let done: Vec<Result<Done>> = thread::scope(|scope| {
-        let threads: Vec<_> = loads
-            .iter_mut()
-            .map(|load| {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    barrier.wait();
-                    load.run(Limit::after(duration))
-                })
-            })
-            .collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|_| Err(anyhow!("a client panicked")))
+    let (done, seconds) = thread::scope(|scope| {
+        let watching: Vec<_> =
+            watchers.into_iter().map(|watcher| scope.spawn(|| watcher.run(&is_over))).collect();
+        let work = |load: &mut Dbench| {
+            barrier.wait();
+            load.run(Limit::after(duration))
         };
-        threads.into_iter().map(join).collect()
+        let done: Vec<Result<Done>> = thread::scope(|scope| {
+            let working = loads.iter_mut().map(|load| scope.spawn(|| work(load)));
+            let working: Vec<_> = working.collect();
+            working.into_iter().map(join).collect()
+        });
+        let seconds = begin.elapsed().as_secs_f64();
+        is_over.store(true, Ordering::Relaxed);
+        // What wakes the watchers for the last time.
+        let change = loads.first_mut().map_or(Ok(()), Dbench::change);
+        let watched: Result<()> = watching.into_iter().try_for_each(join);
+        (change.and(watched).map(|()| done), seconds)
     });
-    let seconds = begin.elapsed().as_secs_f64();
     let messages = count()?.saturating_sub(before);
     let mut all = Done::default();
-    for done in done {
+    for done in done? {
         let Done { operations, bytes } = done?;
         all.operations += operations;
         all.bytes += bytes;
@@ -181,6 +191,10 @@ fn measure(
         operations_per_second: operations / seconds,
         messages_per_operation: messages / operations,
     })
+}
+
+fn join<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|_| Err(anyhow!("a client panicked")))
 }
 
 /// Messages that the processes of a server have sent so far. The question is some of them.
@@ -205,14 +219,17 @@ impl Transports {
         let of =
             |row: &Row, figure: fn(&Sample) -> f64| Summary::of(row.samples.iter().map(figure));
         let rate = |row: &Row| of(row, |sample| sample.mb_per_second);
-        let alike = self.rows.iter().filter(|other| other.clients == row.clients);
+        let load = |row: &Row| (row.clients, row.watched);
+        let alike = self.rows.iter().filter(|other| load(other) == load(row));
         let best = alike.filter_map(rate).map(|summary| summary.median).fold(0.0, f64::max);
         let once = ONCE.iter().filter(|(clients, _, _)| *clients == row.clients);
         let once_best = once.clone().map(|(_, _, rate)| *rate).fold(0.0, f64::max);
         let once = once.clone().find(|(_, transport, _)| *transport == row.transport);
+        let once = once.filter(|_| !row.watched);
         let Summary { median, min, max } = rate(row)?;
         Some(Line {
             clients: row.clients,
+            watched: row.watched,
             transport: row.transport,
             mb_per_second: median,
             mb_per_second_min: min,
@@ -250,7 +267,7 @@ impl Transports {
         let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
         for line in self.lines() {
             table.push(vec![
-                format!("{} clients", line.clients),
+                name((line.clients, line.watched)),
                 line.transport.to_owned(),
                 figure(line.mb_per_second),
                 figure(line.mb_per_second_min),
@@ -262,7 +279,8 @@ impl Transports {
             ]);
         }
         table.to_text()
-            + "\nmessages/op: between the server's processes, the question for the figure included.\n\
+            + "\nwatched: as many other clients have the whole share watched.\n\
+               messages/op: between the server's processes, the question for the figure included.\n\
                once: what Samba's developers measured with dbench on a laptop of 1.7 GHz, when Samba \
                had the three:\n\
                5 clients 8.3, 7.8 and 7.3 MB/s over tdb, dgram and stream, 10 clients 7.65, 7.26 and \
@@ -278,6 +296,7 @@ mod tests {
     fn each_is_compared_with_the_best_of_as_many_clients() {
         let row = |clients, transport, mb_per_second| Row {
             clients,
+            watched: false,
             transport,
             samples: vec![Sample {
                 mb_per_second,

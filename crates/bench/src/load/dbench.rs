@@ -73,6 +73,17 @@ impl Dbench {
         Ok(load)
     }
 
+    /// Makes a change in the share that a client has nothing to do with otherwise.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses.
+    pub fn change(&mut self) -> Result<()> {
+        let path = format!(r"{}\change", self.directory);
+        let made = open(&mut self.client, Purpose::NewDirectory, &path)?;
+        close(&mut self.client, made)
+    }
+
     fn path(&self, file: u64) -> String {
         format!(r"{}\document {file:06}.txt", self.directory)
     }
