@@ -5,7 +5,8 @@
 //! pairs of pings, of 11 bytes and of none, and never has more than 20 of them unanswered; pings and
 //! pongs are counted. Ours is between two real processes and goes all the way that a message of the
 //! server goes; Samba's test has both ends in one process. The bare sockets are two connected
-//! `AF_UNIX` datagram sockets and `poll`, with nothing around them: what this machine can do at best.
+//! `AF_UNIX` datagram sockets and `poll`, with nothing around them: what this machine can do at best
+//! with a datagram for each message. A transport that packs several into one can be faster.
 //!
 //! [`run()`] is what `choro bench messaging` does; [`peer`] is each of the processes.
 

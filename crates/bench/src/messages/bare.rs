@@ -1,4 +1,5 @@
-//! Two connected datagram sockets and `poll`: what the machine can do at best.
+//! Two connected datagram sockets and `poll`: what the machine can do at best with a datagram for each
+//! message.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -46,7 +46,7 @@ pub(super) fn draw(report: &Report) -> String {
          </style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
          <text x=\"10\" y=\"26\" class=\"title\">Messages between processes, per second</text>\n\
          <text x=\"10\" y=\"46\" class=\"note\">{}</text>\n\
-         <text x=\"10\" y=\"62\" class=\"note\">The line is what bare sockets do in each workload.</text>\n\
+         <text x=\"10\" y=\"62\" class=\"note\">The line is what bare sockets do in each workload, with a datagram for each message.</text>\n\
          {body}\
          <line x1=\"{bare_x}\" y1=\"{TOP}\" x2=\"{bare_x}\" y2=\"{y}\" stroke=\"#888\" \
          stroke-dasharray=\"4 3\"/>\n</svg>\n",

@@ -17,7 +17,8 @@ use super::workload::{self, Workload};
 /// 1 KiB and 64 KiB (`large`), and with one ping at a time (`latency`). Messages per second are pings
 /// and pongs.
 ///
-/// `bare` is two connected datagram sockets and poll: the limit of the machine. Where smbtorture is
+/// `bare` is two connected datagram sockets and poll: the limit of the machine with a datagram for
+/// each message, which a transport can exceed that packs several into one. Where smbtorture is
 /// installed (Debian: samba-testsuite), Samba's own test is run as well: `samba`.
 ///
 /// All are measured in rounds, by turns; a figure is the median of the rounds, its spread the lowest

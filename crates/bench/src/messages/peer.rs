@@ -167,11 +167,9 @@ fn ask(wire: &mut dyn Wire, options: &PeerOptions) -> Result<Outcome> {
         }
         ensure!(now < end + PATIENCE, "{} of {pings} pings were not answered", sent.len());
         let mut has_come = false;
-        loop {
+        while wire.receive(now, &mut pong)? {
+            // To receive may be what sends as well, and takes its time.
             now = Instant::now();
-            if !wire.receive(now, &mut pong)? {
-                break;
-            }
             let (at, size) = sent.pop_front().context("a pong came that nobody waits for")?;
             ensure!(size == pong.len(), "a pong of {} bytes, not {size}", pong.len());
             let after = now.saturating_duration_since(at).as_nanos();
