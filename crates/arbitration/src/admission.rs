@@ -486,6 +486,14 @@ impl FileRecord {
         purged
     }
 
+    /// Takes all that a lease allows.
+    pub fn break_lease(&mut self, lease: LeaseId, deadline: Duration, look: &mut Look) {
+        let holds = |it: &OpenEntry| it.holding == Holding::Lease(lease);
+        if let Some(at) = self.opens.iter().position(holds) {
+            self.start_break(at, Caching::empty(), deadline, look);
+        }
+    }
+
     /// Takes what others keep of a directory's listing, because it changes: [MS-SMB2] 3.3.4.7 for
     /// leases on directories. Whoever names the lease as the parent of its own knows of the change.
     pub fn break_listing(&mut self, by: Option<LeaseId>, deadline: Duration, look: &mut Look) {

@@ -49,8 +49,9 @@ pub struct Files {
 struct LeaseUse {
     /// `Lease.Filename`: share and folded path.
     name: String,
-    file: FileKey,
-    opens: usize,
+    /// The file of each of those opens. There are several files if the share's path is not always
+    /// the same.
+    files: Vec<FileKey>,
 }
 
 /// A durable open whose client is back.
@@ -426,18 +427,45 @@ impl Files {
     }
 
     /// An open shares in a lease: [MS-SMB2] 3.3.5.9.8.
+    ///
+    /// The section binds a lease to a name. Where one name leads to several files, because the path
+    /// of the share depends on who connects or when, the client believes that they are one: it may
+    /// keep nothing of any of them.
     pub fn use_lease(&mut self, id: LeaseId, name: String, file: FileKey) {
-        self.leases.entry(id).or_insert(LeaseUse { name, file, opens: 0 }).opens += 1;
+        let lease = self.leases.entry(id).or_insert(LeaseUse { name, files: Vec::new() });
+        lease.files.push(file);
+        let mut files = lease.files.clone();
+        files.sort_unstable();
+        files.dedup();
+        if files.len() == 1 {
+            return;
+        }
+        let deadline = self.break_deadline();
+        for file in files {
+            // A record that cannot be read has nobody who could be told.
+            let _ = self.change(file, |record, look| {
+                let before = record.clone();
+                record.break_lease(id, deadline, look);
+                ((), *record != before)
+            });
+        }
     }
 
-    /// An open that shared in a lease is closed.
-    pub fn unuse_lease(&mut self, id: LeaseId) {
-        if let Some(lease) = self.leases.get_mut(&id) {
-            lease.opens -= 1;
-            if lease.opens == 0 {
-                self.leases.remove(&id);
-            }
+    /// An open of a file that shared in a lease is closed.
+    pub fn unuse_lease(&mut self, id: LeaseId, file: FileKey) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        if let Some(at) = lease.files.iter().position(|it| *it == file) {
+            lease.files.swap_remove(at);
         }
+        if lease.files.is_empty() {
+            self.leases.remove(&id);
+        }
+    }
+
+    /// Whether a lease is on other files than this one: see [`Files::use_lease`].
+    #[must_use]
+    pub fn lease_has_other_files(&self, id: LeaseId, file: FileKey) -> bool {
+        self.files_of_lease(id).iter().any(|it| *it != file)
     }
 
     /// The file whose lease of this name is another name's: [MS-SMB2] 3.3.5.9.8 has a client use
@@ -454,10 +482,10 @@ impl Files {
         }
     }
 
-    /// The file that a lease is on.
+    /// The file of each open that shares in a lease.
     #[must_use]
-    pub fn file_of_lease(&self, id: LeaseId) -> Option<FileKey> {
-        self.leases.get(&id).map(|lease| lease.file)
+    pub fn files_of_lease(&self, id: LeaseId) -> &[FileKey] {
+        self.leases.get(&id).map_or(&[], |lease| &lease.files)
     }
 
     /// The connection of a durable open is gone. Whether the open stays; if not, it is to be

@@ -752,7 +752,7 @@ impl Globals {
             self.outbox.notices.push_back(Notice::Unwatched { volatile });
         }
         if let Some(lease) = file.lease {
-            self.files.unuse_lease(lease);
+            self.files.unuse_lease(lease, key(file.identity));
         }
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.listing_changes(parent, file.parent_lease);
@@ -824,7 +824,7 @@ impl Globals {
                 self.outbox.notices.push_back(Notice::Unwatched { volatile });
             }
             if let Some(lease) = file.lease {
-                self.files.unuse_lease(lease);
+                self.files.unuse_lease(lease, key(file.identity));
             }
             let op = ObjectOp::Close { open: file.local_open, unlink: false };
             self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));

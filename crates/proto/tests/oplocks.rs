@@ -245,6 +245,38 @@ fn the_key_of_a_lease_is_for_one_file() {
 }
 
 #[test]
+fn a_lease_keeps_nothing_of_files_that_only_have_a_name_in_common() {
+    let world = World::new();
+    let create = leased(Create::open_if("file"), &lease(1, R | W | H));
+    let open = |peer: &mut Peer| {
+        let (file_id, _, context) = granted(&peer.try_create(&create));
+        (file_id, context.expect("a lease").lease_state)
+    };
+    // Two connections of one client, which the share leads to different folders.
+    let mut here = ready(&world);
+    world.move_share("data");
+    let mut there = ready(&world);
+    let (first, kept) = open(&mut here);
+    assert_eq!(kept, R | W | H);
+
+    let (second, kept) = open(&mut there);
+    assert_eq!(kept, LeaseState::empty(), "the client takes it for the first file");
+    let told: LeaseBreakNotification = one_break(&mut here).body();
+    assert_eq!((told.current_lease_state, told.new_lease_state), (R | W | H, LeaseState::empty()));
+    assert_eq!(acknowledge_lease(&mut here, 1, LeaseState::empty()), NtStatus::SUCCESS);
+    for peer in [&mut here, &mut there] {
+        let (file_id, kept) = open(peer);
+        assert_eq!(kept, LeaseState::empty(), "both are open");
+        peer.close(file_id).ok();
+    }
+
+    there.close(second).ok();
+    here.close(first).ok();
+    let (_, kept) = open(&mut here);
+    assert_eq!(kept, R | W | H, "the name leads to one file again");
+}
+
+#[test]
 fn a_listing_that_is_kept_is_given_up_when_somebody_adds_a_name() {
     let world = World::new();
     world.add_directory("data", "folder");

@@ -198,6 +198,18 @@ impl World {
         root
     }
 
+    /// From now on a share leads whoever connects to it to another, empty folder, as one does whose
+    /// path has the time in it.
+    ///
+    /// # Panics
+    /// If there is no such share.
+    pub fn move_share(&self, name: &str) {
+        let root = self.store().add_root();
+        let mut inner = self.inner();
+        let share = inner.shares.iter_mut().find(|share| equal_ignoring_case(&share.name, name));
+        share.expect("a share of this name").root = Some(root);
+    }
+
     /// From now on nobody is connected to that share.
     pub fn refuse_share(&self, name: &str, refusal: ShareRefusal) {
         self.inner().refusals.insert(name.to_owned(), refusal);

@@ -362,7 +362,7 @@ fn opened_by_store(
 fn verify_lease_name(scope: &InTree<'_>, lease: LeaseId, reply: Reply) -> Result<(), Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata))
-            if scope.globals.files.file_of_lease(lease) == Some(key(metadata.identity)) =>
+            if scope.globals.files.files_of_lease(lease).contains(&key(metadata.identity)) =>
         {
             Ok(())
         }
@@ -379,7 +379,7 @@ fn begin_again(
     file_id: FileId,
 ) -> Result<Step<Pending>, Reject> {
     if let Some(lease) = opening.wish.lease() {
-        scope.globals.files.unuse_lease(lease);
+        scope.globals.files.unuse_lease(lease, key(opened.metadata.identity));
     }
     scope.globals.files.close(opened.metadata.identity, file_id.volatile, false);
     let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -439,7 +439,12 @@ fn admit(
     let files = &mut scope.globals.files;
     let share = &scope.tree.share;
     let is_directory = opened.metadata.is_directory() && opened.path.stream().is_none();
-    let caching_max = if is_directory { share.directory_caching_max } else { share.caching_max };
+    let mut caching_max =
+        if is_directory { share.directory_caching_max } else { share.caching_max };
+    caching_max &= permitted(&scope.globals.settings, is_directory, &opening.wish);
+    if opening.wish.lease().is_some_and(|id| files.lease_has_other_files(id, key(identity))) {
+        caching_max = Caching::empty();
+    }
     let ask = Ask {
         id: files.open_id(file_id.volatile),
         stream: identity.stream,
@@ -449,7 +454,7 @@ fn admit(
         is_directory,
         delete_on_close: opening.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
         wish: opening.wish,
-        caching_max: caching_max & permitted(&scope.globals.settings, is_directory, &opening.wish),
+        caching_max,
         has_waited: opening.has_waited,
         now: files.now(),
         deadline: files.break_deadline(),

@@ -113,12 +113,17 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infalli
     let id = LeaseId { client, key: body.lease_key.0 };
     let files = &mut scope.globals.files;
     let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
-    let file = files.file_of_lease(id).ok_or(not_found)?;
     let (kept, deadline) = (caching(body.lease_state), files.break_deadline());
-    let settled = files.change(file, |record, look| {
-        let settled = record.acknowledge_lease(id, kept, deadline, look);
-        (settled, settled.is_ok())
-    })?;
+    let mut settled = Err(AckError::NotHeld);
+    for file in files.files_of_lease(id).to_vec() {
+        settled = files.change(file, |record, look| {
+            let settled = record.acknowledge_lease(id, kept, deadline, look);
+            (settled, settled.is_ok())
+        })?;
+        if !matches!(settled, Err(AckError::NotHeld | AckError::NotBreaking)) {
+            break;
+        }
+    }
     settled.map_err(|error| match error {
         AckError::NotHeld => not_found,
         AckError::NotBreaking => Reject::Status(NtStatus::UNSUCCESSFUL),
