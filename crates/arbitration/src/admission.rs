@@ -48,9 +48,6 @@ pub struct Ask {
 pub enum Admission {
     /// It is in the record.
     Granted(Granted),
-    /// The file has to be deleted first, by whoever asks: the end of a disconnected open that gave
-    /// way was to be its end. The worker is among the waiters for that.
-    Deletes,
     /// Others have to answer first. The worker is among the waiters.
     Wait,
     /// It may not be.
@@ -126,7 +123,7 @@ impl FileRecord {
     ) -> (Admission, Vec<OpenEntry>) {
         self.expire(ask.now, look);
         if self.is_doomed(ask.stream, ask.facts.link) {
-            return (Admission::Refused(Refusal::DeletePending), Vec::new());
+            return (self.await_deletion(ask), Vec::new());
         }
         if self.opens.len() >= FILE_OPENS_MAX {
             return (Admission::Refused(Refusal::TooMany), Vec::new());
@@ -140,16 +137,9 @@ impl FileRecord {
             return (Admission::Wait, Vec::new());
         }
         let purged = self.make_room(ask, look);
-        let is_alone = !self.opens.iter().any(|it| it.stream == ask.stream);
-        if is_alone && purged.iter().any(|it| it.delete_on_close) {
-            // The end of that open was to be the file's.
-            self.set_doomed(crate::mark(ask.stream, ask.facts.link), true);
-            if self.begin_deletion(ask.stream, ask.facts.link, ask.id.server).is_none() {
-                // Other streams are open: the last of them takes the file along.
-                return (Admission::Refused(Refusal::DeletePending), purged);
-            }
-            self.wait(ask.id.server);
-            return (Admission::Deletes, purged);
+        if self.is_doomed(ask.stream, ask.facts.link) {
+            // The end of an open that gave way was to be the file's.
+            return (self.await_deletion(ask), purged);
         }
         let violates = self.violates(ask);
         if !is_stat_open(ask.mode) && self.break_others(ask, violates, look) {
@@ -165,6 +155,16 @@ impl FileRecord {
             look.add(ask.id.server);
         }
         (Admission::Granted(granted), purged)
+    }
+
+    /// What nobody has open any more and is deleted as soon as a worker comes to it is waited for,
+    /// as if it were gone already.
+    fn await_deletion(&mut self, ask: &Ask) -> Admission {
+        if self.is_inherited(ask.stream, ask.facts.link) {
+            self.wait(ask.id.server);
+            return Admission::Wait;
+        }
+        Admission::Refused(Refusal::DeletePending)
     }
 
     /// The opens that would have to be asked, without changing anything: for a request that is
@@ -219,7 +219,7 @@ impl FileRecord {
             it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
         };
         self.silence(disturbed, look);
-        self.purge(|it| unwanted.contains(&it.id), look)
+        self.purge(|it| unwanted.contains(&it.id), ask.id.server, look)
     }
 
     /// Whether an open loses anything to the one that is wanted.
@@ -469,7 +469,7 @@ impl FileRecord {
             .map(|it| it.id)
             .collect();
         self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease), look);
-        let purged = self.purge(|it| away.contains(&it.id), look);
+        let purged = self.purge(|it| away.contains(&it.id), changer.server, look);
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let held = self.cache_of(entry).state;
@@ -530,7 +530,7 @@ impl FileRecord {
             .map(|it| it.id)
             .collect();
         self.silence(|_, it| is_other(it), look);
-        let purged = self.purge(|it| away.contains(&it.id), look);
+        let purged = self.purge(|it| away.contains(&it.id), changer.server, look);
         let mut must_wait = false;
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];

@@ -6,7 +6,7 @@ use dtyp::ServerId;
 
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError, LockList};
 use crate::caching::{AckError, Cache, Caching};
-use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenId};
+use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId};
 use crate::share_mode::{ShareMode, conflict};
 
 /// Opens that a file may have. Each open of the file reads and writes the whole record.
@@ -33,13 +33,33 @@ pub struct FileRecord {
     pub waiters: Vec<ServerId>,
 }
 
-/// A worker that is deleting a stream.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// A worker that deletes a stream, or a name of the file.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Deleter {
-    /// The stream; 0 is the file itself.
-    pub stream: u64,
+    /// What stands for it: [`crate::mark`].
+    pub mark: u64,
     /// The worker.
     pub server: ServerId,
+    /// How far it is.
+    pub progress: DeletionProgress,
+    /// The share by which it was opened.
+    pub share: String,
+    /// Where the share's root was on the host.
+    pub folder: String,
+    /// The path beneath the share, with `\`.
+    pub path: String,
+}
+
+/// How far a worker is with deleting something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DeletionProgress {
+    /// It closes the open that was the last one.
+    Closes,
+    /// That open ended without it: its own worker is dead, or its client did not come back. It has
+    /// to look at the record, and to delete by name.
+    Inherited,
+    /// It has looked.
+    Deletes,
 }
 
 /// Workers that have to look at a record again, because it changed in a way that concerns them.
@@ -186,26 +206,79 @@ impl FileRecord {
         if delete_on_close {
             self.set_doomed(gone.mark(), true);
         }
-        Closed { unlink: self.begin_deletion(gone.stream, gone.facts.link, id.server) }
+        Closed { unlink: self.begin_deletion(&gone, id.server, DeletionProgress::Closes) }
     }
 
     /// What has to be deleted, now that an open of `stream` is closed: the file's name, if that was
     /// its last open of all; else the stream.
-    pub(crate) fn begin_deletion(
+    fn begin_deletion(
         &mut self,
-        stream: u64,
-        link: u64,
+        gone: &OpenEntry,
         server: ServerId,
+        progress: DeletionProgress,
     ) -> Option<u64> {
+        let OpenFacts { link, share, folder, path, .. } = &gone.facts;
+        let link = *link;
         let is_open = |mark: u64| {
             let by_name = mark == link;
             let is_one = |it: &OpenEntry| it.mark() == mark || (by_name && it.facts.link == link);
             self.opens.iter().any(is_one)
         };
-        let is_due = |mark: &u64| self.doomed.contains(mark) && !is_open(*mark);
-        let stream = [link, crate::mark(stream, link)].into_iter().find(is_due)?;
-        self.deleters.push(Deleter { stream, server });
-        Some(stream)
+        let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
+        let is_due =
+            |mark: &u64| self.doomed.contains(mark) && !is_open(*mark) && !is_begun(*mark);
+        let mark = [link, gone.mark()].into_iter().find(is_due)?;
+        // The file goes by its name alone, whatever stream of it was open.
+        let path = if mark == link { path.split(':').next() } else { Some(path.as_str()) };
+        self.deleters.push(Deleter {
+            mark,
+            server,
+            progress,
+            share: share.clone(),
+            folder: folder.clone(),
+            path: path.unwrap_or_default().to_owned(),
+        });
+        Some(mark)
+    }
+
+    /// Opens have ended, and no worker closes them: what was to be deleted with them is deleted by
+    /// `heir`.
+    fn bequeath(&mut self, gone: &[OpenEntry], heir: ServerId, look: &mut Look) {
+        for entry in gone.iter().filter(|it| it.delete_on_close) {
+            self.set_doomed(entry.mark(), true);
+        }
+        for entry in gone {
+            if self.begin_deletion(entry, heir, DeletionProgress::Inherited).is_some() {
+                look.add(heir);
+            }
+        }
+    }
+
+    /// Takes what a worker is to delete in place of others.
+    pub fn take_inheritance(&mut self, server: ServerId) -> Vec<Deleter> {
+        let is_it = |it: &&mut Deleter| {
+            it.server == server && it.progress == DeletionProgress::Inherited
+        };
+        let mut taken = Vec::new();
+        for deleter in self.deleters.iter_mut().filter(is_it) {
+            deleter.progress = DeletionProgress::Deletes;
+            taken.push(deleter.clone());
+        }
+        taken
+    }
+
+    /// Whether something waits for a worker to delete it in place of another.
+    #[must_use]
+    pub fn has_inheritance(&self) -> bool {
+        self.deleters.iter().any(|it| it.progress == DeletionProgress::Inherited)
+    }
+
+    /// Whether a stream, or the file with it, is gone as soon as a worker has come to it, whose open
+    /// it was not.
+    pub(crate) fn is_inherited(&self, stream: u64, link: u64) -> bool {
+        let marks = [link, crate::mark(stream, link)];
+        let mut deleters = self.deleters.iter().filter(|it| marks.contains(&it.mark));
+        deleters.any(|it| it.progress != DeletionProgress::Closes)
     }
 
     /// Takes all of the locks, or none: [MS-FSA] 2.1.5.8.
@@ -239,9 +312,9 @@ impl FileRecord {
     }
 
     /// The stream is deleted, or could not be: it is as if nothing were.
-    pub fn deleted(&mut self, stream: u64, look: &mut Look) {
-        self.doomed.retain(|it| *it != stream);
-        self.deleters.retain(|it| it.stream != stream);
+    pub fn deleted(&mut self, mark: u64, look: &mut Look) {
+        self.doomed.retain(|it| *it != mark);
+        self.deleters.retain(|it| it.mark != mark);
         // With the file, its streams are gone.
         self.forget_unused_marks();
         self.wake(look);
@@ -256,18 +329,36 @@ impl FileRecord {
             || self.deleters.iter().any(|it| it.server == server)
     }
 
-    /// Takes everything of a worker out that is dead; what is durable stays, disconnected.
-    pub fn bury(&mut self, server: ServerId, now: Duration, look: &mut Look) {
+    /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it
+    /// was to delete is deleted by `heir`, if there is one.
+    pub fn bury(
+        &mut self,
+        server: ServerId,
+        heir: Option<ServerId>,
+        now: Duration,
+        look: &mut Look,
+    ) {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
+        let mut gone = Vec::new();
         for id in ids {
             if !self.disconnect(id, 0, now, look) {
-                self.opens.retain(|it| it.id != id);
+                gone.extend(self.opens.extract_if(.., |it| it.id == id));
                 self.locks.release_all(id);
             }
         }
         self.waiters.retain(|it| *it != server);
-        self.deleters.retain(|it| it.server != server);
+        match heir {
+            None => self.deleters.retain(|it| it.server != server),
+            Some(heir) => {
+                for deleter in self.deleters.iter_mut().filter(|it| it.server == server) {
+                    deleter.server = heir;
+                    deleter.progress = DeletionProgress::Inherited;
+                    look.add(heir);
+                }
+                self.bequeath(&gone, heir, look);
+            }
+        }
         self.forget_unused_leases();
         self.forget_unused_marks();
         self.wake(look);
@@ -278,7 +369,7 @@ impl FileRecord {
         let (opens, deleters) = (&self.opens, &self.deleters);
         self.doomed.retain(|stream| {
             opens.iter().any(|it| it.mark() == *stream || it.facts.link == *stream)
-                || deleters.iter().any(|it| it.stream == *stream)
+                || deleters.iter().any(|it| it.mark == *stream)
         });
     }
 
@@ -369,19 +460,33 @@ impl FileRecord {
         }
     }
 
-    /// Removes opens that nobody took up again in time. Says which.
-    pub fn scavenge(&mut self, now: Duration, look: &mut Look) -> Vec<OpenEntry> {
+    /// Removes opens that nobody took up again in time. Says which. What was to be deleted with
+    /// them is deleted by `heir`, and so is what an earlier heir did not hear of.
+    pub fn scavenge(
+        &mut self,
+        now: Duration,
+        heir: ServerId,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
+        for deleter in &mut self.deleters {
+            if deleter.progress == DeletionProgress::Inherited {
+                deleter.server = heir;
+                look.add(heir);
+            }
+        }
         let late = |entry: &OpenEntry| {
             let until = entry.durability.as_ref().and_then(|it| it.disconnected_until);
             until.is_some_and(|until| until <= now)
         };
-        self.purge(late, look)
+        self.purge(late, heir, look)
     }
 
-    /// Removes disconnected opens for which somebody else needs the place.
+    /// Removes disconnected opens for which somebody else needs the place. What was to be deleted
+    /// with them is deleted by `heir`.
     pub(crate) fn purge(
         &mut self,
         unwanted: impl Fn(&OpenEntry) -> bool,
+        heir: ServerId,
         look: &mut Look,
     ) -> Vec<OpenEntry> {
         let mut gone = Vec::new();
@@ -394,6 +499,7 @@ impl FileRecord {
         });
         if !gone.is_empty() {
             gone.iter().for_each(|entry| self.locks.release_all(entry.id));
+            self.bequeath(&gone, heir, look);
             self.forget_unused_leases();
             self.forget_unused_marks();
             self.wake(look);
@@ -441,13 +547,15 @@ impl FileRecord {
         }
     }
 
-    /// Has opens closed by the workers that serve them. Says which were disconnected, and are gone.
+    /// Has opens closed by the workers that serve them. Says which were disconnected, and are gone;
+    /// what was to be deleted with those is deleted by `heir`.
     pub fn evict(
         &mut self,
         unwanted: &dyn Fn(&OpenEntry) -> bool,
+        heir: ServerId,
         look: &mut Look,
     ) -> Vec<OpenEntry> {
-        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), look);
+        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), heir, look);
         for entry in self.opens.iter_mut().filter(|it| unwanted(it)) {
             entry.evicted = true;
             look.add(entry.id.server);

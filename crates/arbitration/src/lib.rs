@@ -18,7 +18,9 @@ pub mod share_mode;
 pub use admission::{Admission, Ask, Granted, Refusal};
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
-pub use file_record::{BreakTold, Closed, Deleter, FILE_OPENS_MAX, FileRecord, FileWord, Look};
+pub use file_record::{
+    BreakTold, Closed, Deleter, DeletionProgress, FILE_OPENS_MAX, FileRecord, FileWord, Look,
+};
 pub use open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish, mark,
 };

@@ -107,6 +107,8 @@ pub struct OpenFacts {
     pub persistent: u64,
     /// The share.
     pub share: String,
+    /// Where the share's root is on the host.
+    pub folder: String,
     /// The path beneath the share, with `\`.
     pub path: String,
     /// CreateOptions.

@@ -40,7 +40,8 @@ impl FileRecord {
         leases.iter_mut().for_each(|lease| lease.cache = settled(lease.cache));
         let own = self.locks.as_slice().iter().filter(|lock| lock.open == entry.id);
         let locks = own.map(|lock| crate::ByteRangeLock { open: part.id, ..*lock }).collect();
-        let doomed = self.doomed.iter().copied().filter(|it| *it == entry.stream).collect();
+        let own = |it: &u64| *it == entry.mark() || *it == entry.facts.link;
+        let doomed = self.doomed.iter().copied().filter(own).collect();
         let locks = LockList::from_locks(locks);
         Self { opens: vec![part], leases, locks, doomed, ..Self::default() }
     }

@@ -219,8 +219,11 @@ impl Supervisor {
         self.take_messages(now);
         if self.scavenge_at <= now {
             self.scavenge_at = now + SCAVENGE_INTERVAL;
-            let looks = self.files.scavenge(machine_clock());
-            self.tell(looks);
+            // Without a worker to go on with what is to be deleted, it is looked at next time.
+            if let Some(heir) = self.workers.heir() {
+                let looks = self.files.scavenge(heir, machine_clock());
+                self.tell(looks);
+            }
         }
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
@@ -335,7 +338,8 @@ impl Supervisor {
             // One that finished has closed what it had open; to look through all files for each
             // client that leaves would be the dearest part of its leaving.
             if status.exit_status() != Some(0) {
-                let looks = self.files.bury(worker.server_id, machine_clock());
+                let heir = self.workers.heir();
+                let looks = self.files.bury(worker.server_id, heir, machine_clock());
                 self.tell(looks);
             }
             match self.registry.remove_all_of(worker.server_id) {

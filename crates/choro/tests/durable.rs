@@ -8,12 +8,14 @@ use harness::choro::{is_alive, signal_process, wait_until};
 use harness::{PASSWORD, Setup, TestServer, USER};
 use rustix::process::Signal;
 use wire::create::{
-    CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
+    ShareAccess,
 };
 use wire::create_context::{
     CreateContextData, CreateContextList, DurableFlags, DurableHandleReconnectV2,
     DurableHandleRequestV2, DurableHandleResponseV2,
 };
+use wire::echo::EchoRequest;
 use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
@@ -130,6 +132,35 @@ fn a_durable_open_is_taken_up_after_its_worker_was_killed() {
         wait_until(|| !is_alive(worker), || format!("{worker} lives"));
     }
     check_taken_up(&server, "data", file_id, DurableFlags::empty());
+    server.stop();
+}
+
+#[test]
+fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
+    let server = start();
+    wait_until(|| server.server().workers().len() == 3, || server.log());
+    let mut client = connect(&server, "data");
+    let name = dtyp::utf16::to_bytes("file");
+    let request = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::FILE_GENERIC_READ | AccessMask::DELETE,
+        create_disposition: CreateDisposition::CREATE,
+        create_options: CreateOptions::DELETE_ON_CLOSE,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let reply = client.call(Command::CREATE, 0, &request).expect("an answer");
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    let file = server.share_path("data").join("file");
+    assert!(file.exists());
+    for worker in server.server().workers() {
+        signal_process(worker, Signal::KILL);
+        wait_until(|| !is_alive(worker), || format!("{worker} lives"));
+        if client.call(Command::ECHO, 0, &EchoRequest).is_err() {
+            break;
+        }
+    }
+    wait_until(|| !file.exists(), || server.log());
     server.stop();
 }
 

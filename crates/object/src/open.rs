@@ -96,6 +96,30 @@ pub struct OpenRequest {
     pub extended_attributes: Vec<ExtendedAttribute>,
 }
 
+impl OpenRequest {
+    /// Opens what is there, in order to remove it.
+    #[must_use]
+    pub fn to_remove(root: RootId, path: ObjectPath) -> Self {
+        Self {
+            root,
+            path,
+            disposition: Disposition::Open,
+            kind: KindWanted::Any,
+            desired_access: AccessMask::READ_ATTRIBUTES,
+            share_access_max: AccessMask::FILE_ALL,
+            attributes: FileAttributes::empty(),
+            allocation_size: 0,
+            open_reparse_point: true,
+            delete_on_close: false,
+            write_through: false,
+            takes_up: false,
+            security: None,
+            posix_mode: None,
+            extended_attributes: Vec::new(),
+        }
+    }
+}
+
 /// An object that was opened.
 #[derive(Clone, Debug)]
 pub struct Opened {

@@ -60,6 +60,10 @@ pub enum Effect {
         /// The stream; 0 is the file itself.
         stream: u64,
     },
+    /// Removes, with the server's rights, what an open was to delete whose own worker is dead or
+    /// whose client did not come back: to be followed by
+    /// [`Server::handle_removed`](crate::Server::handle_removed). No reply.
+    Remove(Box<Removal>),
     /// Another worker has to look at a file:
     /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
     TellFileChanged {
@@ -83,6 +87,21 @@ pub enum Effect {
         /// What.
         op: ObjectOp,
     },
+}
+
+/// Something to be removed that nobody has open any more.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// The file that it must still be.
+    pub file: FileKey,
+    /// What stands for it in the file's record.
+    pub mark: u64,
+    /// The name of the share by which it was opened.
+    pub share: String,
+    /// Where the share's root was, from the root of the host's file system.
+    pub folder: ObjectPath,
+    /// The path beneath it.
+    pub path: ObjectPath,
 }
 
 /// Who wants which share.

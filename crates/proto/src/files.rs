@@ -588,7 +588,8 @@ impl Files {
         file: FileKey,
         unwanted: impl Fn(&OpenEntry) -> bool,
     ) -> Result<(), Reject> {
-        let gone = self.change(file, |record, look| (record.evict(&unwanted, look), true))?;
+        let heir = self.server;
+        let gone = self.change(file, |record, look| (record.evict(&unwanted, heir, look), true))?;
         self.forget_disconnected(file, &gone);
         Ok(())
     }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecords};
 use bytes::BytesMut;
 use dtyp::{FileTime, ServerId, Sid};
-use object::{FileIdentity, HostChange, ObjectOp, ObjectPath, RootId, UserId};
+use object::{
+    FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, RootId, UserId,
+};
 use wire::{Command, FileId};
 
 use crate::break_notification::{BreakNotifications, ConfirmationId};
@@ -18,7 +20,7 @@ use crate::change::{Change, ChangeKind};
 use crate::command::{change_notify, negotiate};
 use crate::connection::{Connection, ConnectionId, Negotiated};
 use crate::dispatch;
-use crate::effect::{Effect, LentSession, Reply};
+use crate::effect::{Effect, LentSession, Removal, Reply};
 use crate::files::{Files, key};
 use crate::notice::Notice;
 use crate::open::{CreateName, Open, Target};
@@ -288,6 +290,25 @@ impl Server {
     pub fn handle_deleted(&mut self, now: Now, file: FileKey, stream: u64) {
         self.globals.files.set_now(now.monotonic);
         self.globals.files.deleted(file, stream);
+        self.quiesce(now);
+    }
+
+    /// Takes what became of an [`Effect::Remove`]: what was removed, or nothing.
+    pub fn handle_removed(&mut self, now: Now, removal: &Removal, removed: Option<&Opened>) {
+        self.globals.files.set_now(now.monotonic);
+        if let Some(Opened { parent, metadata, path, .. }) = removed {
+            if let Some(parent) = parent {
+                self.globals.files.listing_changes(*parent, None);
+            }
+            if self.globals.is_watched() {
+                self.globals.outbox.changes.push(HostChange {
+                    path: path.below(&removal.folder),
+                    is_directory: metadata.is_directory() && path.stream().is_none(),
+                    kind: HostChangeKind::Removed,
+                });
+            }
+        }
+        self.globals.files.deleted(removal.file, removal.mark);
         self.quiesce(now);
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dtyp::{AccessMask, Guid, NtStatus};
+use dtyp::{AccessMask, FileInformationClass, Guid, NtStatus};
 use testkit::accounts::BOB;
 use testkit::peer::Offer;
 use testkit::{Create, Login, Peer, Response, World};
@@ -18,6 +18,8 @@ use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyRequest}
 use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
 use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::negotiate::{Capabilities, NegotiateResponse};
+use wire::query_info::InfoType;
+use wire::set_info::SetInfoRequest;
 use wire::tree_connect::{ShareCapabilities, TreeConnectResponse};
 use wire::{Command, Dialect, FileId, OplockLevel};
 
@@ -251,6 +253,62 @@ fn an_open_is_given_up_when_its_time_is_over() {
     assert_eq!(world.open_count(), 0);
     let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
     assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+/// [MS-FSA] 2.1.5.5: its end is the file's.
+#[test]
+fn a_file_that_goes_with_an_open_goes_when_the_open_is_given_up() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v2().delete_on_close()).file_id;
+    first.disconnect();
+    world.scavenge();
+    assert!(world.exists("data", "file"), "the client may come back");
+    world.advance(Duration::from_secs(30));
+    world.scavenge();
+    assert!(!world.exists("data", "file"));
+    let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
+    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(world.files(), [], "nothing is left of it");
+}
+
+#[test]
+fn another_file_of_the_same_name_is_not_deleted_in_its_place() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    first.create(&durable_v2().delete_on_close());
+    first.disconnect();
+    world.move_share("data");
+    world.add_file("data", "file", b"another");
+    world.advance(Duration::from_secs(30));
+    world.scavenge();
+    assert_eq!(world.contents("data", "file").as_deref(), Some(&b"another"[..]));
+    assert_eq!(world.files(), [], "nothing is left of it");
+}
+
+#[test]
+fn a_file_that_goes_with_an_open_goes_with_the_worker() {
+    for is_marked in [false, true] {
+        let world = World::new();
+        let mut first = client(&world, 1);
+        let create = Create::open_if("file");
+        let create = if is_marked { create } else { create.delete_on_close() };
+        let file_id = first.create(&create).file_id;
+        if is_marked {
+            let body = SetInfoRequest {
+                info_type: InfoType::FILE,
+                file_info_class: FileInformationClass::DISPOSITION.0,
+                additional_information: 0,
+                file_id,
+                buffer: &[1],
+            };
+            let request = first.request(Command::SET_INFO, &body);
+            first.call(request).ok();
+        }
+        world.kill_worker();
+        assert!(!world.exists("data", "file"));
+        assert_eq!(world.files(), [], "nothing is left of it");
+    }
 }
 
 #[test]

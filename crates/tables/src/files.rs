@@ -169,14 +169,15 @@ fn is_damage(error: &io::Error) -> bool {
 const WORDS: &str = "file_words";
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
-    /// Takes everything of a worker out that is dead; what is durable stays, disconnected. Says
-    /// who has to look at which file.
+    /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it
+    /// was to delete is deleted by `heir`. Says who has to look at which file.
     ///
     /// # Errors
     /// What stopped it; calling again goes on from there.
     pub fn bury(
         &self,
         server: ServerId,
+        heir: Option<ServerId>,
         now: std::time::Duration,
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut concerned = Vec::new();
@@ -193,10 +194,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         for key in concerned {
             let mut look = arbitration::Look::default();
             let mut away = Vec::new();
+            let mut has_inheritance = false;
             let buried = self.change(key, &mut |record| {
                 look = arbitration::Look::default();
-                record.bury(server, now, &mut look);
+                record.bury(server, heir, now, &mut look);
                 away = disconnected_of(record, server);
+                has_inheritance = record.has_inheritance();
                 true
             });
             match buried {
@@ -209,17 +212,22 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 // One that is not noted is found all the same, by a longer search.
                 let _ = self.put_disconnected(Disconnected::of(&entry, key));
             }
+            if has_inheritance {
+                self.note_inheritance(key)?;
+            }
             looks.push((key, std::mem::take(&mut look).into_servers()));
         }
         Ok(looks)
     }
 
-    /// Closes the disconnected opens whose time is up. Says who has to look at which file.
+    /// Closes the disconnected opens whose time is up. What was to be deleted with them is deleted
+    /// by `heir`. Says who has to look at which file.
     ///
     /// # Errors
     /// What stopped it.
     pub fn scavenge(
         &self,
+        heir: ServerId,
         now: std::time::Duration,
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut noted = Vec::new();
@@ -232,21 +240,33 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         for (noted_as, persistent, file) in noted {
             let mut look = arbitration::Look::default();
             let mut is_there = false;
+            let mut has_inheritance = false;
             let changed = self.change(file, &mut |record| {
                 look = arbitration::Look::default();
-                let gone = record.scavenge(now, &mut look);
+                let gone = record.scavenge(now, heir, &mut look);
                 is_there = record
                     .opens
                     .iter()
                     .any(|it| it.facts.persistent == persistent && it.is_disconnected());
-                !gone.is_empty()
+                has_inheritance = record.has_inheritance();
+                !gone.is_empty() || has_inheritance
             });
             if changed.is_err() || !is_there {
                 self.disconnected.delete(&noted_as)?;
             }
+            if has_inheritance {
+                self.note_inheritance(file)?;
+            }
             looks.push((file, look.into_servers()));
         }
         Ok(looks)
+    }
+
+    /// Has the next [`FileTable::scavenge`] look whether somebody has deleted what had to be.
+    fn note_inheritance(&self, file: FileKey) -> Result<(), TableError> {
+        let key = codec::key_of(file);
+        let value = [&key[..], &0_u64.to_le_bytes()].concat();
+        self.disconnected.with_record(&key, |_| (Change::Store(value.clone()), ()))
     }
 
     fn note_disconnected(&self, at: Disconnected) -> Result<(), TableError> {

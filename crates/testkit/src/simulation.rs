@@ -135,7 +135,8 @@ impl Simulation {
             95..97 => self.cut(),
             97..98 => self.kill(),
             _ => {
-                let looks = self.supervisor.scavenge_files();
+                let heir = self.workers[self.random.below(WORKERS)].id;
+                let looks = self.supervisor.scavenge_files(heir);
                 self.post_all(looks);
             }
         }
@@ -211,7 +212,8 @@ impl Simulation {
         let dead = std::mem::replace(&mut self.workers[at], new);
         self.collect(&dead.world);
         dead.world.die();
-        let looks = self.supervisor.bury(dead.id);
+        let heir = self.workers[self.random.below(WORKERS)].id;
+        let looks = self.supervisor.bury(dead.id, heir);
         self.post_all(looks);
     }
 
@@ -254,7 +256,7 @@ impl Simulation {
         self.clients.iter_mut().for_each(Client::cut);
         self.rest();
         self.pass(KEPT);
-        let looks = self.supervisor.scavenge_files();
+        let looks = self.supervisor.scavenge_files(self.workers[0].id);
         self.post_all(looks);
         self.rest();
         assert_eq!(self.supervisor.files(), [], "records are left");

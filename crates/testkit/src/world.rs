@@ -13,8 +13,8 @@ use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, ServerId, Sid};
-use object::RootId;
-use proto::effect::LentSession;
+use object::{ObjectOp, ObjectReply, RootId};
+use proto::effect::{LentSession, Removal};
 use proto::server::Passed;
 use proto::{
     Account, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server,
@@ -351,7 +351,9 @@ impl World {
         let dead = inner.server_id;
         inner.replace_worker();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().bury(dead, now).expect("memory is readable");
+        let heir = inner.server_id;
+        let looks = inner.files.handle().bury(dead, Some(heir), now).expect("memory is readable");
+        inner.look_at_all(looks);
     }
 
     /// The whole server ends without a word, and is started again.
@@ -366,9 +368,10 @@ impl World {
 
     /// What the supervisor does from time to time: gives up opens whose clients did not come back.
     pub fn scavenge(&self) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().scavenge(now).expect("memory is readable");
+        let looks = inner.files.handle().scavenge(inner.server_id, now);
+        inner.look_at_all(looks.expect("memory is readable"));
     }
 
     /// From now on answers to such questions are kept back; what they ask for is done at once.
@@ -575,6 +578,17 @@ impl Inner {
         self.ledger = Ledger::default();
     }
 
+    /// The supervisor says that records of files have changed.
+    fn look_at_all(&mut self, looks: Vec<(FileKey, Vec<ServerId>)>) {
+        for (file, servers) in looks {
+            if servers.contains(&self.server_id) {
+                let now = self.clock.now();
+                self.server.handle_file_changed(now, file);
+                self.pump();
+            }
+        }
+    }
+
     /// Does all that the server wants done, until it wants nothing more.
     fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
@@ -656,8 +670,24 @@ impl Inner {
                 worker.expect("there is one worker here").tells.push((server, file));
                 None
             }
+            Effect::Remove(removal) => {
+                self.remove(&removal);
+                None
+            }
             Effect::Object { user: _, op } => Some(Reply::Object(self.perform(op))),
         }
+    }
+
+    fn remove(&mut self, removal: &Removal) {
+        let root = self.share(&removal.share).and_then(|share| share.root).expect("a share's file");
+        let FileKey { device, inode } = removal.file;
+        let op = ObjectOp::Remove { root, path: removal.path.clone(), device, inode };
+        let removed = match self.perform(op) {
+            Ok(ObjectReply::Opened(opened)) => Some(opened),
+            _ => None,
+        };
+        let now = self.clock.now();
+        self.server.handle_removed(now, removal, removed.as_deref());
     }
 
     fn connect_share(&mut self, name: &str) -> Result<Box<Share>, ShareRefusal> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use arbitration::{
-    AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
+    AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter, Durability,
     DurabilityKind, FileRecord, Granted, LeaseId, Look, OpenFacts, OpenId, Refusal, ShareMode,
     Wish,
 };
@@ -194,10 +194,6 @@ impl Model {
             Admission::Wait => {
                 self.waiting.push((Ask { has_waited: true, ..ask }, durability));
             }
-            Admission::Deletes => {
-                self.deleting.push((ask.stream, ask.id.server));
-                self.waiting.push((Ask { has_waited: true, ..ask }, durability));
-            }
             Admission::Refused(Refusal::Sharing) => {
                 assert!(self.is_excluded(&ask), "nobody excludes {ask:?}: {before:?}");
             }
@@ -304,6 +300,8 @@ impl Model {
         for told in self.record.take_notices(server, |_| true) {
             self.tell(server, &told);
         }
+        let inherited = self.record.take_inheritance(server);
+        self.deleting.extend(inherited.iter().map(|it| (it.mark, server)));
         let evicted = self.record.opens.iter().filter(|it| it.evicted && it.id.server == server);
         let evicted: Vec<OpenId> = evicted.map(|it| it.id).collect();
         for id in evicted {
@@ -473,7 +471,8 @@ impl Model {
         let dead = self.server(worker);
         self.deaths[worker] += 1;
         let mut look = Look::default();
-        self.record.bury(dead, self.now, &mut look);
+        let heir = self.server((worker + 1) % self.deaths.len());
+        self.record.bury(dead, Some(heir), self.now, &mut look);
         self.waiting.retain(|(ask, _)| ask.id.server != dead);
         self.deleting.retain(|(_, server)| *server != dead);
         let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();
@@ -509,7 +508,7 @@ impl Model {
         let ids: Vec<OpenId> = self.opens.keys().copied().collect();
         let Some(at) = pick.checked_rem(ids.len()) else { return };
         let mut look = Look::default();
-        for gone in self.record.evict(&|it| it.id == ids[at], &mut look) {
+        for gone in self.record.evict(&|it| it.id == ids[at], self.server(0), &mut look) {
             self.forget(gone.id);
         }
         if let Some(known) = self.opens.get_mut(&ids[at]) {
@@ -560,7 +559,7 @@ impl Model {
 
     fn scavenge(&mut self) {
         let mut look = Look::default();
-        let gone = self.record.scavenge(self.now, &mut look);
+        let gone = self.record.scavenge(self.now, self.server(0), &mut look);
         gone.iter().for_each(|it| self.forget(it.id));
         self.hear(look);
     }
@@ -640,6 +639,22 @@ impl Model {
         self.verify_writers();
         self.verify_locks();
         self.verify_waiting();
+        self.verify_deletions();
+    }
+
+    /// What has to be deleted and nobody has open is deleted by somebody who knows of it.
+    fn verify_deletions(&self) {
+        for mark in &self.record.doomed {
+            let is_open = self.opens.values().any(|it| it.stream == *mark || *mark == 0);
+            // With the file, its streams go.
+            let is_it = |it: &&Deleter| it.mark == *mark || it.mark == 0;
+            let deleter = self.record.deleters.iter().find(is_it);
+            let is_known = |it: &Deleter| {
+                let is_begun = self.deleting.contains(&(it.mark, it.server));
+                is_begun || self.looks.contains(&it.server)
+            };
+            assert!(is_open || deleter.is_some_and(is_known), "nobody deletes {mark}: {deleter:?}");
+        }
     }
 
     fn verify_opens(&self) {
@@ -761,7 +776,8 @@ impl Model {
         while let Some(id) = self.pick(0) {
             self.close_one(id);
         }
-        while !self.deleting.is_empty() {
+        while !self.looks.is_empty() || !self.deleting.is_empty() {
+            self.look(0);
             self.deleted(0);
         }
         self.record.waiters.retain(|it| !self.looks.contains(it));

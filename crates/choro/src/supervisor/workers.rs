@@ -111,6 +111,14 @@ impl Workers {
         Err(client)
     }
 
+    /// The worker that goes on with what others leave: of the idle ones, that which will have a
+    /// client of its own last.
+    pub(super) fn heir(&self) -> Option<ServerId> {
+        let idle = self.idle.iter().rev().filter_map(|pid| self.by_pid.get(pid));
+        let serving = self.by_pid.values().filter(|it| it.state == WorkerState::Serving);
+        idle.chain(serving).find(|it| it.is_ready).map(|it| it.server_id)
+    }
+
     /// Takes a worker that has ended off the books.
     pub(super) fn remove(&mut self, pid: u32) -> Option<Worker> {
         self.idle.retain(|&idle| idle != pid);

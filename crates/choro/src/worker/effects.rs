@@ -1,7 +1,11 @@
 //! What the engine asks of the world, done.
 
+use arbitration::FileKey;
+use object::{ObjectOp, ObjectReply};
+use proto::effect::Removal;
 use proto::{Effect, Reply, RequestId};
 use store::{Continuation, Started};
+use tracing::warn;
 use uring::Completion;
 
 use super::connection::Channel;
@@ -39,6 +43,7 @@ impl Worker {
                 tell_file_changed(&mut self.messaging, server, file);
                 return;
             }
+            Effect::Remove(removal) => return self.remove(&removal),
             Effect::DisconnectShare(root) => {
                 self.store.close_root(root);
                 return;
@@ -96,6 +101,43 @@ impl Worker {
             }
         };
         self.answer(request, reply);
+    }
+
+    /// Removes what was to be deleted with an open that ended without its worker. Its client was
+    /// granted that; who the client was may not be known any more.
+    fn remove(&mut self, removal: &Removal) {
+        self.store.wear_server();
+        let mut shares = Shares {
+            config: &self.settings.config,
+            store: &mut self.store,
+            accounts: &self.accounts,
+            registry: &self.registry,
+        };
+        let Removal { share, folder, path, file, .. } = removal;
+        let removed = shares.reopen(share, folder).and_then(|(root, user)| {
+            let FileKey { device, inode } = *file;
+            let op = ObjectOp::Remove { root, path: path.clone(), device, inode };
+            let started = self.store.start(user, op);
+            self.store.close_root(root);
+            match started {
+                Started::Done(result) => result,
+                Started::Submit(..) => unreachable!("names are removed at once"),
+            }
+        });
+        let removed = match removed {
+            Ok(ObjectReply::Opened(opened)) => Some(opened),
+            Ok(other) => panic!("{other:?} does not answer a removal"),
+            Err(status) => {
+                let path = path.to_windows();
+                warn!(
+                    "share {share}: {path} was to be deleted with its last open, and stays: {status}"
+                );
+                None
+            }
+        };
+        let now = self.now();
+        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
+        self.server.handle_removed(now, removal, removed.as_deref());
     }
 
     /// Whether this thread has other requests to see to than the one that is served.

@@ -7,8 +7,8 @@ use arbitration::Caching;
 use config::choice::{CscPolicy, DefaultCase, MangledNames, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
-use dtyp::{AccessMask, NameExpression, Sid};
-use object::{ObjectPath, UserId};
+use dtyp::{AccessMask, NameExpression, NtStatus, Sid};
+use object::{ObjectPath, RootId, UserId};
 use proto::effect::{AppleShare, ConnectShare};
 use proto::{Account, Share, ShareRefusal};
 use store::{
@@ -64,6 +64,24 @@ impl Shares<'_> {
             None => account.unix,
         };
         self.open(&share, user, read_only, &substitutions)
+    }
+
+    /// Opens the root of a share again where it was, with the server's rights.
+    ///
+    /// # Errors
+    /// There is no such share any more, or no such folder.
+    pub(super) fn reopen(
+        &mut self,
+        name: &str,
+        folder: &ObjectPath,
+    ) -> Result<(RootId, UserId), NtStatus> {
+        let share = self.config.share(name).or(self.config.homes.as_ref());
+        let share = share.ok_or(NtStatus::BAD_NETWORK_NAME)?;
+        let user = self.store.register_user(unix::own_user().credentials);
+        let substitutions = Substitutions::of_this_process();
+        let path = format!("/{}", folder.as_str());
+        let settings = self.root_settings(share, &path, false, &substitutions);
+        Ok((self.store.open_root(settings, user)?, user))
     }
 
     fn connect_pipes(&self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
@@ -211,18 +229,18 @@ impl Shares<'_> {
         Some(settings)
     }
 
-    fn open(
-        &mut self,
+    /// How a share is served that is at `path`.
+    fn root_settings(
+        &self,
         share: &config::Share,
-        user: UserId,
+        path: &str,
         read_only: bool,
         substitutions: &Substitutions,
-    ) -> Result<Share, ShareRefusal> {
-        let path = substitutions.expand_path(&share.path);
+    ) -> RootSettings {
         let nt_acls = self.nt_acls(share);
         // Descriptors alone decide then, and the kernel must not be in their way.
         let descriptors_decide = nt_acls.as_ref().is_some_and(|it| it.ignore_system_acls);
-        let settings = RootSettings {
+        RootSettings {
             case_sensitive: share.case_sensitive == Tri::Yes,
             character_mappings: character_mappings(share),
             mangled_names: mangled_names(share.mangled_names),
@@ -250,7 +268,7 @@ impl Shares<'_> {
                 label => substitutions.expand(label),
             },
             file_system_name: share.fstype.clone(),
-            snapshots: snapshot_settings(share, &path, substitutions),
+            snapshots: snapshot_settings(share, path, substitutions),
             inherit_owner: match share.inherit_owner {
                 config::choice::InheritOwner::No => InheritOwner::No,
                 config::choice::InheritOwner::UnixOnly => InheritOwner::UnixOnly,
@@ -264,8 +282,19 @@ impl Shares<'_> {
                 unwriteable: share.hide_unwriteable_files,
                 special: share.hide_special_files,
             },
-            ..RootSettings::new(&path)
-        };
+            ..RootSettings::new(path)
+        }
+    }
+
+    fn open(
+        &mut self,
+        share: &config::Share,
+        user: UserId,
+        read_only: bool,
+        substitutions: &Substitutions,
+    ) -> Result<Share, ShareRefusal> {
+        let path = substitutions.expand_path(&share.path);
+        let settings = self.root_settings(share, &path, read_only, substitutions);
         let root = self.store.open_root(settings, user).map_err(|status| {
             warn!("share {}: cannot open {path}: {status}", share.name);
             ShareRefusal::BadNetworkName

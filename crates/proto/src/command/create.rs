@@ -303,18 +303,10 @@ fn opened_by_store(
     let granted = match admitted {
         Ok(Admitted::Granted(granted)) => granted,
         other => {
-            let unlink = matches!(other, Ok(Admitted::Deletes));
-            let op = ObjectOp::Close { open: opened.open, unlink };
+            let op = ObjectOp::Close { open: opened.open, unlink: false };
             let close = Effect::Object { user: opening.user, op };
             scope.globals.outbox.effects.push_back((None, close));
-            let identity = opened.metadata.identity;
-            let file = key(identity);
-            if unlink {
-                let link = files::link(opened.parent, &opened.path);
-                let stream = arbitration::mark(identity.stream, link);
-                let deleted = Effect::FileDeleted { file, stream };
-                scope.globals.outbox.effects.push_back((None, deleted));
-            }
+            let file = key(opened.metadata.identity);
             let waiting = Waiting { file, create_name: opening.durable.create_name() };
             return other.map(|_| Step::Suspend(Pending::Waiting(waiting)));
         }
@@ -403,10 +395,8 @@ fn create_action(opening: &Opening, created: bool) -> CreateAction {
 /// What became of an open beside the others.
 enum Admitted {
     Granted(Granted),
-    /// Others have to give way first.
+    /// Others have to give way first, or what was to go with one that gave way has to go.
     Waits,
-    /// The file has to go first, which was to go with an open that gave way.
-    Deletes,
 }
 
 /// [MS-FSA] 2.1.5.1.2.1: read-only files are overwritten by nobody. Hidden and system files are by those
@@ -466,6 +456,7 @@ fn admit(
             tree_id: scope.tree.tree_id,
             persistent: file_id.persistent,
             share: share.name.clone(),
+            folder: share.folder.as_str().to_owned(),
             path: opened.path.to_windows(),
             create_options: opening.create_options.bits(),
             create_action: create_action(opening, opened.created).0,
@@ -482,7 +473,6 @@ fn admit(
             Ok(Admitted::Granted(granted))
         }
         Admission::Wait => Ok(Admitted::Waits),
-        Admission::Deletes => Ok(Admitted::Deletes),
         Admission::Refused(Refusal::DeletePending) => Err(Reject::DeletePending),
         Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
         Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),

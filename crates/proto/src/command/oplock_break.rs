@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use arbitration::{AckError, BreakTold, Caching, FileKey, LeaseId};
+use arbitration::{AckError, BreakTold, Caching, Deleter, FileKey, LeaseId};
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectPath};
 use wire::lease::LeaseKey;
@@ -17,7 +17,7 @@ use wire::{FileId, OplockLevel};
 use crate::break_notification::Holder;
 use crate::command::Command;
 use crate::command::create::caching::{caching, lease_name, lease_state, oplock_level};
-use crate::effect::{Effect, Reply};
+use crate::effect::{Effect, Removal, Reply};
 use crate::files::key;
 use crate::open::Open;
 use crate::reject::Reject;
@@ -135,7 +135,7 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infalli
 
 impl Server {
     /// The record of a file changed in a way that concerns this worker: tells clients what is
-    /// taken from them, closes what has to go, and wakes who waits.
+    /// taken from them, closes and deletes what has to go, and wakes who waits.
     pub(crate) fn look_at(&mut self, file: FileKey) {
         let opens = &self.opens;
         // A client is told nothing of an open that it does not know yet.
@@ -157,13 +157,14 @@ impl Server {
             let own_opens = record.opens.iter().filter(|it| it.id.server == own);
             let paths: Vec<(u64, String, u64)> =
                 own_opens.map(|it| (it.id.number, it.facts.path.clone(), it.facts.link)).collect();
-            let changed = expired || !told.is_empty();
-            ((told, evicted, paths, record.next_deadline()), changed)
+            let inherited = record.take_inheritance(own);
+            let changed = expired || !told.is_empty() || !inherited.is_empty();
+            ((told, evicted, paths, inherited, record.next_deadline()), changed)
         });
         let waiting = files.take_waiting(file);
         self.globals.outbox.wakes.extend(waiting);
         // A record that cannot be read has nobody to be told; those who wait find out themselves.
-        let Ok((told, evicted, paths, deadline)) = seen else { return };
+        let Ok((told, evicted, paths, inherited, deadline)) = seen else { return };
         self.globals.files.set_deadline(file, deadline);
         for told in told {
             self.tell_break(&told);
@@ -176,6 +177,21 @@ impl Server {
                 self.globals.retire_unasked(open);
             }
         }
+        for deleter in inherited {
+            self.remove(file, deleter);
+        }
+    }
+
+    /// Deletes in place of a worker that is dead, or a client that is away: [MS-FSA] 2.1.5.5.
+    fn remove(&mut self, file: FileKey, deleter: Deleter) {
+        let Deleter { mark, share, folder, path, .. } = deleter;
+        let Ok(path) = ObjectPath::parse(&path) else {
+            // No name that a client could have given.
+            return self.globals.files.deleted(file, mark);
+        };
+        let folder = ObjectPath::from_stored(folder, None);
+        let removal = Removal { file, mark, share, folder, path };
+        self.globals.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
     }
 
     /// An open whose file another worker has renamed goes by the new name.

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use arbitration::caching::{BreakNotice, Breaking};
 use arbitration::{
-    ByteRange, ByteRangeLock, Cache, Caching, Deleter, Durability, DurabilityKind, FileKey,
-    FileRecord, Holding, Lease, LeaseId, LockList, OpenEntry, OpenFacts, OpenId, ShareMode,
+    ByteRange, ByteRangeLock, Cache, Caching, Deleter, DeletionProgress, Durability,
+    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LockList, OpenEntry, OpenFacts, OpenId, ShareMode,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
 use crate::codec::{Reader, RecordError, Writer};
 
 /// The version of the form; it changes whenever a field does.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Bytes of a file's key.
 pub(super) const KEY_BYTES: usize = 16;
@@ -56,8 +56,16 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     record.doomed.iter().for_each(|stream| writer.u64(*stream));
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
-        writer.u64(deleter.stream);
+        writer.u64(deleter.mark);
         writer.server_id(deleter.server);
+        writer.u8(match deleter.progress {
+            DeletionProgress::Closes => 0,
+            DeletionProgress::Inherited => 1,
+            DeletionProgress::Deletes => 2,
+        });
+        writer.text(&deleter.share)?;
+        writer.text(&deleter.folder)?;
+        writer.text(&deleter.path)?;
     }
     writer.count(record.waiters.len());
     record.waiters.iter().for_each(|server| writer.server_id(*server));
@@ -78,8 +86,21 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
         })
     })?;
     let doomed = reader.list(Reader::u64)?;
-    let deleters =
-        reader.list(|reader| Ok(Deleter { stream: reader.u64()?, server: reader.server_id()? }))?;
+    let deleters = reader.list(|reader| {
+        Ok(Deleter {
+            mark: reader.u64()?,
+            server: reader.server_id()?,
+            progress: match reader.u8()? {
+                0 => DeletionProgress::Closes,
+                1 => DeletionProgress::Inherited,
+                2 => DeletionProgress::Deletes,
+                other => return Err(RecordError::Value(other)),
+            },
+            share: reader.text()?,
+            folder: reader.text()?,
+            path: reader.text()?,
+        })
+    })?;
     let waiters = reader.list(Reader::server_id)?;
     reader.finish()?;
     let locks = LockList::from_locks(locks);
@@ -130,6 +151,7 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
     writer.u32(entry.facts.tree_id);
     writer.u64(entry.facts.persistent);
     writer.text(&entry.facts.share)?;
+    writer.text(&entry.facts.folder)?;
     writer.text(&entry.facts.path)?;
     writer.u32(entry.facts.create_options);
     writer.u32(entry.facts.create_action);
@@ -174,6 +196,7 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
         tree_id: reader.u32()?,
         persistent: reader.u64()?,
         share: reader.text()?,
+        folder: reader.text()?,
         path: reader.text()?,
         create_options: reader.u32()?,
         create_action: reader.u32()?,

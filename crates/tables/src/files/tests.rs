@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Ask, ByteRange, ByteRangeLock, Caching, Durability, DurabilityKind, FileKey, FileRecord,
+    Ask, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability, DurabilityKind, FileKey, FileRecord,
     FileRecords, FileWord, LeaseId, Look, OpenFacts, OpenId, RecordsError, ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
@@ -36,6 +36,7 @@ fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
         facts: OpenFacts {
             persistent: number << 32,
             share: "data".to_owned(),
+            folder: "srv/data".to_owned(),
             path: "dir\\file".to_owned(),
             ..OpenFacts::default()
         },
@@ -72,6 +73,14 @@ fn full() -> FileRecord {
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
     record.locks.acquire(lock).expect("nothing is locked");
     record.set_doomed(5, true);
+    record.deleters.push(Deleter {
+        mark: 7,
+        server: OTHER,
+        progress: DeletionProgress::Inherited,
+        share: "data".to_owned(),
+        folder: "srv/data".to_owned(),
+        path: "dir\\gone".to_owned(),
+    });
     record
 }
 
@@ -138,22 +147,48 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
         })
         .expect("room");
     let now = Duration::from_secs(1);
-    let looks = files.bury(WORKER, now).expect("readable");
+    let looks = files.bury(WORKER, None, now).expect("readable");
     assert_eq!(looks, [(KEY, vec![OTHER])]);
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
-    let looks = files.bury(OTHER, now).expect("readable");
+    let looks = files.bury(OTHER, None, now).expect("readable");
     assert_eq!(looks.len(), 1);
     let mut opens = Vec::new();
     files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
     assert_eq!(opens.len(), 1);
     assert!(opens[0].is_disconnected());
     // Nobody comes back for it.
-    files.scavenge(Duration::from_secs(60)).expect("readable");
+    files.scavenge(OTHER, Duration::from_secs(60)).expect("readable");
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
-    files.scavenge(Duration::from_secs(62)).expect("readable");
-    files.scavenge(Duration::from_secs(62)).expect("readable");
+    files.scavenge(OTHER, Duration::from_secs(62)).expect("readable");
+    files.scavenge(OTHER, Duration::from_secs(62)).expect("readable");
     assert_eq!(files.find_disconnected(1 << 32), None);
     files.for_each(&mut |_, record| panic!("{record:?} is left")).expect("readable");
+}
+
+#[test]
+fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
+    let files = MemoryFiles::default().handle();
+    let enter = &mut |record: &mut FileRecord| {
+        let ask = Ask { delete_on_close: true, ..ask(WORKER, 1, Wish::Nothing) };
+        record.admit(&ask, None, &mut Look::default());
+        true
+    };
+    files.change(KEY, enter).expect("room");
+    let looks = files.bury(WORKER, Some(OTHER), Duration::ZERO).expect("readable");
+    assert_eq!(looks, [(KEY, vec![OTHER])]);
+    // The message may be lost, more than once.
+    for heir in [WORKER, OTHER] {
+        let looks = files.scavenge(heir, Duration::ZERO).expect("readable");
+        assert_eq!(looks, [(KEY, vec![heir])]);
+    }
+    let delete = &mut |record: &mut FileRecord| {
+        let [deleter] = &record.take_inheritance(OTHER)[..] else { panic!("{record:?}") };
+        record.deleted(deleter.mark, &mut Look::default());
+        true
+    };
+    files.change(KEY, delete).expect("room");
+    assert_eq!(files.scavenge(OTHER, Duration::ZERO), Ok(vec![(KEY, Vec::new())]));
+    assert_eq!(files.scavenge(OTHER, Duration::ZERO), Ok(Vec::new()), "nothing is noted any more");
 }
 
 #[test]
@@ -162,11 +197,11 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     let files = tables.handle();
     tables.files.insert(&codec::key_of(KEY), &[77; 40]).expect("room");
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
-    files.bury(WORKER, Duration::ZERO).expect("readable");
+    files.bury(WORKER, None, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
     let at = Disconnected { persistent: 3, file: KEY, create_guid: (Guid([2; 16]), Guid([1; 16])) };
     files.put_disconnected(at).expect("room");
-    files.scavenge(Duration::ZERO).expect("readable");
+    files.scavenge(OTHER, Duration::ZERO).expect("readable");
     assert_eq!(files.find_disconnected(3), None);
 }
 
@@ -197,7 +232,7 @@ fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
     assert_eq!((record.opens.len(), record.leases.len()), (1, 1));
     assert_eq!(record.locks.as_slice().len(), 1);
     assert_eq!(files.word(KEY), FileWord { locks: 1, readers: 1 });
-    files.scavenge(now + Duration::from_secs(60)).expect("readable");
+    files.scavenge(OTHER, now + Duration::from_secs(60)).expect("readable");
     drop(files);
     assert_eq!(start().restore(now), Ok(Restored::default()));
 }

@@ -202,6 +202,18 @@ impl MemoryStore {
         result
     }
 
+    pub(super) fn remove(
+        &mut self,
+        root: RootId,
+        path: ObjectPath,
+        inode: u64,
+    ) -> Result<Opened, NtStatus> {
+        let opened = self.open(&OpenRequest::to_remove(root, path))?;
+        let is_it = opened.metadata.identity.inode == inode;
+        self.close(opened.open, is_it)?;
+        if is_it { Ok(opened) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
+    }
+
     fn unlink(&mut self, open: &Open) -> Result<(), NtStatus> {
         let node = self.nodes.get_mut(&open.inode).expect("an open keeps its node");
         if let Some(stream) = &open.stream {

@@ -87,15 +87,16 @@ impl World {
         }
     }
 
-    /// What the supervisor does when a worker has died. Says who has to look at which file.
+    /// What the supervisor does when a worker has died, and another one has to go on with what it
+    /// was to delete. Says who has to look at which file.
     ///
     /// # Panics
     /// If memory is full.
     #[must_use]
-    pub fn bury(&self, server: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
+    pub fn bury(&self, server: ServerId, heir: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().bury(server, now).expect("memory is there")
+        inner.files.handle().bury(server, Some(heir), now).expect("memory is there")
     }
 
     /// As [`World::scavenge`]. Says who has to look at which file.
@@ -103,10 +104,10 @@ impl World {
     /// # Panics
     /// If memory is full.
     #[must_use]
-    pub fn scavenge_files(&self) -> Vec<(FileKey, Vec<ServerId>)> {
+    pub fn scavenge_files(&self, heir: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().scavenge(now).expect("memory is there")
+        inner.files.handle().scavenge(heir, now).expect("memory is there")
     }
 
     /// Who is to look at which file, since the last time.

@@ -1,0 +1,158 @@
+//! What was to be deleted with an open is deleted, also if the open ends without its worker:
+//! [MS-FSA] 2.1.5.5.
+
+use std::time::Duration;
+
+use arbitration::{
+    Admission, Ask, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord, Look,
+    OpenFacts, OpenId, Refusal, ShareMode, Wish,
+};
+use dtyp::{AccessMask, Guid, ServerId};
+
+const DEAD: ServerId = ServerId { pid: 1, unique_id: 1 };
+const HEIR: ServerId = ServerId { pid: 2, unique_id: 2 };
+const OTHER: ServerId = ServerId { pid: 3, unique_id: 3 };
+const KEPT: Duration = Duration::from_secs(60);
+const LINK: u64 = 100;
+
+fn ask(server: ServerId, number: u64, delete_on_close: bool) -> Ask {
+    let all = AccessMask::READ_DATA | AccessMask::DELETE;
+    Ask {
+        id: OpenId { server, number },
+        stream: 0,
+        mode: ShareMode {
+            granted_access: all,
+            share_read: true,
+            share_write: true,
+            share_delete: true,
+        },
+        overwrites: false,
+        is_new: false,
+        is_directory: false,
+        delete_on_close,
+        wish: Wish::Oplock(Caching::BATCH),
+        caching_max: Caching::all(),
+        has_waited: false,
+        now: Duration::ZERO,
+        deadline: Duration::from_secs(35),
+        facts: OpenFacts {
+            link: LINK,
+            share: "data".to_owned(),
+            folder: "srv/data".to_owned(),
+            path: "folder\\file".to_owned(),
+            ..OpenFacts::default()
+        },
+    }
+}
+
+fn durability() -> Durability {
+    Durability {
+        disconnected_until: None,
+        timeout: KEPT,
+        kind: DurabilityKind::DurableV2,
+        create_guid: Guid([1; 16]),
+        owner: "S-1-5-21-1".to_owned(),
+        position: 0,
+    }
+}
+
+/// A record with one open that takes the file along.
+fn record(durability: Option<Durability>) -> FileRecord {
+    let mut record = FileRecord::default();
+    let (admission, _) = record.admit(&ask(DEAD, 1, true), durability, &mut Look::default());
+    assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+    record
+}
+
+fn admit(record: &mut FileRecord) -> Admission {
+    record.admit(&ask(OTHER, 9, false), None, &mut Look::default()).0
+}
+
+/// `heir` is told, and deletes.
+#[track_caller]
+fn check_deleted_by(record: &mut FileRecord, look: Look, heir: ServerId) {
+    assert!(look.into_servers().contains(&heir), "it has to look");
+    assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
+    let [deleter] = &record.take_inheritance(heir)[..] else { panic!("{record:?}") };
+    assert_eq!((deleter.mark, deleter.server), (LINK, heir));
+    assert_eq!(deleter.progress, DeletionProgress::Deletes);
+    let place = (&*deleter.share, &*deleter.folder, &*deleter.path);
+    assert_eq!(place, ("data", "srv/data", "folder\\file"));
+    assert_eq!(record.take_inheritance(heir), [], "it is done once");
+    assert_eq!(admit(record), Admission::Wait, "it is not done yet");
+    let mut look = Look::default();
+    record.deleted(LINK, &mut look);
+    assert_eq!(look.into_servers(), [OTHER], "who waits goes on");
+    assert!(record.is_empty(), "{record:?}");
+}
+
+#[test]
+fn a_file_goes_with_an_open_whose_time_is_up() {
+    let mut record = record(Some(durability()));
+    let mut look = Look::default();
+    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
+    assert_eq!(record.scavenge(KEPT, HEIR, &mut look).len(), 1);
+    check_deleted_by(&mut record, look, HEIR);
+}
+
+#[test]
+fn a_file_goes_with_an_open_that_gives_way() {
+    let mut record = record(Some(durability()));
+    let mut look = Look::default();
+    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
+    let (admission, purged) = record.admit(&ask(OTHER, 2, false), None, &mut look);
+    assert_eq!((admission, purged.len()), (Admission::Wait, 1));
+    check_deleted_by(&mut record, look, OTHER);
+}
+
+#[test]
+fn a_file_goes_with_a_worker() {
+    let mut record = record(None);
+    let mut look = Look::default();
+    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
+    check_deleted_by(&mut record, look, HEIR);
+}
+
+#[test]
+fn a_file_stays_as_long_as_somebody_has_it_open() {
+    let mut record = record(None);
+    record.open_mut(OpenId { server: DEAD, number: 1 }).expect("it is open").holding =
+        arbitration::Holding::Nothing;
+    let other = OpenId { server: OTHER, number: 2 };
+    let (admission, _) = record.admit(&ask(OTHER, 2, false), None, &mut Look::default());
+    assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+    let mut look = Look::default();
+    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
+    assert_eq!(record.take_inheritance(HEIR), []);
+    assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
+    assert_eq!(record.close(other, false, &mut look).unlink, Some(LINK), "its last user deletes it");
+}
+
+#[test]
+fn what_an_heir_did_not_come_to_is_inherited_again() {
+    for has_begun in [false, true] {
+        let mut record = record(None);
+        record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut Look::default());
+        if has_begun {
+            assert_eq!(record.take_inheritance(HEIR).len(), 1);
+        }
+        let mut look = Look::default();
+        record.bury(HEIR, Some(OTHER), Duration::ZERO, &mut look);
+        check_deleted_by(&mut record, look, OTHER);
+    }
+    let mut record = record(None);
+    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut Look::default());
+    let mut look = Look::default();
+    record.scavenge(Duration::ZERO, OTHER, &mut look);
+    check_deleted_by(&mut record, look, OTHER);
+}
+
+#[test]
+fn what_a_worker_was_deleting_when_it_died_is_inherited() {
+    let mut record = record(None);
+    let id = OpenId { server: DEAD, number: 1 };
+    assert_eq!(record.close(id, true, &mut Look::default()).unlink, Some(LINK));
+    let mut look = Look::default();
+    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
+    check_deleted_by(&mut record, look, HEIR);
+}
