@@ -24,6 +24,10 @@ use crate::request::RequestId;
 /// How long a client may take to answer a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
 pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
 
+/// How long whoever waits for a file relies on being told that it has changed. A message may be
+/// lost; a look costs one reading of the record.
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
 /// How long after a break's end those who waited for it look, so that its end is seen by all.
 const BREAK_MARGIN: Duration = Duration::from_millis(10);
 
@@ -35,13 +39,21 @@ pub struct Files {
     /// Now, on the clock of the machine.
     now: Duration,
     /// Requests of this worker that wait for a record to change.
-    waiting: HashMap<FileKey, Vec<RequestId>>,
+    waiting: HashMap<FileKey, Waiting>,
     /// When this worker looks at a file without being asked to, because somebody owes an answer.
     deadlines: HashMap<FileKey, Duration>,
     /// Who has to look at which file.
     looks: Vec<(FileKey, ServerId)>,
     /// `Server.GlobalLeaseTableList`, as far as this worker's clients go.
     leases: HashMap<LeaseId, LeaseUse>,
+}
+
+/// Requests that wait for one file.
+#[derive(Clone, Debug)]
+struct Waiting {
+    requests: Vec<RequestId>,
+    /// When they look without being told to.
+    look_at: Duration,
 }
 
 /// A lease that opens of this worker share in.
@@ -365,14 +377,16 @@ impl Files {
     /// Notes that a request waits for a file to change. The record has this worker among its
     /// waiters.
     pub fn wait(&mut self, file: FileKey, request: RequestId) {
-        self.waiting.entry(file).or_default().push(request);
+        let look_at = self.now + LOOK_INTERVAL;
+        let waiting = self.waiting.entry(file).or_insert(Waiting { requests: Vec::new(), look_at });
+        waiting.requests.push(request);
     }
 
     /// A request waits no more.
     pub fn forget_waiting(&mut self, file: FileKey, request: RequestId) {
         if let Some(waiting) = self.waiting.get_mut(&file) {
-            waiting.retain(|it| *it != request);
-            if waiting.is_empty() {
+            waiting.requests.retain(|it| *it != request);
+            if waiting.requests.is_empty() {
                 self.waiting.remove(&file);
             }
         }
@@ -380,12 +394,13 @@ impl Files {
 
     /// The requests that wait for a file, who wait no more.
     pub fn take_waiting(&mut self, file: FileKey) -> Vec<RequestId> {
-        self.waiting.remove(&file).unwrap_or_default()
+        self.waiting.remove(&file).map(|waiting| waiting.requests).unwrap_or_default()
     }
 
     /// All requests that wait for some file, who wait no more.
     pub fn take_all_waiting(&mut self) -> Vec<RequestId> {
-        std::mem::take(&mut self.waiting).into_values().flatten().collect()
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        waiting.flat_map(|waiting| waiting.requests).collect()
     }
 
     /// Looks at a file when the answers that are owed by then are overdue.
@@ -399,20 +414,18 @@ impl Files {
     /// When [`Files::take_overdue`] has something.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.deadlines.values().min().copied()
+        let looks = self.waiting.values().map(|waiting| waiting.look_at);
+        self.deadlines.values().copied().chain(looks).min()
     }
 
     /// The files at which it is time to look.
     pub fn take_overdue(&mut self, now: Duration) -> Vec<FileKey> {
-        let mut due = Vec::new();
-        self.deadlines.retain(|file, at| {
-            let is_due = *at <= now;
-            if is_due {
-                due.push(*file);
-            }
-            !is_due
-        });
+        let broken = self.deadlines.iter().filter(|(_, at)| **at <= now).map(|(file, _)| *file);
+        let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.look_at <= now);
+        let mut due: Vec<FileKey> = broken.chain(waiting.map(|(file, _)| *file)).collect();
         due.sort_unstable();
+        due.dedup();
+        self.deadlines.retain(|_, at| *at > now);
         due
     }
 

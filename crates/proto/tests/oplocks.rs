@@ -289,6 +289,45 @@ fn a_listing_that_is_kept_is_given_up_when_somebody_adds_a_name() {
     assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
 }
 
+/// Another worker releases the lock, and its message is lost.
+#[test]
+fn a_lock_that_waits_is_granted_although_nobody_tells_that_it_can_be() {
+    use arbitration::{ByteRange, FileRecords as _, Look, OpenId};
+    use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
+    let world = World::new();
+    world.add_file("data", "file", &[1; 100]);
+    let (mut one, mut two) = (ready(&world), ready(&world));
+    let holder = one.create(&Create::open("file")).file_id;
+    let waiter = two.create(&Create::open("file")).file_id;
+    let lock = |peer: &mut Peer, file_id| {
+        let flags = LockFlags::EXCLUSIVE_LOCK;
+        let elements = [LockElement { offset: 10, length: 10, flags }];
+        let body = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
+        let request = peer.request(Command::LOCK, &body);
+        peer.send(request);
+        peer.receive()
+    };
+    assert_eq!(lock(&mut one, holder)[0].status(), NtStatus::SUCCESS);
+    assert!(lock(&mut two, waiter)[0].is_interim());
+    let (file, record) = world.files().remove(0);
+    let open = OpenId { number: holder.volatile, ..record.opens[0].id };
+    let range = ByteRange { offset: 10, length: 10 };
+    let release = &mut |record: &mut arbitration::FileRecord| {
+        let released = record.release_locks(open, [range].into_iter(), &mut Look::default());
+        released.expect("it is held");
+        true
+    };
+    world.file_table().change(file, release).expect("memory is there");
+    assert_eq!(two.receive().len(), 0, "nobody has told it");
+    world.advance(proto::files::LOOK_INTERVAL);
+    two.receive().remove(0).ok().body::<LockResponse>();
+    two.close(waiter).ok();
+    one.close(holder).ok();
+    one.disconnect();
+    two.disconnect();
+    world.assert_nothing_left();
+}
+
 #[test]
 fn locked_bytes_stop_the_reads_and_writes_of_other_clients() {
     use wire::lock::{LockElement, LockFlags, LockRequest, Locks};

@@ -29,8 +29,8 @@ const CLIENTS: usize = 3;
 /// Workers; one more than clients, so that one who comes back may come to another.
 const WORKERS: usize = CLIENTS + 1;
 
-/// Times that all that is under way is done, and the time of a break passes, until every CREATE must
-/// have its answer.
+/// Times that all that is under way is done, all is unlocked, and the time of a break passes, until
+/// every request must have its answer.
 const ROUNDS_MAX: usize = 60;
 
 /// Longer than any open of this simulation is kept without its client.
@@ -134,11 +134,7 @@ impl Simulation {
             94..95 => self.pass(BREAK_TIMEOUT),
             95..97 => self.cut(),
             97..98 => self.kill(),
-            _ => {
-                let heir = self.workers[self.random.below(WORKERS)].id;
-                let looks = self.supervisor.scavenge_files(heir);
-                self.post_all(looks);
-            }
+            _ => self.scavenge(),
         }
     }
 
@@ -217,6 +213,13 @@ impl Simulation {
         self.post_all(looks);
     }
 
+    /// The supervisor gives up opens whose clients did not come back.
+    fn scavenge(&mut self) {
+        let heir = self.workers[self.random.below(WORKERS)].id;
+        let looks = self.supervisor.scavenge_files(heir);
+        self.post_all(looks);
+    }
+
     fn post_all(&mut self, looks: Vec<(FileKey, Vec<ServerId>)>) {
         for (file, servers) in looks {
             self.mail.extend(servers.into_iter().map(|server| (server, file)));
@@ -239,25 +242,26 @@ impl Simulation {
 
     /// Nothing more is begun: everything under way comes to its end, and nothing is left behind.
     fn end(&mut self) {
-        self.loses = false;
         for round in 0.. {
             self.rest();
             if self.clients.iter().all(|it| !it.awaits_others()) {
                 break;
             }
             assert!(round < ROUNDS_MAX, "somebody waits for ever: {:#?}", self.clients);
+            // Whoever waits for a lock is granted it, as soon as nobody holds another.
+            self.clients.iter_mut().for_each(Client::release_locks);
+            self.rest();
             self.pass(BREAK_TIMEOUT + Duration::from_secs(1));
+            self.scavenge();
         }
-        self.clients.iter_mut().for_each(Client::cancel_locks);
-        self.rest();
+        self.loses = false;
         for client in &self.clients {
             client.assert_answered();
         }
         self.clients.iter_mut().for_each(Client::cut);
         self.rest();
         self.pass(KEPT);
-        let looks = self.supervisor.scavenge_files(self.workers[0].id);
-        self.post_all(looks);
+        self.scavenge();
         self.rest();
         assert_eq!(self.supervisor.files(), [], "records are left");
         assert_eq!(self.supervisor.store().open_count(), 0, "descriptors are left");

@@ -440,6 +440,12 @@ impl World {
         files
     }
 
+    /// The records of the files, as another process of the server has them.
+    #[must_use]
+    pub fn file_table(&self) -> impl arbitration::FileRecords {
+        self.inner().files.handle()
+    }
+
     /// How often a record of a file was stored or deleted.
     #[must_use]
     pub fn record_updates(&self) -> u64 {

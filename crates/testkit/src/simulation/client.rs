@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use arbitration::{Caching, FileKey};
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, Guid, NtStatus, ServerId};
-use wire::cancel::CancelRequest;
 
 use wire::create::{CreateDisposition, CreateOptions, CreateResponse, ShareAccess};
 use wire::create_context::{
@@ -712,19 +711,22 @@ impl Client {
         }
     }
 
-    /// Whether something is asked that waits for other clients, and not for ever.
+    /// Whether something is asked that waits for other clients.
     pub(super) fn awaits_others(&self) -> bool {
-        self.asked.values().any(|it| !matches!(it, Asked::Lock { .. }))
+        !self.asked.is_empty()
     }
 
-    /// A lock may wait for ever; its client may not want to.
-    pub(super) fn cancel_locks(&mut self) {
-        let Some(peer) = &mut self.peer else { return };
-        for (message_id, asked) in &self.asked {
-            if let Asked::Lock { async_id: Some(async_id), .. } = asked {
-                let cancel = peer.request(Command::CANCEL, &CancelRequest);
-                peer.send(cancel.async_id(*async_id).message_id(*message_id));
-            }
+    /// Unlocks all that it may have locked; it need not know, since locks outlive a connection.
+    pub(super) fn release_locks(&mut self) {
+        let here: Vec<FileId> =
+            self.handles.iter().filter(|it| !it.is_away).map(|it| it.file_id).collect();
+        for (file_id, place) in here.iter().flat_map(|id| (0..PLACES).map(move |at| (*id, at))) {
+            let offset = u64::try_from(place).expect("a few") * 8;
+            let locks = [LockElement { offset, length: TOKEN_BYTES, flags: LockFlags::UNLOCK }];
+            let lock = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&locks) };
+            let request = self.peer().request(Command::LOCK, &lock);
+            let id = self.peer().send(request);
+            self.asked.insert(id, Asked::Unlock);
         }
     }
 
