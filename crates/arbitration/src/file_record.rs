@@ -6,6 +6,7 @@ use dtyp::ServerId;
 
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError, LockList};
 use crate::caching::{AckError, Cache, Caching};
+use crate::lock_sequences::LockSequence;
 use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId};
 use crate::share_mode::{ShareMode, conflict};
 
@@ -225,8 +226,7 @@ impl FileRecord {
             self.opens.iter().any(is_one)
         };
         let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
-        let is_due =
-            |mark: &u64| self.doomed.contains(mark) && !is_open(*mark) && !is_begun(*mark);
+        let is_due = |mark: &u64| self.doomed.contains(mark) && !is_open(*mark) && !is_begun(*mark);
         let mark = [link, gone.mark()].into_iter().find(is_due)?;
         // The file goes by its name alone, whatever stream of it was open.
         let path = if mark == link { path.split(':').next() } else { Some(path.as_str()) };
@@ -256,9 +256,8 @@ impl FileRecord {
 
     /// Takes what a worker is to delete in place of others.
     pub fn take_inheritance(&mut self, server: ServerId) -> Vec<Deleter> {
-        let is_it = |it: &&mut Deleter| {
-            it.server == server && it.progress == DeletionProgress::Inherited
-        };
+        let is_it =
+            |it: &&mut Deleter| it.server == server && it.progress == DeletionProgress::Inherited;
         let mut taken = Vec::new();
         for deleter in self.deleters.iter_mut().filter(is_it) {
             deleter.progress = DeletionProgress::Deletes;
@@ -293,6 +292,15 @@ impl FileRecord {
             }
         }
         Ok(())
+    }
+
+    /// A LOCK of an open succeeded. This is kept for one that can be taken up again; for others it
+    /// is enough that their worker knows.
+    pub fn remember_lock(&mut self, open: OpenId, sequence: LockSequence) {
+        let durability = self.open_mut(open).and_then(|it| it.durability.as_mut());
+        if let Some(durability) = durability {
+            durability.lock_sequences.remember(sequence);
+        }
     }
 
     /// Releases locks one after the other; what was released before one fails stays so.
@@ -462,12 +470,7 @@ impl FileRecord {
 
     /// Removes opens that nobody took up again in time. Says which. What was to be deleted with
     /// them is deleted by `heir`, and so is what an earlier heir did not hear of.
-    pub fn scavenge(
-        &mut self,
-        now: Duration,
-        heir: ServerId,
-        look: &mut Look,
-    ) -> Vec<OpenEntry> {
+    pub fn scavenge(&mut self, now: Duration, heir: ServerId, look: &mut Look) -> Vec<OpenEntry> {
         for deleter in &mut self.deleters {
             if deleter.progress == DeletionProgress::Inherited {
                 deleter.server = heir;

@@ -10,6 +10,7 @@ pub mod admission;
 pub mod byte_range;
 pub mod caching;
 pub mod file_record;
+pub mod lock_sequences;
 pub mod open;
 pub mod records;
 mod restoring;
@@ -21,6 +22,7 @@ pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
 pub use file_record::{
     BreakTold, Closed, Deleter, DeletionProgress, FILE_OPENS_MAX, FileRecord, FileWord, Look,
 };
+pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish, mark,
 };

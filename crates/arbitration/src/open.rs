@@ -5,6 +5,7 @@ use std::time::Duration;
 use dtyp::{FileTime, Guid, ServerId};
 
 use crate::caching::{Cache, Caching};
+use crate::lock_sequences::LockSequences;
 use crate::share_mode::ShareMode;
 
 /// Names an open in the whole server.
@@ -74,6 +75,8 @@ pub struct Durability {
     pub owner: String,
     /// CurrentByteOffset when it was disconnected: [MS-FSCC] 2.4.35.
     pub position: u64,
+    /// `Open.LockSequenceArray`: the client repeats what it got no answer to once it is back.
+    pub lock_sequences: LockSequences,
 }
 
 /// What makes an open survive its connection: [MS-SMB2] 3.3.1.10.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use arbitration::{
-    Admission, Ask, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord, Look,
-    OpenFacts, OpenId, Refusal, ShareMode, Wish,
+    Admission, Ask, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord,
+    LockSequences, Look, OpenFacts, OpenId, Refusal, ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -53,6 +53,7 @@ fn durability() -> Durability {
         create_guid: Guid([1; 16]),
         owner: "S-1-5-21-1".to_owned(),
         position: 0,
+        lock_sequences: LockSequences::default(),
     }
 }
 
@@ -125,7 +126,11 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
     assert_eq!(record.take_inheritance(HEIR), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
-    assert_eq!(record.close(other, false, &mut look).unlink, Some(LINK), "its last user deletes it");
+    assert_eq!(
+        record.close(other, false, &mut look).unlink,
+        Some(LINK),
+        "its last user deletes it"
+    );
 }
 
 #[test]

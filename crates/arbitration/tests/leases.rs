@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arbitration::{
     AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, Look, OpenFacts, OpenId, Refusal, ShareMode,
+    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal, ShareMode,
     Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
@@ -74,6 +74,7 @@ fn durability(kind: DurabilityKind) -> Durability {
         create_guid: Guid::ZERO,
         owner: String::new(),
         position: 0,
+        lock_sequences: LockSequences::default(),
     }
 }
 

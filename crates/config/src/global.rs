@@ -90,7 +90,7 @@ parameter_table! {
         server_string: String = "server string", Kind::Text, "Choro %v";
         /// Do not recognize the repetition of lock requests after a channel was lost.
         smb2_disable_lock_sequence_checking: bool =
-            "smb2 disable lock sequence checking", Kind::Bool, "No", NotYet;
+            "smb2 disable lock sequence checking", Kind::Bool, "No";
         /// Do not send a break again on another channel when the first one does not take it.
         smb2_disable_oplock_break_retry: bool =
             "smb2 disable oplock break retry", Kind::Bool, "No";

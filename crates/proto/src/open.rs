@@ -95,7 +95,7 @@ pub struct OpenFile {
     /// The changes that wait for a CHANGE_NOTIFY.
     pub watch: Option<Box<crate::command::change_notify::Watch>>,
     /// `Open.LockSequenceArray`.
-    pub lock_sequences: crate::command::lock::LockSequences,
+    pub lock_sequences: arbitration::LockSequences,
 }
 
 /// What a client calls a CREATE that it may repeat.

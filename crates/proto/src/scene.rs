@@ -15,7 +15,6 @@ use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
 
 use crate::channel_sequence::ChannelSequence;
-use crate::command::lock::LockSequences;
 use crate::connection::{ConnectionId, Negotiated};
 use crate::effect::{Account, Effect, Reply, Share};
 use crate::open::{Open, OpenFile, Target};
@@ -178,7 +177,7 @@ impl Scene {
             attributes_listed: 0,
             watch: None,
             is_being_made: false,
-            lock_sequences: LockSequences::default(),
+            lock_sequences: arbitration::LockSequences::default(),
         };
         let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);
         let mode = arbitration::ShareMode {
@@ -473,6 +472,7 @@ fn settings() -> Arc<ServerSettings> {
         credits_max: 512,
         smbtorture_hooks: false,
         oplock_break_retry: true,
+        lock_sequence_checking: true,
         change_notify: true,
         leases: true,
         directory_leases: true,

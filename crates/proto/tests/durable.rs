@@ -102,9 +102,13 @@ fn file_id(response: &Response) -> FileId {
 }
 
 fn lock(peer: &mut Peer, file_id: FileId) -> NtStatus {
+    lock_in_sequence(peer, file_id, 0)
+}
+
+fn lock_in_sequence(peer: &mut Peer, file_id: FileId, lock_sequence: u32) -> NtStatus {
     let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
     let elements = [LockElement { offset: 0, length: 10, flags }];
-    let body = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
+    let body = LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) };
     let request = peer.request(Command::LOCK, &body);
     peer.call(request).status()
 }
@@ -333,6 +337,28 @@ fn locks_are_kept_while_the_client_is_away() {
     let file_id = second.create(&reconnect_v2(file_id, GUID)).file_id;
     assert_eq!(lock(&mut second, file_id), NtStatus::LOCK_NOT_GRANTED, "it is held already");
     second.write(file_id, 0, b"by its holder").ok();
+}
+
+/// [MS-SMB2] 3.3.5.14: a client whose LOCK was done, and that did not hear of it, asks again.
+#[test]
+fn a_lock_that_is_repeated_when_the_client_is_back_is_done_once() {
+    for is_killed in [false, true] {
+        let world = World::new();
+        let mut first = client(&world, 1);
+        let file_id = first.create(&durable_v2()).file_id;
+        // LockSequenceIndex 7, LockSequenceNumber 3.
+        assert_eq!(lock_in_sequence(&mut first, file_id, 0x73), NtStatus::SUCCESS);
+        match is_killed {
+            false => first.disconnect(),
+            true => world.kill_worker(),
+        }
+        let mut second = client(&world, 1);
+        let file_id = second.create(&reconnect_v2(file_id, GUID)).file_id;
+        let again = lock_in_sequence(&mut second, file_id, 0x73);
+        assert_eq!(again, NtStatus::SUCCESS, "it is a repetition");
+        let another = lock_in_sequence(&mut second, file_id, 0x74);
+        assert_eq!(another, NtStatus::LOCK_NOT_GRANTED, "it is held already");
+    }
 }
 
 /// [MS-SMB2] 3.3.5.9.13: what an application left on one node gives way to it on another.

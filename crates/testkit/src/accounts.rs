@@ -122,6 +122,7 @@ pub fn settings() -> ServerSettings {
         credits_max: 8_192,
         smbtorture_hooks: false,
         oplock_break_retry: true,
+        lock_sequence_checking: true,
         change_notify: true,
         leases: true,
         directory_leases: true,

@@ -2,8 +2,8 @@ use dtyp::{AccessMask, FileTime, Guid};
 
 use super::*;
 use crate::{
-    Ask, ByteRange, ByteRangeLock, Durability, DurabilityKind, LeaseId, Look, OpenFacts, ShareMode,
-    Wish,
+    Ask, ByteRange, ByteRangeLock, Durability, DurabilityKind, LeaseId, LockSequences, Look,
+    OpenFacts, ShareMode, Wish,
 };
 
 const SERVER: ServerId = ServerId { pid: 1, unique_id: 2 };
@@ -51,6 +51,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         create_guid: Guid([client; 16]),
         owner: "S-1-5-21-1".to_owned(),
         position: 0,
+        lock_sequences: LockSequences::default(),
     };
     record.admit(&ask, Some(durability), &mut Look::default());
     id

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use arbitration::{
     AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, Look, OpenFacts, OpenId, Refusal, ShareMode,
-    Wish,
+    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal,
+    ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -171,6 +171,7 @@ impl Model {
             create_guid: Guid::ZERO,
             owner: String::new(),
             position: 0,
+            lock_sequences: LockSequences::default(),
         });
         self.admit(ask, durability);
     }

@@ -23,7 +23,8 @@ mod validate;
 use std::sync::Arc;
 
 use arbitration::{
-    Admission, Ask, Caching, FileKey, Granted, LeaseId, OpenFacts, Refusal, ShareMode, Wish,
+    Admission, Ask, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts, Refusal,
+    ShareMode, Wish,
 };
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{
@@ -37,7 +38,6 @@ use wire::{Decode, FileId};
 
 use crate::change::{Change, ChangeKind};
 use crate::channel_sequence::ChannelSequence;
-use crate::command::lock::LockSequences;
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
 use crate::files::{self, key};

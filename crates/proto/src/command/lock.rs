@@ -3,12 +3,14 @@
 //! What conflicts with what is `arbitration`'s to say; this module says who waits, and what a
 //! client that repeats itself is told.
 
-mod sequence;
 #[cfg(test)]
 mod tests;
 
-use arbitration::{ByteRange, ByteRangeLock, FileKey, LockError, OpenId};
+use arbitration::{
+    ByteRange, ByteRangeLock, FileKey, LOCK_SEQUENCES_MAX, LockError, LockSequence, OpenId,
+};
 use dtyp::{AccessMask, NtStatus};
+use wire::Dialect;
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
 use crate::command::{Abandoned, Command};
@@ -19,10 +21,6 @@ use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InOpen;
-
-pub use sequence::LockSequences;
-
-use sequence::LockSequence;
 
 /// Locks and unlocks ranges of bytes.
 #[derive(Debug)]
@@ -47,8 +45,10 @@ impl Command for Lock {
         _: &Incoming,
         request: LockRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
-        let sequence = LockSequence::of(&request, connection.negotiated().dialect);
-        if open.file_mut()?.lock_sequences.is_repetition(sequence) {
+        let checks = globals.settings.lock_sequence_checking;
+        let sequence = sequence_of(&request, connection.negotiated().dialect).filter(|_| checks);
+        let sequences = &mut open.file_mut()?.lock_sequences;
+        if sequence.is_some_and(|it| sequences.is_repetition(it)) {
             return Ok(done());
         }
         let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
@@ -57,16 +57,16 @@ impl Command for Lock {
         let file = open.file_mut()?;
         let (record, stream) = (key(file.identity), file.identity.stream);
         if first.flags.contains(LockFlags::UNLOCK) {
-            unlock(&mut globals.files, record, id, request.locks)?;
-            file.lock_sequences.remember(sequence);
+            unlock(&mut globals.files, record, id, request.locks, sequence)?;
+            sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
             return Ok(done());
         }
         let may_wait = verify_lock_elements(request.locks)?;
         let locks: Vec<_> =
             request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
-        match lock_all(&mut globals.files, record, &locks, may_wait) {
+        match lock_all(&mut globals.files, record, &locks, may_wait, sequence) {
             Ok(()) => {
-                file.lock_sequences.remember(sequence);
+                sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
                 Ok(done())
             }
             Err(Reject::LockNotGranted) if may_wait => {
@@ -83,9 +83,10 @@ impl Command for Lock {
         _: Reply,
     ) -> Result<Step<Pending>, Reject> {
         let file = open.file_mut()?;
-        match lock_all(&mut globals.files, pending.file, &[pending.lock], true) {
+        let Pending { lock, sequence, .. } = pending;
+        match lock_all(&mut globals.files, pending.file, &[lock], true, sequence) {
             Ok(()) => {
-                file.lock_sequences.remember(pending.sequence);
+                sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
                 Ok(done())
             }
             Err(Reject::LockNotGranted) => Ok(Step::Suspend(pending)),
@@ -115,6 +116,19 @@ fn done() -> Step<Pending> {
     Step::Done(Response::new(&LockResponse))
 }
 
+/// The sequence of a request, if it takes part: 2.0.2 has none, and neither has index 0.
+///
+/// [MS-SMB2] 3.3.5.14 keeps it for durable opens, and for all of a server with multichannel; it
+/// costs nothing to keep it for all of every server, so that no client locks twice.
+fn sequence_of(request: &LockRequest<'_>, dialect: Dialect) -> Option<LockSequence> {
+    if dialect < Dialect::SMB_2_1 {
+        return None;
+    }
+    let index = u8::try_from(request.lock_sequence_index().checked_sub(1)?).ok()?;
+    let number = u8::try_from(request.lock_sequence_number()).expect("it has four bits");
+    (index < LOCK_SEQUENCES_MAX).then_some(LockSequence { index, number })
+}
+
 /// [MS-FSA] 2.1.5.8.
 fn verify_open(open: &Open) -> Result<(), Reject> {
     if open.file()?.is_directory {
@@ -129,14 +143,24 @@ fn verify_open(open: &Open) -> Result<(), Reject> {
 
 /// [MS-SMB2] 3.3.5.14.1 Processing Unlocks: one after the other, and what was unlocked before one
 /// fails stays unlocked.
-fn unlock(files: &mut Files, file: FileKey, open: OpenId, locks: Locks<'_>) -> Result<(), Reject> {
+fn unlock(
+    files: &mut Files,
+    file: FileKey,
+    open: OpenId,
+    locks: Locks<'_>,
+    sequence: Option<LockSequence>,
+) -> Result<(), Reject> {
     // The section lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
     let is_well_formed = |element: &LockElement| element.flags == LockFlags::UNLOCK;
     let good = locks.iter().take_while(is_well_formed).count();
     files
         .change(file, |record, look| {
             let ranges = locks.iter().take(good).map(range);
-            (record.release_locks(open, ranges, look), true)
+            let released = record.release_locks(open, ranges, look);
+            if let (Ok(()), Some(sequence), None) = (released, sequence, locks.iter().nth(good)) {
+                record.remember_lock(open, sequence);
+            }
+            (released, true)
         })?
         .map_err(reject)?;
     match locks.iter().nth(good) {
@@ -172,12 +196,14 @@ fn lock_all(
     file: FileKey,
     locks: &[ByteRangeLock],
     may_wait: bool,
+    sequence: Option<LockSequence>,
 ) -> Result<(), Reject> {
     let (server, deadline) = (files.server(), files.break_deadline());
     let (result, purged) =
         files.change(file, |record, look| match record.acquire_locks(locks) {
             Ok(()) => {
                 let lock = locks[0];
+                sequence.into_iter().for_each(|it| record.remember_lock(lock.open, it));
                 let purged = record.break_reading(lock.open, lock.stream, deadline, look);
                 ((Ok(()), purged), true)
             }

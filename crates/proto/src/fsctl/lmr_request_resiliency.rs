@@ -63,6 +63,7 @@ impl ImmediateFsctl for LmrRequestResiliency {
                 create_guid,
                 owner: owner.clone(),
                 position: 0,
+                lock_sequences: file.lock_sequences.clone(),
             });
             (Ok(()), true)
         })??;

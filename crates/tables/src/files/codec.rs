@@ -5,7 +5,8 @@ use std::time::Duration;
 use arbitration::caching::{BreakNotice, Breaking};
 use arbitration::{
     ByteRange, ByteRangeLock, Cache, Caching, Deleter, DeletionProgress, Durability,
-    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LockList, OpenEntry, OpenFacts, OpenId, ShareMode,
+    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LockList, LockSequence, LockSequences,
+    OpenEntry, OpenFacts, OpenId, ShareMode,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -143,6 +144,11 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
         writer.guid(it.create_guid);
         writer.text(&it.owner)?;
         writer.u64(it.position);
+        writer.count(it.lock_sequences.as_slice().len());
+        for LockSequence { index, number } in it.lock_sequences.as_slice() {
+            writer.u8(*index);
+            writer.u8(*number);
+        }
     }
     writer.u64(entry.facts.link);
     writer.guid(entry.facts.client);
@@ -186,6 +192,9 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
             create_guid: reader.guid()?,
             owner: reader.text()?,
             position: reader.u64()?,
+            lock_sequences: LockSequences::from_entries(reader.list(|reader| {
+                Ok(LockSequence { index: reader.u8()?, number: reader.u8()? })
+            })?),
         }),
     };
     let facts = OpenFacts {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use arbitration::records::Disconnected;
 use arbitration::{
     Ask, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability, DurabilityKind, FileKey, FileRecord,
-    FileRecords, FileWord, LeaseId, Look, OpenFacts, OpenId, RecordsError, ShareMode, Wish,
+    FileRecords, FileWord, LeaseId, LockSequence, LockSequences, Look, OpenFacts, OpenId, RecordsError, ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -51,6 +51,7 @@ fn durability() -> Durability {
         create_guid: Guid([1; 16]),
         owner: "S-1-5-21-1".to_owned(),
         position: 9,
+        lock_sequences: LockSequences::from_entries([LockSequence { index: 3, number: 15 }]),
     }
 }
 

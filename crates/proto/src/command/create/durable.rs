@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{
-    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, OpenEntry, Wish,
+    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry, Wish,
 };
 use dtyp::{FileAttributes, Guid};
 use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, UserId};
@@ -23,7 +23,6 @@ use super::contexts::Contexts;
 use super::validate::{parse_name, parse_path};
 use super::{Pending, caching};
 use crate::channel_sequence::ChannelSequence;
-use crate::command::lock::LockSequences;
 use crate::connection::Negotiated;
 use crate::effect::{Effect, Reply, Share};
 use crate::files::{TakenUp, key};
@@ -167,6 +166,7 @@ impl Asked {
             create_guid,
             owner,
             position: 0,
+            lock_sequences: LockSequences::default(),
         })
     }
 
@@ -438,7 +438,11 @@ pub(super) fn reopened(
         attributes_listed: 0,
         watch: None,
         is_being_made: false,
-        lock_sequences: LockSequences::default(),
+        lock_sequences: entry
+            .durability
+            .as_ref()
+            .map(|it| it.lock_sequences.clone())
+            .unwrap_or_default(),
     };
     let open = Open {
         file_id,
