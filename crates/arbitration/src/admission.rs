@@ -33,6 +33,8 @@ pub struct Ask {
     pub wish: Wish,
     /// What anybody may keep on this share.
     pub caching_max: Caching,
+    /// Several may keep what they read of a file; else only one who may write it as well.
+    pub shared_reading: bool,
     /// It waited before.
     pub has_waited: bool,
     /// Now, on the clock of the machine.
@@ -259,7 +261,7 @@ impl FileRecord {
                 to = Caching::empty();
             }
             if !is_lease {
-                to &= Caching::READ;
+                to &= if ask.shared_reading { Caching::READ } else { Caching::empty() };
             }
             must_wait |= held.intersects(awaited);
             must_wait |= is_lease && cache.breaking.is_some() && ask.has_waited;
@@ -355,6 +357,9 @@ impl FileRecord {
         let others = self.others(ask);
         if others.users {
             caching -= Caching::WRITE;
+        }
+        if shares_reading(caching) && !ask.shared_reading && !ask.is_directory {
+            return Caching::empty();
         }
         if is_lease {
             if others.oplocks {
@@ -560,7 +565,15 @@ fn what_is_left(held: Caching, ask: &Ask, violates: bool) -> Caching {
         // A handle that is kept would keep the file.
         left -= Caching::HANDLE;
     }
-    if ask.overwrites { left - (Caching::HANDLE | Caching::READ) } else { left }
+    if ask.overwrites || (shares_reading(left) && !ask.shared_reading && !ask.is_directory) {
+        left -= Caching::HANDLE | Caching::READ;
+    }
+    left
+}
+
+/// Whether another one may be given the same.
+fn shares_reading(caching: Caching) -> bool {
+    caching.contains(Caching::READ) && !caching.contains(Caching::WRITE)
 }
 
 /// Whether an open shares in the lease that is named: a client is never asked to give way to

@@ -32,6 +32,7 @@ fn ask(server: ServerId, number: u64, delete_on_close: bool) -> Ask {
         delete_on_close,
         wish: Wish::Oplock(Caching::BATCH),
         caching_max: Caching::all(),
+        shared_reading: true,
         has_waited: false,
         now: Duration::ZERO,
         deadline: Duration::from_secs(35),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use arbitration::{
     AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal, ShareMode,
-    Wish,
+    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal,
+    ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -59,6 +59,7 @@ fn ask(worker: u32, wish: Wish) -> Ask {
         delete_on_close: false,
         wish,
         caching_max: Caching::all(),
+        shared_reading: true,
         has_waited: false,
         now: Duration::ZERO,
         deadline: TIMEOUT,
@@ -550,4 +551,22 @@ fn who_went_away_without_an_answer_is_asked_again() {
     let back = OpenId { server: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut Look::default()).is_some());
     assert_eq!(file.told(3), (RWH, R, true));
+}
+
+/// `level2 oplocks = no`.
+#[test]
+fn where_reading_is_not_shared_only_one_keeps_anything() {
+    for wish in [|worker| lease_wish(worker, 1, RWH), |_| Wish::Oplock(RWH)] {
+        let mut file = File::default();
+        let unshared = |worker| Ask { shared_reading: false, ..ask(worker, wish(worker)) };
+        let (granted, holder) = file.granted(unshared(1));
+        assert_eq!(granted.caching, RWH, "it has the file for itself");
+        assert_eq!(file.admit(unshared(2)), Admission::Wait);
+        let told = file.record.take_notices(server(1), |_| true);
+        assert_eq!(told.iter().map(|it| it.notice.to).collect::<Vec<_>>(), [Caching::empty()]);
+        file.record.close(holder, false, &mut Look::default());
+        file.granted(ask(3, Wish::Nothing));
+        let (granted, _) = file.granted(unshared(2));
+        assert_eq!(granted.caching, Caching::empty(), "somebody else has it open");
+    }
 }

@@ -25,6 +25,7 @@ fn ask(number: u64, link: u64) -> Ask {
         delete_on_close: false,
         wish: Wish::Nothing,
         caching_max: Caching::empty(),
+        shared_reading: true,
         has_waited: false,
         now: Duration::ZERO,
         deadline: Duration::from_secs(35),

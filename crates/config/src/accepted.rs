@@ -326,6 +326,7 @@ const GLOBAL: &[&str] = &[
     "null passwords",
     "obey pam restrictions",
     "old password allowed period",
+    "oplock break wait time",
     "os level",
     "os2 driver map",
     "pam password change",

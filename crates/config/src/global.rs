@@ -58,9 +58,6 @@ parameter_table! {
         netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "", NotYet;
         /// Name of this server; the name of the host when empty.
         netbios_name: String = "netbios name", Kind::Upper, "";
-        /// Milliseconds to wait before a break is sent to a client that just opened the file.
-        oplock_break_wait_time: u32 =
-            "oplock break wait time", Kind::Integer { min: 0, max: 60_000 }, "0", NotYet;
         /// Folder of the file that holds the server's process id.
         pid_directory: String = "pid directory", Kind::Path, "/run/choro";
         /// Folder of secrets; only root may enter it.

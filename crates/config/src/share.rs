@@ -91,12 +91,15 @@ parameter_table! {
         invalid_users: UserList = "invalid users", Kind::List, "";
         /// Tell clients also of changes that other programs make in folders they watch.
         kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
-        /// Break oplocks when local programs open the file.
+        /// Break oplocks when local programs open the file. What local programs change is told to
+        /// those who watch (`kernel change notify`), but not to those who cache: switch `oplocks`
+        /// off where both write.
         kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No", NotYet;
         /// Keep local programs from files that a client opened for itself.
         kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No", NotYet;
-        /// Grant shared oplocks.
-        level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes", NotYet;
+        /// Let several clients keep what they read of one file; without it only the one that has
+        /// it for itself. Folders are not concerned.
+        level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes";
         /// Honor byte-range locks.
         locking: bool = "locking", Kind::Bool, "Yes", NotYet;
         /// Which names get a short name of 8.3 form; made as by `mangling method = hash2`.

@@ -163,8 +163,10 @@ pub struct Share {
     pub durable_handles: bool,
     /// `Share.IsCA`: opens survive the server, too: `smb3 share cap:continuous availability`.
     pub is_ca: bool,
-    /// What clients may keep of files at their side: `oplocks`, `level2 oplocks`.
+    /// What clients may keep of files at their side: `oplocks`.
     pub caching_max: Caching,
+    /// Several clients may keep what they read of one file: `level2 oplocks`.
+    pub shared_reading: bool,
     /// What they may keep of directories: `smb3 directory leases`.
     pub directory_caching_max: Caching,
     /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.

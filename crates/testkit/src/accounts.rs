@@ -81,6 +81,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         durable_handles: true,
         is_ca: false,
         caching_max: arbitration::Caching::all(),
+        shared_reading: true,
         directory_caching_max: arbitration::Caching::all(),
         caching: 0,
         extended_attributes: true,

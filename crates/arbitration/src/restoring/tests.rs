@@ -32,6 +32,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         delete_on_close: false,
         wish: Wish::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },
         caching_max: Caching::all(),
+        shared_reading: true,
         has_waited: false,
         now: NOW,
         deadline: NOW + Duration::from_secs(35),

@@ -152,6 +152,7 @@ impl Model {
             delete_on_close: wanted.delete_on_close,
             wish,
             caching_max: Caching::all(),
+            shared_reading: true,
             has_waited: false,
             now: self.now,
             deadline: self.now + BREAK_TIMEOUT,

@@ -445,6 +445,7 @@ fn admit(
         delete_on_close: opening.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
         wish: opening.wish,
         caching_max,
+        shared_reading: share.shared_reading,
         has_waited: opening.has_waited,
         now: files.now(),
         deadline: files.break_deadline(),

@@ -30,6 +30,7 @@ fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
         delete_on_close: false,
         wish,
         caching_max: Caching::all(),
+        shared_reading: true,
         has_waited: false,
         now: Duration::ZERO,
         deadline: Duration::from_secs(35),

@@ -1,5 +1,7 @@
 //! LOCK, judged from outside.
 
+use std::sync::Arc;
+
 use dtyp::{AccessMask, NtStatus};
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 use wire::logoff::LogoffRequest;
@@ -7,6 +9,7 @@ use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId};
 
 use crate::scene::{Answer, Scene};
+use crate::settings::ServerSettings;
 
 const SHARED: LockFlags = LockFlags::SHARED_LOCK;
 const EXCLUSIVE: LockFlags = LockFlags::EXCLUSIVE_LOCK;
@@ -124,6 +127,22 @@ fn an_open_that_neither_reads_nor_writes_locks_nothing() {
     assert_eq!(lock(&mut scene, attributes, &[(0, 1, SHARED)]), NtStatus::ACCESS_DENIED);
     let reader = scene.open_with("file", AccessMask::READ_DATA, false);
     assert_eq!(lock(&mut scene, reader, &[(0, 1, EXCLUSIVE)]), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_repetition_is_another_request_if_sequences_are_not_checked() {
+    for checks in [true, false] {
+        let mut scene = Scene::new();
+        let mut settings = ServerSettings::clone(&scene.server.globals.settings);
+        settings.lock_sequence_checking = checks;
+        scene.server.handle_settings(Arc::new(settings));
+        let file_id = scene.open("file");
+        let lock = [(100, 10, EXCLUSIVE | AT_ONCE)];
+        let statuses = [0x11, 0x11]
+            .map(|sequence| lock_in_sequence(&mut scene, file_id, sequence, &lock).status());
+        let again = if checks { NtStatus::SUCCESS } else { NtStatus::LOCK_NOT_GRANTED };
+        assert_eq!(statuses, [NtStatus::SUCCESS, again]);
+    }
 }
 
 #[test]
