@@ -56,7 +56,10 @@ use pipe_transceive::PipeTransceive;
 use pipe_wait::PipeWait;
 use query_allocated_ranges::QueryAllocatedRanges;
 use query_network_interface_info::QueryNetworkInterfaceInfo;
-use refused::{DfsGetReferrals, DfsGetReferralsEx};
+use refused::{
+    DfsGetReferrals, DfsGetReferralsEx, GetIntegrityInformation, SetIntegrityInformation,
+    SetIntegrityInformationEx,
+};
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;
@@ -201,6 +204,7 @@ fsctls! {
     DuplicateExtentsToFileEx,
     FileLevelTrim,
     GetCompression,
+    GetIntegrityInformation,
     GetObjectId,
     GetReparsePoint,
     LmrRequestResiliency,
@@ -210,6 +214,8 @@ fsctls! {
     QueryAllocatedRanges,
     QueryNetworkInterfaceInfo,
     SetCompression,
+    SetIntegrityInformation,
+    SetIntegrityInformationEx,
     SetReparsePoint,
     SetSparse,
     SetZeroData,

@@ -5,6 +5,7 @@ use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output, WithoutOpen};
 use crate::reject::Reject;
+use crate::scope::InOpen;
 
 macro_rules! refused {
     ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident => $status:ident;)*) => {$(
@@ -27,4 +28,10 @@ refused! {
     DfsGetReferrals, DFS_GET_REFERRALS, WithoutOpen => FS_DRIVER_REQUIRED;
     /// [MS-SMB2] 3.3.5.15.3: the same.
     DfsGetReferralsEx, DFS_GET_REFERRALS_EX, WithoutOpen => FS_DRIVER_REQUIRED;
+    /// [MS-FSA] 2.1.5.10: file systems of Linux keep checksums or not, and no file has a say in it.
+    GetIntegrityInformation, GET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;
+    /// [MS-FSA] 2.1.5.10.33: likewise.
+    SetIntegrityInformation, SET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;
+    /// [MS-FSA] 2.1.5.10.34: likewise.
+    SetIntegrityInformationEx, SET_INTEGRITY_INFORMATION_EX, InOpen => INVALID_DEVICE_REQUEST;
 }

@@ -161,6 +161,22 @@ fn what_is_not_offered_is_refused_as_windows_would() {
     }
 }
 
+#[test]
+fn what_no_file_has_is_refused_for_any_file() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    for code in [
+        FsctlCode::GET_INTEGRITY_INFORMATION,
+        FsctlCode::SET_INTEGRITY_INFORMATION,
+        FsctlCode::SET_INTEGRITY_INFORMATION_EX,
+    ] {
+        let answer = ask(&mut scene, &request(code, file_id, &[0; 24]));
+        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST, "{code:?}");
+        let answer = ask(&mut scene, &request(code, FileId::ANY, &[0; 24]));
+        assert_eq!(answer.status(), NtStatus::FILE_CLOSED, "{code:?}");
+    }
+}
+
 /// What an honest client repeats of its negotiation.
 fn repeated(scene: &Scene) -> ValidateNegotiateInfoRequest<'static> {
     const DIALECTS: [Dialect; 3] = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0];
