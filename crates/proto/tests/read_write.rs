@@ -84,6 +84,29 @@ fn remote_memory_is_not_read_into() {
     assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER);
 }
 
+/// [MS-SMB2] 2.2.19, 2.2.21: a field without a meaning before 3.0, and some clients leave anything in
+/// it.
+#[test]
+fn a_channel_that_is_none_is_passed_over() {
+    for (dialect, channel) in [
+        (Dialect::SMB_2_1, Channel::RDMA_V1),
+        (Dialect::SMB_3_1_1, Channel(4)),
+        (Dialect::SMB_3_1_1, Channel(u32::MAX)),
+    ] {
+        let world = World::new();
+        world.add_file("data", "file", b"0123456789");
+        let mut peer = Peer::ready(&world, dialect);
+        let file_id = peer.create(&Create::open("file")).file_id;
+        let body = ReadRequest { file_id, length: 2, channel, ..ReadRequest::default() };
+        let request = peer.request(Command::READ, &body);
+        assert_eq!(peer.call(request).ok().body::<ReadResponse<'_>>().data, b"01");
+        let mut body = WriteRequest::new(file_id, 0, b"x");
+        body.channel = channel;
+        let request = peer.request(Command::WRITE, &body);
+        peer.call(request).ok();
+    }
+}
+
 #[track_caller]
 fn check_access(access: AccessMask, reads: bool, writes: bool) {
     let world = World::new();

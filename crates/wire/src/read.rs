@@ -32,6 +32,24 @@ codes! {
     }
 }
 
+impl Channel {
+    /// Whether the data goes past the message, to where the request's channel information says.
+    #[must_use]
+    pub fn is_rdma(self) -> bool {
+        matches!(self, Self::RDMA_V1 | Self::RDMA_V1_INVALIDATE | Self::RDMA_TRANSFORM)
+    }
+
+    /// The channel information, which has no meaning where there is no such channel.
+    pub(crate) fn info(
+        self,
+        message: &[u8],
+        offset: U16,
+        length: U16,
+    ) -> Result<&[u8], DecodeError> {
+        if self.is_rdma() { message::buffer(message, offset.get(), length.get()) } else { Ok(&[]) }
+    }
+}
+
 /// The request: [MS-SMB2] 2.2.19.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReadRequest<'a> {
@@ -77,6 +95,7 @@ impl<'a> Decode<'a> for ReadRequest<'a> {
     fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
         let (offset, length) = (layout.read_channel_info_offset, layout.read_channel_info_length);
+        let channel = Channel(layout.channel.get());
         Ok(Self {
             padding: layout.padding,
             flags: ReadFlags::from_bits_retain(layout.flags),
@@ -84,9 +103,9 @@ impl<'a> Decode<'a> for ReadRequest<'a> {
             offset: layout.offset.get(),
             file_id: layout.file_id.into(),
             minimum_count: layout.minimum_count.get(),
-            channel: Channel(layout.channel.get()),
+            channel,
             remaining_bytes: layout.remaining_bytes.get(),
-            read_channel_info: message::buffer(message, offset.get(), length.get())?,
+            read_channel_info: channel.info(message, offset, length)?,
         })
     }
 

@@ -86,13 +86,14 @@ impl<'a> Decode<'a> for WriteRequest<'a> {
     fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
         let (offset, length) = (layout.write_channel_info_offset, layout.write_channel_info_length);
-        let write_channel_info = message::buffer(message, offset.get(), length.get())?;
+        let channel = Channel(layout.channel.get());
+        let write_channel_info = channel.info(message, offset, length)?;
         let data_offset = layout.data_offset.get();
         let data_range = message::buffer_range(message, data_offset, layout.length.get())?;
         Ok(Self {
             offset: layout.offset.get(),
             file_id: layout.file_id.into(),
-            channel: Channel(layout.channel.get()),
+            channel,
             remaining_bytes: layout.remaining_bytes.get(),
             write_channel_info,
             flags: WriteFlags::from_bits_retain(layout.flags.get()),

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
 use wire::Encode;
-use wire::read::{Channel, ReadRequest, ReadResponseHead};
+use wire::read::{ReadRequest, ReadResponseHead};
 
 use crate::command::Command;
 use crate::effect::{Effect, Reply};
@@ -61,8 +61,9 @@ impl Command for Read {
             Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer, head_len),
             Target::File(file) => file,
         };
-        // RDMA is not offered, so its channels cannot be asked for.
-        if request.channel != Channel::NONE {
+        // RDMA is not offered, so its channels cannot be asked for. What else stands there has no
+        // meaning, and before 3.0 nothing has.
+        if request.channel.is_rdma() && connection.negotiated().is_smb3() {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
         let range = file_range(request.offset, request.length)?;

@@ -3,7 +3,6 @@
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
-use wire::read::Channel;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
 
 use super::read::file_range;
@@ -38,7 +37,9 @@ impl Command for Write {
     ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (length(&request), negotiated.max_write_size);
-        if request.channel != Channel::NONE || request.data_offset > DATA_OFFSET_MAX {
+        // As for READ.
+        let is_remote = request.channel.is_rdma() && negotiated.is_smb3();
+        if is_remote || request.data_offset > DATA_OFFSET_MAX {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
         if length > max {

@@ -53,6 +53,17 @@ fn data_outside_of_the_message_is_an_error() {
 }
 
 #[test]
+fn what_stands_beside_no_channel_has_no_meaning() {
+    let mut bytes = message(&WriteRequest::new(FILE_ID, 0, b"abc"));
+    // Channel, RemainingBytes, WriteChannelInfoOffset and -Length.
+    bytes[64 + 32..64 + 44].fill(0xA5);
+    let request = WriteRequest::decode(&bytes).unwrap();
+    assert_eq!((request.channel, request.write_channel_info), (Channel(0xA5A5_A5A5), &[][..]));
+    bytes[64 + 32..64 + 36].copy_from_slice(&1_u32.to_le_bytes());
+    assert!(WriteRequest::decode(&bytes).is_err(), "its information is not in the message");
+}
+
+#[test]
 fn a_response_has_16_bytes() {
     let bytes = message(&WriteResponse { count: 0x0102, remaining: 0 });
     assert_eq!(bytes[64..], [0x11, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
