@@ -29,7 +29,7 @@ use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::{Messaging, TransportKind};
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::{FileTable, Registry, Restored, TableError, WatchPage};
+use tables::{FileTable, Mended, Registry, Restored, TableError, WatchPage};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
@@ -335,6 +335,9 @@ impl Supervisor {
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
+            if status.signaled() {
+                self.mend();
+            }
             // One that finished has closed what it had open; to look through all files for each
             // client that leaves would be the dearest part of its leaving.
             if status.exit_status() != Some(0) {
@@ -347,6 +350,21 @@ impl Supervisor {
                 Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),
                 Err(error) => tracing::error!("records of worker {pid} stay behind: {error}"),
             }
+        }
+    }
+
+    /// A process that was killed may have been changing a table.
+    fn mend(&self) {
+        match self.registry.mend().and_then(|mut mended| {
+            mended.extend(self.files.mend()?);
+            Ok(mended)
+        }) {
+            Ok(mended) => mended.into_iter().for_each(|(table, Mended { chains_lost, .. })| {
+                tracing::warn!(
+                    "{table} was left in disorder and is written anew; {chains_lost} chains are lost"
+                );
+            }),
+            Err(error) => tracing::error!("the tables cannot be looked through: {error}"),
         }
     }
 

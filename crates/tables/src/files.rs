@@ -16,7 +16,7 @@ use std::path::Path;
 use arbitration::records::Disconnected;
 use arbitration::{FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError};
 use dtyp::{Guid, ServerId};
-use tdb::{Change, Tdb};
+use tdb::{Change, Mended, Tdb};
 
 use crate::memory::MemoryTable;
 use crate::registry::RegistryError;
@@ -169,6 +169,24 @@ fn is_damage(error: &io::Error) -> bool {
 const WORDS: &str = "file_words";
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
+    /// As [`Registry::mend`](crate::Registry::mend), for the tables of files.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub fn mend(&self) -> Result<Vec<(&'static str, Mended)>, TableError> {
+        let tables = [
+            ("files.tdb", Some(&self.files)),
+            ("disconnected.tdb", Some(&self.disconnected)),
+            (PERSISTENT, self.persistent.as_ref()),
+        ];
+        let mut found = Vec::new();
+        for (name, table) in tables {
+            let mended = table.map(Table::mend).transpose()?.unwrap_or_default();
+            found.extend(mended.was_damaged.then_some((name, mended)));
+        }
+        Ok(found)
+    }
+
     /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it
     /// was to delete is deleted by `heir`. Says who has to look at which file.
     ///

@@ -25,7 +25,7 @@ pub use memory::MemoryTable;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};
 pub use registry::{Claim, MemoryTables, Registry, RegistryError, Removed};
 pub use table::{Table, TableError};
-pub use tdb::{Change, RECORD_BYTES_MAX, Tdb};
+pub use tdb::{Change, Mended, RECORD_BYTES_MAX, Tdb};
 pub use typed_table::{Listing, RECORDS_PER_PROCESS_MAX};
 pub use unique_ids::random_unique_id;
 pub use watch_page::WatchPage;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dtyp::{Guid, ServerId};
-use tdb::Tdb;
+use tdb::{Mended, Tdb};
 
 use crate::memory::MemoryTable;
 use crate::record::{ClientRecord, SessionRecord, TreeConnectRecord};
@@ -306,6 +306,20 @@ impl<T: Table> Registry<T> {
     /// As [`Table::for_each`].
     pub fn list_tree_connects(&self) -> Result<Listing<TreeConnectRecord>, TableError> {
         self.tree_connects.list()
+    }
+
+    /// Mends what a process left in disorder that was killed while it changed a table: for the
+    /// supervisor, before anything else is done about the dead. Says which tables that were.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub fn mend(&self) -> Result<Vec<(&'static str, Mended)>, TableError> {
+        let tables = [
+            ("clients.tdb", self.clients.mend()?),
+            ("sessions.tdb", self.sessions.mend()?),
+            ("tree_connects.tdb", self.tree_connects.mend()?),
+        ];
+        Ok(tables.into_iter().filter(|(_, mended)| mended.was_damaged).collect())
     }
 
     /// Removes every record that a process left when it died: for the supervisor, when it has

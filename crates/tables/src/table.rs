@@ -1,6 +1,6 @@
 //! What the registry asks of a table, whoever keeps it.
 
-use tdb::{Change, Tdb, TdbError};
+use tdb::{Change, Mended, Tdb, TdbError};
 
 use crate::codec::RecordError;
 
@@ -49,6 +49,15 @@ pub trait Table {
         Ok(())
     }
 
+    /// Looks through the table, and writes it anew if a process that was killed has left it in
+    /// disorder: [`Tdb::mend`].
+    ///
+    /// # Errors
+    /// What the table could not do.
+    fn mend(&self) -> Result<Mended, TableError> {
+        Ok(Mended::default())
+    }
+
     /// Shows every record to `visit`, as `(key, value)`, in no order.
     ///
     /// `visit` sees copies and runs without a lock, so it may change the table. A record that is
@@ -84,6 +93,10 @@ impl Table for Tdb {
 
     fn sync(&self) -> Result<(), TableError> {
         Ok(Self::sync(self)?)
+    }
+
+    fn mend(&self) -> Result<Mended, TableError> {
+        Ok(Self::mend(self)?)
     }
 
     fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use dtyp::ServerId;
-use tdb::Change;
+use tdb::{Change, Mended};
 
 use crate::codec::{self, RecordError};
 use crate::record::{Key, Record};
@@ -84,6 +84,11 @@ impl<T: Table, R: Record> TypedTable<T, R> {
             })??;
         self.owned.set(self.owned.get() + u64::from(added));
         Ok(other)
+    }
+
+    /// As [`Table::mend`].
+    pub(crate) fn mend(&self) -> Result<Mended, TableError> {
+        self.table.mend()
     }
 
     /// Removes a record of this process; whether it was there.

@@ -76,6 +76,14 @@ unsafe extern "C" {
         flag: c_int,
     ) -> c_int;
     pub(super) fn tdb_delete(tdb: *mut TdbContext, key: TdbData) -> c_int;
+    pub(super) fn tdb_check(
+        tdb: *mut TdbContext,
+        check: Option<Parse>,
+        private_data: *mut c_void,
+    ) -> c_int;
+    pub(super) fn tdb_lockall(tdb: *mut TdbContext) -> c_int;
+    pub(super) fn tdb_unlockall(tdb: *mut TdbContext) -> c_int;
+    pub(super) fn tdb_wipe_all(tdb: *mut TdbContext) -> c_int;
     pub(super) fn tdb_traverse_chain(
         tdb: *mut TdbContext,
         chain: c_uint,

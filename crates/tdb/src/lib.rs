@@ -13,6 +13,7 @@
 mod chain_lock;
 mod collect;
 mod ffi;
+mod mend;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -28,6 +29,8 @@ use std::sync::Mutex;
 use chain_lock::ChainLock;
 use collect::Collected;
 use ffi::TdbData;
+
+pub use mend::Mended;
 
 /// Bytes of one record's value.
 ///

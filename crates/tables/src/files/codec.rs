@@ -5,8 +5,8 @@ use std::time::Duration;
 use arbitration::caching::{BreakNotice, Breaking};
 use arbitration::{
     ByteRange, ByteRangeLock, Cache, Caching, Deleter, DeletionProgress, Durability,
-    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LockList, LockSequence, LockSequences,
-    OpenEntry, OpenFacts, OpenId, ShareMode,
+    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LockList, LockSequence,
+    LockSequences, OpenEntry, OpenFacts, OpenId, ShareMode,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -177,26 +177,27 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
         2 => Holding::Lease(read_lease_id(reader)?),
         other => return Err(RecordError::Value(other)),
     };
-    let durability = match reader.bool()? {
-        false => None,
-        true => Some(Durability {
-            disconnected_until: reader.optional_duration()?,
-            timeout: reader.duration()?,
-            kind: match reader.u8()? {
-                0 => DurabilityKind::Durable,
-                1 => DurabilityKind::DurableV2,
-                2 => DurabilityKind::Persistent,
-                3 => DurabilityKind::Resilient,
-                other => return Err(RecordError::Value(other)),
-            },
-            create_guid: reader.guid()?,
-            owner: reader.text()?,
-            position: reader.u64()?,
-            lock_sequences: LockSequences::from_entries(reader.list(|reader| {
-                Ok(LockSequence { index: reader.u8()?, number: reader.u8()? })
-            })?),
-        }),
-    };
+    let durability =
+        match reader.bool()? {
+            false => None,
+            true => Some(Durability {
+                disconnected_until: reader.optional_duration()?,
+                timeout: reader.duration()?,
+                kind: match reader.u8()? {
+                    0 => DurabilityKind::Durable,
+                    1 => DurabilityKind::DurableV2,
+                    2 => DurabilityKind::Persistent,
+                    3 => DurabilityKind::Resilient,
+                    other => return Err(RecordError::Value(other)),
+                },
+                create_guid: reader.guid()?,
+                owner: reader.text()?,
+                position: reader.u64()?,
+                lock_sequences: LockSequences::from_entries(reader.list(|reader| {
+                    Ok(LockSequence { index: reader.u8()?, number: reader.u8()? })
+                })?),
+            }),
+        };
     let facts = OpenFacts {
         link: reader.u64()?,
         client: reader.guid()?,

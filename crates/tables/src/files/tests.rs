@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Ask, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability, DurabilityKind, FileKey, FileRecord,
-    FileRecords, FileWord, LeaseId, LockSequence, LockSequences, Look, OpenFacts, OpenId, RecordsError, ShareMode, Wish,
+    Ask, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability, DurabilityKind,
+    FileKey, FileRecord, FileRecords, FileWord, LeaseId, LockSequence, LockSequences, Look,
+    OpenFacts, OpenId, RecordsError, ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
