@@ -1,4 +1,4 @@
-//! Datagrams between processes, one after the other: their headers, and frames put together from
+//! Packets between processes, one after the other: their headers, and frames put together from
 //! them; and what a frame can carry.
 #![no_main]
 #![allow(dead_code, reason = "the sending side of the included modules is not used here")]
@@ -25,41 +25,38 @@ mod transport {
         pub(crate) descriptors: Vec<OwnedFd>,
     }
 
-    pub(crate) mod dgram {
-        mod datagram;
-        mod reassembly;
+    mod packet;
+    mod reassembly;
 
-        /// A process that receives datagrams.
-        #[derive(Default)]
-        pub(crate) struct Receiver {
-            reassembly: reassembly::Reassembly,
-            incomplete: u64,
-        }
+    /// A process that receives packets.
+    #[derive(Default)]
+    pub(crate) struct Receiver {
+        reassembly: reassembly::Reassembly,
+        incomplete: u64,
+    }
 
-        impl Receiver {
-            /// The frame that a datagram makes whole.
-            pub(crate) fn receive(
-                &mut self,
-                now: std::time::Instant,
-                datagram: &[u8],
-            ) -> Option<super::Frame> {
-                let (header, fragment) = datagram::Header::decode(datagram).ok()?;
-                let encoded = header.encode();
-                assert_eq!(encoded[..], datagram[..datagram::HEADER_BYTES]);
-                let (reassembly, incomplete) = (&mut self.reassembly, &mut self.incomplete);
-                match reassembly.add(now, &header, fragment, Vec::new(), incomplete) {
-                    reassembly::Outcome::Whole(frame) => {
-                        assert_eq!(u32::try_from(frame.bytes.len()), Ok(header.total));
-                        Some(frame)
-                    }
-                    _ => None,
+    impl Receiver {
+        /// The frames that a packet makes whole.
+        pub(crate) fn receive(&mut self, now: std::time::Instant, packet: &[u8]) -> Vec<Frame> {
+            let Ok((header, entries)) = packet::Header::decode(packet) else { return Vec::new() };
+            assert_eq!(header.encode()[..], packet[..packet::HEADER_BYTES]);
+            let mut frames = Vec::new();
+            for entry in entries {
+                let Ok((entry, bytes)) = entry else { break };
+                let (sender, descriptors) = (header.sender, Vec::new());
+                let fragment = reassembly::Fragment { sender, entry, bytes, descriptors };
+                let outcome = self.reassembly.add(now, fragment, &mut self.incomplete);
+                if let reassembly::Outcome::Whole(frame) = outcome {
+                    assert_eq!(u32::try_from(frame.bytes.len()), Ok(entry.total));
+                    frames.push(frame);
                 }
             }
+            frames
+        }
 
-            pub(crate) fn expire(&mut self, now: std::time::Instant) {
-                self.reassembly.expire(now + reassembly::PARTIAL_TIMEOUT);
-                assert_eq!(self.reassembly.next_timeout(), None, "everything is given up");
-            }
+        pub(crate) fn expire(&mut self, now: std::time::Instant) {
+            self.reassembly.expire(now + reassembly::PARTIAL_TIMEOUT);
+            assert_eq!(self.reassembly.next_timeout(), None, "everything is given up");
         }
     }
 }
@@ -81,9 +78,9 @@ fn read(data: &[u8]) {
 
 fuzz_target!(|input: &[u8]| {
     let now = Instant::now();
-    let mut receiver = transport::dgram::Receiver::default();
-    for datagram in split(input) {
-        if let Some(frame) = receiver.receive(now, datagram) {
+    let mut receiver = transport::Receiver::default();
+    for packet in split(input) {
+        for frame in receiver.receive(now, packet) {
             read(&frame.bytes);
         }
     }

@@ -1,5 +1,7 @@
 //! What a transport has done, in numbers.
 
+use crate::latency::Latency;
+
 /// Counts since the process started, but for the queue, which is as it is now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
@@ -35,10 +37,41 @@ pub struct Counters {
     pub incomplete: u64,
     /// Messages whose descriptors were lost on the way, for instance at this process's limit.
     pub descriptors_lost: u64,
+    /// How long those took that were received.
+    pub latency: Latency,
+}
+
+#[cfg(feature = "messaging-tdb")]
+impl Counters {
+    /// These and those of another channel of the same transport.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        let Self { latency, .. } = &mut self;
+        latency.merge(&other.latency);
+        Self {
+            sent: self.sent + other.sent,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            received: self.received + other.received,
+            bytes_received: self.bytes_received + other.bytes_received,
+            queued: self.queued + other.queued,
+            queued_bytes: self.queued_bytes + other.queued_bytes,
+            retries: self.retries + other.retries,
+            refused: self.refused + other.refused,
+            dropped: self.dropped + other.dropped,
+            lost: self.lost + other.lost,
+            malformed: self.malformed + other.malformed,
+            version_unknown: self.version_unknown + other.version_unknown,
+            misaddressed: self.misaddressed + other.misaddressed,
+            forged: self.forged + other.forged,
+            incomplete: self.incomplete + other.incomplete,
+            descriptors_lost: self.descriptors_lost + other.descriptors_lost,
+            latency: self.latency,
+        }
+    }
 }
 
 impl Counters {
-    /// All of them by name, in the order in which they are to be shown.
+    /// All of them by name, in the order in which they are to be shown; of the latency, steps that
+    /// so many messages were faster than.
     #[must_use]
     pub fn named(&self) -> Vec<(&'static str, u64)> {
         // Taken apart, so that one that is added is not forgotten here.
@@ -59,7 +92,9 @@ impl Counters {
             forged,
             incomplete,
             descriptors_lost,
+            latency,
         } = *self;
+        let percentile = |percent| latency.percentile(percent).unwrap_or_default();
         vec![
             ("sent", sent),
             ("bytes_sent", bytes_sent),
@@ -77,6 +112,9 @@ impl Counters {
             ("forged", forged),
             ("incomplete", incomplete),
             ("descriptors_lost", descriptors_lost),
+            ("latency_p50_ns", percentile(50)),
+            ("latency_p99_ns", percentile(99)),
+            ("latency_max_ns", percentile(100)),
         ]
     }
 }

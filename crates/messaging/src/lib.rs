@@ -10,6 +10,7 @@
 mod connection_offer;
 mod counters;
 mod kind;
+mod latency;
 mod message;
 mod messaging;
 mod payload;
@@ -21,6 +22,7 @@ pub use connection_offer::{
 };
 pub use counters::Counters;
 pub use kind::MessageKind;
+pub use latency::Latency;
 pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{DATA_BYTES_MAX, Messaging};
 pub use payload::{

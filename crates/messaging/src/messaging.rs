@@ -8,7 +8,9 @@ use dtyp::ServerId;
 
 use crate::counters::Counters;
 use crate::message::{Content, FrameError, HEADER_BYTES, Message};
-use crate::transport::{self, FRAME_BYTES_MAX, InitError, SendError, Transport, TransportKind};
+use crate::transport::{
+    self, FRAME_BYTES_MAX, InitError, SendError, Settings, Transport, TransportKind,
+};
 
 /// Bytes of data that a message may have.
 pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
@@ -35,10 +37,11 @@ impl Messaging {
     pub fn init(
         lock_dir: &Path,
         server_id: ServerId,
-        kind: TransportKind,
+        settings: impl Into<Settings>,
     ) -> Result<Self, InitError> {
-        let transport = transport::open(kind, lock_dir, server_id)?;
-        Ok(Self { kind: Some(kind), ..Self::over(transport, server_id) })
+        let settings = settings.into();
+        let transport = transport::open(settings, lock_dir, server_id)?;
+        Ok(Self { kind: Some(settings.kind), ..Self::over(transport, server_id) })
     }
 
     /// As [`Messaging::init`], over a transport that is open already.
@@ -60,7 +63,11 @@ impl Messaging {
         self.kind
     }
 
-    /// Sends a message to one process. It has left, or waits here for room at the receiver.
+    /// Sends a message to one process. It has left, or waits here for room at the receiver, or for
+    /// the next [`Messaging::flush`] or [`Messaging::poll`], to leave with others.
+    ///
+    /// A message with descriptors may arrive before one that was sent before it, where they go by a
+    /// side channel: `messaging type = tdb`.
     ///
     /// # Errors
     /// The message is not sent then.
@@ -71,7 +78,7 @@ impl Messaging {
         content: &Content<'_>,
     ) -> Result<(), SendError> {
         self.encode(content)?;
-        self.transport.send(now, to, &self.frame, content.descriptors)
+        self.send_encoded(now, to, content)
     }
 
     /// Sends a message to each of `receivers`; returns those that it could not be sent to.
@@ -82,18 +89,64 @@ impl Messaging {
         content: &Content<'_>,
     ) -> Vec<(ServerId, SendError)> {
         let encoded = self.encode(content);
-        let send = |to: &ServerId| {
-            let sent = encoded
-                .and_then(|()| self.transport.send(now, *to, &self.frame, content.descriptors));
-            sent.err().map(|error| (*to, error))
+        let mut failed = Vec::new();
+        for to in receivers {
+            let sent = encoded.and_then(|()| self.send_encoded(now, *to, content));
+            failed.extend(sent.err().map(|error| (*to, error)));
+        }
+        failed
+    }
+
+    /// Sends a message to every other process of the server that lives, once. Returns them all,
+    /// each with what kept the message from it.
+    ///
+    /// # Errors
+    /// It cannot be found out who lives.
+    pub fn broadcast(
+        &mut self,
+        now: Instant,
+        content: &Content<'_>,
+    ) -> Result<Vec<(ServerId, Result<(), SendError>)>, InitError> {
+        let mut receivers = self.members()?;
+        receivers.retain(|receiver| *receiver != self.server_id);
+        let failed = self.send_all(now, &receivers, content);
+        let result = |to: ServerId| {
+            let error = failed.iter().find(|(of, _)| *of == to);
+            (to, error.map_or(Ok(()), |(_, error)| Err(*error)))
         };
-        receivers.iter().filter_map(send).collect()
+        // Who died meanwhile was not alive.
+        let is_there =
+            |(_, sent): &(ServerId, Result<(), SendError>)| *sent != Err(SendError::NoSuchProcess);
+        Ok(receivers.into_iter().map(result).filter(is_there).collect())
+    }
+
+    /// All processes of the server that live, this one included.
+    ///
+    /// # Errors
+    /// The directory of their sockets cannot be read.
+    pub fn members(&self) -> Result<Vec<ServerId>, InitError> {
+        self.transport.members()
+    }
+
+    /// A process is dead: what waits for it is dropped, and what it left is removed. For whoever
+    /// has reaped it.
+    pub fn bury(&mut self, dead: ServerId) {
+        self.transport.bury(dead);
+    }
+
+    /// Lets messages leave that were held back to leave together: at the end of whatever makes the
+    /// caller send several.
+    pub fn flush(&mut self, now: Instant) {
+        self.transport.poll_send(now);
     }
 
     /// The next message, after a try to send what waits. `None` is not the end: look again when
     /// [`Messaging::wake_source`] is readable or [`Messaging::next_timeout`] is reached.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
-        self.transport.poll_send(now);
+        // What was received together is answered together.
+        if !self.transport.has_ready() {
+            self.transport.poll_send(now);
+        }
         while let Some(frame) = self.transport.poll_receive(now) {
             match Message::decode(frame, self.server_id) {
                 Ok(message) => return Some(message),
@@ -124,6 +177,20 @@ impl Messaging {
             malformed: counters.malformed + self.malformed,
             version_unknown: counters.version_unknown + self.version_unknown,
             ..counters
+        }
+    }
+
+    /// Sends the frame, which is that of `content`.
+    fn send_encoded(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        content: &Content<'_>,
+    ) -> Result<(), SendError> {
+        let descriptors = content.descriptors;
+        match self.transport.side_channel() {
+            Some(side) if !descriptors.is_empty() => side.send(now, to, &self.frame, descriptors),
+            _ => self.transport.send(now, to, &self.frame, descriptors),
         }
     }
 

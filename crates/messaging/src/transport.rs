@@ -1,18 +1,43 @@
 //! How frames get from one process to another.
 
-pub(crate) mod dgram;
+mod clock;
+mod inbox;
+mod members;
+mod outgoing;
+mod packet;
+mod reassembly;
+mod socket;
+
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+mod dgram;
+#[cfg(feature = "messaging-stream")]
+mod stream;
+#[cfg(feature = "messaging-tdb")]
+mod tdb;
 
 use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 
 use crate::counters::Counters;
+use members::Members;
 
-pub use dgram::remove_stale_sockets;
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+pub use dgram::datagram_queue_len;
+
+#[cfg(not(any(
+    feature = "messaging-dgram",
+    feature = "messaging-stream",
+    feature = "messaging-tdb"
+)))]
+compile_error!(
+    "no transport: choose at least one of the features messaging-dgram, messaging-stream and \
+     messaging-tdb"
+);
 
 /// Bytes of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024 + 64;
@@ -36,12 +61,16 @@ pub trait Transport: fmt::Debug {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError>;
 
-    /// Sends what waits and can go, and gives up what has waited too long.
+    /// Sends what waits and can go, and gives up what has waited too long. Frames that follow each
+    /// other to the same process within a millisecond wait for this, to leave together.
     fn poll_send(&mut self, now: Instant);
 
     /// The next frame that is whole. Stops after a bounded amount of work, so `None` may also
     /// mean "look again"; the wake source stays readable then.
     fn poll_receive(&mut self, now: Instant) -> Option<Frame>;
+
+    /// Whether `poll_receive` has a frame that has been received already.
+    fn has_ready(&self) -> bool;
 
     /// Becomes readable when `poll_receive` or `poll_send` may have something to do.
     fn wake_source(&self) -> Option<BorrowedFd<'_>>;
@@ -51,6 +80,21 @@ pub trait Transport: fmt::Debug {
 
     /// Descriptors that a frame may carry.
     fn descriptors_max(&self) -> usize;
+
+    /// The way for frames with descriptors, where this transport carries none. What comes that way
+    /// is received here like everything else.
+    fn side_channel(&mut self) -> Option<&mut dyn Transport> {
+        None
+    }
+
+    /// All processes of the server that live, this one included.
+    ///
+    /// # Errors
+    /// The directory of the sockets cannot be read.
+    fn members(&self) -> Result<Vec<ServerId>, InitError>;
+
+    /// A process is dead: what waits for it is dropped, and what it left behind is removed.
+    fn bury(&mut self, dead: ServerId);
 
     /// What was done so far.
     fn counters(&self) -> Counters;
@@ -73,6 +117,9 @@ pub enum SendError {
     /// The receiver has no room, and as much waits for it as may.
     #[error("the receiver is full")]
     Full,
+    /// The transport carries no descriptors.
+    #[error("messages cannot carry descriptors over this transport")]
+    NoDescriptors,
     /// There is no such process, or it has no socket any more.
     #[error("no such process")]
     NoSuchProcess,
@@ -110,6 +157,17 @@ pub enum InitError {
         /// Its mode.
         mode: u32,
     },
+    /// The transport was not built in.
+    #[error(transparent)]
+    NotBuilt(UnknownTransport),
+    /// The processes of the server that runs talk in another way.
+    #[error("the running server has messaging type {running}; {asked} can be had by a restart")]
+    OtherTransport {
+        /// How they talk.
+        running: String,
+        /// How this process was told to.
+        asked: &'static str,
+    },
     /// The system refused.
     #[error("{}: {source}", .path.display())]
     System {
@@ -120,23 +178,35 @@ pub enum InitError {
     },
 }
 
-/// A transport that was built in.
+/// A transport, whether or not it was built in.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
 pub enum TransportKind {
     /// A datagram socket per process.
     Dgram,
+    /// A listening stream socket per process.
+    Stream,
+    /// Records in a file of libtdb, and signals.
+    Tdb,
 }
 
 impl TransportKind {
     /// The transports that were built in.
-    pub const BUILT: &[Self] = &[Self::Dgram];
+    pub const BUILT: &[Self] = &[
+        #[cfg(feature = "messaging-dgram")]
+        Self::Dgram,
+        #[cfg(feature = "messaging-stream")]
+        Self::Stream,
+        #[cfg(feature = "messaging-tdb")]
+        Self::Tdb,
+    ];
 
     /// The name that `messaging type` of the configuration has for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Dgram => "dgram",
+            Self::Stream => "stream",
+            Self::Tdb => "tdb",
         }
     }
 
@@ -163,16 +233,108 @@ impl fmt::Display for UnknownTransport {
 
 impl std::error::Error for UnknownTransport {}
 
+/// How a transport is to work. What does not concern a transport it does not look at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// Which.
+    pub kind: TransportKind,
+    /// Connections that [`TransportKind::Stream`] keeps although nothing is sent over them.
+    pub stream_connections: usize,
+    /// How long it keeps them.
+    pub stream_idle: Duration,
+    /// Whether [`TransportKind::Tdb`] maps its file into memory. All processes of a server must
+    /// agree.
+    pub use_mmap: bool,
+}
+
+impl Settings {
+    /// As they are unless something else is wanted.
+    #[must_use]
+    pub fn new(kind: TransportKind) -> Self {
+        Self { kind, stream_connections: 10, stream_idle: Duration::from_secs(1), use_mmap: true }
+    }
+}
+
+impl From<TransportKind> for Settings {
+    fn from(kind: TransportKind) -> Self {
+        Self::new(kind)
+    }
+}
+
 /// Opens a transport for the process `server_id`, which is this one.
 ///
 /// # Errors
 /// Whatever keeps it from opening.
 pub fn open(
-    kind: TransportKind,
+    settings: impl Into<Settings>,
     lock_dir: &Path,
     server_id: ServerId,
 ) -> Result<Box<dyn Transport>, InitError> {
-    match kind {
-        TransportKind::Dgram => Ok(Box::new(dgram::Dgram::open(lock_dir, server_id)?)),
+    let settings = settings.into();
+    match settings.kind {
+        #[cfg(feature = "messaging-dgram")]
+        TransportKind::Dgram => {
+            Ok(Box::new(dgram::Dgram::open(lock_dir, server_id, settings.kind.name())?))
+        }
+        #[cfg(feature = "messaging-stream")]
+        TransportKind::Stream => Ok(Box::new(stream::Stream::open(lock_dir, server_id, settings)?)),
+        #[cfg(feature = "messaging-tdb")]
+        TransportKind::Tdb => Ok(Box::new(tdb::TdbMessages::open(lock_dir, server_id, settings)?)),
+        #[allow(unreachable_patterns, reason = "where all are built in")]
+        kind => Err(InitError::NotBuilt(UnknownTransport(kind.name().to_owned()))),
     }
+}
+
+/// How the server on `lock_dir` talks, or talked when it last ran; `None` if it never did.
+///
+/// # Errors
+/// It is a way that was not built in here, or the directory cannot be read.
+pub fn in_use(lock_dir: &Path) -> Result<Option<TransportKind>, InitError> {
+    let Some(name) = existing(lock_dir)?.map(|it| it.transport()).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    TransportKind::from_name(&name).map(Some).map_err(InitError::NotBuilt)
+}
+
+/// The processes of the server on `lock_dir` that live and take messages.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn members(lock_dir: &Path) -> Result<Vec<ServerId>, InitError> {
+    existing(lock_dir)?.map_or(Ok(Vec::new()), |members| alive(&members))
+}
+
+/// Removes the sockets that dead processes left in `lock_dir`: for the supervisor when it starts.
+/// Returns how many there were.
+///
+/// # Errors
+/// What the file system says.
+pub fn remove_stale_sockets(lock_dir: &Path) -> Result<usize, InitError> {
+    let members = Members::open(lock_dir)?;
+    let system = |error| of_members(&members, error);
+    members.remove_dead().map_err(system)
+}
+
+fn existing(lock_dir: &Path) -> Result<Option<Members>, InitError> {
+    match Members::open_existing(lock_dir) {
+        Err(InitError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        members => members.map(Some),
+    }
+}
+
+fn alive(members: &Members) -> Result<Vec<ServerId>, InitError> {
+    members.list().map_err(|error| of_members(members, error))
+}
+
+/// A socket that stays is harmless: nobody can connect to it.
+fn remove_socket(members: &Members, dead: ServerId) {
+    if !members.is_alive(dead) {
+        let _ = members.remove(dead);
+    }
+}
+
+fn of_members(members: &Members, error: rustix::io::Errno) -> InitError {
+    InitError::System { path: members.path().to_owned(), source: error.into() }
 }

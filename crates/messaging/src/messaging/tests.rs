@@ -48,8 +48,9 @@ fn frames_that_are_no_messages_are_counted_and_passed_over() {
 fn send_all_tells_who_could_not_be_reached() {
     let (dir, mut messaging) = messaging();
     let (me, now) = (messaging.server_id(), Instant::now());
-    drop(UnixDatagram::bind(dir.path().join("msg/999999")).expect("the name is free"));
     let gone = ServerId { pid: 999_999, unique_id: 1 };
+    let name = "msg/999999-0000000000000001";
+    drop(UnixDatagram::bind(dir.path().join(name)).expect("the name is free"));
     let content = Content::new(MessageKind::RELOAD_CONFIG, b"");
     let failed = messaging.send_all(now, &[me, gone, me], &content);
     assert_eq!(failed, [(gone, SendError::NoSuchProcess)]);

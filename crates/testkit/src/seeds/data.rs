@@ -40,8 +40,8 @@ pub(super) fn record(recorder: &mut Recorder) {
     recorder.put("create_contexts", "all", create_contexts());
     recorder.put("security_descriptor", "all", security_descriptor());
     recorder.put("smb_conf", "all", SMB_CONF.into());
-    recorder.put("messaging", "one", join([datagram(4, 0, b"data")]));
-    recorder.put("messaging", "two", join([datagram(8, 0, b"some"), datagram(8, 4, b"data")]));
+    recorder.put("messaging", "one", join([packet(4, 0, b"data")]));
+    recorder.put("messaging", "two", join([packet(8, 0, b"some"), packet(8, 4, b"data")]));
     lists(recorder);
 }
 
@@ -104,16 +104,17 @@ fn lists(recorder: &mut Recorder) {
     recorder.put("fscc", "name", seed);
 }
 
-/// A datagram of `messaging`: version, no descriptors, bytes of the frame, where in it this begins,
-/// sender, receiver, number of the message.
-fn datagram(total: u32, offset: u32, fragment: &[u8]) -> Vec<u8> {
+/// A packet of `messaging`: version, no descriptors, sender, receiver; then an entry: bytes of the
+/// frame, where in it this begins, number of the message, when it was sent.
+fn packet(total: u32, offset: u32, fragment: &[u8]) -> Vec<u8> {
     let process = ServerId { pid: 7, unique_id: 9 }.to_bytes();
-    let mut bytes = vec![1, 0, 0, 0];
+    let mut bytes = vec![2, 0, 0, 0];
+    bytes.extend_from_slice(&process);
+    bytes.extend_from_slice(&process);
     bytes.extend_from_slice(&total.to_le_bytes());
     bytes.extend_from_slice(&offset.to_le_bytes());
-    bytes.extend_from_slice(&process);
-    bytes.extend_from_slice(&process);
     bytes.extend_from_slice(&1_u64.to_le_bytes());
+    bytes.extend_from_slice(&2_u64.to_le_bytes());
     bytes.extend_from_slice(fragment);
     bytes
 }

@@ -7,11 +7,12 @@ use std::time::Instant;
 use dtyp::ServerId;
 use tempfile::TempDir;
 
-use super::datagram::{FRAGMENT_BYTES_MAX, Header};
-use super::reassembly::PARTIAL_TIMEOUT;
-use super::{Dgram, PEER_IDLE, is_of_server, remove_stale_sockets};
+use super::{Carrier as _, Datagrams, Dgram, LINES};
 use crate::counters::Counters;
-use crate::transport::{Frame, InitError, SendError, Transport};
+use crate::transport::packet::{ENTRY_BYTES, Entry, HEADER_BYTES, Header};
+use crate::transport::reassembly::PARTIAL_TIMEOUT;
+use crate::transport::socket::is_of_server;
+use crate::transport::{Frame, InitError, SendError, Transport, members};
 
 /// A transport of this process, which may send to itself.
 struct Bench {
@@ -25,12 +26,12 @@ impl Bench {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let me = ServerId { pid: std::process::id(), unique_id: 77 };
-        let transport = Dgram::open(dir.path(), me).expect("open");
+        let transport = Dgram::open(dir.path(), me, "dgram").expect("open");
         Self { dir, me, transport, now: Instant::now() }
     }
 
     fn socket_path(&self) -> PathBuf {
-        self.dir.path().join("msg").join(self.me.pid.to_string())
+        self.dir.path().join("msg").join(members::name_of(self.me))
     }
 
     /// Sends a datagram that this transport did not make.
@@ -40,8 +41,7 @@ impl Bench {
     }
 
     fn header(&self) -> Header {
-        let (sender, receiver) = (self.me, self.me);
-        Header { descriptors: 0, total: 5, offset: 0, sender, receiver, message_id: 1 }
+        Header { descriptors: 0, sender: self.me, receiver: self.me }
     }
 
     fn receive(&mut self) -> Option<Frame> {
@@ -57,8 +57,10 @@ impl Bench {
     }
 }
 
+/// A packet with a frame of five bytes, or the beginning of one.
 fn datagram(header: Header, fragment: &[u8]) -> Vec<u8> {
-    [&header.encode()[..], fragment].concat()
+    let entry = Entry { total: 5, offset: 0, message_id: 1, sent_at: 0 };
+    [&header.encode()[..], &entry.encode()[..], fragment].concat()
 }
 
 #[test]
@@ -118,20 +120,18 @@ fn a_datagram_for_a_process_that_had_this_pid_is_dropped() {
 fn datagrams_in_the_wrong_form_are_dropped() {
     let mut bench = Bench::new();
     let good = datagram(bench.header(), b"hello");
-    for len in [0, 1, super::HEADER_BYTES - 1, super::HEADER_BYTES] {
+    for len in [0, 1, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + ENTRY_BYTES - 1] {
         bench.inject(&good[..len]);
     }
-    bench.check_dropped(Counters { malformed: 4, ..Counters::default() });
+    bench.check_dropped(Counters { malformed: 5, ..Counters::default() });
 
     let mut bench = Bench::new();
     bench.inject(&[&[9, 9], &good[2..]].concat());
     bench.check_dropped(Counters { version_unknown: 1, ..Counters::default() });
 
-    // Longer than a fragment may be: the kernel cuts it.
+    // Longer than a packet may be: the kernel cuts it.
     let mut bench = Bench::new();
-    let total = u32::try_from(FRAGMENT_BYTES_MAX + 1).expect("small");
-    let long = datagram(Header { total, ..bench.header() }, &[0; FRAGMENT_BYTES_MAX + 1]);
-    bench.inject(&long);
+    bench.inject(&datagram(bench.header(), &vec![0; Datagrams::PACKET_BYTES_MAX]));
     bench.check_dropped(Counters { descriptors_lost: 1, ..Counters::default() });
 
     // Says that a descriptor comes with it.
@@ -174,11 +174,11 @@ fn a_connection_that_is_not_used_is_closed() {
     let mut bench = Bench::new();
     bench.transport.send(bench.now, bench.me, b"hello", &[]).expect("room");
     assert_eq!(bench.receive().expect("a frame").bytes, b"hello");
-    assert_eq!(bench.transport.next_timeout(), Some(bench.now + PEER_IDLE));
-    bench.transport.poll_send(bench.now + PEER_IDLE / 2);
-    assert_eq!(bench.transport.peers.len(), 1);
-    bench.transport.poll_send(bench.now + PEER_IDLE);
-    assert_eq!(bench.transport.peers.len(), 0);
+    assert_eq!(bench.transport.next_timeout(), Some(bench.now + LINES.idle));
+    bench.transport.poll_send(bench.now + LINES.idle / 2);
+    assert!(bench.transport.outgoing.line(bench.me).is_some());
+    bench.transport.poll_send(bench.now + LINES.idle);
+    assert!(bench.transport.outgoing.line(bench.me).is_none());
     assert_eq!(bench.transport.next_timeout(), None);
 }
 
@@ -193,34 +193,9 @@ fn the_socket_goes_with_the_transport_and_a_stale_one_is_replaced() {
 
     drop(UnixDatagram::bind(&path).expect("the name is free"));
     assert!(path.exists(), "stale");
-    let mut transport = Dgram::open(dir.path(), me).expect("replaced");
+    let mut transport = Dgram::open(dir.path(), me, "dgram").expect("replaced");
     transport.send(now, me, b"hello", &[]).expect("room");
     assert_eq!(transport.poll_receive(now).expect("a frame").bytes, b"hello");
-}
-
-#[test]
-fn stale_sockets_are_removed_and_nothing_else() {
-    let bench = Bench::new();
-    let msg = bench.dir.path().join("msg");
-    drop(UnixDatagram::bind(msg.join("999999")).expect("the name is free"));
-    drop(UnixDatagram::bind(msg.join("not-a-pid")).expect("the name is free"));
-    fs::write(msg.join("888888"), b"").expect("written");
-    assert_eq!(remove_stale_sockets(bench.dir.path()).expect("readable"), 1);
-    assert!(!msg.join("999999").exists());
-    assert!(msg.join("not-a-pid").exists() && msg.join("888888").exists());
-    assert!(bench.socket_path().exists());
-    assert_eq!(remove_stale_sockets(bench.dir.path()).expect("readable"), 0);
-}
-
-#[test]
-fn a_stale_socket_is_no_process() {
-    let mut bench = Bench::new();
-    drop(UnixDatagram::bind(bench.dir.path().join("msg/999999")).expect("the name is free"));
-    for pid in [999_999, 888_888] {
-        let gone = ServerId { pid, unique_id: 1 };
-        let sent = bench.transport.send(bench.now, gone, b"hello", &[]);
-        assert_eq!(sent, Err(SendError::NoSuchProcess));
-    }
 }
 
 #[test]
@@ -230,12 +205,12 @@ fn a_folder_that_others_can_enter_is_refused() {
     fs::create_dir(&msg).expect("made");
     fs::set_permissions(&msg, fs::Permissions::from_mode(0o755)).expect("ours");
     let me = ServerId { pid: std::process::id(), unique_id: 77 };
-    match Dgram::open(dir.path(), me) {
+    match Dgram::open(dir.path(), me, "dgram") {
         Err(InitError::DirectoryNotOurs { mode, .. }) => assert_eq!(mode, 0o755),
         other => panic!("{other:?}"),
     }
     fs::set_permissions(&msg, fs::Permissions::from_mode(0o700)).expect("ours");
-    Dgram::open(dir.path(), me).expect("ours alone");
+    Dgram::open(dir.path(), me, "dgram").expect("ours alone");
 }
 
 #[test]
@@ -244,7 +219,7 @@ fn a_long_path_is_no_obstacle() {
     let long = dir.path().join("x".repeat(200));
     fs::create_dir(&long).expect("made");
     let me = ServerId { pid: std::process::id(), unique_id: 77 };
-    let mut transport = Dgram::open(&long, me).expect("open");
+    let mut transport = Dgram::open(&long, me, "dgram").expect("open");
     let now = Instant::now();
     transport.send(now, me, b"hello", &[]).expect("room");
     assert_eq!(transport.poll_receive(now).expect("a frame").bytes, b"hello");

@@ -2,23 +2,19 @@ use std::time::Instant;
 
 use dtyp::ServerId;
 
-use super::{Outcome, PARTIAL_BYTES_MAX, PARTIAL_TIMEOUT, PARTIALS_MAX, Reassembly};
+use super::{Fragment, Outcome, PARTIAL_BYTES_MAX, PARTIAL_TIMEOUT, PARTIALS_MAX, Reassembly};
 use crate::transport::FRAME_BYTES_MAX;
-use crate::transport::dgram::datagram::{FRAGMENT_BYTES_MAX, Header};
+use crate::transport::packet::Entry;
 
 const SENDER: ServerId = ServerId { pid: 1, unique_id: 1 };
-const RECEIVER: ServerId = ServerId { pid: 2, unique_id: 2 };
+
+const FRAGMENT_BYTES_MAX: usize = 32 * 1024;
 
 /// A fragment of message `message_id`, which has `total` bytes.
-fn header(sender: ServerId, message_id: u64, total: usize, offset: usize) -> Header {
-    Header {
-        descriptors: 0,
-        total: u32::try_from(total).expect("small"),
-        offset: u32::try_from(offset).expect("small"),
-        sender,
-        receiver: RECEIVER,
-        message_id,
-    }
+fn header(sender: ServerId, message_id: u64, total: usize, offset: usize) -> (ServerId, Entry) {
+    let total = u32::try_from(total).expect("small");
+    let offset = u32::try_from(offset).expect("small");
+    (sender, Entry { total, offset, message_id, sent_at: 0 })
 }
 
 struct Bench {
@@ -32,13 +28,16 @@ impl Bench {
         Self { reassembly: Reassembly::default(), incomplete: 0, now: Instant::now() }
     }
 
-    fn add(&mut self, header: Header, fragment: &[u8]) -> Outcome {
+    fn add(&mut self, header: (ServerId, Entry), fragment: &[u8]) -> Outcome {
         let Self { reassembly, incomplete, now } = self;
-        reassembly.add(*now, &header, fragment, Vec::new(), incomplete)
+        let (sender, entry) = header;
+        let descriptors = Vec::new();
+        let fragment = Fragment { sender, entry, bytes: fragment, descriptors };
+        reassembly.add(*now, fragment, incomplete)
     }
 
     #[track_caller]
-    fn check_whole(&mut self, header: Header, fragment: &[u8], want: &[u8]) {
+    fn check_whole(&mut self, header: (ServerId, Entry), fragment: &[u8], want: &[u8]) {
         match self.add(header, fragment) {
             Outcome::Whole(frame) => assert_eq!((frame.sender, &*frame.bytes), (SENDER, want)),
             other => panic!("{other:?}"),
@@ -46,13 +45,13 @@ impl Bench {
     }
 
     #[track_caller]
-    fn check_more(&mut self, header: Header, fragment: &[u8]) {
+    fn check_more(&mut self, header: (ServerId, Entry), fragment: &[u8]) {
         let outcome = self.add(header, fragment);
         assert!(matches!(outcome, Outcome::More), "{outcome:?}");
     }
 
     #[track_caller]
-    fn check_refused(&mut self, header: Header, fragment: &[u8]) {
+    fn check_refused(&mut self, header: (ServerId, Entry), fragment: &[u8]) {
         let outcome = self.add(header, fragment);
         assert!(matches!(outcome, Outcome::Refused), "{outcome:?}");
     }

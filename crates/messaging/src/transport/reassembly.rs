@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 
-use super::datagram::Header;
+use super::packet::Entry;
 use crate::transport::{FRAME_BYTES_MAX, Frame};
 
 /// Frames of which more is to come: at most one of each sender.
@@ -31,6 +31,16 @@ struct Partial {
     deadline: Instant,
 }
 
+/// A frame or a part of one, as it came.
+#[derive(Debug)]
+pub(super) struct Fragment<'a> {
+    pub(super) sender: ServerId,
+    pub(super) entry: Entry,
+    pub(super) bytes: &'a [u8],
+    /// Those that came with its packet.
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
 /// What a fragment made of its frame.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -47,35 +57,34 @@ impl Reassembly {
     pub(super) fn add(
         &mut self,
         now: Instant,
-        header: &Header,
-        fragment: &[u8],
-        descriptors: Vec<OwnedFd>,
+        fragment: Fragment<'_>,
         incomplete: &mut u64,
     ) -> Outcome {
-        let total = header.total as usize;
-        let partial = self.take(header.sender);
+        let Fragment { sender, entry, bytes: fragment, descriptors } = fragment;
+        let total = entry.total as usize;
+        let partial = self.take(sender);
         let mut partial = match partial {
             Some(partial)
-                if partial.message_id == header.message_id
+                if partial.message_id == entry.message_id
                     && partial.total == total
-                    && partial.bytes.len() == header.offset as usize
+                    && partial.bytes.len() == entry.offset as usize
                     && descriptors.is_empty() =>
             {
                 partial
             }
             other => {
                 *incomplete += u64::from(other.is_some());
-                if header.offset != 0 || total > FRAME_BYTES_MAX {
+                if entry.offset != 0 || total > FRAME_BYTES_MAX {
                     return Outcome::Refused;
                 }
-                let message_id = header.message_id;
+                let message_id = entry.message_id;
                 Partial { message_id, total, bytes: Vec::new(), descriptors, deadline: now }
             }
         };
         if fragment.len() == total {
             let Partial { descriptors, .. } = partial;
             let bytes = fragment.to_vec();
-            return Outcome::Whole(Frame { sender: header.sender, bytes, descriptors });
+            return Outcome::Whole(Frame { sender, bytes, descriptors });
         }
         let bytes = self.bytes + partial.bytes.len() + fragment.len();
         if self.partials.len() >= PARTIALS_MAX || bytes > PARTIAL_BYTES_MAX {
@@ -85,11 +94,11 @@ impl Reassembly {
         partial.bytes.extend_from_slice(fragment);
         if partial.bytes.len() == total {
             let Partial { bytes, descriptors, .. } = partial;
-            return Outcome::Whole(Frame { sender: header.sender, bytes, descriptors });
+            return Outcome::Whole(Frame { sender, bytes, descriptors });
         }
         partial.deadline = now + PARTIAL_TIMEOUT;
         self.bytes += partial.bytes.len();
-        self.partials.insert(header.sender, partial);
+        self.partials.insert(sender, partial);
         Outcome::More
     }
 
@@ -114,6 +123,9 @@ impl Reassembly {
     }
 
     fn take(&mut self, sender: ServerId) -> Option<Partial> {
+        if self.partials.is_empty() {
+            return None;
+        }
         let partial = self.partials.remove(&sender)?;
         self.bytes -= partial.bytes.len();
         Some(partial)

@@ -1,0 +1,71 @@
+use std::fs;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+
+use dtyp::ServerId;
+use rustix::io::Errno;
+use rustix::net::SocketType;
+use tempfile::TempDir;
+
+use super::{InitError, Member, Members, id_of, name_of};
+use crate::transport::remove_stale_sockets;
+
+const ME: ServerId = ServerId { pid: 7, unique_id: 0x1_0000_0001 };
+const OTHER: ServerId = ServerId { pid: 7, unique_id: 2 };
+const DEAD: ServerId = ServerId { pid: 7, unique_id: 3 };
+
+fn join(dir: &TempDir, id: ServerId, kind: SocketType) -> Result<Member, InitError> {
+    let name = if kind == SocketType::STREAM { "stream" } else { "dgram" };
+    Members::open(dir.path())?.join(id, kind, name)
+}
+
+#[test]
+fn names_are_those_of_processes_and_no_others() {
+    assert_eq!(name_of(ME), "7-0000000100000001");
+    assert_eq!(id_of(&name_of(ME)), Some(ME));
+    for name in ["7", "7-1", "07-0000000100000001", "7-000000010000000A", "-1", "transport", ""] {
+        assert_eq!(id_of(name), None, "{name}");
+    }
+}
+
+/// Also where a process with this pid lives: it has another name.
+#[test]
+fn who_lives_is_listed_and_who_does_not_is_removed() {
+    for kind in [SocketType::DGRAM, SocketType::STREAM] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let me = join(&dir, ME, kind).expect("the first");
+        let other = join(&dir, OTHER, kind).expect("another");
+        let path = dir.path().join("msg");
+        if kind == SocketType::STREAM {
+            drop(UnixListener::bind(path.join(name_of(DEAD))).expect("the name is free"));
+        } else {
+            drop(UnixDatagram::bind(path.join(name_of(DEAD))).expect("the name is free"));
+        }
+        drop(UnixDatagram::bind(path.join("not-a-process")).expect("the name is free"));
+        fs::write(path.join("888888-0000000000000001"), b"").expect("written");
+        assert_eq!(me.members().list().expect("readable"), [OTHER, ME]);
+        assert!(!me.members().is_alive(DEAD));
+        assert_eq!(me.members().connect(DEAD, kind).err(), Some(Errno::CONNREFUSED));
+        assert_eq!(remove_stale_sockets(dir.path()).expect("readable"), 1);
+        assert_eq!(remove_stale_sockets(dir.path()).expect("readable"), 0);
+        assert!(!path.join(name_of(DEAD)).exists());
+        assert!(path.join("not-a-process").exists());
+        assert!(path.join("888888-0000000000000001").exists());
+        drop(other);
+        assert_eq!(me.members().list().expect("readable"), [ME]);
+    }
+}
+
+#[test]
+fn all_talk_in_one_way_until_nobody_is_left() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let first = join(&dir, ME, SocketType::DGRAM).expect("the first");
+    match join(&dir, OTHER, SocketType::STREAM) {
+        Err(InitError::OtherTransport { running, asked: "stream" }) => assert_eq!(running, "dgram"),
+        other => panic!("{other:?}"),
+    }
+    let second = join(&dir, OTHER, SocketType::DGRAM).expect("the same way");
+    drop((first, second));
+    let _third = join(&dir, OTHER, SocketType::STREAM).expect("nobody is left");
+    let members = Members::open_existing(dir.path()).expect("there");
+    assert_eq!(members.transport().expect("readable"), Some("stream".to_owned()));
+}

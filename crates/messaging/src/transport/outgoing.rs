@@ -1,0 +1,634 @@
+//! What leaves: frames, packed into packets and handed to a carrier, or waiting for it.
+//!
+//! The first frame to a process leaves at once. Those that follow soon after wait until the caller
+//! has nothing more to say ([`Outgoing::flush`]) and leave together: a process that talks much with
+//! another pays for a packet and not for a message.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use dtyp::ServerId;
+use rustix::io::Errno;
+
+use super::clock::Clock;
+use super::packet::{ENTRY_BYTES, Entry, HEADER_BYTES, Header};
+use super::socket;
+use crate::counters::Counters;
+use crate::transport::{FRAME_BYTES_MAX, SendError};
+
+/// Brings packets to processes. A transport is this, and a way to receive.
+pub(super) trait Carrier: fmt::Debug {
+    /// The way to one process.
+    type Line: fmt::Debug;
+
+    /// Bytes of a packet.
+    const PACKET_BYTES_MAX: usize;
+
+    /// Descriptors that may go with a packet.
+    const DESCRIPTORS_MAX: usize;
+
+    /// Finds the way to a process that lives.
+    ///
+    /// # Errors
+    /// `ENOENT` or `ECONNREFUSED` if it does not; `EAGAIN` if it cannot be reached now.
+    fn connect(&mut self, to: ServerId) -> Result<Self::Line, Errno>;
+
+    /// Hands over a packet, in two parts, whole or not at all.
+    ///
+    /// # Errors
+    /// `EAGAIN` if there is no room. With everything else the line is of no more use.
+    fn push(
+        &mut self,
+        line: &mut Self::Line,
+        parts: [&[u8]; 2],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno>;
+
+    /// There was no room: the wake source is to become readable when there may be.
+    fn await_room(&mut self, to: ServerId, line: &mut Self::Line);
+
+    /// Nothing waits for room any more.
+    fn stop_awaiting(&mut self, to: ServerId, line: &mut Self::Line);
+
+    /// The line is not used any more. What was pushed arrives.
+    fn disconnect(&mut self, line: Self::Line);
+}
+
+/// How many lines are kept, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines {
+    /// Lines that are made at most, of all that are idle.
+    pub(super) idle_max: usize,
+    /// How long a line is kept that nothing is sent over.
+    pub(super) idle: Duration,
+}
+
+/// What leaves this process.
+#[derive(Debug)]
+pub(super) struct Outgoing<C: Carrier> {
+    pub(super) carrier: C,
+    pub(super) counters: Counters,
+    server_id: ServerId,
+    clock: Clock,
+    lines: Lines,
+    peers: HashMap<ServerId, Peer<C::Line>>,
+    /// Peers with frames that wait for [`Outgoing::flush`], and since when.
+    held: Vec<ServerId>,
+    held_since: Option<Instant>,
+    next_message_id: u64,
+    /// When to look for expired frames and idle lines; not later than the first of them.
+    check_at: Option<Instant>,
+    /// The memory of a packet that has left.
+    spare: Vec<u8>,
+}
+
+/// A process that frames go to, and those that wait.
+#[derive(Debug)]
+struct Peer<L> {
+    line: L,
+    /// The line was made here, and not by the peer.
+    is_ours: bool,
+    outbox: VecDeque<Parcel>,
+    /// Frames in `outbox`, and their bytes.
+    frames: u64,
+    frame_bytes: usize,
+    /// It is among those that are held.
+    is_held: bool,
+    /// There was no room.
+    waits: bool,
+    pushed_at: Option<Instant>,
+    last_used: Instant,
+}
+
+/// What waits: frames that leave at once, or one that is larger or has descriptors.
+#[derive(Debug)]
+struct Parcel {
+    content: Content,
+    frames: u64,
+    frame_bytes: usize,
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// A packet as it goes.
+    Packet(Vec<u8>),
+    /// A frame, or the rest of one: `entry.offset` is moved past what has left.
+    Frame {
+        entry: Entry,
+        frame: Vec<u8>,
+        /// Those that have not left yet: they leave with the first part.
+        descriptors: Vec<OwnedFd>,
+    },
+}
+
+impl<C: Carrier> Outgoing<C> {
+    pub(super) fn new(carrier: C, server_id: ServerId, clock: Clock, lines: Lines) -> Self {
+        Self {
+            carrier,
+            counters: Counters::default(),
+            server_id,
+            clock,
+            lines,
+            peers: HashMap::new(),
+            held: Vec::new(),
+            held_since: None,
+            next_message_id: 0,
+            check_at: None,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Sends a frame, or keeps it until it can leave.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        let total = checked_total(frame)?;
+        checked_count(descriptors, C::DESCRIPTORS_MAX)?;
+        self.connect(now, to)?;
+        let message_id = self.next_message_id;
+        self.next_message_id += 1;
+        let sent_at = self.clock.nanoseconds(now);
+        let mut entry = Entry { total, offset: 0, message_id, sent_at };
+        let is_small = descriptors.is_empty()
+            && HEADER_BYTES + ENTRY_BYTES + frame.len() <= C::PACKET_BYTES_MAX;
+        let peer = self.peers.get_mut(&to).ok_or(SendError::NoSuchProcess)?;
+        peer.last_used = now;
+        let is_soon = peer.pushed_at.is_some_and(|at| now < at + HOLD);
+        let holds = is_small && is_soon;
+        if !holds && !peer.waits {
+            self.flush_peer(now, to);
+        }
+        let has_room = self.has_room(to, frame.len());
+        // A frame of several packets must be able to wait once the first has left.
+        if !holds && (is_small || has_room) && self.is_clear(to) {
+            match self.push(now, to, &mut entry, frame, descriptors) {
+                Ok(()) => return Ok(()),
+                Err(Errno::AGAIN) => self.counters.retries += 1,
+                Err(error) if is_end_of_line(error) => {
+                    self.reconnect(now, to);
+                    self.connect(now, to)?;
+                    entry.offset = 0;
+                }
+                Err(error) => return Err(system(error)),
+            }
+        }
+        if !has_room {
+            self.counters.refused += 1;
+            return Err(SendError::Full);
+        }
+        let unsent = if entry.offset == 0 { descriptors } else { &[] };
+        let descriptors = socket::duplicate(unsent).map_err(system)?;
+        self.keep(now, to, entry, frame, descriptors);
+        Ok(())
+    }
+
+    /// Sends what was held back to leave together.
+    pub(super) fn flush(&mut self, now: Instant) {
+        if self.held_since.take().is_none() {
+            return;
+        }
+        let mut held = std::mem::take(&mut self.held);
+        for to in held.drain(..) {
+            if let Some(peer) = self.peers.get_mut(&to) {
+                peer.is_held = false;
+                if !peer.waits {
+                    self.flush_peer(now, to);
+                }
+            }
+        }
+        // Those that have failed are tried again with the next flush.
+        held.append(&mut self.held);
+        self.held = held;
+    }
+
+    /// There may be room at a process again.
+    pub(super) fn room(&mut self, now: Instant, to: ServerId) {
+        if self.peers.get(&to).is_some_and(|peer| peer.waits) {
+            self.flush_peer(now, to);
+        }
+    }
+
+    /// The line to a process, if there is one.
+    pub(super) fn line(&self, to: ServerId) -> Option<&C::Line> {
+        self.peers.get(&to).map(|peer| &peer.line)
+    }
+
+    /// Something came over the line to a process: it is in use.
+    pub(super) fn used(&mut self, now: Instant, to: ServerId) {
+        if let Some(peer) = self.peers.get_mut(&to) {
+            peer.last_used = now;
+        }
+    }
+
+    /// Whether nothing waits for a process.
+    pub(super) fn is_clear(&self, to: ServerId) -> bool {
+        self.peers.get(&to).is_none_or(|peer| peer.outbox.is_empty())
+    }
+
+    /// A line that another process has made can be used to send to it, if there is no other.
+    /// Gives it back otherwise.
+    pub(super) fn adopt(&mut self, now: Instant, to: ServerId, line: C::Line) -> Option<C::Line> {
+        if self.peers.contains_key(&to) || self.peers.len() >= PEERS_MAX {
+            return Some(line);
+        }
+        self.peers.insert(to, Peer::new(line, false, now));
+        self.check_by(now + self.lines.idle);
+        None
+    }
+
+    /// The line to a process is of no more use. If the process lives, what waits goes by another.
+    pub(super) fn reconnect(&mut self, now: Instant, to: ServerId) {
+        let Some(old) = self.peers.remove(&to) else { return };
+        self.carrier.disconnect(old.line);
+        let line = if old.outbox.is_empty() { None } else { self.carrier.connect(to).ok() };
+        let Some(line) = line else {
+            for parcel in old.outbox {
+                self.counters.lost += parcel.frames;
+                self.left(&parcel);
+            }
+            return;
+        };
+        let mut peer = Peer::new(line, true, now);
+        for parcel in old.outbox {
+            // Its beginning is where the rest never comes to.
+            if parcel.has_begun() {
+                self.counters.lost += parcel.frames;
+                self.left(&parcel);
+                continue;
+            }
+            peer.frames += parcel.frames;
+            peer.frame_bytes += parcel.frame_bytes;
+            peer.outbox.push_back(parcel);
+        }
+        self.peers.insert(to, peer);
+        self.hold(now, to);
+    }
+
+    /// A process is dead: nothing will reach it.
+    pub(super) fn bury(&mut self, dead: ServerId) {
+        let Some(peer) = self.peers.remove(&dead) else { return };
+        self.carrier.disconnect(peer.line);
+        for parcel in peer.outbox {
+            self.counters.lost += parcel.frames;
+            self.left(&parcel);
+        }
+    }
+
+    /// Drops frames that have waited too long, and lines that are not used.
+    pub(super) fn check_times(&mut self, now: Instant) {
+        if self.check_at.is_none_or(|check_at| check_at > now) {
+            return;
+        }
+        let all: Vec<ServerId> = self.peers.keys().copied().collect();
+        for to in all {
+            let Some(peer) = self.peers.get_mut(&to) else { continue };
+            while peer.outbox.front().is_some_and(|parcel| parcel.deadline <= now) {
+                let Some(expired) = peer.pop() else { break };
+                self.counters.dropped += expired.frames;
+                self.counters.queued -= expired.frames;
+                self.counters.queued_bytes -= expired.frame_bytes as u64;
+            }
+            if peer.outbox.is_empty() && std::mem::take(&mut peer.waits) {
+                self.carrier.stop_awaiting(to, &mut peer.line);
+            }
+            if peer.outbox.is_empty()
+                && peer.last_used + self.lines.idle <= now
+                && let Some(peer) = self.peers.remove(&to)
+            {
+                self.carrier.disconnect(peer.line);
+            }
+        }
+        let times = self.peers.values().map(|peer| match peer.outbox.front() {
+            Some(parcel) => parcel.deadline,
+            None => peer.last_used + self.lines.idle,
+        });
+        self.check_at = times.min();
+    }
+
+    /// When there is something to do, whatever happens.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        [self.check_at, self.held_since].into_iter().flatten().min()
+    }
+
+    /// Finds the way to a process, unless that is done already.
+    fn connect(&mut self, now: Instant, to: ServerId) -> Result<(), SendError> {
+        if self.peers.contains_key(&to) {
+            return Ok(());
+        }
+        let line = match self.carrier.connect(to) {
+            Err(Errno::NOENT | Errno::CONNREFUSED | Errno::PROTOTYPE | Errno::SRCH) => {
+                return Err(SendError::NoSuchProcess);
+            }
+            Err(Errno::AGAIN) => {
+                self.counters.refused += 1;
+                return Err(SendError::Full);
+            }
+            line => line.map_err(system)?,
+        };
+        self.make_place();
+        if self.peers.len() >= PEERS_MAX {
+            self.carrier.disconnect(line);
+            self.counters.refused += 1;
+            return Err(SendError::Full);
+        }
+        self.peers.insert(to, Peer::new(line, true, now));
+        self.check_by(now + self.lines.idle);
+        Ok(())
+    }
+
+    /// Gives up the line that has been idle for longest, where there are as many as may be.
+    fn make_place(&mut self) {
+        let lines_max = self.lines.idle_max.min(PEERS_MAX);
+        if self.peers.len() < lines_max {
+            return;
+        }
+        let is_idle = |peer: &Peer<C::Line>| peer.is_ours && peer.outbox.is_empty();
+        let idle = || self.peers.iter().filter(|(_, peer)| is_idle(peer));
+        if idle().count() < lines_max && self.peers.len() < PEERS_MAX {
+            return;
+        }
+        let longest = idle().min_by_key(|(_, peer)| peer.last_used).map(|(id, _)| *id);
+        if let Some(peer) = longest.and_then(|longest| self.peers.remove(&longest)) {
+            self.carrier.disconnect(peer.line);
+        }
+    }
+
+    /// Whether a frame of `len` bytes may wait for `to`.
+    fn has_room(&self, to: ServerId, len: usize) -> bool {
+        let peer = self.peers.get(&to);
+        let (frames, bytes) = peer.map_or((0, 0), |peer| (peer.frames, peer.frame_bytes));
+        frames < QUEUE_MESSAGES_MAX
+            && bytes + len <= QUEUE_BYTES_MAX
+            && self.counters.queued_bytes + len as u64 <= QUEUES_BYTES_MAX
+    }
+
+    /// Hands a frame over without keeping it.
+    fn push(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        entry: &mut Entry,
+        frame: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
+        let peer = self.peers.get_mut(&to).ok_or(Errno::NOENT)?;
+        let ends = (self.server_id, to);
+        push_frame(&mut self.carrier, &mut peer.line, ends, entry, (frame, descriptors))?;
+        peer.pushed_at = Some(now);
+        self.counters.sent += 1;
+        self.counters.bytes_sent += frame.len() as u64;
+        Ok(())
+    }
+
+    /// Lets a frame wait. There is room for it.
+    fn keep(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        entry: Entry,
+        frame: &[u8],
+        descriptors: Vec<OwnedFd>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&to) else { return };
+        let deadline = now + QUEUE_TIMEOUT;
+        let len = ENTRY_BYTES + frame.len();
+        let is_small = descriptors.is_empty()
+            && entry.offset == 0
+            && HEADER_BYTES + len <= C::PACKET_BYTES_MAX;
+        let mut is_full = true;
+        match peer.outbox.back_mut() {
+            Some(Parcel { content: Content::Packet(packet), frames, frame_bytes, .. })
+                if is_small && packet.len() + len <= C::PACKET_BYTES_MAX =>
+            {
+                packet.extend_from_slice(&entry.encode());
+                packet.extend_from_slice(frame);
+                *frames += 1;
+                *frame_bytes += frame.len();
+                is_full = packet.len() + len > C::PACKET_BYTES_MAX;
+            }
+            _ => {
+                let content = if is_small {
+                    let mut packet = std::mem::take(&mut self.spare);
+                    packet.clear();
+                    packet.extend_from_slice(&header(self.server_id, to, 0).encode());
+                    packet.extend_from_slice(&entry.encode());
+                    packet.extend_from_slice(frame);
+                    is_full = packet.len() + len > C::PACKET_BYTES_MAX;
+                    Content::Packet(packet)
+                } else {
+                    Content::Frame { entry, frame: frame.to_vec(), descriptors }
+                };
+                let frame_bytes = frame.len();
+                peer.outbox.push_back(Parcel { content, frames: 1, frame_bytes, deadline });
+            }
+        }
+        peer.frames += 1;
+        peer.frame_bytes += frame.len();
+        self.counters.queued += 1;
+        self.counters.queued_bytes += frame.len() as u64;
+        self.check_by(deadline);
+        if self.peers.get(&to).is_some_and(|peer| peer.waits) {
+            return;
+        }
+        self.hold(now, to);
+        if is_full {
+            self.flush_peer(now, to);
+        }
+    }
+
+    /// The next flush is to look at this process.
+    fn hold(&mut self, now: Instant, to: ServerId) {
+        if let Some(peer) = self.peers.get_mut(&to)
+            && !std::mem::replace(&mut peer.is_held, true)
+        {
+            self.held.push(to);
+            self.held_since.get_or_insert(now);
+        }
+    }
+
+    /// Sends what waits for a process until there is no room.
+    fn flush_peer(&mut self, now: Instant, to: ServerId) {
+        let Some(peer) = self.peers.get_mut(&to) else { return };
+        while let Some(parcel) = peer.outbox.front_mut() {
+            match parcel.push(&mut self.carrier, &mut peer.line, (self.server_id, to)) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => {
+                    self.counters.retries += 1;
+                    peer.waits = true;
+                    return self.carrier.await_room(to, &mut peer.line);
+                }
+                // One that was never good for anything will not be so the next time.
+                Err(error) if is_end_of_line(error) && peer.pushed_at.is_some() => {
+                    return self.reconnect(now, to);
+                }
+                Err(_) => return self.bury(to),
+            }
+            peer.pushed_at = Some(now);
+            peer.last_used = now;
+            let Some(sent) = peer.pop() else { break };
+            self.counters.sent += sent.frames;
+            self.counters.bytes_sent += sent.frame_bytes as u64;
+            self.counters.queued -= sent.frames;
+            self.counters.queued_bytes -= sent.frame_bytes as u64;
+            if let Content::Packet(packet) = sent.content {
+                self.spare = packet;
+            }
+        }
+        if std::mem::take(&mut peer.waits) {
+            self.carrier.stop_awaiting(to, &mut peer.line);
+        }
+    }
+
+    fn left(&mut self, parcel: &Parcel) {
+        self.counters.queued -= parcel.frames;
+        self.counters.queued_bytes -= parcel.frame_bytes as u64;
+    }
+
+    fn check_by(&mut self, time: Instant) {
+        self.check_at = Some(self.check_at.map_or(time, |check_at| check_at.min(time)));
+    }
+}
+
+impl<L> Peer<L> {
+    fn new(line: L, is_ours: bool, now: Instant) -> Self {
+        Self {
+            line,
+            is_ours,
+            outbox: VecDeque::new(),
+            frames: 0,
+            frame_bytes: 0,
+            is_held: false,
+            waits: false,
+            pushed_at: None,
+            last_used: now,
+        }
+    }
+
+    fn pop(&mut self) -> Option<Parcel> {
+        let parcel = self.outbox.pop_front()?;
+        self.frames -= parcel.frames;
+        self.frame_bytes -= parcel.frame_bytes;
+        Some(parcel)
+    }
+}
+
+impl Parcel {
+    fn push<C: Carrier>(
+        &mut self,
+        carrier: &mut C,
+        line: &mut C::Line,
+        ends: (ServerId, ServerId),
+    ) -> Result<(), Errno> {
+        match &mut self.content {
+            Content::Packet(packet) => carrier.push(line, [packet, &[]], &[]),
+            Content::Frame { entry, frame, descriptors } => {
+                let borrowed = socket::borrow(descriptors);
+                let pushed = push_frame(carrier, line, ends, entry, (frame, &borrowed));
+                if entry.offset > 0 {
+                    descriptors.clear();
+                }
+                pushed
+            }
+        }
+    }
+
+    /// Whether a part of it has left already.
+    fn has_begun(&self) -> bool {
+        match &self.content {
+            Content::Packet(_) => false,
+            Content::Frame { entry, .. } => entry.offset > 0,
+        }
+    }
+}
+
+/// Hands over a frame from `entry.offset` on, which is moved past what has left.
+fn push_frame<C: Carrier>(
+    carrier: &mut C,
+    line: &mut C::Line,
+    (from, to): (ServerId, ServerId),
+    entry: &mut Entry,
+    (frame, descriptors): (&[u8], &[BorrowedFd<'_>]),
+) -> Result<(), Errno> {
+    loop {
+        let offset = entry.offset as usize;
+        let end = frame.len().min(offset + C::PACKET_BYTES_MAX - HEADER_BYTES - ENTRY_BYTES);
+        let descriptors = if offset == 0 { descriptors } else { &[] };
+        let count = u16::try_from(descriptors.len()).expect("DESCRIPTORS_MAX is small");
+        let mut head = [0; HEADER_BYTES + ENTRY_BYTES];
+        head[..HEADER_BYTES].copy_from_slice(&header(from, to, count).encode());
+        head[HEADER_BYTES..].copy_from_slice(&entry.encode());
+        carrier.push(line, [&head, &frame[offset..end]], descriptors)?;
+        entry.offset = u32::try_from(end).expect("a frame is shorter than FRAME_BYTES_MAX");
+        if end == frame.len() {
+            return Ok(());
+        }
+    }
+}
+
+fn header(sender: ServerId, receiver: ServerId, descriptors: u16) -> Header {
+    Header { descriptors, sender, receiver }
+}
+
+/// Bytes of a frame, if it may be sent.
+fn checked_total(frame: &[u8]) -> Result<u32, SendError> {
+    let len = frame.len();
+    let total = u32::try_from(len).ok().filter(|_| len <= FRAME_BYTES_MAX);
+    total.ok_or(SendError::TooLarge { len, max: FRAME_BYTES_MAX })
+}
+
+/// Refuses more descriptors than go with a frame.
+fn checked_count(descriptors: &[BorrowedFd<'_>], max: usize) -> Result<(), SendError> {
+    match descriptors.len() {
+        0 => Ok(()),
+        _ if max == 0 => Err(SendError::NoDescriptors),
+        count if count > max => Err(SendError::TooManyDescriptors { count, max }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an error says that there is nobody at the other end of a line any more.
+fn is_end_of_line(error: Errno) -> bool {
+    let ends = [
+        Errno::CONNREFUSED,
+        Errno::CONNRESET,
+        Errno::NOENT,
+        Errno::NOTCONN,
+        Errno::PIPE,
+        Errno::SRCH,
+    ];
+    ends.contains(&error)
+}
+
+fn system(error: Errno) -> SendError {
+    SendError::System(error.raw_os_error())
+}
+
+/// How long after one packet the next frame to a process waits for others to leave with it. Not a
+/// delay: what waits leaves with the next flush, which the end of the caller's turn is.
+const HOLD: Duration = Duration::from_millis(1);
+
+/// Processes that there are lines to at once; each is a descriptor or more.
+const PEERS_MAX: usize = 256;
+
+/// Messages that may wait for one process.
+const QUEUE_MESSAGES_MAX: u64 = 4_096;
+
+/// Bytes that may wait for one process: two frames of the largest size.
+const QUEUE_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
+
+/// Bytes that may wait for all processes together.
+const QUEUES_BYTES_MAX: u64 = 4 * QUEUE_BYTES_MAX as u64;
+
+/// How long a message waits for room before it is dropped. A worker that takes nothing for a
+/// minute has other troubles than a lost message.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests;

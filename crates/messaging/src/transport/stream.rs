@@ -1,0 +1,498 @@
+//! A listening stream socket per process.
+//!
+//! Whoever has something to say to another process connects to its socket in `msg/` of the lock
+//! directory; answers go back over the same connection. The kernel says once, when it is connected,
+//! who is at the other end. On the stream every packet follows its length.
+//!
+//! A connection that nothing was said over for a while is closed by the process that made it, and by
+//! no other: it ends its half, goes on reading until the other half ends, and so loses nothing. Two
+//! rules keep the order of a pair although it may have several connections: a process never sends
+//! over one that it has left for another, and before it reads the first packet of a connection it
+//! reads all that has come over the others of the same process.
+
+mod link;
+
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use dtyp::ServerId;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, SocketFlags, SocketType};
+
+use self::link::{Link, Token};
+use super::clock::Clock;
+use super::inbox::Inbox;
+use super::members::{Member, Members};
+use super::outgoing::{Carrier, Lines, Outgoing};
+use super::packet::Header;
+use super::socket::{self, Arrival, DESCRIPTORS_MAX, Receiver};
+use crate::counters::Counters;
+use crate::transport::{Frame, InitError, SendError, Settings, Transport};
+
+/// The transport.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    outgoing: Outgoing<Streams>,
+    inbox: Inbox,
+    receiver: Option<Receiver>,
+}
+
+/// The connections.
+#[derive(Debug)]
+struct Streams {
+    member: Member,
+    wake: OwnedFd,
+    /// The user whose processes are of this server, as are those of root.
+    uid: u32,
+    links: HashMap<Token, Link>,
+    next_token: Token,
+    /// Connections whose own half has ended, the oldest first.
+    half_closed: VecDeque<Token>,
+    /// Connections that somebody waits for room on.
+    awaited: usize,
+    /// When connections are accepted again, if there were too many.
+    accept_at: Option<Instant>,
+}
+
+impl Stream {
+    pub(crate) fn open(
+        lock_dir: &Path,
+        server_id: ServerId,
+        settings: Settings,
+    ) -> Result<Self, InitError> {
+        let name = settings.kind.name();
+        let member = Members::open(lock_dir)?.join(server_id, SocketType::STREAM, name)?;
+        let system =
+            |error: Errno| InitError::System { path: lock_dir.into(), source: error.into() };
+        let wake = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
+        let data = epoll::EventData::new_u64(LISTENER);
+        epoll::add(&wake, &member.socket, data, epoll::EventFlags::IN).map_err(system)?;
+        let carrier = Streams {
+            member,
+            wake,
+            uid: rustix::process::geteuid().as_raw(),
+            links: HashMap::new(),
+            next_token: LISTENER + 1,
+            half_closed: VecDeque::new(),
+            awaited: 0,
+            accept_at: None,
+        };
+        let clock = Clock::new();
+        let lines =
+            Lines { idle_max: settings.stream_connections.max(1), idle: settings.stream_idle };
+        let outgoing = Outgoing::new(carrier, server_id, clock, lines);
+        Ok(Self { outgoing, inbox: Inbox::new(server_id, clock), receiver: None })
+    }
+
+    /// Does what the sockets are ready for.
+    fn turn(&mut self, now: Instant) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        // An error here is a signal; what is ready will be so with the next call.
+        let _ = epoll::wait(&self.outgoing.carrier.wake, buffer, Some(&Timespec::default()));
+        for event in events {
+            let (token, flags) = (event.data.u64(), event.flags);
+            if token == LISTENER {
+                self.outgoing.counters.forged += self.outgoing.carrier.accept(now);
+                continue;
+            }
+            if flags.contains(epoll::EventFlags::OUT) {
+                self.write(now, token);
+            }
+            if flags.intersects(READABLE) {
+                self.read(now, token, Some(READS_PER_TURN_MAX));
+            }
+        }
+    }
+
+    /// Goes on sending over a connection that has room.
+    fn write(&mut self, now: Instant, token: Token) {
+        let carrier = &mut self.outgoing.carrier;
+        let Some(link) = carrier.links.get_mut(&token) else { return };
+        let (peer, sent) = (link.peer, link.send_rest());
+        match sent {
+            Ok(()) | Err(Errno::AGAIN) => {}
+            Err(_) => return self.end(now, token),
+        }
+        if link.has_rest() {
+            return;
+        }
+        if let Some(peer) = peer
+            && self.outgoing.line(peer) == Some(&token)
+        {
+            self.outgoing.room(now, peer);
+        }
+        self.outgoing.carrier.after_write(token);
+        self.end_if_done(now, token);
+    }
+
+    /// Reads a connection: so often at most, or until it is empty.
+    fn read(&mut self, now: Instant, token: Token, reads: Option<usize>) {
+        for _ in 0..reads.unwrap_or(usize::MAX) {
+            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
+            if link.is_read {
+                return;
+            }
+            let receiver = self.receiver.get_or_insert_with(|| Receiver::new(1, READ_BYTES));
+            let len = match link.receive(receiver) {
+                Err(Errno::AGAIN) => return,
+                Err(_) => return self.end(now, token),
+                Ok(0) => return self.peer_has_ended(now, token),
+                Ok(len) => len,
+            };
+            if !self.take_packets(now, token) {
+                self.outgoing.counters.malformed += 1;
+                return self.end(now, token);
+            }
+            // Most likely it is empty; if it is not, it stays ready.
+            if reads.is_some() && len < READ_BYTES / 2 {
+                return;
+            }
+        }
+    }
+
+    /// Takes the whole packets that a connection has brought; whether it is in order.
+    fn take_packets(&mut self, now: Instant, token: Token) -> bool {
+        loop {
+            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return true };
+            let packet = match link.next_packet() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => return link.settle(),
+                Err(_) => return false,
+            };
+            if !link.has_spoken {
+                link.has_spoken = true;
+                link.is_being_taken = true;
+                let sender = Header::decode(link.bytes(&packet)).map(|(header, _)| header.sender);
+                self.read_others(now, token, sender.ok());
+            }
+            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return true };
+            link.is_being_taken = false;
+            let (descriptors, truncated) = link.take_descriptors(&packet);
+            let arrival = Arrival { credentials: Some(link.credentials), descriptors, truncated };
+            let bytes = link.bytes(&packet);
+            let sender = self.inbox.take(now, bytes, arrival, &mut self.outgoing.counters);
+            match (sender, link.peer) {
+                (None, None) => return false,
+                (Some(sender), None) => {
+                    link.peer = Some(sender);
+                    // Answers go back over it.
+                    let _ = self.outgoing.adopt(now, sender, token);
+                }
+                (Some(sender), Some(peer)) if sender != peer => return false,
+                (Some(sender), Some(_)) => {
+                    if self.outgoing.line(sender) == Some(&token) {
+                        self.outgoing.used(now, sender);
+                    }
+                }
+                (None, Some(_)) => {}
+            }
+        }
+    }
+
+    /// Before the first packet of a connection, reads what the same process has sent over others.
+    fn read_others(&mut self, now: Instant, token: Token, sender: Option<ServerId>) {
+        let is_other = |(other, link): &(&Token, &Link)| {
+            **other != token && !link.is_being_taken && sender.is_some() && link.peer == sender
+        };
+        let others = self.outgoing.carrier.links.iter().filter(is_other);
+        let mut others: Vec<Token> = others.map(|(other, _)| *other).collect();
+        // A process leaves a connection for a newer one, never for an older.
+        others.sort_unstable();
+        for other in others {
+            self.read(now, other, None);
+        }
+    }
+
+    /// The other end will send nothing more. Where it has made the connection it still reads, until
+    /// our half ends as well.
+    fn peer_has_ended(&mut self, now: Instant, token: Token) {
+        let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
+        if link.is_ours {
+            return self.end(now, token);
+        }
+        link.is_read = true;
+        self.outgoing.carrier.watch(token);
+        self.end_if_done(now, token);
+    }
+
+    /// Closes a connection whose other half has ended, once nothing waits to leave over it.
+    fn end_if_done(&mut self, now: Instant, token: Token) {
+        let Some(link) = self.outgoing.carrier.links.get(&token) else { return };
+        if !link.is_read || link.has_rest() {
+            return;
+        }
+        let is_clear = link.peer.is_none_or(|peer| {
+            self.outgoing.line(peer) != Some(&token) || self.outgoing.is_clear(peer)
+        });
+        if is_clear {
+            self.end(now, token);
+        }
+    }
+
+    /// A connection is gone. What waits for its process goes by another, if the process lives.
+    fn end(&mut self, now: Instant, token: Token) {
+        let Some(link) = self.outgoing.carrier.remove(token) else { return };
+        if let Some(peer) = link.peer
+            && self.outgoing.line(peer) == Some(&token)
+        {
+            drop(link);
+            self.outgoing.reconnect(now, peer);
+        }
+    }
+}
+
+impl Streams {
+    /// Accepts connections of processes of this server; how many others there were.
+    fn accept(&mut self, now: Instant) -> u64 {
+        let mut others = 0;
+        for _ in 0..ACCEPTS_PER_TURN_MAX {
+            if self.links.len() >= LINKS_MAX {
+                self.pause(now);
+                break;
+            }
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let accepted = match rustix::net::accept_with(&self.member.socket, flags) {
+                Ok(accepted) => accepted,
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => break,
+                // No descriptor or memory is left.
+                Err(_) => {
+                    self.pause(now);
+                    break;
+                }
+            };
+            match socket::peer_credentials(accepted.as_fd()) {
+                Ok(credentials) if socket::is_of_server(credentials.uid, self.uid) => {
+                    self.add(Link::new(accepted, false, None, credentials));
+                }
+                _ => others += 1,
+            }
+        }
+        others
+    }
+
+    /// Lets connections wait in the kernel.
+    fn pause(&mut self, now: Instant) {
+        let _ = epoll::delete(&self.wake, &self.member.socket);
+        self.accept_at = Some(now + ACCEPT_PAUSE);
+    }
+
+    fn resume(&mut self, now: Instant) {
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = None;
+            let data = epoll::EventData::new_u64(LISTENER);
+            let _ = epoll::add(&self.wake, &self.member.socket, data, epoll::EventFlags::IN);
+        }
+    }
+
+    fn add(&mut self, link: Link) -> Token {
+        let token = self.next_token;
+        self.next_token += 1;
+        let data = epoll::EventData::new_u64(token);
+        let _ = epoll::add(&self.wake, &link.socket, data, link.interest());
+        self.links.insert(token, link);
+        token
+    }
+
+    fn remove(&mut self, token: Token) -> Option<Link> {
+        let link = self.links.remove(&token)?;
+        self.awaited -= usize::from(link.is_awaited);
+        let _ = epoll::delete(&self.wake, &link.socket);
+        Some(link)
+    }
+
+    /// Polls a connection for what is wanted of it now.
+    fn watch(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(&token) else { return };
+        let interest = link.interest();
+        if interest != link.polled {
+            link.polled = interest;
+            let data = epoll::EventData::new_u64(token);
+            let _ = epoll::modify(&self.wake, &link.socket, data, interest);
+        }
+    }
+
+    /// A connection may have nothing left to send.
+    fn after_write(&mut self, token: Token) {
+        self.watch(token);
+        let Some(link) = self.links.get_mut(&token) else { return };
+        if link.is_left && !link.has_rest() && !link.has_ended {
+            link.has_ended = true;
+            // One that fails is gone, which reading it will say.
+            let _ = rustix::net::shutdown(&link.socket, Shutdown::Write);
+            self.half_closed.push_back(token);
+        }
+        // A process that does not read does not end its half. What was sent to it stays readable.
+        while self.half_closed.len() > HALF_CLOSED_MAX {
+            let Some(oldest) = self.half_closed.pop_front() else { return };
+            self.remove(oldest);
+        }
+    }
+}
+
+impl Carrier for Streams {
+    type Line = Token;
+
+    const PACKET_BYTES_MAX: usize = link::PACKET_BYTES_MAX;
+
+    const DESCRIPTORS_MAX: usize = DESCRIPTORS_MAX;
+
+    fn connect(&mut self, to: ServerId) -> Result<Token, Errno> {
+        let socket = self.member.members().connect(to, SocketType::STREAM)?;
+        let credentials = socket::peer_credentials(socket.as_fd())?;
+        // Not a socket of the process whose name it has.
+        if credentials.pid != to.pid || !socket::is_of_server(credentials.uid, self.uid) {
+            return Err(Errno::NOENT);
+        }
+        Ok(self.add(Link::new(socket, true, Some(to), credentials)))
+    }
+
+    fn push(
+        &mut self,
+        line: &mut Token,
+        parts: [&[u8]; 2],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
+        let link = self.links.get_mut(line).ok_or(Errno::NOTCONN)?;
+        if link.has_rest() {
+            return Err(Errno::AGAIN);
+        }
+        let len = parts[0].len() + parts[1].len();
+        let prefix = u32::try_from(len).map_err(|_| Errno::MSGSIZE)?.to_le_bytes();
+        let parts = [&prefix[..], parts[0], parts[1]];
+        let sent = socket::send(link.socket.as_fd(), &parts.map(IoSlice::new), descriptors)?;
+        if sent < prefix.len() + len {
+            link.keep_rest(parts, sent);
+            self.watch(*line);
+        }
+        Ok(())
+    }
+
+    fn await_room(&mut self, _to: ServerId, line: &mut Token) {
+        if let Some(link) = self.links.get_mut(line) {
+            self.awaited += usize::from(!link.is_awaited);
+            link.is_awaited = true;
+        }
+        self.watch(*line);
+    }
+
+    fn stop_awaiting(&mut self, _to: ServerId, line: &mut Token) {
+        if let Some(link) = self.links.get_mut(line) {
+            self.awaited -= usize::from(link.is_awaited);
+            link.is_awaited = false;
+        }
+        self.watch(*line);
+    }
+
+    fn disconnect(&mut self, line: Token) {
+        self.stop_awaiting(ServerId::default(), &mut { line });
+        // The other one closes a connection that it has made.
+        let Some(link) = self.links.get_mut(&line).filter(|link| link.is_ours) else { return };
+        link.is_left = true;
+        self.half_closed.retain(|token| self.links.contains_key(token));
+        self.after_write(line);
+    }
+}
+
+impl Transport for Stream {
+    fn send(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.outgoing.send(now, to, frame, descriptors)
+    }
+
+    fn poll_send(&mut self, now: Instant) {
+        self.outgoing.flush(now);
+        self.outgoing.carrier.resume(now);
+        if self.outgoing.carrier.awaited > 0 && self.inbox.is_empty() {
+            self.turn(now);
+        }
+        self.outgoing.check_times(now);
+    }
+
+    fn poll_receive(&mut self, now: Instant) -> Option<Frame> {
+        if self.inbox.is_empty() {
+            self.inbox.expire(now, &mut self.outgoing.counters);
+            self.turn(now);
+        }
+        self.inbox.pop()
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    fn wake_source(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.outgoing.carrier.wake.as_fd())
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let accept_at = self.outgoing.carrier.accept_at;
+        let times = [self.outgoing.next_timeout(), self.inbox.next_timeout(), accept_at];
+        times.into_iter().flatten().min()
+    }
+
+    fn descriptors_max(&self) -> usize {
+        Streams::DESCRIPTORS_MAX
+    }
+
+    fn members(&self) -> Result<Vec<ServerId>, InitError> {
+        super::alive(self.outgoing.carrier.member.members())
+    }
+
+    fn bury(&mut self, dead: ServerId) {
+        self.outgoing.bury(dead);
+        super::remove_socket(self.outgoing.carrier.member.members(), dead);
+    }
+
+    fn counters(&self) -> Counters {
+        self.outgoing.counters
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.outgoing.flush(Instant::now());
+    }
+}
+
+/// The listening socket in the wake source.
+const LISTENER: Token = 0;
+
+/// What makes a connection worth reading.
+const READABLE: epoll::EventFlags =
+    epoll::EventFlags::IN.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
+
+/// Connections at once, whoever has made them; each is a descriptor. Further ones wait in the
+/// kernel until others are closed, which idle ones are soon.
+const LINKS_MAX: usize = 1_024;
+
+/// Connections whose own half has ended that wait for the other half.
+const HALF_CLOSED_MAX: usize = 64;
+
+/// How long connections wait in the kernel when there are too many.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections accepted in one turn.
+const ACCEPTS_PER_TURN_MAX: usize = 16;
+
+/// Sockets that are looked after in one turn.
+const EVENTS_MAX: usize = 64;
+
+/// Bytes taken by one system call: two packets, and no less than the kernel holds for a socket that
+/// is written in small packets.
+const READ_BYTES: usize = 128 * 1024;
+
+/// System calls for one connection in one turn.
+const READS_PER_TURN_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests;

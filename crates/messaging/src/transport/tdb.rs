@@ -1,0 +1,236 @@
+//! Records in `messages.tdb`, and a signal for who has some.
+//!
+//! Every process has a record in the file `messages.tdb` of the lock directory. Whoever has something
+//! to say appends packets to the receiver's record, under the lock of its chain; the receiver takes
+//! them all at once. Who appends to a record in which nothing waits sends a signal, and does so
+//! before the packets are there: the receiver has to wait for the lock, and a sender that dies
+//! between the two leaves a wake-up too many and not one too few. A signal that the kernel has no
+//! room for counts as no room for the packet.
+//!
+//! The signal is blocked and read as a descriptor, so that no handler runs and none is lost. It is
+//! sent to the thread that opened the transport: that one blocks it, and what other threads do,
+//! whenever they were started, is their own affair. The transport therefore stays in its thread.
+//!
+//! No lock is waited for, because its holder may be stopped: what cannot be locked is tried again
+//! later. Records carry no descriptors; those go by a datagram socket at the side, which is also
+//! how a process shows that it lives.
+
+mod records;
+mod signal;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use dtyp::ServerId;
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use self::records::Records;
+use super::clock::Clock;
+use super::dgram::Dgram;
+use super::inbox::Inbox;
+use super::outgoing::{Lines, Outgoing};
+use super::packet::Header;
+use super::socket::{Arrival, Credentials};
+use crate::counters::Counters;
+use crate::transport::{Frame, InitError, SendError, Settings, Transport};
+
+/// The transport.
+#[derive(Debug)]
+pub(crate) struct TdbMessages {
+    outgoing: Outgoing<Records>,
+    inbox: Inbox,
+    /// What was taken out of the own record.
+    taken: Vec<u8>,
+    /// Frames with descriptors, which come before those of the record.
+    side: Dgram,
+    has_side: bool,
+    wake: OwnedFd,
+    /// When frames that found no room are tried again, and how long after the last time.
+    retry_at: Option<Instant>,
+    retry_after: Duration,
+}
+
+impl TdbMessages {
+    pub(crate) fn open(
+        lock_dir: &Path,
+        server_id: ServerId,
+        settings: Settings,
+    ) -> Result<Self, InitError> {
+        // The record is there before anybody can see that this process is.
+        let records = Records::open(lock_dir, server_id, settings.use_mmap)?;
+        let side = Dgram::open(lock_dir, server_id, settings.kind.name())?;
+        let system =
+            |error: Errno| InitError::System { path: lock_dir.into(), source: error.into() };
+        let wake = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system)?;
+        let sources = [records.signal().as_fd()].into_iter().chain(side.wake_source());
+        for (source, data) in sources.zip(0..) {
+            let data = epoll::EventData::new_u64(data);
+            epoll::add(&wake, source, data, epoll::EventFlags::IN).map_err(system)?;
+        }
+        let clock = Clock::new();
+        Ok(Self {
+            outgoing: Outgoing::new(records, server_id, clock, LINES),
+            inbox: Inbox::new(server_id, clock),
+            taken: Vec::new(),
+            side,
+            has_side: false,
+            wake,
+            retry_at: None,
+            retry_after: RETRY_FIRST,
+        })
+    }
+
+    /// Takes what lies in the own record.
+    fn take_record(&mut self, now: Instant) {
+        let Outgoing { carrier, counters, .. } = &mut self.outgoing;
+        // First the signal: one that comes after this is for what is not seen here.
+        if carrier.take_signals() {
+            self.retry_at = None;
+        }
+        if !carrier.take(&mut self.taken) {
+            return;
+        }
+        let mut rest = &self.taken[..];
+        while let Some((prefix, following)) = rest.split_first_chunk() {
+            let len = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);
+            let Some((packet, following)) = following.split_at_checked(len) else {
+                counters.malformed += 1;
+                break;
+            };
+            self.inbox.take(now, packet, vouched(packet, carrier.uid()), counters);
+            rest = following;
+        }
+        self.taken.clear();
+        if self.taken.capacity() > TAKEN_BYTES_KEPT {
+            self.taken = Vec::new();
+        }
+    }
+
+    /// Tries again to send what found no room.
+    fn retry(&mut self, now: Instant) {
+        let waiting = self.outgoing.carrier.waiting();
+        if waiting.is_empty() {
+            self.retry_at = None;
+            self.retry_after = RETRY_FIRST;
+            return;
+        }
+        if self.retry_at.is_some_and(|at| at > now) {
+            return;
+        }
+        let sent = self.outgoing.counters.sent;
+        for to in waiting {
+            self.outgoing.room(now, to);
+        }
+        self.retry_after = match self.outgoing.counters.sent == sent {
+            true => RETRY_LAST.min(self.retry_after * 2),
+            false => RETRY_FIRST,
+        };
+        self.retry_at = Some(now + self.retry_after);
+    }
+}
+
+impl Transport for TdbMessages {
+    fn send(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.outgoing.send(now, to, frame, descriptors)
+    }
+
+    fn poll_send(&mut self, now: Instant) {
+        self.outgoing.flush(now);
+        self.retry(now);
+        self.outgoing.check_times(now);
+        self.side.poll_send(now);
+    }
+
+    fn poll_receive(&mut self, now: Instant) -> Option<Frame> {
+        if self.inbox.is_empty() && !self.has_side {
+            self.inbox.expire(now, &mut self.outgoing.counters);
+            self.take_record(now);
+            self.has_side = true;
+        }
+        // What went by the side before something was appended is there now, and comes first.
+        if self.has_side {
+            if let Some(frame) = self.side.poll_receive(now) {
+                return Some(frame);
+            }
+            self.has_side = false;
+        }
+        self.inbox.pop()
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.inbox.is_empty() || self.side.has_ready()
+    }
+
+    fn wake_source(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.wake.as_fd())
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let retry_at = match self.outgoing.carrier.has_waiting() {
+            true => self.retry_at.or(Some(self.outgoing.carrier.waiting_since())),
+            false => None,
+        };
+        let look_at = self.outgoing.carrier.look_at();
+        let side = self.side.next_timeout();
+        let times =
+            [self.outgoing.next_timeout(), self.inbox.next_timeout(), side, retry_at, look_at];
+        times.into_iter().flatten().min()
+    }
+
+    fn descriptors_max(&self) -> usize {
+        0
+    }
+
+    fn side_channel(&mut self) -> Option<&mut dyn Transport> {
+        Some(&mut self.side)
+    }
+
+    fn members(&self) -> Result<Vec<ServerId>, InitError> {
+        Transport::members(&self.side)
+    }
+
+    fn bury(&mut self, dead: ServerId) {
+        self.outgoing.bury(dead);
+        self.side.bury(dead);
+        self.outgoing.carrier.remove(dead);
+    }
+
+    fn counters(&self) -> Counters {
+        self.outgoing.counters.plus(self.side.counters())
+    }
+}
+
+impl Drop for TdbMessages {
+    fn drop(&mut self) {
+        self.outgoing.flush(Instant::now());
+    }
+}
+
+/// Nothing but the rights of the file says who has written a packet: whoever may write it is of this
+/// server.
+fn vouched(packet: &[u8], uid: u32) -> Arrival {
+    let sender = Header::decode(packet).map(|(header, _)| header.sender);
+    let credentials = sender.ok().map(|sender| Credentials { pid: sender.pid, uid });
+    Arrival { credentials, descriptors: Vec::new(), truncated: false }
+}
+
+/// A line is a descriptor and nothing else, so it is kept for as long as there are few.
+const LINES: Lines = Lines { idle_max: 256, idle: Duration::from_secs(10) };
+
+/// How soon what found no room is tried again, if no signal says so before; then later and later.
+const RETRY_FIRST: Duration = Duration::from_millis(1);
+const RETRY_LAST: Duration = Duration::from_secs(1);
+
+/// Memory that is kept for what is taken.
+const TAKEN_BYTES_KEPT: usize = 32 * 1024;
+
+#[cfg(test)]
+mod tests;
