@@ -39,6 +39,8 @@ use workload::Workload;
 enum Carrier {
     /// One of our transports.
     Ours(TransportKind),
+    /// `tdb` with `use mmap = no`.
+    TdbWithoutMmap,
     /// Two connected sockets and nothing else.
     Bare,
     /// Samba, by its own test.
@@ -50,11 +52,15 @@ impl Carrier {
     fn name(self) -> &'static str {
         match self {
             Self::Ours(kind) => kind.name(),
+            Self::TdbWithoutMmap => TDB_WITHOUT_MMAP,
             Self::Bare => "bare",
             Self::Samba => "samba",
         }
     }
 }
+
+/// The name of `tdb` with `use mmap = no`.
+const TDB_WITHOUT_MMAP: &str = "tdb-no-mmap";
 
 /// How this program is started as one of the processes: [`peer::PeerOptions`] follow.
 #[derive(Clone, Debug)]
@@ -83,6 +89,8 @@ pub fn run(options: &MessagingOptions, program: &PeerProgram) -> Result<()> {
     let mut rows: Vec<Row> = Vec::new();
     for workload in &workloads {
         let ours = carriers.iter().copied().map(Carrier::Ours);
+        let tdb = workload.is_sambas() && carriers.contains(&TransportKind::Tdb);
+        let ours = ours.chain(tdb.then_some(Carrier::TdbWithoutMmap));
         let samba = (workload.is_sambas() && samba.is_ok()).then_some(Carrier::Samba);
         let all = ours.chain([Carrier::Bare]).chain(samba);
         rows.extend(all.map(|carrier| Row::new(*workload, carrier)));

@@ -17,6 +17,8 @@ use super::workload::{self, Workload};
 /// 1 KiB and 64 KiB (`large`), and with one ping at a time (`latency`). Messages per second are pings
 /// and pongs.
 ///
+/// `tdb-no-mmap` is tdb with `use mmap = no`.
+///
 /// `bare` is two connected datagram sockets and poll: the limit of the machine with a datagram for
 /// each message, which a transport can exceed that packs several into one. Where smbtorture is
 /// installed (Debian: samba-testsuite), Samba's own test is run as well: `samba`.

@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use dtyp::ServerId;
+use messaging::transport::Settings;
 use messaging::{Content, MessageKind, Messaging, SendError, TransportKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use super::TDB_WITHOUT_MMAP;
 use super::bare::BareSocket;
 use super::histogram::Histogram;
 
@@ -92,7 +94,11 @@ pub fn run(options: &PeerOptions) -> Result<()> {
         .context("cannot bind to the life of the one that measures")?;
     let mut wire: Box<dyn Wire> = match options.carrier.as_str() {
         "bare" => Box::new(BareSocket::open(options)?),
-        name => Box::new(Ours::open(options, TransportKind::from_name(name)?)?),
+        TDB_WITHOUT_MMAP => {
+            let settings = Settings { use_mmap: false, ..TransportKind::Tdb.into() };
+            Box::new(Ours::open(options, settings)?)
+        }
+        name => Box::new(Ours::open(options, TransportKind::from_name(name)?.into())?),
     };
     say("ready")?;
     match options.role {
@@ -194,13 +200,13 @@ struct Ours {
 }
 
 impl Ours {
-    fn open(options: &PeerOptions, kind: TransportKind) -> Result<Self> {
+    fn open(options: &PeerOptions, settings: Settings) -> Result<Self> {
         let own = ServerId { pid: std::process::id(), unique_id: options.unique_id };
         let to = match *options.to.as_slice() {
             [pid, unique_id] => Some(ServerId { pid: u32::try_from(pid)?, unique_id }),
             _ => None,
         };
-        Ok(Self { messaging: Messaging::init(&options.directory, own, kind)?, to })
+        Ok(Self { messaging: Messaging::init(&options.directory, own, settings)?, to })
     }
 }
 
