@@ -6,7 +6,10 @@
 use std::time::Instant;
 
 use libfuzzer_sys::fuzz_target;
-use messaging::{ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed};
+use messaging::{
+    Announcement, ClosePreviousSession, CloseShare, Done, LogLevel, PreviousSessionClosed, Processes,
+    Statistics,
+};
 use testkit::seeds::split;
 
 /// The private modules of the crate, beside stand-ins for what they use of it.
@@ -73,6 +76,18 @@ fn read(data: &[u8]) {
     }
     if let Some(message) = LogLevel::decode(data) {
         assert_eq!(LogLevel::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = Announcement::decode(data) {
+        assert_eq!(Announcement::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = Done::decode(data) {
+        assert_eq!(Done::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = Processes::decode(data) {
+        assert_eq!(Processes::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = Statistics::decode(data) {
+        assert_eq!(Statistics::decode(&message.encode()), Some(message));
     }
 }
 

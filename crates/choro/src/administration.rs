@@ -32,8 +32,7 @@ pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
             tell_done(messaging, sender, kind, outcome);
         }
         MessageKind::COUNT_MESSAGES => {
-            let named = messaging.counters().named().into_iter();
-            let counters = named.map(|(name, value)| (name.to_owned(), value)).collect();
+            let counters = messaging.counters().named();
             let transport = messaging.kind().map_or("another", TransportKind::name).to_owned();
             let data = Statistics { transport, counters }.encode();
             send(messaging, sender, MessageKind::STATISTICS, &data);

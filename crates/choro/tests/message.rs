@@ -7,8 +7,9 @@ use std::net::TcpStream;
 
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Destination, Protection, Terms};
-use harness::choro::{Server, Site, signal_process, wait_until};
+use harness::choro::{Server, Site, signal_process, text, wait_until};
 use harness::{PASSWORD, Setup, TestServer, USER};
+use messaging::TransportKind;
 use rustix::process::Signal;
 use serde_json::Value;
 use wire::Dialect;
@@ -283,6 +284,27 @@ fn closing_a_share_that_does_not_exist_is_an_error() {
 }
 
 #[test]
+fn processes_are_asked_over_every_messaging_type() {
+    for kind in TransportKind::BUILT {
+        let site = Site::new();
+        let global = format!("messaging type = {}\n", kind.name());
+        site.write_config_with(&global, &format!("[data]\npath = {}\n", text(&site.path("data"))));
+        let _server = serve(&site);
+        let rows = rows(&site.run(&["message", "stats", "--json"]).succeeds());
+        assert_eq!(rows.len(), 5, "{rows:?}");
+        for row in &rows {
+            assert_eq!(row["transport"], kind.name(), "{row}");
+        }
+        // The type in effect counts, whatever the file says by now.
+        let config = fs::read_to_string(site.path("smb.conf")).expect("it was written");
+        let other = TransportKind::BUILT.iter().find(|other| *other != kind).unwrap_or(kind);
+        let changed = config.replace(&global, &format!("messaging type = {}\n", other.name()));
+        fs::write(site.path("smb.conf"), changed).expect("it is ours");
+        site.run(&["message", "ping"]).succeeds();
+    }
+}
+
+#[test]
 fn counters_grow_with_the_messages() {
     let site = Site::new();
     let server = serve(&site);
@@ -300,6 +322,10 @@ fn counters_grow_with_the_messages() {
     for name in ["queued", "retries", "dropped"] {
         assert!(after[name].is_u64(), "{name}: {after}");
     }
+    let steps = after.as_object().expect("it is one").iter();
+    let steps = steps.filter(|(name, _)| name.starts_with("latency_below_"));
+    let counted: u64 = steps.filter_map(|(_, count)| count.as_u64()).sum();
+    assert_eq!(after["received"], counted, "{after}");
     let table = site.run(&["message", "stats"]).succeeds();
     assert_eq!(table.matches(", transport dgram\n").count(), 5, "{table}");
     assert!(table.lines().any(|line| line.starts_with("bytes received ")), "{table}");

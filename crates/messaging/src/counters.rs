@@ -70,10 +70,11 @@ impl Counters {
 }
 
 impl Counters {
-    /// All of them by name, in the order in which they are to be shown; of the latency, steps that
-    /// so many messages were faster than.
+    /// All of them by name, in the order in which they are to be shown; of the latency, bounds that
+    /// so many in a hundred messages were faster than, and how many there are in each step, whose
+    /// names begin with [`LATENCY_STEP`].
     #[must_use]
-    pub fn named(&self) -> Vec<(&'static str, u64)> {
+    pub fn named(&self) -> Vec<(String, u64)> {
         // Taken apart, so that one that is added is not forgotten here.
         let Self {
             sent,
@@ -95,7 +96,7 @@ impl Counters {
             latency,
         } = *self;
         let percentile = |percent| latency.percentile(percent).unwrap_or_default();
-        vec![
+        let counts = [
             ("sent", sent),
             ("bytes_sent", bytes_sent),
             ("received", received),
@@ -115,6 +116,15 @@ impl Counters {
             ("latency_p50_ns", percentile(50)),
             ("latency_p99_ns", percentile(99)),
             ("latency_max_ns", percentile(100)),
-        ]
+        ];
+        let steps = latency.steps().map(|(bound, count)| match bound {
+            Some(bound) => (format!("{LATENCY_STEP}{bound}_ns"), count),
+            None => (format!("{LATENCY_STEP}any"), count),
+        });
+        counts.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(steps).collect()
     }
 }
+
+/// What the names of the steps of the latency begin with; what follows is what those in the step were
+/// faster than, and those before it were not.
+pub const LATENCY_STEP: &str = "latency_below_";

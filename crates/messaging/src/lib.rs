@@ -20,7 +20,7 @@ pub use connection_offer::{
     AnswerOffer, FindSession, FoundSession, NEGOTIATE_BYTES_MAX, OfferConnection, SessionFound,
     SettleOffer,
 };
-pub use counters::Counters;
+pub use counters::{Counters, LATENCY_STEP};
 pub use kind::MessageKind;
 pub use latency::Latency;
 pub use message::{Content, MESSAGE_VERSION, Message};
