@@ -6,13 +6,15 @@ use std::fs;
 use std::net::TcpStream;
 
 use bench::client::requests::{Purpose, open};
-use bench::client::{Client, Destination, Protection, Terms};
+use bench::client::{Client, Destination, Protection, Slot, Terms};
+use dtyp::NtStatus;
 use harness::choro::{Server, Site, signal_process, text, wait_until};
 use harness::{PASSWORD, Setup, TestServer, USER};
 use messaging::TransportKind;
 use rustix::process::Signal;
 use serde_json::Value;
-use wire::Dialect;
+use wire::change_notify::{ChangeNotifyRequest, CompletionFilter};
+use wire::{Command, Dialect};
 
 /// A server with its three idle workers and `notifyd`.
 fn serve(site: &Site) -> Server {
@@ -264,6 +266,26 @@ fn closing_a_share_disconnects_its_clients_and_leaves_others() {
     assert_eq!(left, 0, "{status}");
     // The share itself is as it was.
     open(&mut connect(&server), Purpose::Stat, "file").expect("it can be connected again");
+}
+
+#[test]
+fn a_request_that_waits_in_a_share_that_is_closed_is_answered() {
+    let server = Setup::new().share("data", "").start();
+    let mut client = connect(&server);
+    let root = open(&mut client, Purpose::List, "").expect("a share has a root");
+    let request = ChangeNotifyRequest {
+        output_buffer_length: 4096,
+        file_id: root,
+        completion_filter: CompletionFilter::FILE_NAME,
+        ..ChangeNotifyRequest::default()
+    };
+    client.push(Command::CHANGE_NOTIFY, 4096, &request);
+    client.flush(Slot(0)).expect("it is connected");
+    server.site().run(&["message", "close-share", "data"]).succeeds();
+    let reply = client.receive().expect("an answer");
+    assert_eq!(reply.header.command, Command::CHANGE_NOTIFY);
+    // [MS-SMB2] 3.3.5.19: what is said when a watched directory is closed.
+    assert_eq!(reply.header.status, NtStatus::NOTIFY_CLEANUP);
 }
 
 #[test]
