@@ -4,11 +4,12 @@ mod harness;
 
 use std::fs;
 use std::net::TcpStream;
+use std::process;
 
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Destination, Protection, Slot, Terms};
 use dtyp::NtStatus;
-use harness::choro::{Server, Site, signal_process, text, wait_until};
+use harness::choro::{Server, Site, built_executable, signal_process, text, wait_until};
 use harness::{PASSWORD, Setup, TestServer, USER};
 use messaging::TransportKind;
 use rustix::process::Signal;
@@ -136,6 +137,24 @@ fn somebody_else_may_not_send_messages_and_is_told_so() {
         "{error}"
     );
     drop(server);
+}
+
+#[test]
+fn a_server_of_a_user_is_asked_by_that_user_and_root_is_told_so() {
+    let mut site = Site::new();
+    site.run_as_somebody();
+    let _server = serve(&site);
+    let rows = rows(&site.run(&["message", "ping", "--json"]).succeeds());
+    assert_eq!(rows.len(), 5, "{rows:?}");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut command = process::Command::new(built_executable());
+    command.arg("--config").arg(site.path("smb.conf")).args(["message", "ping"]);
+    let output = command.output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("run this as the user that the server runs as"), "{error}");
 }
 
 #[test]
