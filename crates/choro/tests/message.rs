@@ -106,7 +106,7 @@ fn a_supervisor_that_is_stopped_is_named() {
 fn a_pid_of_another_program_is_refused() {
     let site = Site::new();
     let _server = serve(&site);
-    let other = std::process::id().to_string();
+    let other = process::id().to_string();
     let error = site.run(&["message", "ping", &other]).fails(1);
     assert!(error.contains(&format!("no process of the server has the pid {other}")), "{error}");
     let error = site.run(&["message", "ping", "smbd"]).fails(2);
