@@ -12,6 +12,7 @@ mod control;
 mod default_share;
 mod domain_sid;
 mod log;
+mod messaging_settings;
 mod notifyd;
 mod report;
 mod settings;

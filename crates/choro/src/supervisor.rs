@@ -27,12 +27,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use arbitration::FileKey;
 use dtyp::ServerId;
-use messaging::{Messaging, TransportKind};
+use messaging::Messaging;
 use rustix::process::{WaitOptions, WaitStatus};
 use tables::{FileTable, Mended, Registry, Restored, TableError, WatchPage};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
+use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
 use crate::worker::{machine_clock, tell_file_changed};
 use backoff::Backoff;
@@ -105,8 +106,10 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         .with_context(|| format!("page of watches in {}", lock.display()))?
         .begin(ServerId::default());
     let files = make_files(&lock, &settings.directories.state)?;
-    let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
-    let messaging = Messaging::init(&lock, registry.server_id(), kind)
+    let how = messaging_settings(&settings.config.global)?;
+    messaging::transport::remove_stale_sockets(&lock)
+        .context("cannot remove what the last server left")?;
+    let messaging = Messaging::init(&lock, registry.server_id(), how)
         .context("cannot join the server's messages")?;
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand { config: effective::path(&lock), generation: 1, log_level: None };
@@ -236,6 +239,7 @@ impl Supervisor {
             self.killed = true;
             self.stop_deadline = Some(now + KILL_TIMEOUT);
         }
+        self.messaging.flush(now);
     }
 
     /// Starts at most one worker, so that clients that wait are accepted in between.
@@ -328,13 +332,16 @@ impl Supervisor {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
             if self.notifyd.is(pid) {
-                self.notifyd.bury(status, self.stop_deadline.is_some());
+                if let Some(dead) = self.notifyd.bury(status, self.stop_deadline.is_some()) {
+                    self.messaging.bury(dead);
+                }
                 continue;
             }
             let Some(mut worker) = self.workers.remove(pid) else { continue };
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
+            self.messaging.bury(worker.server_id);
             if status.signaled() {
                 self.mend();
             }

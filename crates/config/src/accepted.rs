@@ -408,7 +408,6 @@ const GLOBAL: &[&str] = &[
     "unicode",
     "unix charset",
     "unix password sync",
-    "use mmap",
     "use spnego",
     "username level",
     "username map cache time",

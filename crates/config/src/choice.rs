@@ -131,6 +131,8 @@ choices! {
 
     /// How the processes of the server talk.
     MessagingType {
+        /// The first of dgram, stream and tdb that was built in.
+        Default = "default",
         /// Datagrams.
         Dgram = "dgram",
         /// Connected sockets.

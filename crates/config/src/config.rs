@@ -139,6 +139,16 @@ impl Config {
         }
     }
 
+    /// Makes parameters of `[global]` what they are in `running`: what a running server cannot
+    /// change. Returns those that were to be changed.
+    pub fn keep_global(&mut self, running: &Self, names: &[&'static str]) -> Vec<&'static str> {
+        let mut section = self.global.section.clone();
+        let differ = |name: &&'static str| section.take_over(&running.global.section, name);
+        let changed = names.iter().copied().filter(differ).collect();
+        self.global = Global::new(self.global.name.clone(), section);
+        changed
+    }
+
     fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
         let Loaded { global, defaults, sections, mut warnings } = loaded;
         let global = Global::new("global".to_owned(), global);

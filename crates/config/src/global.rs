@@ -48,9 +48,19 @@ parameter_table! {
         /// Worker processes; 0 for no limit.
         max_smbd_processes: u32 =
             "max smbd processes", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
-        /// How the processes of the server talk.
+        /// Milliseconds that a connection between two processes is kept that nothing is sent over;
+        /// for `messaging type = stream`. Takes effect with a restart.
+        messaging_stream_idle_time: u32 =
+            "messaging stream idle time", Kind::Integer { min: 1, max: 3_600_000 }, "1000";
+        /// Connections that a process keeps to others although nothing is sent over them; for
+        /// `messaging type = stream`. Takes effect with a restart.
+        messaging_stream_connections: u32 =
+            "messaging stream connections", Kind::Integer { min: 1, max: 256 }, "10";
+        /// How the processes of the server talk: over datagrams, over connections, or by records in a
+        /// TDB file and signals; `default` is the first of these that was built in. Takes effect with
+        /// a restart.
         messaging_type: MessagingType =
-            "messaging type", Kind::Choice(MessagingType::WORDS), "dgram";
+            "messaging type", Kind::Choice(MessagingType::WORDS), "default";
         /// Size from which a WRITE may go to the file without passing through memory; 0 for never.
         min_receivefile_size: u64 =
             "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0", NotYet;
@@ -113,6 +123,9 @@ parameter_table! {
         state_directory: String = "state directory", Kind::Path, "/var/lib/choro";
         /// File that maps names clients give to users of this system.
         username_map: String = "username map", Kind::Path, "", NotYet;
+        /// Map the file of the messages into memory; for `messaging type = tdb`. The other tables
+        /// always are. Takes effect with a restart.
+        use_mmap: bool = "use mmap", Kind::Bool, "Yes";
         /// Workgroup the server belongs to.
         workgroup: String = "workgroup", Kind::Upper, "WORKGROUP";
     }

@@ -52,6 +52,16 @@ impl Section {
         }
     }
 
+    /// Has of one parameter what `source` has; whether that is something else.
+    pub(crate) fn take_over(&mut self, source: &Self, name: &'static str) -> bool {
+        let changed = self.text(name) != source.text(name);
+        match source.settings.get(name) {
+            Some(setting) => self.settings.insert(name, setting.clone()),
+            None => self.settings.remove(name),
+        };
+        changed
+    }
+
     /// The value in canonical form, if it was set here or above.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(|setting| &*setting.text)

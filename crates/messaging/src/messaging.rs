@@ -15,6 +15,15 @@ use crate::transport::{
 /// Bytes of data that a message may have.
 pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
 
+/// Whom a message to all went to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Broadcast {
+    /// Those it was sent to.
+    pub receivers: Vec<ServerId>,
+    /// Those who live and whom it could not be sent to.
+    pub failed: Vec<(ServerId, SendError)>,
+}
+
 /// One process's end of the messages of its server. Dropping it leaves the server.
 #[derive(Debug)]
 pub struct Messaging {
@@ -97,8 +106,7 @@ impl Messaging {
         failed
     }
 
-    /// Sends a message to every other process of the server that lives, once. Returns them all,
-    /// each with what kept the message from it.
+    /// Sends a message to every other process of the server that lives, once.
     ///
     /// # Errors
     /// It cannot be found out who lives.
@@ -106,18 +114,14 @@ impl Messaging {
         &mut self,
         now: Instant,
         content: &Content<'_>,
-    ) -> Result<Vec<(ServerId, Result<(), SendError>)>, InitError> {
+    ) -> Result<Broadcast, InitError> {
         let mut receivers = self.members()?;
         receivers.retain(|receiver| *receiver != self.server_id);
-        let failed = self.send_all(now, &receivers, content);
-        let result = |to: ServerId| {
-            let error = failed.iter().find(|(of, _)| *of == to);
-            (to, error.map_or(Ok(()), |(_, error)| Err(*error)))
-        };
-        // Who died meanwhile was not alive.
-        let is_there =
-            |(_, sent): &(ServerId, Result<(), SendError>)| *sent != Err(SendError::NoSuchProcess);
-        Ok(receivers.into_iter().map(result).filter(is_there).collect())
+        let mut failed = self.send_all(now, &receivers, content);
+        receivers.retain(|receiver| failed.iter().all(|(of, _)| of != receiver));
+        // Who died meanwhile did not live.
+        failed.retain(|(_, error)| *error != SendError::NoSuchProcess);
+        Ok(Broadcast { receivers, failed })
     }
 
     /// All processes of the server that live, this one included.
@@ -131,7 +135,13 @@ impl Messaging {
     /// A process is dead: what waits for it is dropped, and what it left is removed. For whoever
     /// has reaped it.
     pub fn bury(&mut self, dead: ServerId) {
-        self.transport.bury(dead);
+        let _ = self.transport.bury(dead);
+    }
+
+    /// Whether [`Messaging::flush`] has something to do.
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        self.transport.wants_flush()
     }
 
     /// Lets messages leave that were held back to leave together: at the end of whatever makes the

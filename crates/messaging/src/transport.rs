@@ -69,6 +69,9 @@ pub trait Transport: fmt::Debug {
     /// mean "look again"; the wake source stays readable then.
     fn poll_receive(&mut self, now: Instant) -> Option<Frame>;
 
+    /// Whether frames wait for `poll_send` that would have left otherwise.
+    fn wants_flush(&self) -> bool;
+
     /// Whether `poll_receive` has a frame that has been received already.
     fn has_ready(&self) -> bool;
 
@@ -93,8 +96,9 @@ pub trait Transport: fmt::Debug {
     /// The directory of the sockets cannot be read.
     fn members(&self) -> Result<Vec<ServerId>, InitError>;
 
-    /// A process is dead: what waits for it is dropped, and what it left behind is removed.
-    fn bury(&mut self, dead: ServerId);
+    /// A process is dead: what waits for it is dropped, and what it left behind is removed. Whether
+    /// it had left something, which one that ends in order does not.
+    fn bury(&mut self, dead: ServerId) -> bool;
 
     /// What was done so far.
     fn counters(&self) -> Counters;
@@ -199,6 +203,9 @@ impl TransportKind {
         #[cfg(feature = "messaging-tdb")]
         Self::Tdb,
     ];
+
+    /// The one to take if nobody asks for another: the fastest that was built in.
+    pub const DEFAULT: Self = Self::BUILT[0];
 
     /// The name that `messaging type` of the configuration has for it.
     #[must_use]
@@ -328,11 +335,10 @@ fn alive(members: &Members) -> Result<Vec<ServerId>, InitError> {
     members.list().map_err(|error| of_members(members, error))
 }
 
-/// A socket that stays is harmless: nobody can connect to it.
-fn remove_socket(members: &Members, dead: ServerId) {
-    if !members.is_alive(dead) {
-        let _ = members.remove(dead);
-    }
+/// Removes the socket of a process that is dead; whether it had left it. One that stays is harmless:
+/// nobody can connect to it.
+fn remove_socket(members: &Members, dead: ServerId) -> bool {
+    !members.is_alive(dead) && members.remove(dead).unwrap_or(false)
 }
 
 fn of_members(members: &Members, error: rustix::io::Errno) -> InitError {

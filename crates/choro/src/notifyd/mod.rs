@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dtyp::ServerId;
-use messaging::{Changes, Message, MessageKind, Messaging, TransportKind, Unwatch, Watch};
+use messaging::{Changes, Message, MessageKind, Messaging, Unwatch, Watch};
 use object::{HostChange, HostChangeKind, ObjectPath};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -31,6 +31,7 @@ use tracing::{debug, warn};
 use crate::administration;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
+use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
 use crate::worker::WorkerStart;
 use outbox::Outbox;
@@ -76,8 +77,8 @@ impl Notifyd {
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
         let WorkerStart { settings, server_id, control } = start;
         let lock_dir = &settings.directories.lock;
-        let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
-        let messaging = Messaging::init(lock_dir, server_id, kind)
+        let how = messaging_settings(&settings.config.global)?;
+        let messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let page = WatchPage::open(lock_dir).context("cannot open the page of watches")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot poll")?;
@@ -328,6 +329,7 @@ impl Notifyd {
         for worker in self.outbox.flush(&mut self.messaging) {
             self.forget(worker);
         }
+        self.messaging.flush(Instant::now());
     }
 
     /// A worker has ended.

@@ -5,6 +5,7 @@ use super::listeners::{self, Listener};
 use super::{Supervisor, effective, interfaces, service_manager};
 use crate::control::ToWorker;
 use crate::default_share;
+use crate::messaging_settings::PARAMETERS;
 use crate::settings::{Settings, Source};
 
 impl Supervisor {
@@ -27,7 +28,11 @@ impl Supervisor {
     }
 
     fn load_again(&mut self) -> anyhow::Result<()> {
-        let settings = Settings::load(self.settings.source.clone())?;
+        let mut settings = Settings::load(self.settings.source.clone())?;
+        let kept = settings.config.keep_global(&self.settings.config, PARAMETERS);
+        for name in kept {
+            tracing::warn!("{name} stays as it is until the server is started again");
+        }
         for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
             tracing::warn!("{warning}");
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context;
 use bytes::BytesMut;
 use dtyp::{FileTime, Guid, ServerId};
-use messaging::{MessageKind, Messaging, TransportKind};
+use messaging::{MessageKind, Messaging};
 use proto::server::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use slab::Slab;
@@ -34,6 +34,7 @@ use super::watches::Watches;
 use crate::administration;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
+use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
 
 /// How long requests may take to end once the worker was told to stop.
@@ -82,8 +83,8 @@ impl Worker {
         let lock_dir = &settings.directories.lock;
         let registry =
             Registry::join_as(lock_dir, server_id).context("cannot join the server's tables")?;
-        let kind = TransportKind::from_name(settings.config.global.messaging_type.word())?;
-        let messaging = Messaging::init(lock_dir, server_id, kind)
+        let how = messaging_settings(&settings.config.global)?;
+        let messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
@@ -143,6 +144,7 @@ impl Worker {
             self.serve_timeouts();
             self.resubmit();
             self.tell_changes();
+            self.flush_messages();
             self.flush();
         }
         self.release_clients();
@@ -359,6 +361,14 @@ impl Worker {
         if self.watches.wants_flush() {
             self.store.wear_server();
             self.watches.flush(&mut self.messaging);
+        }
+    }
+
+    /// Lets the messages of this turn leave together.
+    fn flush_messages(&mut self) {
+        if self.messaging.wants_flush() {
+            self.store.wear_server();
+            self.messaging.flush(Instant::now());
         }
     }
 

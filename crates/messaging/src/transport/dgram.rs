@@ -154,6 +154,10 @@ impl Transport for Dgram {
         None
     }
 
+    fn wants_flush(&self) -> bool {
+        self.outgoing.wants_flush()
+    }
+
     fn has_ready(&self) -> bool {
         !self.inbox.is_empty()
     }
@@ -174,9 +178,9 @@ impl Transport for Dgram {
         super::alive(self.members())
     }
 
-    fn bury(&mut self, dead: ServerId) {
+    fn bury(&mut self, dead: ServerId) -> bool {
         self.outgoing.bury(dead);
-        super::remove_socket(self.members(), dead);
+        super::remove_socket(self.members(), dead)
     }
 
     fn counters(&self) -> Counters {

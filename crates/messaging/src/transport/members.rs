@@ -72,8 +72,7 @@ impl Members {
             let _lock = self.lock().map_err(system(&self.path))?;
             self.agree(transport)?;
             let path = self.path.join(&name);
-            let bound = self.bind(&name, kind).map_err(system(&path));
-            bound.map(|(socket, file)| (socket, file))
+            self.bind(&name, kind).map_err(system(&path))
         }
         .map(|(socket, file)| Member { members: self, name, file, socket })
     }

@@ -208,6 +208,11 @@ impl<C: Carrier> Outgoing<C> {
         self.held = held;
     }
 
+    /// Whether [`Outgoing::flush`] has something to do.
+    pub(super) fn wants_flush(&self) -> bool {
+        self.held_since.is_some()
+    }
+
     /// There may be room at a process again.
     pub(super) fn room(&mut self, now: Instant, to: ServerId) {
         if self.peers.get(&to).is_some_and(|peer| peer.waits) {
@@ -215,32 +220,9 @@ impl<C: Carrier> Outgoing<C> {
         }
     }
 
-    /// The line to a process, if there is one.
-    pub(super) fn line(&self, to: ServerId) -> Option<&C::Line> {
-        self.peers.get(&to).map(|peer| &peer.line)
-    }
-
-    /// Something came over the line to a process: it is in use.
-    pub(super) fn used(&mut self, now: Instant, to: ServerId) {
-        if let Some(peer) = self.peers.get_mut(&to) {
-            peer.last_used = now;
-        }
-    }
-
     /// Whether nothing waits for a process.
     pub(super) fn is_clear(&self, to: ServerId) -> bool {
         self.peers.get(&to).is_none_or(|peer| peer.outbox.is_empty())
-    }
-
-    /// A line that another process has made can be used to send to it, if there is no other.
-    /// Gives it back otherwise.
-    pub(super) fn adopt(&mut self, now: Instant, to: ServerId, line: C::Line) -> Option<C::Line> {
-        if self.peers.contains_key(&to) || self.peers.len() >= PEERS_MAX {
-            return Some(line);
-        }
-        self.peers.insert(to, Peer::new(line, false, now));
-        self.check_by(now + self.lines.idle);
-        None
     }
 
     /// The line to a process is of no more use. If the process lives, what waits goes by another.
@@ -493,6 +475,33 @@ impl<C: Carrier> Outgoing<C> {
 
     fn check_by(&mut self, time: Instant) {
         self.check_at = Some(self.check_at.map_or(time, |check_at| check_at.min(time)));
+    }
+}
+
+/// For lines that go both ways.
+#[cfg(feature = "messaging-stream")]
+impl<C: Carrier> Outgoing<C> {
+    /// The line to a process, if there is one.
+    pub(super) fn line(&self, to: ServerId) -> Option<&C::Line> {
+        self.peers.get(&to).map(|peer| &peer.line)
+    }
+
+    /// Something came over the line to a process: it is in use.
+    pub(super) fn used(&mut self, now: Instant, to: ServerId) {
+        if let Some(peer) = self.peers.get_mut(&to) {
+            peer.last_used = now;
+        }
+    }
+
+    /// A line that another process has made can be used to send to it, if there is no other.
+    /// Gives it back otherwise.
+    pub(super) fn adopt(&mut self, now: Instant, to: ServerId, line: C::Line) -> Option<C::Line> {
+        if self.peers.contains_key(&to) || self.peers.len() >= PEERS_MAX {
+            return Some(line);
+        }
+        self.peers.insert(to, Peer::new(line, false, now));
+        self.check_by(now + self.lines.idle);
+        None
     }
 }
 

@@ -205,6 +205,7 @@ struct Control([u64; CONTROL_WORDS]);
 const CONTROL_WORDS: usize = (32 + 16 + 4 * DESCRIPTORS_MAX).div_ceil(8) + 1;
 
 /// Who is at the other end of a connection.
+#[cfg(feature = "messaging-stream")]
 pub(super) fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, Errno> {
     let found = rustix::net::sockopt::socket_peercred(socket)?;
     let pid = u32::try_from(found.pid.as_raw_nonzero().get()).unwrap_or(0);

@@ -426,6 +426,10 @@ impl Transport for Stream {
         self.inbox.pop()
     }
 
+    fn wants_flush(&self) -> bool {
+        self.outgoing.wants_flush()
+    }
+
     fn has_ready(&self) -> bool {
         !self.inbox.is_empty()
     }
@@ -448,9 +452,9 @@ impl Transport for Stream {
         super::alive(self.outgoing.carrier.member.members())
     }
 
-    fn bury(&mut self, dead: ServerId) {
+    fn bury(&mut self, dead: ServerId) -> bool {
         self.outgoing.bury(dead);
-        super::remove_socket(self.outgoing.carrier.member.members(), dead);
+        super::remove_socket(self.outgoing.carrier.member.members(), dead)
     }
 
     fn counters(&self) -> Counters {

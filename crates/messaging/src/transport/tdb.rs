@@ -165,6 +165,10 @@ impl Transport for TdbMessages {
         self.inbox.pop()
     }
 
+    fn wants_flush(&self) -> bool {
+        self.outgoing.wants_flush() || self.side.wants_flush()
+    }
+
     fn has_ready(&self) -> bool {
         !self.inbox.is_empty() || self.side.has_ready()
     }
@@ -175,7 +179,7 @@ impl Transport for TdbMessages {
 
     fn next_timeout(&self) -> Option<Instant> {
         let retry_at = match self.outgoing.carrier.has_waiting() {
-            true => self.retry_at.or(Some(self.outgoing.carrier.waiting_since())),
+            true => self.retry_at.or_else(|| Some(self.outgoing.carrier.waiting_since())),
             false => None,
         };
         let look_at = self.outgoing.carrier.look_at();
@@ -197,10 +201,13 @@ impl Transport for TdbMessages {
         Transport::members(&self.side)
     }
 
-    fn bury(&mut self, dead: ServerId) {
+    fn bury(&mut self, dead: ServerId) -> bool {
         self.outgoing.bury(dead);
-        self.side.bury(dead);
-        self.outgoing.carrier.remove(dead);
+        let has_left = self.side.bury(dead);
+        if has_left {
+            self.outgoing.carrier.remove(dead);
+        }
+        has_left
     }
 
     fn counters(&self) -> Counters {

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use dtyp::ServerId;
 use messaging::{
-    Content, InitError, Message, MessageKind, Messaging, Process, ProcessRole, Processes,
-    TransportKind,
+    Content, InitError, Message, MessageKind, Messaging, Process, ProcessRole, Processes, transport,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,6 +18,7 @@ use rustix::process::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tables::{Registry, RegistryError};
 
+use crate::messaging_settings;
 use crate::settings::Settings;
 use crate::supervisor::effective_config;
 
@@ -60,7 +60,7 @@ impl Visitor {
             }
             registry => registry?.supervisor(),
         };
-        let kind = kind_in_effect(lock_dir)?;
+        let how = settings_in_effect(lock_dir)?;
         let unique_id = tables::random_unique_id().context("no randomness")?;
         let server_id = ServerId { pid: std::process::id(), unique_id };
         let interrupted = Arc::default();
@@ -68,7 +68,7 @@ impl Visitor {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .context("cannot receive signals")?;
         }
-        let messaging = Messaging::init(lock_dir, server_id, kind).map_err(explain)?;
+        let messaging = Messaging::init(lock_dir, server_id, how).map_err(explain)?;
         Ok(Self { messaging, supervisor, timeout, interrupted })
     }
 
@@ -171,8 +171,8 @@ fn has_ended(pid: u32) -> bool {
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// The transport that the server was started with, whatever the operator's file says by now.
-fn kind_in_effect(lock_dir: &Path) -> anyhow::Result<TransportKind> {
+/// How the processes of the server talk, whatever the operator's file says by now.
+fn settings_in_effect(lock_dir: &Path) -> anyhow::Result<transport::Settings> {
     let path = effective_config(lock_dir);
     let settings =
         Settings::load(crate::settings::Source::File(path.clone())).map_err(|error| {
@@ -182,7 +182,12 @@ fn kind_in_effect(lock_dir: &Path) -> anyhow::Result<TransportKind> {
                 false => error,
             }
         })?;
-    Ok(TransportKind::from_name(settings.config.global.messaging_type.word())?)
+    let global = &settings.config.global;
+    // This may be another build than the server's, in which the same word means another.
+    match transport::in_use(lock_dir).map_err(explain)? {
+        Some(kind) => Ok(messaging_settings::of_kind(global, kind)),
+        None => Ok(messaging_settings::messaging_settings(global)?),
+    }
 }
 
 fn explain(error: InitError) -> anyhow::Error {

@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::transport::packet::{ENTRY_BYTES, Entry, HEADER_BYTES, Header};
 use crate::transport::reassembly::PARTIAL_TIMEOUT;
 use crate::transport::socket::is_of_server;
-use crate::transport::{Frame, InitError, SendError, Transport, members};
+use crate::transport::{Frame, InitError, Transport, members};
 
 /// A transport of this process, which may send to itself.
 struct Bench {

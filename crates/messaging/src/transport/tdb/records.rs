@@ -123,13 +123,12 @@ impl Records {
         self.waiting_since
     }
 
-    /// Removes what a dead process left.
+    /// Removes what a dead process left, also of changes that it was in the middle of.
     pub(super) fn remove(&mut self, dead: ServerId) {
-        if !self.members.is_alive(dead) {
-            // What stays costs some room in a file that the next server empties.
-            let _ = self.tdb.delete(&dead.to_bytes());
-            let _ = self.tdb.delete(&room_key(dead));
-        }
+        // What stays costs some room in a file that the next server empties.
+        let _ = self.tdb.mend();
+        let _ = self.tdb.delete(&dead.to_bytes());
+        let _ = self.tdb.delete(&room_key(dead));
     }
 
     /// Wakes those that wait for room in the own record.
