@@ -8,9 +8,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 : "${GUEST_DIR:=${XDG_CACHE_HOME:-$HOME/.cache}/choro-guest}"
 
-# This release's kernel has cifs; the guest's kernel runs in the guest's own tree, so that the
-# machine's C library may be an older one.
+# The guest's kernel runs in the guest's own tree, so that the machine's C library may be an older
+# one.
 RELEASE=trixie
+# Before Linux 6.13, User-Mode Linux does not start on a processor that has AMX.
+KERNEL_RELEASE=forky
 PACKAGES=(attr cifs-utils diffutils git iproute2 kmod procps python3-minimal util-linux)
 root=$GUEST_DIR/root
 
@@ -49,16 +51,23 @@ if [ ! -e "$root.done" ]; then
     touch "$root.done"
 fi
 
-wanted="$RELEASE ${PACKAGES[*]}"
+wanted="$RELEASE ${PACKAGES[*]}, kernel of $KERNEL_RELEASE"
 if [ "$(cat "$GUEST_DIR/packages" 2>/dev/null)" != "$wanted" ]; then
     step "2/4 packages: ${PACKAGES[*]}"
+    # Beside the script, because what stands before || is not left when a command fails.
     {
         in_root apt-get -q update
         in_root apt-get -q install -y --no-install-recommends "${PACKAGES[@]}"
-        in_root sh -c 'cd /tmp && rm -f ./*.deb && apt-get -q download user-mode-linux'
-        step '3/4 the kernel'
+        step '3/4 the kernel' 2>&3
+        sed "s/ $RELEASE / $KERNEL_RELEASE /" "$root/etc/apt/sources.list" >"$root/tmp/kernel.list"
+        # A mirror may be some weeks behind.
+        in_root apt-get -q -o Dir::Etc::sourcelist=/tmp/kernel.list \
+            -o Acquire::Check-Valid-Until=false update
+        rm -f "$root"/tmp/*.deb
+        in_root sh -c 'cd /tmp && apt-get -q -o Dir::Etc::sourcelist=/tmp/kernel.list \
+            download user-mode-linux'
         # Unpacked, not installed: nothing of the package's dependencies is needed.
-        rm -rf "$GUEST_DIR/kernel"
+        rm -rf "$GUEST_DIR/kernel" "$root/usr/lib/modules"
         dpkg-deb -x "$root"/tmp/user-mode-linux*.deb "$GUEST_DIR/kernel"
         cp "$GUEST_DIR/kernel/usr/bin/linux.uml" "$root/usr/bin/"
         mkdir -p "$root/usr/lib/modules"
@@ -67,7 +76,8 @@ if [ "$(cat "$GUEST_DIR/packages" 2>/dev/null)" != "$wanted" ]; then
         rm -rf "$GUEST_DIR/kernel"
         in_root apt-get clean
         rm -rf "$root"/tmp/* "$root"/var/lib/apt/lists/*
-    } >"$GUEST_DIR/packages.log" 2>&1 || {
+    } 3>&2 >"$GUEST_DIR/packages.log" 2>&1 &
+    wait $! || {
         tail -n 5 "$GUEST_DIR/packages.log" >&2
         exit 1
     }

@@ -27,7 +27,14 @@ timeout -s KILL "$seconds" unshare -m -p -f --kill-child bash -c '
     /usr/bin/linux.uml mem=1024M ubd0r=/guest/root.ext4 root=/dev/ubda ro \
     init=/usr/sbin/choro-init con=null con0=fd:0,fd:1 seccomp=auto quiet panic=-1 \
     vec0:transport=tap,ifname=guest,depth=128,gro=1 \
-    </dev/null >"$job/console" 2>&1 || status=$?
+    </dev/null >"$job/console" 2>&1 &
+guest=$!
+while kill -0 $guest 2>/dev/null; do
+    # Some kernels hang then instead of ending.
+    ! grep -q 'Kernel panic' "$job/console" || pkill -KILL -P $guest
+    sleep 0.2
+done
+wait $guest || status=$?
 [ -s "$job/code" ] && exit "$(cat "$job/code")"
 if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
     printf 'the guest was still running after %s s\n' "$seconds" >&2
