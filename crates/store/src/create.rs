@@ -53,9 +53,9 @@ impl Store {
         access::verify_may_add(&mut self.wardrobe, root, parent, directory)?;
         let verified = self.names.verified(&parent.directory);
         let made = if directory {
-            make_directory(root, parent, &place.name, request.posix_mode)
+            make_directory(root, parent, &place.name, writable_mode(request))
         } else {
-            make_file(root, parent, &place.name, request.posix_mode)
+            make_file(root, parent, &place.name, writable_mode(request))
         };
         let fd = match made {
             Err(Errno::EXIST) => return Ok(Created::Exists),
@@ -86,6 +86,11 @@ impl Store {
         let attributes = Attributes::new(fd.as_fd(), false);
         extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
         let dos = store_attributes(root, request, attributes, status)?;
+        let final_mode = request.posix_mode.filter(|mode| Some(*mode) != writable_mode(request));
+        if let Some(mode) = final_mode {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::fchmod(&fd, mode).during(Operation::Create)?;
+        }
         if request.allocation_size > 0 && !directory {
             range::reserve(fd.as_fd(), request.allocation_size)?;
         }
@@ -93,6 +98,7 @@ impl Store {
         let changed = self.secure_created(root, request, parent, subject)?;
         // Whatever is stored with the object changes its change time, which the client is told.
         let stored = dos.attributes.is_some()
+            || final_mode.is_some()
             || root.settings.nt_acls.is_some()
             || !request.extended_attributes.is_empty();
         let status = if changed || stored || request.allocation_size > 0 {
@@ -140,6 +146,12 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
         return Err(NtStatus::EAS_NOT_SUPPORTED);
     }
     Ok(())
+}
+
+/// The mode that a POSIX client gives, with which its owner may still store attributes: the kernel
+/// looks at the mode, even for the one who has just made the file.
+fn writable_mode(request: &OpenRequest) -> Option<u32> {
+    request.posix_mode.map(|mode| mode | 0o200)
 }
 
 fn make_file(

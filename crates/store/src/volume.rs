@@ -19,6 +19,7 @@ const UNICODE_ON_DISK: u32 = 0x0000_0004;
 const PERSISTENT_ACLS: u32 = 0x0000_0008;
 const FILE_COMPRESSION: u32 = 0x0000_0010;
 const SUPPORTS_SPARSE_FILES: u32 = 0x0000_0040;
+const SUPPORTS_REPARSE_POINTS: u32 = 0x0000_0080;
 const NAMED_STREAMS: u32 = 0x0004_0000;
 const READ_ONLY_VOLUME: u32 = 0x0008_0000;
 const SUPPORTS_HARD_LINKS: u32 = 0x0040_0000;
@@ -39,6 +40,8 @@ impl Store {
             | SUPPORTS_HARD_LINKS;
         let mut set = |condition: bool, flag: u32| attributes |= if condition { flag } else { 0 };
         set(settings.store_dos_attributes, SUPPORTS_SPARSE_FILES);
+        // Without it Linux makes neither symbolic links nor special files.
+        set(settings.store_dos_attributes, SUPPORTS_REPARSE_POINTS);
         set(settings.streams, NAMED_STREAMS);
         set(settings.ea_support, SUPPORTS_EXTENDED_ATTRIBUTES);
         let features = Features::of(open.fd());

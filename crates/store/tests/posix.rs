@@ -4,7 +4,7 @@ mod support;
 
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply, OpenRequest};
 use support::{DELETE, READ, Share, WRITE};
 
@@ -78,6 +78,26 @@ fn the_mode_is_the_clients_whatever_the_masks_say() {
         request.posix_mode = Some(0o1777);
     });
     assert_eq!(made.expect("made").metadata.mode & 0o7777, 0o1777);
+}
+
+/// Git makes its objects so, and Linux since 6.13 sets the attribute with the mode.
+#[test]
+fn what_nobody_may_write_has_its_attributes_too() {
+    let mut share = Share::new();
+    if let Some(stranger) = share.stranger() {
+        share.user = stranger;
+    }
+    for (name, kind) in [("file", KindWanted::File), ("directory", KindWanted::Directory)] {
+        let made = open(&mut share, name, |request| {
+            request.disposition = Disposition::Create;
+            request.kind = kind;
+            request.attributes = FileAttributes::READONLY;
+            request.posix_mode = Some(0o444);
+        });
+        let metadata = made.expect("made").metadata;
+        assert_eq!(metadata.mode & 0o7777, 0o444, "{name}");
+        assert!(metadata.attributes.contains(FileAttributes::READONLY), "{name}");
+    }
 }
 
 #[test]
