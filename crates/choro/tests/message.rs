@@ -290,6 +290,14 @@ fn closing_a_share_disconnects_its_clients_and_leaves_others() {
 #[test]
 fn a_request_that_waits_in_a_share_that_is_closed_is_answered() {
     let server = Setup::new().share("data", "").start();
+    // A `notifyd` that has just begun sends those who watch already to look for themselves; that is
+    // over when it answers, and the supervisor after it.
+    for process in ["notifyd", "supervisor"] {
+        wait_until(
+            || server.site().run(&["message", "ping", process]).is_success(),
+            || format!("{process} does not answer"),
+        );
+    }
     let mut client = connect(&server);
     let root = open(&mut client, Purpose::List, "").expect("a share has a root");
     let request = ChangeNotifyRequest {
