@@ -24,6 +24,8 @@ parameter_table! {
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
+        /// Serve DFS namespaces, where a share is the root of one: see `msdfs root`.
+        host_msdfs: bool = "host msdfs", Kind::Bool, "Yes";
         /// Look up the names of clients, which lists of hosts may then contain.
         hostname_lookups: bool = "hostname lookups", Kind::Bool, "No", NotYet;
         /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks,

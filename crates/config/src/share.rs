@@ -91,9 +91,9 @@ parameter_table! {
         invalid_users: UserList = "invalid users", Kind::List, "";
         /// Tell clients also of changes that other programs make in folders they watch.
         kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
-        /// Break oplocks when local programs open the file. What local programs change is told to
-        /// those who watch (`kernel change notify`), but not to those who cache: switch `oplocks`
-        /// off where both write.
+        /// Break oplocks when local programs open the file. The kernel would have to keep those
+        /// programs waiting until a client answers. What they change is told to clients who watch
+        /// (`kernel change notify`), not to those who cache: switch `oplocks` off where both write.
         kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No", NotYet;
         /// Keep local programs from files that a client opened for itself.
         kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No", NotYet;
@@ -117,6 +117,10 @@ parameter_table! {
         map_system: bool = "map system", Kind::Bool, "No", NotYet;
         /// Tree connects to this share at a time; 0 for no limit.
         max_connections: u32 = "max connections", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// Serve the share as the root of a DFS namespace: symbolic links in it to
+        /// `msdfs:server\share`, or to several with commas between them, lead clients there. Needs
+        /// `host msdfs`.
+        msdfs_root: bool = "msdfs root", Kind::Bool, "No";
         /// Serve the named streams of files; Samba does where `vfs objects` has one of its modules
         /// for them.
         named_streams: bool = "named streams", Kind::Bool, "Yes";

@@ -330,6 +330,14 @@ pub enum ObjectOp {
         /// One past the last byte.
         to: u64,
     },
+    /// The first link of a DFS namespace on a path: what it says in place of a target, and what of the
+    /// path is behind it. OBJECT_PATH_NOT_FOUND if there is none. Answer: `Stopped`.
+    FindReferral {
+        /// The share.
+        root: RootId,
+        /// The path.
+        path: ObjectPath,
+    },
     /// Whether a path exists and what it is, without opening it. Answer: `Metadata`.
     Lookup {
         /// The share.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arbitration::{Caching, FileKey};
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
-use dtyp::{AccessMask, Guid, ServerId, Sid};
-use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
+use dtyp::{AccessMask, Guid, NtStatus, ServerId, Sid};
+use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, SymbolicLink, UserId};
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
 
@@ -72,6 +72,8 @@ pub enum Effect {
         /// The file.
         file: FileKey,
     },
+    /// Where a path of a DFS namespace leads: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
+    FindReferral(Box<FindReferral>),
     /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
     /// Reply: `Session`.
     FindSession {
@@ -121,6 +123,24 @@ pub struct ConnectShare {
     pub session_id: u64,
 }
 
+/// Who wants to know where which path of a DFS namespace leads.
+#[derive(Debug)]
+pub struct FindReferral {
+    /// The share that would be its root, and whoever asks.
+    pub connect: ConnectShare,
+    /// The path in it.
+    pub path: ObjectPath,
+}
+
+/// Where a path of a DFS namespace leads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Referral {
+    /// It is the root of a namespace, which this server has.
+    Root,
+    /// A link is on it: `msdfs:` and the targets, with commas between them.
+    Link(Box<SymbolicLink>),
+}
+
 /// An account as the server knows it.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -167,6 +187,8 @@ pub struct Share {
     pub caching_max: Caching,
     /// Several clients may keep what they read of one file: `level2 oplocks`.
     pub shared_reading: bool,
+    /// `Share.IsDfs`: it is the root of a DFS namespace: `msdfs root`.
+    pub is_dfs_root: bool,
     /// What they may keep of directories: `smb3 directory leases`.
     pub directory_caching_max: Caching,
     /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.
@@ -230,6 +252,8 @@ pub enum Reply {
     NetworkInterfaces(Vec<NetworkInterface>),
     /// To `Object`.
     Object(ObjectResult),
+    /// To `FindReferral`; NOT_FOUND if it leads nowhere else.
+    Referral(Result<Referral, NtStatus>),
     /// To `ClosePreviousSession`.
     PreviousSessionClosed,
     /// To `FindSession`: nothing, if there is none that is signed for.

@@ -17,7 +17,9 @@ use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::scope::{InOpen, InTree};
 use crate::server::Globals;
+use crate::session::Session;
 
+mod dfs_get_referrals;
 mod query_network_interface_info;
 mod validate_negotiate_info;
 
@@ -47,6 +49,7 @@ pub(crate) mod smbtorture;
 mod tests;
 
 use compression::{GetCompression, SetCompression};
+use dfs_get_referrals::{DfsGetReferrals, DfsGetReferralsEx};
 use duplicate_extents_to_file::{DuplicateExtentsToFile, DuplicateExtentsToFileEx};
 use file_level_trim::FileLevelTrim;
 use lmr_request_resiliency::LmrRequestResiliency;
@@ -56,10 +59,7 @@ use pipe_transceive::PipeTransceive;
 use pipe_wait::PipeWait;
 use query_allocated_ranges::QueryAllocatedRanges;
 use query_network_interface_info::QueryNetworkInterfaceInfo;
-use refused::{
-    DfsGetReferrals, DfsGetReferralsEx, GetIntegrityInformation, SetIntegrityInformation,
-    SetIntegrityInformationEx,
-};
+use refused::{GetIntegrityInformation, SetIntegrityInformation, SetIntegrityInformationEx};
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;
@@ -152,6 +152,7 @@ pub(crate) trait FsctlScope<'s>: Sized {
 #[derive(Debug)]
 pub(crate) struct WithoutOpen<'s> {
     pub(crate) connection: &'s mut Connection,
+    pub(crate) session: &'s Session,
     pub(crate) is_pipe_share: bool,
     pub(crate) globals: &'s Globals,
 }
@@ -305,8 +306,8 @@ impl<'s> FsctlScope<'s> for WithoutOpen<'s> {
         if request.file_id != FileId::ANY {
             return Err(Reject::FileIdNotWanted);
         }
-        let InTree { connection, tree, globals, .. } = scope;
-        Ok(Self { connection, is_pipe_share: tree.is_pipe(), globals })
+        let InTree { connection, session, tree, globals, .. } = scope;
+        Ok(Self { connection, session, is_pipe_share: tree.is_pipe(), globals })
     }
 }
 

@@ -22,6 +22,7 @@ pub mod effect;
 pub mod notice;
 
 pub mod buffer_pool;
+mod dfs;
 mod dispatch;
 mod receive;
 pub mod reject;

@@ -78,6 +78,8 @@ pub struct ServerSettings {
     /// A break that one channel does not take is sent again on another: the opposite of
     /// `smb2 disable oplock break retry`.
     pub oplock_break_retry: bool,
+    /// `IsDfsCapable`: a share is the root of a DFS namespace.
+    pub dfs: bool,
     /// A LOCK that is repeated is done once: the opposite of
     /// `smb2 disable lock sequence checking`.
     pub lock_sequence_checking: bool,

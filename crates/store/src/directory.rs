@@ -9,7 +9,8 @@ use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::fscc::ReparseTag;
+use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
 use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
@@ -305,7 +306,15 @@ impl Reader<'_> {
                 let stored = stored_attributes(self.root(), Attributes::new(fd.as_fd(), true));
                 assemble(self.root(), name, &status, stored)
             }
-            Err(_) => assemble(self.root(), name, status, DosAttributes::default()),
+            Err(_) => {
+                let mut link = assemble(self.root(), name, status, DosAttributes::default());
+                if reparse::is_referral_at(self.root(), self.directory, name) {
+                    // To clients it is a directory, whose contents are elsewhere.
+                    link.attributes |= FileAttributes::DIRECTORY;
+                    link.reparse_tag = ReparseTag::DFS.0;
+                }
+                link
+            }
         }
     }
 }

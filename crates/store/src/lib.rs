@@ -252,6 +252,7 @@ impl Store {
                 let extents = Extents { source_offset, target_offset, length };
                 self.duplicate_extents(source, target, extents).map(done)
             }
+            ObjectOp::FindReferral { root, path } => self.find_referral(root, &path),
             ObjectOp::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
             ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
             ObjectOp::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),

@@ -5,13 +5,14 @@
 //! REPARSE_DATA_BUFFER, beside the attribute REPARSE_POINT in `user.DOSATTRIB`. The former are
 //! followed where that is allowed; the latter only clients can follow.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{FileAttributes, NtStatus};
 use object::{
-    LocalOpen, ObjectKind, ObjectPath, ObjectReply, ObjectResult, OpenRequest, SymbolicLink,
+    LocalOpen, ObjectKind, ObjectPath, ObjectReply, ObjectResult, OpenRequest, RootId, SymbolicLink,
 };
 use rustix::io::Errno;
 
@@ -22,6 +23,9 @@ use crate::metadata::{kind_of, stored_attributes};
 use crate::opens::Open;
 use crate::system;
 use crate::xattr::Attributes;
+
+/// What the target of a link of a DFS namespace begins with.
+const REFERRAL: &str = "msdfs:";
 
 /// Where Samba keeps what a client wrote.
 pub(crate) const NAME: &str = "user.SmbReparse";
@@ -127,6 +131,9 @@ impl Store {
     /// What a client is told whose open failed with `status`: the link that it is to follow itself, if
     /// that was the reason.
     pub(crate) fn stopped(&mut self, request: &OpenRequest, status: NtStatus) -> ObjectResult {
+        if self.find_referral(request.root, &request.path).is_ok() {
+            return Err(NtStatus::PATH_NOT_COVERED);
+        }
         let on_link = status == NtStatus::STOPPED_ON_SYMLINK;
         // A file on the way may be a link that only clients know.
         if !on_link && status != NtStatus::OBJECT_PATH_NOT_FOUND {
@@ -140,6 +147,17 @@ impl Store {
             Ok(Some(link)) => Ok(ObjectReply::Stopped(Box::new(link))),
             _ if on_link => Err(NtStatus::ACCESS_DENIED),
             _ => Err(status),
+        }
+    }
+
+    /// Where a path leads that leaves the share by a link of a DFS namespace.
+    pub(crate) fn find_referral(&mut self, root: RootId, path: &ObjectPath) -> ObjectResult {
+        let root = self.root(root)?;
+        let link = Some(&root).filter(|root| root.settings.dfs_links);
+        let link = link.and_then(|root| self.find_link(root, path));
+        match link.filter(|link| is_referral(&link.link)) {
+            Some(link) => Ok(ObjectReply::Stopped(Box::new(link))),
+            None => Err(NtStatus::OBJECT_PATH_NOT_FOUND),
         }
     }
 
@@ -167,6 +185,20 @@ impl Store {
         }
         None
     }
+}
+
+/// Whether a link of the host is one of a DFS namespace, as Samba has them.
+fn is_referral(link: &SymbolicLinkReparse) -> bool {
+    link.substitute_name.get(..REFERRAL.len()).is_some_and(|it| it.eq_ignore_ascii_case(REFERRAL))
+}
+
+/// Whether what is listed is a link of a DFS namespace.
+pub(crate) fn is_referral_at(root: &Root, directory: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let read = || rustix::fs::readlinkat(directory, name, Vec::new()).ok();
+    let begins = |target: &[u8]| {
+        target.get(..REFERRAL.len()).is_some_and(|it| it.eq_ignore_ascii_case(REFERRAL.as_bytes()))
+    };
+    root.settings.dfs_links && read().is_some_and(|target| begins(target.as_bytes()))
 }
 
 /// Refuses to open a reparse point as the file that it would be: [MS-FSA] 2.1.5.1.2.

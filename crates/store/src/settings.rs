@@ -98,6 +98,8 @@ pub struct RootSettings {
     pub follow_symlinks: bool,
     /// Follow them wherever they lead ("wide links"); needs `follow_symlinks`.
     pub wide_links: bool,
+    /// Symbolic links to `msdfs:server\share` are links of a DFS namespace ("msdfs root").
+    pub dfs_links: bool,
     /// The label that clients see ("volume").
     pub volume_label: String,
     /// The file system's name that clients see ("fstype").
@@ -234,6 +236,7 @@ impl RootSettings {
             delete_readonly: false,
             follow_symlinks: true,
             wide_links: false,
+            dfs_links: false,
             volume_label: String::new(),
             file_system_name: "NTFS".to_owned(),
             snapshots: None,

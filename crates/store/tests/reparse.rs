@@ -189,3 +189,58 @@ fn links_lead_anywhere_only_where_the_administrator_says_so() {
         assert_eq!(share.status_of("magic\\etc", |_| {}), NtStatus::STOPPED_ON_SYMLINK);
     }
 }
+
+/// As Samba has them.
+fn namespace() -> Share {
+    let mut share = Share::with(|settings| settings.dfs_links = true);
+    share.local_directory("d");
+    share.local("d/file", "here");
+    symlink("msdfs:one\\share,two\\share", share.host("d/link")).expect("a link");
+    symlink("nowhere", share.host("d/dangling")).expect("a link");
+    share
+}
+
+#[test]
+fn what_lies_behind_a_link_of_a_namespace_is_not_covered() {
+    let mut share = namespace();
+    for path in ["d\\link", "D\\LINK", "d\\link\\file", "d\\link\\deep\\file"] {
+        let status = share.status_of(path, |_| {});
+        assert_eq!(status, NtStatus::PATH_NOT_COVERED, "{path}");
+    }
+    assert_eq!(share.status_of("d\\nothing", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+    share.open("d\\file");
+    let mut plain = Share::new();
+    symlink("msdfs:one\\share", plain.host("link")).expect("a link");
+    assert_ne!(plain.status_of("link", |_| {}), NtStatus::PATH_NOT_COVERED, "it is no namespace");
+}
+
+#[test]
+fn a_link_of_a_namespace_is_found_on_a_path() {
+    let mut share = namespace();
+    let root = share.request("").root;
+    let find = |share: &mut Share, path: &str| {
+        let path = object::ObjectPath::parse(path).expect("a path");
+        share.run(ObjectOp::FindReferral { root, path })
+    };
+    for (path, behind) in [("d\\link", ""), ("d\\link\\a\\b", "\\a\\b")] {
+        let Ok(ObjectReply::Stopped(link)) = find(&mut share, path) else { panic!("{path}") };
+        assert_eq!(link.link.substitute_name, "msdfs:one\\share,two\\share");
+        assert_eq!(link.unparsed_path, behind);
+    }
+    for path in ["", "d\\file", "d\\dangling", "no\\way"] {
+        let found = find(&mut share, path);
+        assert!(matches!(found, Err(NtStatus::OBJECT_PATH_NOT_FOUND)), "{path}: {found:?}");
+    }
+}
+
+#[test]
+fn a_link_of_a_namespace_is_listed_as_a_directory_that_is_elsewhere() {
+    let mut share = namespace();
+    let directory = share.open("d");
+    let entries = share.entries(directory, true, 100);
+    let link = entries.iter().find(|entry| entry.name == "link").expect("it is listed");
+    let metadata = link.metadata.as_ref().expect("asked for");
+    let is_elsewhere = FileAttributes::DIRECTORY | FileAttributes::REPARSE_POINT;
+    assert!(metadata.attributes.contains(is_elsewhere), "{metadata:?}");
+    assert_eq!(metadata.reparse_tag, ReparseTag::DFS.0);
+}

@@ -132,6 +132,7 @@ impl MemoryStore {
             ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
                 self.read_directory(open, restart, detail, entries_max).map(ObjectReply::Entries)
             }
+            ObjectOp::FindReferral { root, path } => self.find_referral(root, &path),
             ObjectOp::IsEmpty { open } => self.is_empty(open).map(ObjectReply::Empty),
             ObjectOp::ListStreams { open } => self.list_streams(open).map(ObjectReply::Streams),
             ObjectOp::ReadExtendedAttributes { open } => self

@@ -12,9 +12,9 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
-use dtyp::{FileAttributes, ServerId, Sid};
-use object::{ObjectOp, ObjectReply, RootId};
-use proto::effect::{LentSession, Removal};
+use dtyp::{FileAttributes, NtStatus, ServerId, Sid};
+use object::{ObjectOp, ObjectPath, ObjectReply, RootId};
+use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
     Account, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server,
@@ -658,6 +658,9 @@ impl Inner {
                 let account = accounts::find(&self.accounts, &user);
                 Some(Reply::Account(account.cloned().map(Box::new)))
             }
+            Effect::FindReferral(question) => {
+                Some(Reply::Referral(self.find_referral(&question.connect.name, &question.path)))
+            }
             Effect::FindSession { session_id } => {
                 let lent = self.elsewhere.get(&session_id).cloned();
                 Some(Reply::Session(lent.map(Box::new)))
@@ -681,6 +684,18 @@ impl Inner {
                 None
             }
             Effect::Object { user: _, op } => Some(Reply::Object(self.perform(op))),
+        }
+    }
+
+    fn find_referral(&mut self, share: &str, path: &ObjectPath) -> Result<Referral, NtStatus> {
+        let share = self.share(share).filter(|share| share.is_dfs_root);
+        let root = share.and_then(|share| share.root).ok_or(NtStatus::NOT_FOUND)?;
+        if path.is_root() {
+            return Ok(Referral::Root);
+        }
+        match self.perform(ObjectOp::FindReferral { root, path: path.clone() }) {
+            Ok(ObjectReply::Stopped(link)) => Ok(Referral::Link(link)),
+            _ => Err(NtStatus::NOT_FOUND),
         }
     }
 

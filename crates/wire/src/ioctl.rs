@@ -8,6 +8,7 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode};
 
 mod copy_chunk;
+mod dfs_referral;
 mod duplicate_extents;
 mod fsctl_code;
 mod network_interface;
@@ -19,6 +20,7 @@ mod validate_negotiate;
 pub use copy_chunk::{
     CopyChunk, CopyChunkCopy, CopyChunkResponse, CopyChunks, RequestResumeKeyResponse, ResumeKey,
 };
+pub use dfs_referral::{DfsReferralFlags, DfsReferralRequest, DfsReferralResponse};
 pub use duplicate_extents::{DuplicateExtents, DuplicateExtentsEx, DuplicateExtentsFlags};
 pub use fsctl_code::FsctlCode;
 pub use network_interface::{

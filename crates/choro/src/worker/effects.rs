@@ -59,6 +59,16 @@ impl Worker {
                 };
                 Reply::Share(shares.connect(&connect).map(Box::new))
             }
+            Effect::FindReferral(question) => {
+                self.store.wear_server();
+                let mut shares = Shares {
+                    config: &self.settings.config,
+                    store: &mut self.store,
+                    accounts: &self.accounts,
+                    registry: &self.registry,
+                };
+                Reply::Referral(shares.find_referral(&question.connect, &question.path))
+            }
             Effect::FindAccount { user, .. } => {
                 self.store.wear_server();
                 Reply::Account(self.accounts.find(&mut self.store, &user).map(Box::new))

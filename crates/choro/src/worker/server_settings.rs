@@ -54,6 +54,7 @@ pub(super) fn server_settings(
         credits_max: global.smb2_max_credits,
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         oplock_break_retry: !global.smb2_disable_oplock_break_retry,
+        dfs: global.host_msdfs && config.shares.iter().any(|share| share.msdfs_root),
         lock_sequence_checking: !global.smb2_disable_lock_sequence_checking,
         change_notify: global.change_notify,
         leases: global.smb2_leases,

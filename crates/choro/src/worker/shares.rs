@@ -8,12 +8,12 @@ use config::choice::{CscPolicy, DefaultCase, MangledNames, Tri};
 use config::hosts_access;
 use config::{Config, GroupKind, Substitutions};
 use dtyp::{AccessMask, NameExpression, NtStatus, Sid};
-use object::{ObjectPath, RootId, UserId};
-use proto::effect::{AppleShare, ConnectShare};
+use object::{ObjectOp, ObjectPath, ObjectReply, RootId, UserId};
+use proto::effect::{AppleShare, ConnectShare, Referral};
 use proto::{Account, Share, ShareRefusal};
 use store::{
     CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, RootSettings,
-    Store,
+    Started, Store,
 };
 use tables::Registry;
 use tracing::{info, warn};
@@ -100,6 +100,7 @@ impl Shares<'_> {
             is_ca: false,
             caching_max: Caching::empty(),
             shared_reading: true,
+            is_dfs_root: false,
             directory_caching_max: Caching::empty(),
             caching: ShareFlags::NO_CACHING.bits(),
             extended_attributes: false,
@@ -200,6 +201,38 @@ impl Shares<'_> {
         Ok(user)
     }
 
+    fn is_dfs_root(&self, share: &config::Share) -> bool {
+        share.msdfs_root && self.config.global.host_msdfs
+    }
+
+    /// Where a path of a DFS namespace leads, as far as this user may see it.
+    ///
+    /// # Errors
+    /// NOT_FOUND if the share is no root of a namespace, or not for this user, or the path leads
+    /// nowhere else.
+    pub(super) fn find_referral(
+        &mut self,
+        connect: &ConnectShare,
+        path: &ObjectPath,
+    ) -> Result<Referral, NtStatus> {
+        let share = self.connect(connect).map_err(|_| NtStatus::NOT_FOUND)?;
+        let root = share.root.ok_or(NtStatus::NOT_FOUND)?;
+        let found = match (share.is_dfs_root, path.is_root()) {
+            (false, _) => Err(NtStatus::NOT_FOUND),
+            (true, true) => Ok(Referral::Root),
+            (true, false) => {
+                let op = ObjectOp::FindReferral { root, path: path.clone() };
+                match self.store.start(share.user, op) {
+                    Started::Done(Ok(ObjectReply::Stopped(link))) => Ok(Referral::Link(link)),
+                    Started::Done(Err(_)) => Err(NtStatus::NOT_FOUND),
+                    other => panic!("{other:?} does not answer a question for a referral"),
+                }
+            }
+        };
+        self.store.close_root(root);
+        found
+    }
+
     /// Clients with POSIX extensions can make links, and so must not be able to make one that leads
     /// out of the share: like Samba, we have one or the other.
     fn allows_wide_links(&self, share: &config::Share) -> bool {
@@ -264,6 +297,7 @@ impl Shares<'_> {
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
             wide_links: share.wide_links && self.allows_wide_links(share),
+            dfs_links: self.is_dfs_root(share),
             volume_label: match share.volume.as_str() {
                 "" => share.name.clone(),
                 label => substitutions.expand(label),
@@ -312,6 +346,7 @@ impl Shares<'_> {
             is_ca: is_continuously_available(share),
             caching_max: caching_max(share),
             shared_reading: share.level2_oplocks,
+            is_dfs_root: self.is_dfs_root(share),
             directory_caching_max: Caching::READ | Caching::HANDLE,
             caching: flags(share).bits(),
             extended_attributes: share.ea_support,

@@ -13,6 +13,8 @@ impl ReparseTag {
     pub const RESERVED_ONE: Self = Self(1);
     /// IO_REPARSE_TAG_MOUNT_POINT: a junction.
     pub const MOUNT_POINT: Self = Self(0xA000_0003);
+    /// IO_REPARSE_TAG_DFS: a link of a DFS namespace.
+    pub const DFS: Self = Self(0x8000_000A);
     /// IO_REPARSE_TAG_SYMLINK: a symbolic link.
     pub const SYMLINK: Self = Self(0xA000_000C);
     /// IO_REPARSE_TAG_NFS: a link, pipe, socket or device of a POSIX system.

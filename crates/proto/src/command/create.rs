@@ -39,6 +39,7 @@ use wire::{Decode, FileId};
 use crate::change::{Change, ChangeKind};
 use crate::channel_sequence::ChannelSequence;
 use crate::command::{Abandoned, Command};
+use crate::dfs;
 use crate::effect::{Effect, Reply};
 use crate::files::{self, key};
 use crate::open::{CreateName, OPENS_MAX, Open, OpenFile, Target};
@@ -223,6 +224,8 @@ fn begin(
     }
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
+    let name = dfs::local_name(incoming, &share, request.name);
+    let request = &CreateRequest { name, ..*request };
     let wish = caching::read_wish(request, scope.connection.negotiated())?;
     let durable = durable::Asked::read(request, scope.connection.negotiated(), &share)?;
     // [MS-SMB2] 3.3.5.9.7: the rest of such a request does not count.

@@ -211,6 +211,7 @@ fn decide(
 ) -> Negotiated {
     let large = dialect >= Dialect::SMB_2_1;
     let mut capabilities = Capabilities::empty();
+    capabilities.set(Capabilities::DFS, settings.dfs);
     capabilities.set(Capabilities::LARGE_MTU, large);
     capabilities.set(Capabilities::LEASING, large && settings.leases);
     let directories = settings.leases && settings.directory_leases;

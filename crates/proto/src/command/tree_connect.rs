@@ -135,9 +135,11 @@ fn describe(share: &Share, negotiated: &Negotiated, encrypt_data: bool) -> TreeC
         flags = ShareFlags::NO_CACHING;
     }
     flags.set(ShareFlags::ENCRYPT_DATA, encrypt_data);
+    flags.set(ShareFlags::DFS | ShareFlags::DFS_ROOT, share.is_dfs_root);
     let mut capabilities = ShareCapabilities::empty();
     let is_ca = share.is_ca && negotiated.is_smb3();
     capabilities.set(ShareCapabilities::CONTINUOUS_AVAILABILITY, is_ca);
+    capabilities.set(ShareCapabilities::DFS, share.is_dfs_root);
     TreeConnectResponse {
         share_type: if share.root.is_some() { ShareType::DISK } else { ShareType::PIPE },
         share_flags: flags,

@@ -3,7 +3,7 @@
 use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{ImmediateFsctl, Output, WithoutOpen};
+use super::{ImmediateFsctl, Output};
 use crate::reject::Reject;
 use crate::scope::InOpen;
 
@@ -24,10 +24,6 @@ macro_rules! refused {
 }
 
 refused! {
-    /// [MS-SMB2] 3.3.5.15.2: the answer of a server without DFS.
-    DfsGetReferrals, DFS_GET_REFERRALS, WithoutOpen => FS_DRIVER_REQUIRED;
-    /// [MS-SMB2] 3.3.5.15.3: the same.
-    DfsGetReferralsEx, DFS_GET_REFERRALS_EX, WithoutOpen => FS_DRIVER_REQUIRED;
     /// [MS-FSA] 2.1.5.10: file systems of Linux keep checksums or not, and no file has a say in it.
     GetIntegrityInformation, GET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;
     /// [MS-FSA] 2.1.5.10.33: likewise.

@@ -7,7 +7,7 @@ use dtyp::upcase::fold;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
     Disposition, ExtendedAttribute, FileIdentity, KindWanted, LocalOpen, Metadata, ObjectPath,
-    OpenRequest, Opened, RootId, SymbolicLink,
+    ObjectReply, ObjectResult, OpenRequest, Opened, RootId, SymbolicLink,
 };
 
 use super::MemoryStore;
@@ -120,6 +120,26 @@ impl MemoryStore {
         let link = SymbolicLinkReparse::decode(point.data)?;
         let is_link = point.tag == ReparseTag::SYMLINK;
         is_link.then(|| SymbolicLink { link, unparsed_path: String::new() })
+    }
+
+    /// A reparse point that is a link of a DFS namespace.
+    pub(super) fn find_referral(&self, root: RootId, path: &ObjectPath) -> ObjectResult {
+        let path = path.as_str();
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        for end in ends {
+            let (prefix, behind) = path.split_at(end);
+            let prefix = ObjectPath::from_stored(prefix.to_owned(), None);
+            let inode = self.locate(root, &prefix)?.inode;
+            let node = &self.nodes[&inode.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?];
+            let point = node.reparse_point.as_deref().and_then(ReparseData::decode);
+            let link = point.and_then(|point| SymbolicLinkReparse::decode(point.data));
+            if let Some(link) = link.filter(|it| it.substitute_name.starts_with("msdfs:")) {
+                let unparsed_path = behind.replace('/', "\\");
+                let link = SymbolicLink { link, unparsed_path };
+                return Ok(ObjectReply::Stopped(Box::new(link)));
+            }
+        }
+        Err(NtStatus::OBJECT_PATH_NOT_FOUND)
     }
 
     fn create(&mut self, request: &OpenRequest, place: &Place) -> Result<u64, NtStatus> {

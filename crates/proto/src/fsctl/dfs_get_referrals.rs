@@ -1,0 +1,152 @@
+//! FSCTL_DFS_GET_REFERRALS and FSCTL_DFS_GET_REFERRALS_EX: [MS-SMB2] 3.3.5.15.2, [MS-DFSC] 3.2.5.
+//!
+//! Namespaces are those of Samba: a share that is a root, with symbolic links to `msdfs:server\share`.
+//! Domains and their controllers are nobody's here.
+
+use dtyp::{NtStatus, utf16};
+use object::{ObjectPath, SymbolicLink};
+use wire::ioctl::{
+    DfsReferralFlags, DfsReferralRequest, DfsReferralResponse, FsctlCode, IoctlRequest,
+};
+
+use super::{Fsctl, INVALID, Output, Progress, WithoutOpen, output_max};
+use crate::dfs::DfsPath;
+use crate::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
+use crate::reject::Reject;
+
+/// Tells where a path leads.
+pub(crate) struct DfsGetReferrals;
+
+/// The same; the client also says where it is, which makes no difference.
+pub(crate) struct DfsGetReferralsEx;
+
+/// The path is being looked up.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    request: DfsReferralRequest,
+    room: usize,
+}
+
+/// Seconds for which a client may rely on an answer; Samba has the same.
+const TIME_TO_LIVE: u32 = 600;
+
+/// Forms of entries that are known; who knows only the first gets the second, as from Samba.
+const VERSIONS: std::ops::RangeInclusive<u16> = 2..=4;
+
+const NOT_FOUND: Reject = Reject::Status(NtStatus::NOT_FOUND);
+
+impl Fsctl for DfsGetReferrals {
+    const CODE: FsctlCode = FsctlCode::DFS_GET_REFERRALS;
+    type Scope<'s> = WithoutOpen<'s>;
+    type Pending = Asked;
+
+    fn start(
+        scope: WithoutOpen<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Asked>, Reject> {
+        ask(&scope, DfsReferralRequest::decode(request.input).ok(), output_max(request))
+    }
+
+    fn resume(_: WithoutOpen<'_>, pending: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+        answer(&pending, reply)
+    }
+}
+
+impl Fsctl for DfsGetReferralsEx {
+    const CODE: FsctlCode = FsctlCode::DFS_GET_REFERRALS_EX;
+    type Scope<'s> = WithoutOpen<'s>;
+    type Pending = Asked;
+
+    fn start(
+        scope: WithoutOpen<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<Asked>, Reject> {
+        ask(&scope, DfsReferralRequest::decode_extended(request.input).ok(), output_max(request))
+    }
+
+    fn resume(_: WithoutOpen<'_>, pending: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+        answer(&pending, reply)
+    }
+}
+
+fn ask(
+    scope: &WithoutOpen<'_>,
+    request: Option<DfsReferralRequest>,
+    room: usize,
+) -> Result<Progress<Asked>, Reject> {
+    if !scope.globals.settings.dfs {
+        return Err(Reject::Status(NtStatus::FS_DRIVER_REQUIRED));
+    }
+    let mut request = request.ok_or(INVALID)?;
+    // Some clients take two separators at the beginning for more than one.
+    request.request_file_name = format!("\\{}", request.request_file_name.trim_matches('\\'));
+    let wanted = DfsPath::parse(&request.request_file_name).ok_or(NOT_FOUND)?;
+    let path = ObjectPath::parse(wanted.path).map_err(|_| NOT_FOUND)?;
+    let connect = ConnectShare {
+        name: wanted.share.to_owned(),
+        server: wanted.server.to_owned(),
+        account: std::sync::Arc::clone(scope.session.account()),
+        client: scope.connection.client,
+        encrypted: scope.session.encrypt_data,
+        session_id: scope.session.session_id,
+    };
+    let effect = Effect::FindReferral(Box::new(FindReferral { connect, path }));
+    Ok(Progress::Wait(effect, Asked { request, room }))
+}
+
+fn answer(asked: &Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+    let Reply::Referral(referral) = reply else {
+        panic!("a referral was asked for, and {reply:?} came back")
+    };
+    let Asked { request, room } = asked;
+    let path = &request.request_file_name;
+    let response = match referral.map_err(Reject::Status)? {
+        Referral::Root => DfsReferralResponse {
+            flags: DfsReferralFlags::REFERRAL_SERVERS | DfsReferralFlags::STORAGE_SERVERS,
+            is_root: true,
+            dfs_path: path.clone(),
+            targets: vec![path.clone()],
+            ..DfsReferralResponse::default()
+        },
+        Referral::Link(link) => DfsReferralResponse {
+            flags: DfsReferralFlags::STORAGE_SERVERS,
+            dfs_path: consumed(path, &link).to_owned(),
+            targets: targets(&link),
+            ..DfsReferralResponse::default()
+        },
+    };
+    let version = request.max_referral_level.clamp(*VERSIONS.start(), *VERSIONS.end());
+    let response = DfsReferralResponse { version, time_to_live: TIME_TO_LIVE, ..response };
+    if response.targets.is_empty() || !is_short(&response) {
+        return Err(NOT_FOUND);
+    }
+    // [MS-DFSC] 3.2.5.1: an entry is never cut.
+    let overflow = Reject::Status(NtStatus::BUFFER_OVERFLOW);
+    Ok(Progress::Done(Output::new(response.fitting(*room).ok_or(overflow)?)))
+}
+
+/// The path as far as the link.
+fn consumed<'a>(path: &'a str, link: &SymbolicLink) -> &'a str {
+    let behind = link.unparsed_path.matches('\\').count();
+    let mut separators = path.rmatch_indices('\\').map(|(at, _)| at);
+    match behind.checked_sub(1).and_then(|behind| separators.nth(behind)) {
+        Some(end) => &path[..end],
+        None => path,
+    }
+}
+
+/// `msdfs:one\share,two\share` names two.
+fn targets(link: &SymbolicLink) -> Vec<String> {
+    let targets = link.link.substitute_name.split_once(':').map_or("", |(_, targets)| targets);
+    let clean = |target: &str| target.replace('/', "\\").trim_matches('\\').to_owned();
+    let targets = targets.split(',').map(clean).filter(|target| target.contains('\\'));
+    targets.map(|target| format!("\\{target}")).collect()
+}
+
+/// Offsets of the answer have 16 bits.
+fn is_short(response: &DfsReferralResponse) -> bool {
+    const ENTRY_BYTES_MAX: usize = 64;
+    let texts = response.targets.iter().chain([&response.dfs_path]);
+    let bytes = texts.map(|text| utf16::to_bytes(text).len() + ENTRY_BYTES_MAX).sum::<usize>();
+    bytes <= usize::from(u16::MAX)
+}

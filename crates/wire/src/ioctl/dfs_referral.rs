@@ -1,0 +1,223 @@
+//! REQ_GET_DFS_REFERRAL and RESP_GET_DFS_REFERRAL: [MS-DFSC] 2.2.2 to 2.2.5. Where a path of a DFS
+//! namespace leads.
+
+use dtyp::utf16;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::DecodeError;
+use crate::message;
+
+bitflags::bitflags! {
+    /// ReferralHeaderFlags.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct DfsReferralFlags: u32 {
+        /// The targets answer further questions like this one.
+        const REFERRAL_SERVERS = 0x0000_0001;
+        /// The targets have the files.
+        const STORAGE_SERVERS = 0x0000_0002;
+
+        const _ = !0;
+    }
+}
+
+/// The input of FSCTL_DFS_GET_REFERRALS.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DfsReferralRequest {
+    /// The newest form of entries that the client knows.
+    pub max_referral_level: u16,
+    /// RequestFileName: `\server\share\path`.
+    pub request_file_name: String,
+}
+
+/// The output.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct DfsReferralResponse {
+    /// The form of the entries: 2, 3 or 4.
+    pub version: u16,
+    /// What the targets are.
+    pub flags: DfsReferralFlags,
+    /// ServerType: they are those of the namespace's root.
+    pub is_root: bool,
+    /// TimeToLive in seconds.
+    pub time_to_live: u32,
+    /// What of the client's path the targets stand for. PathConsumed is its length.
+    pub dfs_path: String,
+    /// NetworkAddress of each target, the best first: `\server\share\path`.
+    pub targets: Vec<String>,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct HeaderLayout {
+    path_consumed: U16,
+    number_of_referrals: U16,
+    flags: U32,
+}
+
+/// What entries of all forms begin with.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EntryLayout {
+    version: U16,
+    size: U16,
+    server_type: U16,
+    flags: U16,
+}
+
+/// TargetSetBoundary, in the first entry of the fourth form.
+const TARGET_SET_BOUNDARY: u16 = 0x0004;
+
+/// Bytes of an entry of the second form, and of the third and fourth.
+const ENTRY_BYTES: [u16; 2] = [22, 34];
+
+impl DfsReferralRequest {
+    /// Reads the input of the IOCTL.
+    ///
+    /// # Errors
+    ///
+    /// When it is cut, or the path is no UTF-16.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (level, name) = message::prefix::<U16>(bytes)?;
+        Ok(Self { max_referral_level: level.get(), request_file_name: text(name)? })
+    }
+
+    /// Reads the input of FSCTL_DFS_GET_REFERRALS_EX: [MS-DFSC] 2.2.3.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn decode_extended(bytes: &[u8]) -> Result<Self, DecodeError> {
+        // MaxReferralLevel, RequestFlags; RequestDataLength; RequestFileNameLength.
+        let ([level, _], rest) = message::prefix::<[U16; 2]>(bytes)?;
+        let (_, rest) = message::prefix::<U32>(rest)?;
+        let (length, rest) = message::prefix::<U16>(rest)?;
+        let bad =
+            DecodeError::BadValue { field: "RequestFileNameLength", value: length.get().into() };
+        let name = rest.get(..usize::from(length.get())).ok_or(bad)?;
+        Ok(Self { max_referral_level: level.get(), request_file_name: text(name)? })
+    }
+
+    /// Appends the input of the IOCTL.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        message::put(out, &U16::new(self.max_referral_level));
+        put_text(out, &self.request_file_name);
+    }
+}
+
+impl DfsReferralResponse {
+    /// The output with as many of the targets as fit `room` bytes; nothing if not even the first
+    /// does.
+    #[must_use]
+    pub fn fitting(mut self, room: usize) -> Option<Vec<u8>> {
+        while !self.targets.is_empty() {
+            let mut bytes = Vec::new();
+            self.encode(&mut bytes);
+            if bytes.len() <= room {
+                return Some(bytes);
+            }
+            self.targets.pop();
+        }
+        None
+    }
+
+    /// Appends the output of the IOCTL.
+    ///
+    /// # Panics
+    ///
+    /// When paths and targets together are longer than 64 KiB.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let path_bytes = utf16::to_bytes(&self.dfs_path).len();
+        let short = |length: usize| U16::new(u16::try_from(length).expect("paths are short"));
+        message::put(
+            out,
+            &HeaderLayout {
+                path_consumed: short(path_bytes),
+                number_of_referrals: short(self.targets.len()),
+                flags: self.flags.bits().into(),
+            },
+        );
+        let size = ENTRY_BYTES[usize::from(self.version > 2)];
+        let entries_bytes = self.targets.len() * usize::from(size);
+        let mut strings = Vec::new();
+        put_text(&mut strings, &self.dfs_path);
+        for (at, target) in self.targets.iter().enumerate() {
+            let is_boundary = self.version >= 4 && at == 0;
+            message::put(
+                out,
+                &EntryLayout {
+                    version: self.version.into(),
+                    size: size.into(),
+                    server_type: u16::from(self.is_root).into(),
+                    flags: if is_boundary { TARGET_SET_BOUNDARY } else { 0 }.into(),
+                },
+            );
+            if self.version <= 2 {
+                // Proximity.
+                message::put(out, &U32::ZERO);
+            }
+            message::put(out, &U32::new(self.time_to_live));
+            let to_strings = entries_bytes - at * usize::from(size);
+            // DFSPath, DFSAlternatePath, NetworkAddress.
+            let offsets = [to_strings, to_strings, to_strings + strings.len()];
+            message::put(out, &offsets.map(short));
+            if self.version > 2 {
+                // ServiceSiteGuid.
+                out.extend_from_slice(&[0; 16]);
+            }
+            put_text(&mut strings, target);
+        }
+        out.extend_from_slice(&strings);
+    }
+
+    /// Reads the output of the IOCTL.
+    ///
+    /// # Errors
+    ///
+    /// When it is cut, or its entries are of several forms.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (header, mut entries) = message::prefix::<HeaderLayout>(bytes)?;
+        let flags = DfsReferralFlags::from_bits_retain(header.flags.get());
+        let mut response = Self { flags, ..Self::default() };
+        for at in 0..header.number_of_referrals.get() {
+            let (entry, rest) = message::prefix::<EntryLayout>(entries)?;
+            let version = entry.version.get();
+            let bad = DecodeError::BadValue { field: "VersionNumber", value: version.into() };
+            if !(2..=4).contains(&version) || (at > 0 && version != response.version) {
+                return Err(bad);
+            }
+            let rest = if version <= 2 { message::prefix::<U32>(rest)?.1 } else { rest };
+            let (time_to_live, rest) = message::prefix::<U32>(rest)?;
+            let ([path, _, target], _) = message::prefix::<[U16; 3]>(rest)?;
+            response.version = version;
+            response.is_root = entry.server_type.get() == 1;
+            response.time_to_live = time_to_live.get();
+            response.dfs_path = text_at(entries, *path)?;
+            response.targets.push(text_at(entries, *target)?);
+            let size = usize::from(entry.size.get());
+            let bad = DecodeError::BadValue { field: "Size", value: entry.size.get().into() };
+            entries = entries.get(size..).ok_or(bad)?;
+        }
+        Ok(response)
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&utf16::to_bytes(text));
+    out.extend_from_slice(&[0; 2]);
+}
+
+/// Up to the first zero.
+fn text(bytes: &[u8]) -> Result<String, DecodeError> {
+    let end = bytes.chunks_exact(2).position(|unit| unit == [0, 0]);
+    let bytes = &bytes[..end.map_or(bytes.len() & !1, |units| 2 * units)];
+    utf16::decode(bytes).map_err(|_| DecodeError::BadValue { field: "UTF-16", value: 0 })
+}
+
+fn text_at(bytes: &[u8], offset: U16) -> Result<String, DecodeError> {
+    let bad = DecodeError::BadValue { field: "Offset", value: offset.get().into() };
+    text(bytes.get(usize::from(offset.get())..).ok_or(bad)?)
+}
+
+#[cfg(test)]
+mod tests;
