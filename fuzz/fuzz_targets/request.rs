@@ -9,8 +9,8 @@ use wire::create::CreateRequest;
 use wire::echo::EchoRequest;
 use wire::flush::FlushRequest;
 use wire::ioctl::{
-    CopyChunkCopy, DuplicateExtents, DuplicateExtentsEx, IoctlRequest, NetworkResiliencyRequest,
-    PipeWait, SnapshotArray, ValidateNegotiateInfoRequest,
+    CopyChunkCopy, DfsReferralRequest, DfsReferralResponse, DuplicateExtents, DuplicateExtentsEx,
+    IoctlRequest, NetworkResiliencyRequest, PipeWait, SnapshotArray, ValidateNegotiateInfoRequest,
 };
 use wire::lock::LockRequest;
 use wire::logoff::LogoffRequest;
@@ -48,6 +48,9 @@ fuzz_target!(|input: &[u8]| {
             if let Ok(request) = wire::Decode::decode(message) {
                 let request: IoctlRequest<'_> = request;
                 let _ = CopyChunkCopy::decode(request.input);
+                let _ = DfsReferralRequest::decode(request.input);
+                let _ = DfsReferralRequest::decode_extended(request.input);
+                let _ = DfsReferralResponse::decode(request.input);
                 let _ = DuplicateExtents::decode(request.input);
                 let _ = DuplicateExtentsEx::decode(request.input);
                 let _ = NetworkResiliencyRequest::decode(request.input);

@@ -11,8 +11,8 @@ use wire::error_response::{ErrorContext, ErrorResponse, SymbolicLinkError};
 use wire::flush::FlushRequest;
 use wire::header::Header;
 use wire::ioctl::{
-    CopyChunkCopy, IoctlRequest, IoctlResponse, NetworkInterfaces, PipeWait,
-    ValidateNegotiateInfoRequest,
+    CopyChunkCopy, DfsReferralRequest, DfsReferralResponse, IoctlRequest, IoctlResponse,
+    NetworkInterfaces, PipeWait, ValidateNegotiateInfoRequest,
 };
 use wire::lock::LockRequest;
 use wire::negotiate::{NegotiateRequest, NegotiateResponse};
@@ -92,7 +92,7 @@ fn decode_parts(bytes: &[u8]) {
     is_bounded(NotifyInformation::iter(bytes).count());
     is_bounded(NetworkInterfaces::new(bytes).count());
     is_bounded(ErrorContext::iter(bytes, u8::MAX).count());
-    let outcomes: [Result<(), DecodeError>; 13] = [
+    let outcomes: [Result<(), DecodeError>; 16] = [
         Header::decode(bytes).map(drop),
         Protocol::of(bytes).map(|_| ()),
         TransformHeader::decode(bytes).map(|_| ()),
@@ -101,6 +101,9 @@ fn decode_parts(bytes: &[u8]) {
         CreateContexts::parse(bytes).map(|contexts| is_bounded(contexts.iter().count())),
         SymbolicLinkError::decode(bytes).map(|_| ()),
         CopyChunkCopy::decode(bytes).map(|copy| is_bounded(copy.chunks.iter().count())),
+        DfsReferralRequest::decode(bytes).map(|_| ()),
+        DfsReferralRequest::decode_extended(bytes).map(|_| ()),
+        DfsReferralResponse::decode(bytes).map(|it| is_bounded(it.targets.len())),
         PipeWait::decode(bytes).map(|_| ()),
         ValidateNegotiateInfoRequest::decode(bytes).map(|r| is_bounded(r.dialects.iter().count())),
         context::<LeaseContext>(bytes),

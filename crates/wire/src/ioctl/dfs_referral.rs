@@ -194,9 +194,10 @@ impl DfsReferralResponse {
             response.time_to_live = time_to_live.get();
             response.dfs_path = text_at(entries, *path)?;
             response.targets.push(text_at(entries, *target)?);
-            let size = usize::from(entry.size.get());
-            let bad = DecodeError::BadValue { field: "Size", value: entry.size.get().into() };
-            entries = entries.get(size..).ok_or(bad)?;
+            let size = entry.size.get();
+            let bad = DecodeError::BadValue { field: "Size", value: size.into() };
+            let is_whole = size >= ENTRY_BYTES[usize::from(version > 2)];
+            entries = entries.get(usize::from(size)..).filter(|_| is_whole).ok_or(bad)?;
         }
         Ok(response)
     }
