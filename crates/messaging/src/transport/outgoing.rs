@@ -52,6 +52,11 @@ pub(super) trait Carrier: fmt::Debug {
     /// Nothing waits for room any more.
     fn stop_awaiting(&mut self, to: ServerId, line: &mut Self::Line);
 
+    /// Whether lines that are not used can be given up now.
+    fn may_disconnect(&self) -> bool {
+        true
+    }
+
     /// The line is not used any more. What was pushed arrives.
     fn disconnect(&mut self, line: Self::Line);
 }
@@ -280,10 +285,12 @@ impl<C: Carrier> Outgoing<C> {
             if peer.outbox.is_empty() && std::mem::take(&mut peer.waits) {
                 self.carrier.stop_awaiting(to, &mut peer.line);
             }
-            if peer.outbox.is_empty()
-                && peer.last_used + self.lines.idle <= now
-                && let Some(peer) = self.peers.remove(&to)
-            {
+            if !peer.outbox.is_empty() || peer.last_used + self.lines.idle > now {
+                continue;
+            }
+            if !self.carrier.may_disconnect() {
+                peer.last_used = now;
+            } else if let Some(peer) = self.peers.remove(&to) {
                 self.carrier.disconnect(peer.line);
             }
         }
@@ -328,7 +335,7 @@ impl<C: Carrier> Outgoing<C> {
     /// Gives up the line that has been idle for longest, where there are as many as may be.
     fn make_place(&mut self) {
         let lines_max = self.lines.idle_max.min(PEERS_MAX);
-        if self.peers.len() < lines_max {
+        if self.peers.len() < lines_max || !self.carrier.may_disconnect() {
             return;
         }
         let is_idle = |peer: &Peer<C::Line>| peer.is_ours && peer.outbox.is_empty();

@@ -7,13 +7,14 @@
 //! A connection that nothing was said over for a while is closed by the process that made it, and by
 //! no other: it ends its half, goes on reading until the other half ends, and so loses nothing. Two
 //! rules keep the order of a pair although it may have several connections: a process never sends
-//! over one that it has left for another, and before it reads the first packet of a connection it
-//! reads all that has come over the others of the same process.
+//! over one that it has left for another, and before it takes the first packet of a connection it
+//! takes all that the same process has sent before over others.
 
 mod link;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ use super::clock::Clock;
 use super::inbox::Inbox;
 use super::members::{Member, Members};
 use super::outgoing::{Carrier, Lines, Outgoing};
-use super::packet::Header;
+use super::packet;
 use super::socket::{self, Arrival, DESCRIPTORS_MAX, Receiver};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Settings, Transport};
@@ -39,6 +40,8 @@ pub(crate) struct Stream {
     outgoing: Outgoing<Streams>,
     inbox: Inbox,
     receiver: Option<Receiver>,
+    /// Connections that were read and may have packets that were not taken.
+    filled: Vec<Token>,
 }
 
 /// The connections.
@@ -50,8 +53,8 @@ struct Streams {
     uid: u32,
     links: HashMap<Token, Link>,
     next_token: Token,
-    /// Connections whose own half has ended, the oldest first.
-    half_closed: VecDeque<Token>,
+    /// Connections whose own half has ended, the oldest first, and when they are given up.
+    half_closed: VecDeque<(Token, Option<Instant>)>,
     /// Connections that somebody waits for room on.
     awaited: usize,
     /// When connections are accepted again, if there were too many.
@@ -85,7 +88,8 @@ impl Stream {
         let lines =
             Lines { idle_max: settings.stream_connections.max(1), idle: settings.stream_idle };
         let outgoing = Outgoing::new(carrier, server_id, clock, lines);
-        Ok(Self { outgoing, inbox: Inbox::new(server_id, clock), receiver: None })
+        let inbox = Inbox::new(server_id, clock);
+        Ok(Self { outgoing, inbox, receiver: None, filled: Vec::new() })
     }
 
     /// Does what the sockets are ready for.
@@ -97,15 +101,19 @@ impl Stream {
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == LISTENER {
-                self.outgoing.counters.forged += self.outgoing.carrier.accept(now);
+                let others = self.outgoing.carrier.accept(now, ACCEPTS_PER_TURN_MAX);
+                self.outgoing.counters.forged += others;
                 continue;
             }
             if flags.contains(epoll::EventFlags::OUT) {
                 self.write(now, token);
             }
             if flags.intersects(READABLE) {
-                self.read(now, token, Some(READS_PER_TURN_MAX));
+                self.read(now, token);
             }
+        }
+        while let Some(token) = self.filled.pop() {
+            self.advance(now, token);
         }
     }
 
@@ -130,92 +138,126 @@ impl Stream {
         self.end_if_done(now, token);
     }
 
-    /// Reads a connection: so often at most, or until it is empty.
-    fn read(&mut self, now: Instant, token: Token, reads: Option<usize>) {
-        for _ in 0..reads.unwrap_or(usize::MAX) {
-            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
+    /// Reads a connection and takes what it has brought.
+    fn read(&mut self, now: Instant, token: Token) {
+        self.fill(token, READS_PER_TURN_MAX);
+        self.advance(now, token);
+    }
+
+    /// Reads a connection into its memory, so often at most.
+    fn fill(&mut self, token: Token, reads: usize) {
+        let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
+        let receiver = self.receiver.get_or_insert_with(|| Receiver::new(1, READ_BYTES));
+        for _ in 0..reads {
             if link.is_read {
                 return;
             }
-            let receiver = self.receiver.get_or_insert_with(|| Receiver::new(1, READ_BYTES));
-            let len = match link.receive(receiver) {
+            match link.receive(receiver) {
                 Err(Errno::AGAIN) => return,
-                Err(_) => return self.end(now, token),
-                Ok(0) => return self.peer_has_ended(now, token),
-                Ok(len) => len,
-            };
-            if !self.take_packets(now, token) {
-                self.outgoing.counters.malformed += 1;
-                return self.end(now, token);
-            }
-            // Most likely it is empty; if it is not, it stays ready.
-            if reads.is_some() && len < READ_BYTES / 2 {
-                return;
+                // Nobody is there to read what we would send.
+                Err(_) => (link.is_read, link.is_broken) = (true, true),
+                Ok(0) => link.is_read = true,
+                // Most likely it is empty; if it is not, it stays ready.
+                Ok(len) if reads == READS_PER_TURN_MAX && len < READ_BYTES / 2 => return,
+                Ok(_) => {}
             }
         }
     }
 
-    /// Takes the whole packets that a connection has brought; whether it is in order.
-    fn take_packets(&mut self, now: Instant, token: Token) -> bool {
-        loop {
-            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return true };
-            let packet = match link.next_packet() {
-                Ok(Some(packet)) => packet,
-                Ok(None) => return link.settle(),
-                Err(_) => return false,
-            };
-            if !link.has_spoken {
-                link.has_spoken = true;
-                link.is_being_taken = true;
-                let sender = Header::decode(link.bytes(&packet)).map(|(header, _)| header.sender);
-                self.read_others(now, token, sender.ok());
-            }
-            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return true };
-            link.is_being_taken = false;
-            let (descriptors, truncated) = link.take_descriptors(&packet);
-            let arrival = Arrival { credentials: Some(link.credentials), descriptors, truncated };
-            let bytes = link.bytes(&packet);
-            let sender = self.inbox.take(now, bytes, arrival, &mut self.outgoing.counters);
-            match (sender, link.peer) {
-                (None, None) => return false,
-                (Some(sender), None) => {
-                    link.peer = Some(sender);
-                    // Answers go back over it.
-                    let _ = self.outgoing.adopt(now, sender, token);
-                }
-                (Some(sender), Some(peer)) if sender != peer => return false,
-                (Some(sender), Some(_)) => {
-                    if self.outgoing.line(sender) == Some(&token) {
-                        self.outgoing.used(now, sender);
+    /// Takes the whole packets that a connection has brought, and ends it if it is to end.
+    fn advance(&mut self, now: Instant, token: Token) {
+        let is_in_order = loop {
+            let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
+            match link.next_packet() {
+                Ok(Some(packet)) => {
+                    if !link.has_spoken {
+                        link.has_spoken = true;
+                        link.is_being_taken = true;
+                        let first = packet::first_of(link.bytes(&packet));
+                        self.take_earlier(now, token, first);
+                    }
+                    if !self.take(now, token, &packet) {
+                        break false;
                     }
                 }
-                (None, Some(_)) => {}
+                Ok(None) => break link.settle(),
+                Err(_) => break false,
             }
-        }
-    }
-
-    /// Before the first packet of a connection, reads what the same process has sent over others.
-    fn read_others(&mut self, now: Instant, token: Token, sender: Option<ServerId>) {
-        let is_other = |(other, link): &(&Token, &Link)| {
-            **other != token && !link.is_being_taken && sender.is_some() && link.peer == sender
         };
-        let others = self.outgoing.carrier.links.iter().filter(is_other);
-        let mut others: Vec<Token> = others.map(|(other, _)| *other).collect();
-        // A process leaves a connection for a newer one, never for an older.
-        others.sort_unstable();
-        for other in others {
-            self.read(now, other, None);
-        }
-    }
-
-    /// The other end will send nothing more. Where it has made the connection it still reads, until
-    /// our half ends as well.
-    fn peer_has_ended(&mut self, now: Instant, token: Token) {
-        let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
-        if link.is_ours {
+        if !is_in_order {
+            self.outgoing.counters.malformed += 1;
             return self.end(now, token);
         }
-        link.is_read = true;
+        let Some(link) = self.outgoing.carrier.links.get(&token) else { return };
+        match link.is_read {
+            true if link.is_broken || link.is_ours => self.end(now, token),
+            true => self.peer_has_ended(now, token),
+            false => {}
+        }
+    }
+
+    /// Takes a packet; whether its connection is in order.
+    fn take(&mut self, now: Instant, token: Token, packet: &Range<usize>) -> bool {
+        let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return true };
+        link.is_being_taken = false;
+        let (descriptors, truncated) = link.take_descriptors(packet);
+        let arrival = Arrival { credentials: Some(link.credentials), descriptors, truncated };
+        let bytes = link.bytes(packet);
+        let sender = self.inbox.take(now, bytes, arrival, &mut self.outgoing.counters);
+        match (sender, link.peer) {
+            (None, None) => return false,
+            (Some(sender), None) => {
+                link.peer = Some(sender);
+                // Answers go back over it.
+                let _ = self.outgoing.adopt(now, sender, token);
+            }
+            (Some(sender), Some(peer)) if sender != peer => return false,
+            (Some(sender), Some(_)) => {
+                if self.outgoing.line(sender) == Some(&token) {
+                    self.outgoing.used(now, sender);
+                }
+            }
+            (None, Some(_)) => {}
+        }
+        true
+    }
+
+    /// Before the first packet of a connection, takes what the same process has sent before it over
+    /// others, also over those that were not accepted yet. A process numbers its messages.
+    fn take_earlier(&mut self, now: Instant, token: Token, first: Option<(ServerId, u64)>) {
+        let Some((sender, message_id)) = first else { return };
+        self.outgoing.counters.forged += self.outgoing.carrier.accept(now, LINKS_MAX);
+        let is_other = |(other, link): &(&Token, &Link)| match link.peer {
+            _ if **other == token || link.is_being_taken => false,
+            Some(peer) => peer == sender,
+            None => link.credentials.pid == sender.pid,
+        };
+        let others = self.outgoing.carrier.links.iter().filter(is_other);
+        let others: Vec<Token> = others.map(|(other, _)| *other).collect();
+        for other in &others {
+            self.fill(*other, READS_OF_OTHERS_MAX);
+        }
+        loop {
+            let links = &self.outgoing.carrier.links;
+            let next = |other: &Token| Some((links.get(other)?.first_number()?, *other));
+            let Some((number, other)) = others.iter().filter_map(next).min() else { break };
+            if number >= message_id {
+                break;
+            }
+            let Some(link) = self.outgoing.carrier.links.get_mut(&other) else { break };
+            link.has_spoken = true;
+            let Ok(Some(packet)) = link.next_packet() else { break };
+            if !self.take(now, other, &packet) {
+                self.outgoing.counters.malformed += 1;
+                self.end(now, other);
+            }
+        }
+        self.filled.extend(others);
+    }
+
+    /// The process that has made a connection will send nothing more. It still reads, until our half
+    /// ends as well.
+    fn peer_has_ended(&mut self, now: Instant, token: Token) {
         self.outgoing.carrier.watch(token);
         self.end_if_done(now, token);
     }
@@ -248,9 +290,9 @@ impl Stream {
 
 impl Streams {
     /// Accepts connections of processes of this server; how many others there were.
-    fn accept(&mut self, now: Instant) -> u64 {
+    fn accept(&mut self, now: Instant, accepts: usize) -> u64 {
         let mut others = 0;
-        for _ in 0..ACCEPTS_PER_TURN_MAX {
+        for _ in 0..accepts {
             if self.links.len() >= LINKS_MAX {
                 self.pause(now);
                 break;
@@ -302,6 +344,9 @@ impl Streams {
         let link = self.links.remove(&token)?;
         self.awaited -= usize::from(link.is_awaited);
         let _ = epoll::delete(&self.wake, &link.socket);
+        if link.has_ended {
+            self.half_closed.retain(|(half_closed, _)| *half_closed != token);
+        }
         Some(link)
     }
 
@@ -324,11 +369,19 @@ impl Streams {
             link.has_ended = true;
             // One that fails is gone, which reading it will say.
             let _ = rustix::net::shutdown(&link.socket, Shutdown::Write);
-            self.half_closed.push_back(token);
+            self.half_closed.push_back((token, None));
         }
-        // A process that does not read does not end its half. What was sent to it stays readable.
-        while self.half_closed.len() > HALF_CLOSED_MAX {
-            let Some(oldest) = self.half_closed.pop_front() else { return };
+    }
+
+    /// Gives up connections whose other half does not end: a process that does not read does not end
+    /// it. What was sent to it stays readable.
+    fn give_up(&mut self, now: Instant) {
+        for (_, until) in &mut self.half_closed {
+            until.get_or_insert(now + HALF_CLOSED_TIMEOUT);
+        }
+        while let Some((oldest, Some(until))) = self.half_closed.front().copied()
+            && until <= now
+        {
             self.remove(oldest);
         }
     }
@@ -342,6 +395,9 @@ impl Carrier for Streams {
     const DESCRIPTORS_MAX: usize = DESCRIPTORS_MAX;
 
     fn connect(&mut self, to: ServerId) -> Result<Token, Errno> {
+        if self.links.len() >= LINKS_MAX {
+            return Err(Errno::AGAIN);
+        }
         let socket = self.member.members().connect(to, SocketType::STREAM)?;
         let credentials = socket::peer_credentials(socket.as_fd())?;
         // Not a socket of the process whose name it has.
@@ -388,12 +444,15 @@ impl Carrier for Streams {
         self.watch(*line);
     }
 
+    fn may_disconnect(&self) -> bool {
+        self.half_closed.len() < HALF_CLOSED_MAX
+    }
+
     fn disconnect(&mut self, line: Token) {
         self.stop_awaiting(ServerId::default(), &mut { line });
         // The other one closes a connection that it has made.
         let Some(link) = self.links.get_mut(&line).filter(|link| link.is_ours) else { return };
         link.is_left = true;
-        self.half_closed.retain(|token| self.links.contains_key(token));
         self.after_write(line);
     }
 }
@@ -412,6 +471,9 @@ impl Transport for Stream {
     fn poll_send(&mut self, now: Instant) {
         self.outgoing.flush(now);
         self.outgoing.carrier.resume(now);
+        if !self.outgoing.carrier.half_closed.is_empty() {
+            self.outgoing.carrier.give_up(now);
+        }
         if self.outgoing.carrier.awaited > 0 && self.inbox.is_empty() {
             self.turn(now);
         }
@@ -440,7 +502,9 @@ impl Transport for Stream {
 
     fn next_timeout(&self) -> Option<Instant> {
         let accept_at = self.outgoing.carrier.accept_at;
-        let times = [self.outgoing.next_timeout(), self.inbox.next_timeout(), accept_at];
+        let give_up_at = self.outgoing.carrier.half_closed.front().and_then(|(_, until)| *until);
+        let times =
+            [self.outgoing.next_timeout(), self.inbox.next_timeout(), accept_at, give_up_at];
         times.into_iter().flatten().min()
     }
 
@@ -476,11 +540,15 @@ const READABLE: epoll::EventFlags =
     epoll::EventFlags::IN.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
 /// Connections at once, whoever has made them; each is a descriptor. Further ones wait in the
-/// kernel until others are closed, which idle ones are soon.
+/// kernel until others are closed, which idle ones are soon, and none are made.
 const LINKS_MAX: usize = 1_024;
 
-/// Connections whose own half has ended that wait for the other half.
+/// Connections whose own half has ended that wait for the other half. Beyond it, connections are
+/// kept although nothing is sent over them.
 const HALF_CLOSED_MAX: usize = 64;
+
+/// How long a connection whose own half has ended waits for the other half.
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long connections wait in the kernel when there are too many.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -494,6 +562,9 @@ const EVENTS_MAX: usize = 64;
 /// Bytes taken by one system call: two packets, and no less than the kernel holds for a socket that
 /// is written in small packets.
 const READ_BYTES: usize = 128 * 1024;
+
+/// System calls to empty a connection that its process has left: more than the kernel holds for it.
+const READS_OF_OTHERS_MAX: usize = 16;
 
 /// System calls for one connection in one turn.
 const READS_PER_TURN_MAX: usize = 4;

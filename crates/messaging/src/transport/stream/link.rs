@@ -9,6 +9,7 @@ use dtyp::ServerId;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
+use crate::transport::packet;
 use crate::transport::socket::{self, Credentials, Receiver};
 
 /// Names a connection; never used again for another.
@@ -33,6 +34,8 @@ pub(super) struct Link {
     pub(super) is_being_taken: bool,
     /// The other half has ended: nothing more comes.
     pub(super) is_read: bool,
+    /// Nothing can be sent either.
+    pub(super) is_broken: bool,
     /// Nothing new is sent over it; its own half ends when the rest has left.
     pub(super) is_left: bool,
     /// Its own half has ended.
@@ -70,6 +73,7 @@ impl Link {
             has_spoken: false,
             is_being_taken: false,
             is_read: false,
+            is_broken: false,
             is_left: false,
             has_ended: false,
             is_awaited: false,
@@ -119,6 +123,13 @@ impl Link {
         let start = self.taken + prefix.len();
         self.taken = start + len;
         Ok(Some(start..start + len))
+    }
+
+    /// The number of the first message in the next packet, if that is whole.
+    pub(super) fn first_number(&self) -> Option<u64> {
+        let (prefix, rest) = self.received[self.taken..].split_first_chunk()?;
+        let len = usize::try_from(u32::from_le_bytes(*prefix)).ok()?;
+        packet::first_of(rest.get(..len)?).map(|(_, number)| number)
     }
 
     /// The bytes of a packet, until [`Link::settle`].
