@@ -574,10 +574,9 @@ impl FileRecord {
         knows: impl Fn(u64) -> bool,
     ) -> Vec<BreakTold> {
         let mut told = Vec::new();
-        let served = |it: &&mut OpenEntry| {
-            it.id.server == server && !it.is_disconnected() && knows(it.id.number)
-        };
-        for entry in self.opens.iter_mut().filter(|it| served(it)) {
+        let can_tell =
+            |it: &OpenEntry| it.id.server == server && !it.is_disconnected() && knows(it.id.number);
+        for entry in self.opens.iter_mut().filter(|it| can_tell(it)) {
             if let Holding::Oplock(cache) = &mut entry.holding
                 && let Some(notice) = cache.notice.take()
             {
@@ -585,11 +584,11 @@ impl FileRecord {
             }
         }
         for lease in self.leases.iter_mut().filter(|it| it.cache.notice.is_some()) {
-            let teller = teller(&self.opens, lease.id);
-            if let Some(teller) = teller.filter(|it| it.server == server && knows(it.number))
+            let mut holders = self.opens.iter().filter(|it| it.holding == Holding::Lease(lease.id));
+            if let Some(teller) = holders.find(|it| can_tell(it))
                 && let Some(notice) = lease.cache.notice.take()
             {
-                told.push(BreakTold { open: teller.number, lease: Some(*lease), notice });
+                told.push(BreakTold { open: teller.id.number, lease: Some(*lease), notice });
             }
         }
         told

@@ -645,7 +645,10 @@ impl Client {
             if is_newer(epoch, belief.epoch) {
                 (belief.state, belief.epoch) = (state, epoch);
             }
-            if lease.lease_flags.contains(LeaseFlags::BREAK_IN_PROGRESS) && belief.told.is_none() {
+            // The name leads to another file than the one that the lease is on.
+            let is_elsewhere = state.is_empty() && !belief.state.is_empty();
+            let is_breaking = lease.lease_flags.contains(LeaseFlags::BREAK_IN_PROGRESS);
+            if (is_breaking || is_elsewhere) && belief.told.is_none() {
                 belief.in_doubt = true;
             }
         }
