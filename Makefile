@@ -3,22 +3,29 @@
 #   make run SHARE=/data        share another folder than the default
 #   make run CONFIG=smb.conf    serve a configuration of your own
 #   make fuzz SECONDS=600       fuzz longer than a minute per target
+#   make MESSAGING=tdb,dgram    build only these ways for the processes to talk (any of tdb, dgram and
+#                               stream; also with run, install and test)
 #   make simulate SEED=7        live through one simulated server that failed
 #   make conformance ONLY=lease only those tests whose name contains the word
 
-.DEFAULT_GOAL := help
-.PHONY: bench conformance fuzz help install lint run simulate test
+.DEFAULT_GOAL := $(if $(MESSAGING),build,help)
+.PHONY: bench build conformance fuzz help install lint run simulate test
 
 SHARE ?=
 CONFIG ?=
 ONLY ?=
 SECONDS ?= 60
 SEED ?=
+MESSAGING ?=
+export MESSAGING
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+build: ## Build a release of the server
+	@scripts/build.sh
 
 run: ## Build the server and share a folder
 	@SHARE='$(SHARE)' CONFIG='$(CONFIG)' scripts/run.sh

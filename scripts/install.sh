@@ -8,11 +8,14 @@ PREFIX=${PREFIX:-/usr/local}
 root=${DESTDIR:-}$PREFIX
 
 need_to_build
+features=$(choro_features)
 say 'building a release (a few minutes the first time)'
-cargo build --release --locked -p choro
+# shellcheck disable=SC2086
+cargo build --release --locked -p choro $features
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-choro=$(cargo build --release --locked -p choro --message-format=json 2>/dev/null |
+# shellcheck disable=SC2086
+choro=$(cargo build --release --locked -p choro $features --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
 "$choro" man --out "$work/man"
 for shell in bash fish zsh; do

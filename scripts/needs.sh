@@ -96,6 +96,21 @@ need_rust() {
     fi
 }
 
+# The options of cargo that build what MESSAGING lists, a set of tdb, dgram and stream; none, and with
+# that all of them, if it is empty.
+choro_features() {
+    local word words features=
+    [ -n "${MESSAGING:-}" ] || return 0
+    IFS=', ' read -r -a words <<<"$MESSAGING"
+    for word in "${words[@]}"; do
+        case $word in
+            tdb | dgram | stream) features=$features,choro/messaging-$word ;;
+            *) fail "MESSAGING: there is no messaging type '$word'; there are tdb, dgram and stream" ;;
+        esac
+    done
+    printf -- '--no-default-features --features %s\n' "${features#,}"
+}
+
 # What it takes to build: aws-lc-sys compiles C, tdb links libtdb.
 need_to_build() {
     need_rust

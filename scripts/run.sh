@@ -6,8 +6,10 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_build
+features=$(choro_features)
 say 'building a release (a few minutes the first time)'
-cargo build --release --locked -p choro
+# shellcheck disable=SC2086
+cargo build --release --locked -p choro $features
 if [ -n "${CONFIG:-}" ]; then
     arguments=(--config "$CONFIG")
 else
@@ -17,4 +19,5 @@ else
     arguments=(--share "$SHARE")
 fi
 say 'starting'
-exec cargo run --quiet --release --locked -p choro -- serve "${arguments[@]}"
+# shellcheck disable=SC2086
+exec cargo run --quiet --release --locked -p choro $features -- serve "${arguments[@]}"

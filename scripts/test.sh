@@ -8,16 +8,21 @@ cd "$(dirname "$0")/.."
 FUZZ_SMOKE_SECONDS=5
 
 need_to_test
+features=$(choro_features)
 say '1/3 building the server and the tests (some minutes the first time)'
-cargo test --workspace --locked --no-run
+# shellcheck disable=SC2086
+cargo test --workspace --locked --no-run $features
 # The suites that start the real server start a release: that is what people run, and a gigabyte
 # through a debug build takes minutes.
-cargo build --release --locked -p choro
-CHORO_BIN=$(cargo build --release --locked -p choro --message-format=json 2>/dev/null |
+# shellcheck disable=SC2086
+cargo build --release --locked -p choro $features
+# shellcheck disable=SC2086
+CHORO_BIN=$(cargo build --release --locked -p choro $features --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
 export CHORO_BIN
 say '2/3 tests'
-cargo test --workspace --locked --no-fail-fast
+# shellcheck disable=SC2086
+cargo test --workspace --locked --no-fail-fast $features
 if [ -d fuzz ]; then
     say "3/3 fuzz targets, $FUZZ_SMOKE_SECONDS s each"
     scripts/fuzz.sh "$FUZZ_SMOKE_SECONDS"

@@ -15,7 +15,8 @@ use auth::{Credentials, Framing, Initiator, Randomness};
 use crypto::{KeyMaterial, SessionKeys, SigningKey};
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, utf16};
 use harness::choro::{PATIENCE, is_alive, signal_process, wait_until};
-use harness::{PASSWORD, TestServer, USER};
+use harness::{PASSWORD, Setup, TestServer, USER};
+use messaging::TransportKind;
 use rustix::process::Signal;
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
@@ -317,7 +318,23 @@ fn wait_for_serving(server: &TestServer, count: usize) {
 
 #[test]
 fn a_session_goes_on_when_one_of_its_channels_is_cut() {
-    let server = TestServer::start();
+    check_a_session_goes_on_without_a_channel(TestServer::start());
+}
+
+/// The sockets of connections are passed on also where messages carry none.
+#[test]
+fn channels_find_their_worker_over_every_messaging_type() {
+    for kind in TransportKind::BUILT {
+        let setup = Setup::new().global(&format!("messaging type = {}\n", kind.name()));
+        let server = setup.share("data", "").start();
+        let asked = server.site().run(&["message", "stats"]).succeeds();
+        assert!(asked.contains(kind.name()), "{asked}");
+        check_a_session_goes_on_without_a_channel(server);
+    }
+}
+
+#[track_caller]
+fn check_a_session_goes_on_without_a_channel(server: TestServer) {
     let guid = Guid(random());
     let mut first = Connection::logged_on(address(&server), guid);
     let file = first.create("file");

@@ -26,9 +26,6 @@ use dtyp::ServerId;
 use crate::counters::Counters;
 use members::Members;
 
-#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
-pub use dgram::datagram_queue_len;
-
 #[cfg(not(any(
     feature = "messaging-dgram",
     feature = "messaging-stream",
@@ -309,6 +306,13 @@ pub fn in_use(lock_dir: &Path) -> Result<Option<TransportKind>, InitError> {
 /// The directory cannot be read.
 pub fn members(lock_dir: &Path) -> Result<Vec<ServerId>, InitError> {
     existing(lock_dir)?.map_or(Ok(Vec::new()), |members| alive(&members))
+}
+
+/// How many datagrams the kernel keeps for a socket that does not read them, beyond the one that is
+/// being sent: `net.unix.max_dgram_qlen`. `None` where the system does not say.
+#[must_use]
+pub fn datagram_queue_len() -> Option<u32> {
+    std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok()?.trim().parse().ok()
 }
 
 /// Removes the sockets that dead processes left in `lock_dir`: for the supervisor when it starts.

@@ -4,8 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use messaging::TransportKind;
 use serde_json::Value;
 
+use crate::messaging_settings::messaging_settings;
 use crate::report;
 use crate::settings::{Settings, Source};
 
@@ -33,6 +35,7 @@ impl Check {
             return Err(super::conflict("FILE and --config are the same; give one of them"));
         }
         let settings = Settings::find(self.file.as_deref().or(config))?;
+        let how = messaging_settings(&settings.config.global)?;
         let text = config::render_effective(&settings.config, self.verbose);
         if self.json {
             return report::print_json(self.rows(&settings, &text));
@@ -41,6 +44,11 @@ impl Check {
         writeln!(errors, "Configuration: {}", settings.source)?;
         for warning in settings.warnings.iter().filter(|warning| self.is_shown(warning)) {
             writeln!(errors, "choro: {warning}")?;
+        }
+        if self.verbose {
+            for line in messaging_remarks(how.kind) {
+                writeln!(errors, "choro: {line}")?;
+            }
         }
         drop(errors);
         report::print(&text)
@@ -82,4 +90,19 @@ impl Check {
         }
         rows
     }
+}
+
+/// How the processes talk, and what of the machine that depends on.
+fn messaging_remarks(kind: TransportKind) -> Vec<String> {
+    let mut remarks =
+        vec![format!("the processes of the server talk by messaging type {}", kind.name())];
+    if kind == TransportKind::Dgram
+        && let Some(len) = messaging::transport::datagram_queue_len()
+    {
+        remarks.push(format!(
+            "net.unix.max_dgram_qlen is {len}: so many packets of messages wait for a process that \
+             is busy, further ones at their senders"
+        ));
+    }
+    remarks
 }

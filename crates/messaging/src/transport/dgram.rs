@@ -219,12 +219,5 @@ const RECEIVES_PER_POLL_MAX: usize = 8;
 /// Full receivers that are looked after in one poll.
 const EVENTS_MAX: usize = 64;
 
-/// How many datagrams the kernel keeps for a socket that does not read them, beyond the one that is
-/// being sent: `net.unix.max_dgram_qlen`. `None` where the system does not say.
-#[must_use]
-pub fn datagram_queue_len() -> Option<u32> {
-    std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok()?.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests;

@@ -92,15 +92,17 @@ impl Stream {
         Ok(Self { outgoing, inbox, receiver: None, filled: Vec::new() })
     }
 
-    /// Does what the sockets are ready for.
+    /// Does what the sockets are ready for. While frames that were received wait to be taken, nothing
+    /// more is received.
     fn turn(&mut self, now: Instant) {
+        let receives = self.inbox.is_empty();
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let buffer = rustix::buffer::spare_capacity(&mut events);
         // An error here is a signal; what is ready will be so with the next call.
         let _ = epoll::wait(&self.outgoing.carrier.wake, buffer, Some(&Timespec::default()));
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
-            if token == LISTENER {
+            if token == LISTENER && receives {
                 let others = self.outgoing.carrier.accept(now, ACCEPTS_PER_TURN_MAX);
                 self.outgoing.counters.forged += others;
                 continue;
@@ -108,7 +110,7 @@ impl Stream {
             if flags.contains(epoll::EventFlags::OUT) {
                 self.write(now, token);
             }
-            if flags.intersects(READABLE) {
+            if flags.intersects(READABLE) && receives {
                 self.read(now, token);
             }
         }
@@ -474,7 +476,7 @@ impl Transport for Stream {
         if !self.outgoing.carrier.half_closed.is_empty() {
             self.outgoing.carrier.give_up(now);
         }
-        if self.outgoing.carrier.awaited > 0 && self.inbox.is_empty() {
+        if self.outgoing.carrier.awaited > 0 {
             self.turn(now);
         }
         self.outgoing.check_times(now);

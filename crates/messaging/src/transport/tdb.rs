@@ -116,6 +116,11 @@ impl TdbMessages {
             self.retry_after = RETRY_FIRST;
             return;
         }
+        // A signal may be about room. Whether it was about the own record is seen there, soon.
+        if self.outgoing.carrier.take_signals() {
+            self.outgoing.carrier.look_by(now);
+            self.retry_at = None;
+        }
         if self.retry_at.is_some_and(|at| at > now) {
             return;
         }

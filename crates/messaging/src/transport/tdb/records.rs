@@ -106,6 +106,11 @@ impl Records {
         any
     }
 
+    /// The own record is to be looked at.
+    pub(super) fn look_by(&mut self, time: Instant) {
+        self.look_at = Some(time);
+    }
+
     /// When to look at the own record, although no signal comes.
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.look_at
