@@ -47,7 +47,7 @@ impl Check {
         }
         if self.verbose {
             for line in messaging_remarks(how.kind) {
-                writeln!(errors, "choro: {line}")?;
+                writeln!(errors, "{line}")?;
             }
         }
         drop(errors);
@@ -94,13 +94,15 @@ impl Check {
 
 /// How the processes talk, and what of the machine that depends on.
 fn messaging_remarks(kind: TransportKind) -> Vec<String> {
-    let mut remarks =
-        vec![format!("the processes of the server talk by messaging type {}", kind.name())];
+    let mut remarks = vec![format!(
+        "Messages: the processes of the server talk by messaging type {}",
+        kind.name()
+    )];
     if kind == TransportKind::Dgram
         && let Some(len) = messaging::transport::datagram_queue_len()
     {
         remarks.push(format!(
-            "net.unix.max_dgram_qlen is {len}: so many packets of messages wait for a process that \
+            "Messages: net.unix.max_dgram_qlen is {len}: so many packets of messages wait for a process that \
              is busy, further ones at their senders"
         ));
     }

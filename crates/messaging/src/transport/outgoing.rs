@@ -645,6 +645,3 @@ const QUEUES_BYTES_MAX: u64 = 4 * QUEUE_BYTES_MAX as u64;
 /// How long a message waits for room before it is dropped. A worker that takes nothing for a
 /// minute has other troubles than a lost message.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
-
-#[cfg(test)]
-mod tests;

@@ -243,6 +243,3 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 
 /// Memory that is kept for what is taken.
 const TAKEN_BYTES_KEPT: usize = 32 * 1024;
-
-#[cfg(test)]
-mod tests;

@@ -1,1 +1,150 @@
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
+use dtyp::ServerId;
+use tempfile::TempDir;
+
+use super::{HALF_CLOSED_TIMEOUT, Stream};
+use crate::counters::Counters;
+use crate::transport::packet::{Entry, Header};
+use crate::transport::{Frame, Settings, Transport, TransportKind, members};
+
+/// A transport of this process, which may send to itself.
+struct Bench {
+    dir: TempDir,
+    me: ServerId,
+    transport: Stream,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let me = ServerId { pid: std::process::id(), unique_id: 77 };
+        let settings = Settings::new(TransportKind::Stream);
+        let transport = Stream::open(dir.path(), me, settings).expect("open");
+        Self { dir, me, transport, now: Instant::now() }
+    }
+
+    /// A connection that this transport did not make.
+    fn connect(&self) -> UnixStream {
+        let path = self.dir.path().join("msg").join(members::name_of(self.me));
+        UnixStream::connect(path).expect("it listens")
+    }
+
+    /// Polls until nothing is left to do.
+    fn receive(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        for _ in 0..10 {
+            self.transport.poll_send(self.now);
+            frames.extend(std::iter::from_fn(|| self.transport.poll_receive(self.now)));
+        }
+        frames
+    }
+
+    /// What was sent yields nothing but these counts, and the end of the connection.
+    #[track_caller]
+    fn check_refused(&mut self, mut connection: UnixStream, bytes: &[u8], want: Counters) {
+        connection.write_all(bytes).expect("there is room");
+        assert!(self.receive().is_empty());
+        assert_eq!(self.transport.counters(), want);
+        let mut byte = [0];
+        let ended = connection.read(&mut byte);
+        assert!(ended.is_err() || ended.is_ok_and(|len| len == 0));
+        assert!(self.transport.outgoing.carrier.links.is_empty());
+    }
+}
+
+/// What a process sends, from its first byte on.
+fn packet(sender: ServerId, receiver: ServerId, message_id: u64, frame: &[u8]) -> Vec<u8> {
+    let total = u32::try_from(frame.len()).expect("small");
+    let entry = Entry { total, offset: 0, message_id, sent_at: 0 };
+    let header = Header { descriptors: 0, sender, receiver };
+    let packet = [&header.encode()[..], &entry.encode(), frame].concat();
+    [&u32::try_from(packet.len()).expect("small").to_le_bytes()[..], &packet].concat()
+}
+
+#[test]
+fn frames_are_taken_however_they_are_cut() {
+    let mut bench = Bench::new();
+    let bytes = [
+        packet(bench.me, bench.me, 0, b"one"),
+        packet(bench.me, bench.me, 1, b""),
+        packet(bench.me, bench.me, 2, b"three"),
+    ]
+    .concat();
+    for step in [1, 2, 7, 50, bytes.len()] {
+        let mut connection = bench.connect();
+        let mut frames = Vec::new();
+        for part in bytes.chunks(step) {
+            connection.write_all(part).expect("there is room");
+            frames.extend(bench.receive().into_iter().map(|frame| frame.bytes));
+        }
+        assert_eq!(frames, [&b"one"[..], b"", b"three"]);
+    }
+}
+
+/// The kernel says which process made the connection, whatever comes over it.
+#[test]
+fn a_forged_sender_ends_its_connection() {
+    let mut bench = Bench::new();
+    let connection = bench.connect();
+    let bytes = packet(ServerId { pid: 1, unique_id: 5 }, bench.me, 0, b"hello");
+    let want = Counters { forged: 1, malformed: 1, ..Counters::default() };
+    bench.check_refused(connection, &bytes, want);
+}
+
+#[test]
+fn a_packet_that_is_too_long_ends_its_connection() {
+    let mut bench = Bench::new();
+    let connection = bench.connect();
+    let want = Counters { malformed: 1, ..Counters::default() };
+    bench.check_refused(connection, &u32::MAX.to_le_bytes(), want);
+}
+
+/// Also if the connections are read, and even accepted, in another order.
+#[test]
+fn what_a_process_has_sent_before_over_another_connection_comes_before() {
+    let mut bench = Bench::new();
+    let mut connections: Vec<UnixStream> = (0..5).map(|_| bench.connect()).collect();
+    for (number, connection) in connections.iter_mut().rev().enumerate() {
+        let number = number.to_le_bytes();
+        let bytes = packet(bench.me, bench.me, u64::from_le_bytes(number), &number);
+        connection.write_all(&bytes).expect("there is room");
+    }
+    let frames: Vec<Vec<u8>> = bench.receive().into_iter().map(|frame| frame.bytes).collect();
+    assert_eq!(frames, (0..5_usize).map(|number| number.to_le_bytes()).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_idle_connection_is_closed_at_both_ends() {
+    let mut bench = Bench::new();
+    bench.transport.send(bench.now, bench.me, b"hello", &[]).expect("room");
+    assert_eq!(bench.receive().len(), 1);
+    assert_eq!(bench.transport.outgoing.carrier.links.len(), 2);
+    let idle = Settings::new(TransportKind::Stream).stream_idle;
+    assert_eq!(bench.transport.next_timeout(), Some(bench.now + idle));
+    bench.now += idle;
+    assert!(bench.receive().is_empty());
+    assert!(bench.transport.outgoing.carrier.links.is_empty());
+    assert_eq!(bench.transport.next_timeout(), None);
+}
+
+/// One that does not read does not end its half.
+#[test]
+fn a_connection_whose_other_half_does_not_end_is_given_up() {
+    let mut bench = Bench::new();
+    bench.transport.send(bench.now, bench.me, b"hello", &[]).expect("room");
+    bench.now += Settings::new(TransportKind::Stream).stream_idle;
+    bench.transport.poll_send(bench.now);
+    bench.transport.poll_send(bench.now);
+    assert_eq!(bench.transport.outgoing.carrier.links.len(), 1);
+    let until = bench.now + HALF_CLOSED_TIMEOUT;
+    assert_eq!(bench.transport.next_timeout(), Some(until));
+    bench.transport.poll_send(until);
+    assert!(bench.transport.outgoing.carrier.links.is_empty());
+    // What had been sent is there all the same.
+    bench.now = until;
+    assert_eq!(bench.receive().len(), 1);
+}
