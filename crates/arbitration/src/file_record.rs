@@ -210,8 +210,8 @@ impl FileRecord {
         Closed { unlink: self.begin_deletion(&gone, id.server, DeletionProgress::Closes) }
     }
 
-    /// What has to be deleted, now that an open of `stream` is closed: the file's name, if that was
-    /// its last open of all; else the stream.
+    /// What has to be deleted, now that `gone` is closed: the file's name, if that was its last open
+    /// of all; else the stream.
     fn begin_deletion(
         &mut self,
         gone: &OpenEntry,

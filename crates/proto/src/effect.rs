@@ -57,7 +57,7 @@ pub enum Effect {
     FileDeleted {
         /// The file.
         file: FileKey,
-        /// The stream; 0 is the file itself.
+        /// What stands for it in the file's record: [`arbitration::mark`].
         stream: u64,
     },
     /// Removes, with the server's rights, what an open was to delete whose own worker is dead or

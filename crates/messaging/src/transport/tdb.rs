@@ -11,9 +11,10 @@
 //! sent to the thread that opened the transport: that one blocks it, and what other threads do,
 //! whenever they were started, is their own affair. The transport therefore stays in its thread.
 //!
-//! No lock is waited for, because its holder may be stopped: what cannot be locked is tried again
-//! later. Records carry no descriptors; those go by a datagram socket at the side, which is also
-//! how a process shows that it lives.
+//! Who sends or takes does not wait for the lock of a record, because its holder may be stopped: what
+//! cannot be locked is tried again later. Only who joins, leaves or buries somebody waits. Records
+//! carry no descriptors; those go by a datagram socket at the side, which is also how a process shows
+//! that it lives.
 
 mod records;
 mod signal;
