@@ -1,6 +1,7 @@
 //! Simulated servers, one seed after the other, until something breaks or somebody stops it.
 //!
-//! `SEED=n` lives through that one seed and says what its clients do; `FROM=n` begins there instead of at a random one.
+//! `SEED=n` lives through that one seed and says what its clients do; `FROM=n` begins there instead
+//! of at a random one.
 
 use std::io::Write;
 use std::panic;
