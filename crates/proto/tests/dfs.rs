@@ -17,17 +17,7 @@ fn world() -> World {
     let world = World::with(|settings| settings.dfs = true);
     world.add_share("dfs", |share| share.is_dfs_root = true);
     world.add_file("dfs", "deep/file", b"here");
-    world.add_file("dfs", "deep/link", b"");
-    let mut peer = peer(&world);
-    let link = peer.create(&Create::open("deep\\link")).file_id;
-    let name = "msdfs:one\\share,/two/share/sub".to_owned();
-    let link_to =
-        SymbolicLinkReparse { substitute_name: name.clone(), print_name: name, is_relative: true };
-    let (mut data, mut input) = (Vec::new(), Vec::new());
-    link_to.encode(&mut data);
-    ReparseData { tag: ReparseTag::SYMLINK, data: &data }.encode(&mut input);
-    ioctl(&mut peer, FsctlCode::SET_REPARSE_POINT, link, &input, 0).ok();
-    peer.disconnect();
+    world.add_link("dfs", "deep/link", "msdfs:one\\share,/two/share/sub");
     world
 }
 
@@ -136,6 +126,22 @@ fn what_is_no_link_leads_nowhere() {
     ] {
         assert_eq!(ask(&mut peer, 4, path, 4_096).status(), NtStatus::NOT_FOUND, "{path}");
     }
+}
+
+/// Else whoever may write a file could send everybody to a server of his.
+#[test]
+fn a_link_that_a_client_made_is_none_of_the_namespace() {
+    let mut peer = peer(&world());
+    let file_id = peer.create(&Create::new("deep\\planted")).file_id;
+    let name = "msdfs:evil\\share".to_owned();
+    let link =
+        SymbolicLinkReparse { substitute_name: name.clone(), print_name: name, is_relative: true };
+    let (mut data, mut input) = (Vec::new(), Vec::new());
+    link.encode(&mut data);
+    ReparseData { tag: ReparseTag::SYMLINK, data: &data }.encode(&mut input);
+    ioctl(&mut peer, FsctlCode::SET_REPARSE_POINT, file_id, &input, 0).ok();
+    let status = ask(&mut peer, 4, "\\srv\\dfs\\deep\\planted", 4_096).status();
+    assert_eq!(status, NtStatus::NOT_FOUND);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Store {
         }
         let found = self.root(request.root).and_then(|root| {
             let (root, path) = self.version(&root, &request.path)?;
-            Ok(self.find_link(&root, &path))
+            Ok(self.find_link(&root, &path).map(|(_, link)| link))
         });
         match found {
             Ok(Some(link)) => Ok(ObjectReply::Stopped(Box::new(link))),
@@ -150,19 +150,25 @@ impl Store {
         }
     }
 
-    /// Where a path leads that leaves the share by a link of a DFS namespace.
+    /// Where a path leads that leaves the share by a link of a DFS namespace. Only links of the host
+    /// are such: who may write a file must not be able to send others to a server of his.
     pub(crate) fn find_referral(&mut self, root: RootId, path: &ObjectPath) -> ObjectResult {
         let root = self.root(root)?;
         let link = Some(&root).filter(|root| root.settings.dfs_links);
         let link = link.and_then(|root| self.find_link(root, path));
-        match link.filter(|link| is_referral(&link.link)) {
-            Some(link) => Ok(ObjectReply::Stopped(Box::new(link))),
+        match link.filter(|(kind, it)| *kind == ObjectKind::SymbolicLink && is_referral(&it.link)) {
+            Some((_, link)) => Ok(ObjectReply::Stopped(Box::new(link))),
             None => Err(NtStatus::OBJECT_PATH_NOT_FOUND),
         }
     }
 
-    /// The first link of a path that is not followed.
-    fn find_link(&mut self, root: &Rc<Root>, path: &ObjectPath) -> Option<SymbolicLink> {
+    /// The first link of a path that is not followed, and whether it is one of the host or a file that
+    /// a client made one.
+    fn find_link(
+        &mut self,
+        root: &Rc<Root>,
+        path: &ObjectPath,
+    ) -> Option<(ObjectKind, SymbolicLink)> {
         let posix = path;
         let path = path.as_str();
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
@@ -174,13 +180,15 @@ impl Store {
             let leads_nowhere = posix.is_posix() && is_last || !place.is_followed(root);
             let entry = place.entry?;
             let fd = entry.fd.as_fd();
-            let link = match kind_of(&entry.status) {
+            let kind = kind_of(&entry.status);
+            let link = match kind {
                 ObjectKind::SymbolicLink if leads_nowhere => host_link(fd).ok(),
                 ObjectKind::File => client_link(root, fd),
                 _ => None,
             };
             if let Some(link) = link {
-                return Some(SymbolicLink { link, unparsed_path: behind.replace('/', "\\") });
+                let unparsed_path = behind.replace('/', "\\");
+                return Some((kind, SymbolicLink { link, unparsed_path }));
             }
         }
         None

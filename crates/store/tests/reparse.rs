@@ -244,3 +244,20 @@ fn a_link_of_a_namespace_is_listed_as_a_directory_that_is_elsewhere() {
     assert!(metadata.attributes.contains(is_elsewhere), "{metadata:?}");
     assert_eq!(metadata.reparse_tag, ReparseTag::DFS.0);
 }
+
+/// Else whoever may write a file could send everybody to a server of his.
+#[test]
+fn what_a_client_writes_is_no_link_of_a_namespace() {
+    let mut share = namespace();
+    let open = share.create("d\\planted");
+    write(&mut share, open, buffer(&link_to("msdfs:evil\\share"))).expect("it becomes a link");
+    share.close(open);
+    let want = SymbolicLink { link: link_to("msdfs:evil\\share"), unparsed_path: String::new() };
+    assert_eq!(stopped(&mut share, "d\\planted"), want, "a link like any other");
+    let root = share.request("").root;
+    for path in ["d\\planted", "d\\planted\\a"] {
+        let path = object::ObjectPath::parse(path).expect("a path");
+        let found = share.run(ObjectOp::FindReferral { root, path });
+        assert!(matches!(found, Err(NtStatus::OBJECT_PATH_NOT_FOUND)), "{found:?}");
+    }
+}

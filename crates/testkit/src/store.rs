@@ -15,6 +15,7 @@ mod sparse;
 
 use std::collections::{BTreeMap, HashMap};
 
+use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{FileAttributes, FileTime, NtStatus};
 use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, Volume};
 
@@ -253,6 +254,24 @@ impl MemoryStore {
         let inode = self.add_node(root, path, Body::File(SparseBytes::default()));
         let node = self.nodes.get_mut(&inode).expect("just made");
         node.data_mut(None).expect("a file").write(0, data);
+    }
+
+    /// Puts a symbolic link of the host there.
+    ///
+    /// # Panics
+    /// If a file stands where a directory should.
+    pub fn add_link(&mut self, root: RootId, path: &str, target: &str) {
+        let inode = self.add_node(root, path, Body::File(SparseBytes::default()));
+        let name = target.to_owned();
+        let is_relative = !target.starts_with('/');
+        let link =
+            SymbolicLinkReparse { substitute_name: name.clone(), print_name: name, is_relative };
+        let (mut data, mut buffer) = (Vec::new(), Vec::new());
+        link.encode(&mut data);
+        ReparseData { tag: ReparseTag::SYMLINK, data: &data }.encode(&mut buffer);
+        let node = self.nodes.get_mut(&inode).expect("just made");
+        node.reparse_point = Some(buffer);
+        node.is_host_link = true;
     }
 
     /// Puts a directory there, with those that lead to it.

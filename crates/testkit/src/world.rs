@@ -245,6 +245,12 @@ impl World {
         self.store().add_file(root, path, data);
     }
 
+    /// Puts a symbolic link of the host into a share.
+    pub fn add_link(&self, share: &str, path: &str, target: &str) {
+        let root = self.root(share);
+        self.store().add_link(root, path, target);
+    }
+
     /// Puts a directory into a share.
     pub fn add_directory(&self, share: &str, path: &str) {
         let root = self.root(share);

@@ -129,7 +129,7 @@ impl MemoryStore {
         buffer: &[u8],
     ) -> Result<(), NtStatus> {
         let node = self.node_mut(open)?;
-        if node.is_directory() {
+        if node.is_directory() || node.is_host_link {
             return Err(NtStatus::ACCESS_DENIED);
         }
         let new = ReparseData::decode(buffer).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)?;
@@ -147,6 +147,7 @@ impl MemoryStore {
     ) -> Result<(), NtStatus> {
         let node = self.node_mut(open)?;
         match node.reparse_tag() {
+            _ if node.is_host_link => Err(NtStatus::NOT_A_REPARSE_POINT),
             None => Err(NtStatus::NOT_A_REPARSE_POINT),
             Some(other) if other != tag => Err(NtStatus::IO_REPARSE_TAG_MISMATCH),
             Some(_) => {

@@ -18,6 +18,8 @@ pub(super) struct Node {
     pub(super) extended_attributes: Vec<ExtendedAttribute>,
     /// What a reparse point says.
     pub(super) reparse_point: Option<Vec<u8>>,
+    /// It is a symbolic link of the host, not a file that a client made one.
+    pub(super) is_host_link: bool,
     /// A self-relative security descriptor, once one was set.
     pub(super) security: Option<Vec<u8>>,
     /// By folded name.
@@ -61,6 +63,7 @@ impl Node {
             times,
             extended_attributes: Vec::new(),
             reparse_point: None,
+            is_host_link: false,
             security: None,
             streams: BTreeMap::new(),
             links: 1,

@@ -122,7 +122,7 @@ impl MemoryStore {
         is_link.then(|| SymbolicLink { link, unparsed_path: String::new() })
     }
 
-    /// A reparse point that is a link of a DFS namespace.
+    /// The link of the host that is one of a DFS namespace.
     pub(super) fn find_referral(&self, root: RootId, path: &ObjectPath) -> ObjectResult {
         let path = path.as_str();
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
@@ -131,7 +131,8 @@ impl MemoryStore {
             let prefix = ObjectPath::from_stored(prefix.to_owned(), None);
             let inode = self.locate(root, &prefix)?.inode;
             let node = &self.nodes[&inode.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?];
-            let point = node.reparse_point.as_deref().and_then(ReparseData::decode);
+            let point = node.reparse_point.as_deref().filter(|_| node.is_host_link);
+            let point = point.and_then(ReparseData::decode);
             let link = point.and_then(|point| SymbolicLinkReparse::decode(point.data));
             if let Some(link) = link.filter(|it| it.substitute_name.starts_with("msdfs:")) {
                 let unparsed_path = behind.replace('/', "\\");
