@@ -88,14 +88,6 @@ impl Header {
     }
 }
 
-/// Who has sent a packet, and the number of its first message.
-#[cfg(feature = "messaging-stream")]
-pub(super) fn first_of(packet: &[u8]) -> Option<(ServerId, u64)> {
-    let (header, mut entries) = Header::decode(packet).ok()?;
-    let (entry, _) = entries.next()?.ok()?;
-    Some((header.sender, entry.message_id))
-}
-
 impl Entry {
     pub(super) fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];

@@ -29,7 +29,6 @@ use super::clock::Clock;
 use super::inbox::Inbox;
 use super::members::{Member, Members};
 use super::outgoing::{Carrier, Lines, Outgoing};
-use super::packet;
 use super::socket::{self, Arrival, DESCRIPTORS_MAX, Receiver};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Settings, Transport};
@@ -175,7 +174,7 @@ impl Stream {
                     if !link.has_spoken {
                         link.has_spoken = true;
                         link.is_being_taken = true;
-                        let first = packet::first_of(link.bytes(&packet));
+                        let first = link::first_of(link.bytes(&packet));
                         self.take_earlier(now, token, first);
                     }
                     if !self.take(now, token, &packet) {

@@ -9,7 +9,7 @@ use dtyp::ServerId;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::transport::packet;
+use crate::transport::packet::Header;
 use crate::transport::socket::{self, Credentials, Receiver};
 
 /// Names a connection; never used again for another.
@@ -129,7 +129,7 @@ impl Link {
     pub(super) fn first_number(&self) -> Option<u64> {
         let (prefix, rest) = self.received[self.taken..].split_first_chunk()?;
         let len = usize::try_from(u32::from_le_bytes(*prefix)).ok()?;
-        packet::first_of(rest.get(..len)?).map(|(_, number)| number)
+        first_of(rest.get(..len)?).map(|(_, number)| number)
     }
 
     /// The bytes of a packet, until [`Link::settle`].
@@ -178,6 +178,13 @@ impl Link {
         self.rest_sent = 0;
         Ok(())
     }
+}
+
+/// Who has sent a packet, and the number of its first message.
+pub(super) fn first_of(packet: &[u8]) -> Option<(ServerId, u64)> {
+    let (header, mut entries) = Header::decode(packet).ok()?;
+    let (entry, _) = entries.next()?.ok()?;
+    Some((header.sender, entry.message_id))
 }
 
 /// Memory that a connection keeps although nothing is in it.
