@@ -240,6 +240,10 @@ impl Supervisor {
             self.stop_deadline = Some(now + KILL_TIMEOUT);
         }
         self.messaging.flush(now);
+        let dropped = self.messaging.take_dropped();
+        if dropped > 0 {
+            tracing::warn!("{dropped} messages found no room at their receivers and are dropped");
+        }
     }
 
     /// Starts at most one worker, so that clients that wait are accepted in between.

@@ -35,6 +35,8 @@ pub struct Messaging {
     frame: Vec<u8>,
     malformed: u64,
     version_unknown: u64,
+    /// Drops that [`Messaging::take_dropped`] has told of.
+    told_dropped: u64,
 }
 
 impl Messaging {
@@ -57,7 +59,15 @@ impl Messaging {
     #[must_use]
     pub fn over(transport: Box<dyn Transport>, server_id: ServerId) -> Self {
         let (kind, frame) = (None, Vec::new());
-        Self { server_id, kind, transport, frame, malformed: 0, version_unknown: 0 }
+        Self {
+            server_id,
+            kind,
+            transport,
+            frame,
+            malformed: 0,
+            version_unknown: 0,
+            told_dropped: 0,
+        }
     }
 
     /// This process.
@@ -202,6 +212,13 @@ impl Messaging {
             Some(side) if !descriptors.is_empty() => side.send(now, to, &self.frame, descriptors),
             _ => self.transport.send(now, to, &self.frame, descriptors),
         }
+    }
+
+    /// Messages that were dropped since the last call, because their receivers had no room for too
+    /// long: for the log, after [`Messaging::next_timeout`].
+    pub fn take_dropped(&mut self) -> u64 {
+        let dropped = self.transport.counters().dropped;
+        dropped - std::mem::replace(&mut self.told_dropped, dropped)
     }
 
     fn encode(&mut self, content: &Content<'_>) -> Result<(), SendError> {

@@ -68,8 +68,6 @@ pub(crate) struct Notifyd {
     wishes: HashMap<String, Wish>,
     recent: Recent,
     siblings: Siblings,
-    /// Messages that the transport has given up so far.
-    dropped: u64,
 }
 
 impl Notifyd {
@@ -105,7 +103,6 @@ impl Notifyd {
             wishes: HashMap::new(),
             recent: Recent::default(),
             siblings: Siblings::of(supervisor.unwrap_or_default()),
-            dropped: 0,
         })
     }
 
@@ -320,8 +317,9 @@ impl Notifyd {
 
     fn pass_on(&mut self) {
         // Whom a message was for that the transport gave up is not known.
-        let dropped = self.messaging.counters().dropped;
-        if dropped != std::mem::replace(&mut self.dropped, dropped) {
+        let dropped = self.messaging.take_dropped();
+        if dropped > 0 {
+            warn!("{dropped} messages found no room at their receivers and are dropped");
             for worker in self.watchers.workers() {
                 self.outbox.push(worker, HostChange::uncounted(ObjectPath::root()));
             }

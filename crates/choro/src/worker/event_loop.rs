@@ -393,6 +393,10 @@ impl Worker {
         }
         if self.messaging.next_timeout().is_some_and(|at| at <= Instant::now()) {
             self.take_messages();
+            let dropped = self.messaging.take_dropped();
+            if dropped > 0 {
+                warn!("{dropped} messages found no room at their receivers and are dropped");
+            }
         }
         self.serve_confirmations(Instant::now());
         self.serve_passing_timeouts(Instant::now());
