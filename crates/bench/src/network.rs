@@ -49,7 +49,9 @@ pub fn restart_within(flag: &str) -> io::Error {
 pub fn set_up() -> Result<()> {
     // The machine's own setting is not ours to change, should somebody give the flag by hand.
     let parent = format!("/proc/{}/ns/net", std::os::unix::process::parent_id());
-    ensure!(fs::read_link("/proc/self/ns/net")? != fs::read_link(parent)?, "not in a namespace");
+    let outer = fs::read_link(&parent)
+        .with_context(|| format!("{parent}: the parent has to live as long as this process"))?;
+    ensure!(fs::read_link("/proc/self/ns/net")? != outer, "not in a namespace");
     let status = Command::new("ip").args(["link", "set", "lo", "up"]).status();
     ensure!(status.context("running ip")?.success(), "the loopback interface stays down");
     let [first, second] = CONGESTION_CONTROLS;

@@ -162,12 +162,14 @@ fn who_asked_leaves_nothing_behind() {
     let site = Site::new();
     let server = serve(&site);
     site.run(&["message", "ping"]).succeeds();
+    let pid_of = |socket: &str| socket.split_once('-')?.0.parse().ok();
     let left: Vec<u32> = fs::read_dir(site.path("lock/msg"))
         .expect("it exists")
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|entry| pid_of(entry.ok()?.file_name().to_str()?))
         .collect();
     let all: Vec<u32> =
         server.workers().into_iter().chain(server.notifyd()).chain([server.pid()]).collect();
+    assert!(left.contains(&server.pid()), "{left:?}");
     assert!(left.iter().all(|pid| all.contains(pid)), "{left:?} of {all:?}");
 }
 
@@ -361,7 +363,7 @@ fn counters_grow_with_the_messages() {
     let counted = || rows(&site.run(&["message", "stats", &pid, "--json"]).succeeds()).remove(0);
     let before = counted();
     assert_eq!(before["process"], "supervisor");
-    assert_eq!(before["transport"], "dgram");
+    assert_eq!(before["transport"], TransportKind::DEFAULT.name());
     site.run(&["message", "ping", &pid]).succeeds();
     let after = counted();
     for name in ["sent", "received", "bytes_sent", "bytes_received"] {
@@ -376,6 +378,7 @@ fn counters_grow_with_the_messages() {
     let counted: u64 = steps.filter_map(|(_, count)| count.as_u64()).sum();
     assert_eq!(after["received"], counted, "{after}");
     let table = site.run(&["message", "stats"]).succeeds();
-    assert_eq!(table.matches(", transport dgram\n").count(), 5, "{table}");
+    let transport = format!(", transport {}\n", TransportKind::DEFAULT.name());
+    assert_eq!(table.matches(&transport).count(), 5, "{table}");
     assert!(table.lines().any(|line| line.starts_with("bytes received ")), "{table}");
 }
