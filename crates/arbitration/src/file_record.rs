@@ -338,14 +338,9 @@ impl FileRecord {
     }
 
     /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it
-    /// was to delete is deleted by `heir`, if there is one.
-    pub fn bury(
-        &mut self,
-        server: ServerId,
-        heir: Option<ServerId>,
-        now: Duration,
-        look: &mut Look,
-    ) {
+    /// was to delete is deleted by `heir`, or by whoever inherits from that in
+    /// [`FileRecord::scavenge`].
+    pub fn bury(&mut self, server: ServerId, heir: ServerId, now: Duration, look: &mut Look) {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
         let mut gone = Vec::new();
@@ -356,23 +351,18 @@ impl FileRecord {
             }
         }
         self.waiters.retain(|it| *it != server);
-        match heir {
-            None => self.deleters.retain(|it| it.server != server),
-            Some(heir) => {
-                for deleter in self.deleters.iter_mut().filter(|it| it.server == server) {
-                    deleter.server = heir;
-                    deleter.progress = DeletionProgress::Inherited;
-                    look.add(heir);
-                }
-                self.bequeath(&gone, heir, look);
-            }
+        for deleter in self.deleters.iter_mut().filter(|it| it.server == server) {
+            deleter.server = heir;
+            deleter.progress = DeletionProgress::Inherited;
+            look.add(heir);
         }
+        self.bequeath(&gone, heir, look);
         self.forget_unused_leases();
         self.forget_unused_marks();
         self.wake(look);
     }
 
-    /// What nobody is left to delete stays, as after any other crash.
+    /// What has neither an open to go with nor anyone who deletes it is not marked any more.
     fn forget_unused_marks(&mut self) {
         let (opens, deleters) = (&self.opens, &self.deleters);
         self.doomed.retain(|stream| {

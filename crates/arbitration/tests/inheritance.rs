@@ -111,7 +111,7 @@ fn a_file_goes_with_an_open_that_gives_way() {
 fn a_file_goes_with_a_worker() {
     let mut record = record(None);
     let mut look = Look::default();
-    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
+    record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
     check_deleted_by(&mut record, look, HEIR);
 }
 
@@ -124,7 +124,7 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     let (admission, _) = record.admit(&ask(OTHER, 2, false), None, &mut Look::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     let mut look = Look::default();
-    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
+    record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
     assert_eq!(record.take_inheritance(HEIR), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
     assert_eq!(
@@ -138,16 +138,16 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
 fn what_an_heir_did_not_come_to_is_inherited_again() {
     for has_begun in [false, true] {
         let mut record = record(None);
-        record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut Look::default());
+        record.bury(DEAD, HEIR, Duration::ZERO, &mut Look::default());
         if has_begun {
             assert_eq!(record.take_inheritance(HEIR).len(), 1);
         }
         let mut look = Look::default();
-        record.bury(HEIR, Some(OTHER), Duration::ZERO, &mut look);
+        record.bury(HEIR, OTHER, Duration::ZERO, &mut look);
         check_deleted_by(&mut record, look, OTHER);
     }
     let mut record = record(None);
-    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut Look::default());
+    record.bury(DEAD, HEIR, Duration::ZERO, &mut Look::default());
     let mut look = Look::default();
     record.scavenge(Duration::ZERO, OTHER, &mut look);
     check_deleted_by(&mut record, look, OTHER);
@@ -159,6 +159,6 @@ fn what_a_worker_was_deleting_when_it_died_is_inherited() {
     let id = OpenId { server: DEAD, number: 1 };
     assert_eq!(record.close(id, true, &mut Look::default()).unlink, Some(LINK));
     let mut look = Look::default();
-    record.bury(DEAD, Some(HEIR), Duration::ZERO, &mut look);
+    record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
     check_deleted_by(&mut record, look, HEIR);
 }

@@ -449,14 +449,17 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
 }
 
 #[test]
-fn whoever_died_while_deleting_leaves_a_file_that_can_be_opened() {
+fn whoever_died_while_deleting_leaves_it_to_another() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, Wish::Nothing));
     assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(0));
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(2, Wish::Nothing)), pending);
     assert!(file.record.concerns(server(1)), "or it would not be buried");
-    file.record.bury(server(1), None, file.now, &mut Look::default());
+    file.record.bury(server(1), server(3), file.now, &mut Look::default());
+    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.record.take_inheritance(server(3)).len(), 1);
+    file.record.deleted(0, &mut Look::default());
     file.granted(ask(2, Wish::Nothing));
 }
 
@@ -467,7 +470,9 @@ fn whoever_died_while_deleting_a_stream_leaves_the_others() {
     let stream = Ask { stream: 7, ..ask(1, Wish::Nothing) };
     let (_, id) = file.granted(stream);
     assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(7));
-    file.record.bury(server(1), None, file.now, &mut Look::default());
+    file.record.bury(server(1), server(3), file.now, &mut Look::default());
+    assert_eq!(file.record.take_inheritance(server(3)).len(), 1);
+    file.record.deleted(7, &mut Look::default());
     file.granted(Ask { stream: 7, ..ask(2, Wish::Nothing) });
 }
 
@@ -476,7 +481,7 @@ fn a_death_does_not_disturb_those_who_delete() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, Wish::Nothing));
     assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(0));
-    file.record.bury(server(2), None, file.now, &mut Look::default());
+    file.record.bury(server(2), server(3), file.now, &mut Look::default());
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(3, Wish::Nothing)), pending);
     file.record.deleted(0, &mut Look::default());
@@ -500,7 +505,7 @@ fn an_open_that_is_to_be_closed_does_not_outlive_its_connection() {
     let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::DurableV2);
     file.record.evict(&|it| it.id == id, server(1), &mut Look::default());
     assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
-    file.record.bury(server(1), None, file.now, &mut Look::default());
+    file.record.bury(server(1), server(3), file.now, &mut Look::default());
     file.granted(ask(2, Wish::Nothing));
 }
 

@@ -191,7 +191,8 @@ impl Supervisor {
             starts_notifyd,
             self.accept_from,
             self.stop_deadline,
-            Some(self.scavenge_at),
+            // Without a worker to go on with what is to be deleted, the next one is waited for.
+            self.workers.heir().map(|_| self.scavenge_at),
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
         ];
@@ -220,13 +221,12 @@ impl Supervisor {
 
     fn handle_time(&mut self, now: Instant) {
         self.take_messages(now);
-        if self.scavenge_at <= now {
+        if self.scavenge_at <= now
+            && let Some(heir) = self.workers.heir()
+        {
             self.scavenge_at = now + SCAVENGE_INTERVAL;
-            // Without a worker to go on with what is to be deleted, it is looked at next time.
-            if let Some(heir) = self.workers.heir() {
-                let looks = self.files.scavenge(heir, machine_clock());
-                self.tell(looks);
-            }
+            let looks = self.files.scavenge(heir, machine_clock());
+            self.tell(looks);
         }
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
@@ -352,7 +352,7 @@ impl Supervisor {
             // One that finished has closed what it had open; to look through all files for each
             // client that leaves would be the dearest part of its leaving.
             if status.exit_status() != Some(0) {
-                let heir = self.workers.heir();
+                let heir = self.heir();
                 let looks = self.files.bury(worker.server_id, heir, machine_clock());
                 self.tell(looks);
             }
@@ -362,6 +362,15 @@ impl Supervisor {
                 Err(error) => tracing::error!("records of worker {pid} stay behind: {error}"),
             }
         }
+    }
+
+    /// Who goes on with what a dead worker was to delete. If there is no worker, it is the supervisor
+    /// that it is left to: until there is one, which is to have it at once.
+    fn heir(&mut self) -> ServerId {
+        self.workers.heir().unwrap_or_else(|| {
+            self.scavenge_at = Instant::now();
+            self.registry.server_id()
+        })
     }
 
     /// A process that was killed may have been changing a table.
@@ -386,7 +395,8 @@ impl Supervisor {
             Err(error) => return tracing::error!("the table of files: {error}"),
         };
         for (file, servers) in looks {
-            for server in servers {
+            // The supervisor itself is an heir only until there is a worker.
+            for server in servers.into_iter().filter(|it| *it != self.registry.server_id()) {
                 tell_file_changed(&mut self.messaging, server, file);
             }
         }

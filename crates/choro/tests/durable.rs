@@ -135,11 +135,8 @@ fn a_durable_open_is_taken_up_after_its_worker_was_killed() {
     server.stop();
 }
 
-#[test]
-fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
-    let server = start();
-    wait_until(|| server.server().workers().len() == 3, || server.log());
-    let mut client = connect(&server, "data");
+/// Opens a file that goes with this open.
+fn open_to_delete(client: &mut Client) {
     let name = dtyp::utf16::to_bytes("file");
     let request = CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION,
@@ -151,6 +148,14 @@ fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
     };
     let reply = client.call(Command::CREATE, 0, &request).expect("an answer");
     assert_eq!(reply.header.status, NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
+    let server = start();
+    wait_until(|| server.server().workers().len() == 3, || server.log());
+    let mut client = connect(&server, "data");
+    open_to_delete(&mut client);
     let file = server.share_path("data").join("file");
     assert!(file.exists());
     for worker in server.server().workers() {
@@ -160,6 +165,25 @@ fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
             break;
         }
     }
+    wait_until(|| !file.exists(), || server.log());
+    server.stop();
+}
+
+#[test]
+fn a_file_that_goes_with_its_open_goes_though_no_worker_is_left() {
+    let server = start();
+    wait_until(|| server.server().workers().len() == 3, || server.log());
+    let mut client = connect(&server, "data");
+    open_to_delete(&mut client);
+    wait_until(|| server.server().workers().len() == 4, || server.log());
+    let file = server.share_path("data").join("file");
+    assert!(file.exists());
+    // It hears of all deaths at once.
+    server.server().signal(Signal::STOP);
+    let workers = server.server().workers();
+    workers.iter().for_each(|worker| signal_process(*worker, Signal::KILL));
+    wait_until(|| !workers.iter().any(|worker| is_alive(*worker)), || "they live".to_owned());
+    server.server().signal(Signal::CONT);
     wait_until(|| !file.exists(), || server.log());
     server.stop();
 }

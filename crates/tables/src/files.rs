@@ -195,7 +195,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     pub fn bury(
         &self,
         server: ServerId,
-        heir: Option<ServerId>,
+        heir: ServerId,
         now: std::time::Duration,
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut concerned = Vec::new();

@@ -358,7 +358,7 @@ impl World {
         inner.replace_worker();
         let now = inner.clock.now().monotonic;
         let heir = inner.server_id;
-        let looks = inner.files.handle().bury(dead, Some(heir), now).expect("memory is readable");
+        let looks = inner.files.handle().bury(dead, heir, now).expect("memory is readable");
         inner.look_at_all(looks);
     }
 

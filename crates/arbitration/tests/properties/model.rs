@@ -474,7 +474,7 @@ impl Model {
         self.deaths[worker] += 1;
         let mut look = Look::default();
         let heir = self.server((worker + 1) % self.deaths.len());
-        self.record.bury(dead, Some(heir), self.now, &mut look);
+        self.record.bury(dead, heir, self.now, &mut look);
         self.waiting.retain(|(ask, _)| ask.id.server != dead);
         self.deleting.retain(|(_, server)| *server != dead);
         let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();

@@ -14,6 +14,7 @@ use crate::table::Table;
 const KEY: FileKey = FileKey { device: 1, inode: 2 };
 const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
 const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
+const THIRD: ServerId = ServerId { pid: 30, unique_id: 31 };
 
 fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
     Ask {
@@ -150,10 +151,10 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
         })
         .expect("room");
     let now = Duration::from_secs(1);
-    let looks = files.bury(WORKER, None, now).expect("readable");
+    let looks = files.bury(WORKER, OTHER, now).expect("readable");
     assert_eq!(looks, [(KEY, vec![OTHER])]);
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
-    let looks = files.bury(OTHER, None, now).expect("readable");
+    let looks = files.bury(OTHER, THIRD, now).expect("readable");
     assert_eq!(looks.len(), 1);
     let mut opens = Vec::new();
     files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
@@ -165,6 +166,14 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
     files.scavenge(OTHER, Duration::from_secs(62)).expect("readable");
     files.scavenge(OTHER, Duration::from_secs(62)).expect("readable");
     assert_eq!(files.find_disconnected(1 << 32), None);
+    // What was marked for deletion the heir deletes.
+    let delete = &mut |record: &mut FileRecord| {
+        for deleter in record.take_inheritance(OTHER) {
+            record.deleted(deleter.mark, &mut Look::default());
+        }
+        true
+    };
+    files.change(KEY, delete).expect("room");
     files.for_each(&mut |_, record| panic!("{record:?} is left")).expect("readable");
 }
 
@@ -177,7 +186,7 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
         true
     };
     files.change(KEY, enter).expect("room");
-    let looks = files.bury(WORKER, Some(OTHER), Duration::ZERO).expect("readable");
+    let looks = files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
     assert_eq!(looks, [(KEY, vec![OTHER])]);
     // The message may be lost, more than once.
     for heir in [WORKER, OTHER] {
@@ -200,7 +209,7 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     let files = tables.handle();
     tables.files.insert(&codec::key_of(KEY), &[77; 40]).expect("room");
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
-    files.bury(WORKER, None, Duration::ZERO).expect("readable");
+    files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
     let at = Disconnected { persistent: 3, file: KEY, create_guid: (Guid([2; 16]), Guid([1; 16])) };
     files.put_disconnected(at).expect("room");

@@ -96,7 +96,7 @@ impl World {
     pub fn bury(&self, server: ServerId, heir: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().bury(server, Some(heir), now).expect("memory is there")
+        inner.files.handle().bury(server, heir, now).expect("memory is there")
     }
 
     /// As [`World::scavenge`]. Says who has to look at which file.
