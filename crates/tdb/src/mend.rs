@@ -17,6 +17,8 @@ pub struct Mended {
     pub was_damaged: bool,
     /// Hash chains of which not all could be read. What was in the rest of them is lost.
     pub chains_lost: u64,
+    /// Records that were read and could not be written again.
+    pub records_lost: u64,
 }
 
 impl Tdb {
@@ -42,7 +44,7 @@ impl Tdb {
 
     /// With the whole table locked.
     fn write_anew(&self) -> Result<Mended, TdbError> {
-        let mut mended = Mended { was_damaged: true, chains_lost: 0 };
+        let mut mended = Mended { was_damaged: true, ..Mended::default() };
         let mut collected = Collected::default();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut keys = HashSet::new();
@@ -62,8 +64,10 @@ impl Tdb {
             return Err(self.error());
         }
         for (key, value) in records {
-            self.store(&key, &value, ffi::TDB_INSERT)?;
+            // Those behind it are worth no less.
+            mended.records_lost += u64::from(self.store(&key, &value, ffi::TDB_INSERT).is_err());
         }
+        self.sync()?;
         Ok(mended)
     }
 }

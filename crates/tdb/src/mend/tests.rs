@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::Mended;
-use crate::{Change, Tdb};
+use crate::{Change, RECORD_BYTES_MAX, Tdb, data, ffi};
 
 const RECORDS: u32 = 500;
 
@@ -38,6 +38,15 @@ fn keys(table: &Tdb) -> Vec<u32> {
     keys
 }
 
+fn break_free_space(path: &Path) {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).expect("ours");
+    let bytes = std::fs::read(path).expect("ours");
+    let free = bytes.windows(4).rposition(|window| window == FREE).expect("some space is free");
+    // Magic stands behind: next, rec_len, key_len, data_len, full_hash.
+    let rec_len = u64::try_from(free - 16).expect("a small file");
+    file.write_all_at(&0x00FF_FFF0_u32.to_le_bytes(), rec_len).expect("ours");
+}
+
 #[test]
 fn a_table_that_is_whole_stays_as_it_is() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -53,16 +62,29 @@ fn a_table_whose_free_space_is_in_disorder_is_written_anew_and_loses_nothing() {
     let path = dir.path().join("table.tdb");
     let table = fill(&path);
     let left = keys(&table);
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("ours");
-    let bytes = std::fs::read(&path).expect("ours");
-    let free = bytes.windows(4).rposition(|window| window == FREE).expect("some space is free");
-    // Magic stands behind: next, rec_len, key_len, data_len, full_hash.
-    let rec_len = u64::try_from(free - 16).expect("a small file");
-    file.write_all_at(&0x00FF_FFF0_u32.to_le_bytes(), rec_len).expect("ours");
+    break_free_space(&path);
     let mended = table.mend().expect("it can be written");
-    assert_eq!(mended, Mended { was_damaged: true, chains_lost: 0 });
+    assert_eq!(mended, Mended { was_damaged: true, ..Mended::default() });
     assert_eq!(keys(&table), left);
     assert_eq!(table.mend(), Ok(Mended::default()), "it is whole now");
     let store = |_: Option<&[u8]>| (Change::Store(vec![1; 1_000]), ());
     table.with_record(b"more", store).expect("there is room again");
+}
+
+#[test]
+fn a_record_that_cannot_be_written_again_takes_no_other_along() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("table.tdb");
+    let table = fill(&path);
+    let left = keys(&table);
+    let (key, value) = (RECORDS.to_le_bytes(), vec![1; RECORD_BYTES_MAX + 1]);
+    // SAFETY: the context is open, and key and value outlive the call.
+    let stored = unsafe {
+        ffi::tdb_store(table.context.as_ptr(), data(&key), data(&value), ffi::TDB_INSERT)
+    };
+    assert_eq!(stored, 0);
+    break_free_space(&path);
+    let mended = table.mend().expect("it can be written");
+    assert_eq!(mended, Mended { was_damaged: true, records_lost: 1, ..Mended::default() });
+    assert_eq!(keys(&table), left);
 }
