@@ -447,12 +447,16 @@ impl Supervisor {
 fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
     let files = FileTable::create(lock, state).context("cannot make the table of files")?;
     // A server that has lost what it kept is worth more to everyone than none.
-    match files.restore(machine_clock()) {
-        Ok(Restored { opens: 0, damaged: 0 }) => {}
-        Ok(Restored { opens, damaged: 0 }) => {
+    let restored = files.restore(machine_clock());
+    if restored.is_ok_and(|it| it.was_mended) {
+        tracing::warn!("persistent_opens.tdb was left in disorder and is written anew");
+    }
+    match restored {
+        Ok(Restored { opens: 0, damaged: 0, .. }) => {}
+        Ok(Restored { opens, damaged: 0, .. }) => {
             tracing::info!("{opens} persistent opens wait for their clients");
         }
-        Ok(Restored { opens, damaged }) => {
+        Ok(Restored { opens, damaged, .. }) => {
             tracing::error!(
                 "{opens} persistent opens came back, {damaged} were damaged and are lost"
             );

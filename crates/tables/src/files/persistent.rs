@@ -26,8 +26,10 @@ pub(super) const PERSISTENT_HASH_SIZE: u16 = 251;
 pub struct Restored {
     /// Opens that wait for their clients.
     pub opens: u64,
-    /// Records that made no sense. They are gone.
+    /// Records that made no sense, and parts of the table that could not be read. They are gone.
     pub damaged: u64,
+    /// The table was left in disorder, and is written anew.
+    pub was_mended: bool,
 }
 
 /// Persistent opens of one file, each as the bytes that are kept of it.
@@ -76,10 +78,16 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     /// What stopped it.
     pub fn restore(&self, now: Duration) -> Result<Restored, TableError> {
         let Some(persistent) = &self.persistent else { return Ok(Restored::default()) };
-        let mut restored = Restored::default();
+        // The machine may have stopped in the middle of a change.
+        let mended = persistent.mend()?;
+        let mut restored = Restored {
+            opens: 0,
+            damaged: mended.chains_lost + mended.records_lost,
+            was_mended: mended.was_damaged,
+        };
         let mut kept = Vec::new();
         let mut unreadable = Vec::new();
-        restored.damaged = persistent.for_each(|key, value| match parse(value) {
+        restored.damaged += persistent.for_each(|key, value| match parse(value) {
             Some(part) => kept.push(part),
             None => unreadable.push(key.to_vec()),
         })?;

@@ -226,6 +226,9 @@ fn enter_full(files: &impl FileRecords) {
     files.change(KEY, enter).expect("room");
 }
 
+/// One open, and nothing that was wrong.
+const CAME_BACK: Restored = Restored { opens: 1, damaged: 0, was_mended: false };
+
 #[test]
 fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -233,9 +236,9 @@ fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
     let now = Duration::from_secs(9);
     enter_full(&start());
     // Stopped in the middle of everything, and twice.
-    assert_eq!(start().restore(now), Ok(Restored { opens: 1, damaged: 0 }));
+    assert_eq!(start().restore(now), Ok(CAME_BACK));
     let files = start();
-    assert_eq!(files.restore(now), Ok(Restored { opens: 1, damaged: 0 }));
+    assert_eq!(files.restore(now), Ok(CAME_BACK));
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
     assert_eq!(files.find_create_guid(Guid::ZERO, Guid([1; 16])), Some((1 << 32, KEY)));
     let mut seen = Vec::new();
@@ -255,9 +258,27 @@ fn what_was_damaged_on_the_way_is_lost_and_counted() {
     enter_full(&tables.handle());
     tables.persistent.insert(b"key", &[77; 40]).expect("room");
     let after = tables.after_restart().handle();
-    assert_eq!(after.restore(Duration::ZERO), Ok(Restored { opens: 1, damaged: 1 }));
+    assert_eq!(after.restore(Duration::ZERO), Ok(Restored { damaged: 1, ..CAME_BACK }));
     let again = tables.after_restart().handle();
-    assert_eq!(again.restore(Duration::ZERO), Ok(Restored { opens: 1, damaged: 0 }));
+    assert_eq!(again.restore(Duration::ZERO), Ok(CAME_BACK));
+}
+
+/// As a machine leaves it that loses power: space that is free does not fit the rest.
+#[test]
+fn persistent_opens_come_back_from_a_table_in_disorder() {
+    const FREE: [u8; 4] = 0xD9FE_E666_u32.to_le_bytes();
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("persistent_opens.tdb");
+    let start = || FileTable::create(dir.path(), dir.path()).expect("our folder");
+    enter_full(&start());
+    let mut bytes = std::fs::read(&path).expect("ours");
+    let free = bytes.windows(4).rposition(|window| window == FREE).expect("some space is free");
+    // Magic stands behind: next, rec_len, key_len, data_len, full_hash.
+    bytes[free - 16..free - 12].copy_from_slice(&0x00FF_FFF0_u32.to_le_bytes());
+    std::fs::write(&path, bytes).expect("ours");
+    let mended = Restored { was_mended: true, ..CAME_BACK };
+    assert_eq!(start().restore(Duration::ZERO), Ok(mended));
+    assert_eq!(start().restore(Duration::ZERO), Ok(CAME_BACK), "it is whole now");
 }
 
 #[test]
