@@ -332,6 +332,7 @@ impl Supervisor {
 
     /// Takes note of all workers that have ended, and removes what they left behind.
     fn reap(&mut self) {
+        let mut dead = Vec::new();
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
@@ -346,17 +347,22 @@ impl Supervisor {
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
             self.messaging.bury(worker.server_id);
-            if status.signaled() {
-                self.mend();
-            }
+            dead.push((worker.server_id, status));
+        }
+        // Every record of every table is looked at: once, however many have died.
+        if dead.iter().any(|(_, status)| status.signaled()) {
+            self.mend();
+        }
+        for (server, status) in dead {
             // One that finished has closed what it had open; to look through all files for each
             // client that leaves would be the dearest part of its leaving.
             if status.exit_status() != Some(0) {
                 let heir = self.heir();
-                let looks = self.files.bury(worker.server_id, heir, machine_clock());
+                let looks = self.files.bury(server, heir, machine_clock());
                 self.tell(looks);
             }
-            match self.registry.remove_all_of(worker.server_id) {
+            let pid = server.pid;
+            match self.registry.remove_all_of(server) {
                 Ok(removed) if removed == tables::Removed::default() => {}
                 Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),
                 Err(error) => tracing::error!("records of worker {pid} stay behind: {error}"),
@@ -375,16 +381,15 @@ impl Supervisor {
 
     /// A process that was killed may have been changing a table.
     fn mend(&self) {
-        match self.registry.mend().and_then(|mut mended| {
-            mended.extend(self.files.mend()?);
-            Ok(mended)
-        }) {
-            Ok(mended) => mended.into_iter().for_each(|(table, Mended { chains_lost, .. })| {
-                tracing::warn!(
-                    "{table} was left in disorder and is written anew; {chains_lost} chains are lost"
-                );
-            }),
-            Err(error) => tracing::error!("the tables cannot be looked through: {error}"),
+        for (table, mended) in self.registry.mend().into_iter().chain(self.files.mend()) {
+            match mended {
+                Ok(Mended { was_damaged: false, .. }) => {}
+                Ok(Mended { chains_lost, records_lost, .. }) => tracing::warn!(
+                    "{table} was left in disorder and is written anew; {chains_lost} chains and \
+                     {records_lost} records are lost"
+                ),
+                Err(error) => tracing::error!("{table} cannot be looked through: {error}"),
+            }
         }
     }
 

@@ -16,11 +16,11 @@ use std::path::Path;
 use arbitration::records::Disconnected;
 use arbitration::{FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError};
 use dtyp::{Guid, ServerId};
-use tdb::{Change, Mended, Tdb};
+use tdb::{Change, Tdb};
 
 use crate::memory::MemoryTable;
 use crate::registry::RegistryError;
-use crate::table::{Table, TableError};
+use crate::table::{Table, TableError, TableMended};
 
 use persistent::{PERSISTENT, PERSISTENT_HASH_SIZE};
 use words::Words;
@@ -170,21 +170,13 @@ const WORDS: &str = "file_words";
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
     /// As [`Registry::mend`](crate::Registry::mend), for the tables of files.
-    ///
-    /// # Errors
-    /// What stopped it.
-    pub fn mend(&self) -> Result<Vec<(&'static str, Mended)>, TableError> {
+    pub fn mend(&self) -> Vec<TableMended> {
         let tables = [
             ("files.tdb", Some(&self.files)),
             ("disconnected.tdb", Some(&self.disconnected)),
             (PERSISTENT, self.persistent.as_ref()),
         ];
-        let mut found = Vec::new();
-        for (name, table) in tables {
-            let mended = table.map(Table::mend).transpose()?.unwrap_or_default();
-            found.extend(mended.was_damaged.then_some((name, mended)));
-        }
-        Ok(found)
+        tables.into_iter().filter_map(|(name, table)| Some((name, table?.mend()))).collect()
     }
 
     /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it

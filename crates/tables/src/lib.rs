@@ -24,7 +24,7 @@ pub use files::{FileTable, MemoryFiles, Restored};
 pub use memory::MemoryTable;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};
 pub use registry::{Claim, MemoryTables, Registry, RegistryError, Removed};
-pub use table::{Table, TableError};
+pub use table::{Table, TableError, TableMended};
 pub use tdb::{Change, Mended, RECORD_BYTES_MAX, Tdb};
 pub use typed_table::{Listing, RECORDS_PER_PROCESS_MAX};
 pub use unique_ids::random_unique_id;

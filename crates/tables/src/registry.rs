@@ -4,12 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use dtyp::{Guid, ServerId};
-use tdb::{Mended, Tdb};
+use tdb::Tdb;
 
 use crate::memory::MemoryTable;
 use crate::record::{ClientRecord, SessionRecord, TreeConnectRecord};
 use crate::server_lock::ServerLock;
-use crate::table::{Table, TableError};
+use crate::table::{Table, TableError, TableMended};
 use crate::typed_table::{Listing, TypedTable};
 use crate::unique_ids::{UniqueIds, random_unique_id};
 
@@ -309,17 +309,13 @@ impl<T: Table> Registry<T> {
     }
 
     /// Mends what a process left in disorder that was killed while it changed a table: for the
-    /// supervisor, before anything else is done about the dead. Says which tables that were.
-    ///
-    /// # Errors
-    /// What stopped it.
-    pub fn mend(&self) -> Result<Vec<(&'static str, Mended)>, TableError> {
-        let tables = [
-            ("clients.tdb", self.clients.mend()?),
-            ("sessions.tdb", self.sessions.mend()?),
-            ("tree_connects.tdb", self.tree_connects.mend()?),
-        ];
-        Ok(tables.into_iter().filter(|(_, mended)| mended.was_damaged).collect())
+    /// supervisor, before anything else is done about the dead.
+    pub fn mend(&self) -> Vec<TableMended> {
+        vec![
+            ("clients.tdb", self.clients.mend()),
+            ("sessions.tdb", self.sessions.mend()),
+            ("tree_connects.tdb", self.tree_connects.mend()),
+        ]
     }
 
     /// Removes every record that a process left when it died: for the supervisor, when it has

@@ -104,6 +104,9 @@ impl Table for Tdb {
     }
 }
 
+/// A table's file, and what was found when it was looked through.
+pub type TableMended = (&'static str, Result<Mended, TableError>);
+
 /// Why a table did not do what was asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TableError {

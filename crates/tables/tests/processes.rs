@@ -257,7 +257,8 @@ fn records_of_killed_workers_are_removed_and_the_others_go_on() {
             worker.child.kill().expect("it runs");
             worker.child.wait().expect("ours");
             // What it was at is half done, and the other one goes on meanwhile.
-            supervisor.mend().expect("it can be written");
+            let mended = supervisor.mend();
+            assert!(mended.iter().all(|(_, mended)| mended.is_ok()), "{mended:?}");
             let removed = supervisor.remove_all_of(id).expect("readable");
             assert!(removed.tree_connects <= 101, "{removed:?}");
         }

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
@@ -7,6 +8,7 @@ use arbitration::{
     OpenFacts, OpenId, RecordsError, ShareMode, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
+use tdb::Tdb;
 
 use super::{FileTable, MemoryFiles, Restored, codec};
 use crate::table::Table;
@@ -263,22 +265,41 @@ fn what_was_damaged_on_the_way_is_lost_and_counted() {
     assert_eq!(again.restore(Duration::ZERO), Ok(CAME_BACK));
 }
 
-/// As a machine leaves it that loses power: space that is free does not fit the rest.
-#[test]
-fn persistent_opens_come_back_from_a_table_in_disorder() {
+/// Space that is free does not fit the rest any more, as when a machine loses power.
+fn break_free_space(path: &Path) {
     const FREE: [u8; 4] = 0xD9FE_E666_u32.to_le_bytes();
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = dir.path().join("persistent_opens.tdb");
-    let start = || FileTable::create(dir.path(), dir.path()).expect("our folder");
-    enter_full(&start());
-    let mut bytes = std::fs::read(&path).expect("ours");
+    let mut bytes = std::fs::read(path).expect("ours");
     let free = bytes.windows(4).rposition(|window| window == FREE).expect("some space is free");
     // Magic stands behind: next, rec_len, key_len, data_len, full_hash.
     bytes[free - 16..free - 12].copy_from_slice(&0x00FF_FFF0_u32.to_le_bytes());
-    std::fs::write(&path, bytes).expect("ours");
+    std::fs::write(path, bytes).expect("ours");
+}
+
+#[test]
+fn persistent_opens_come_back_from_a_table_in_disorder() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let start = || FileTable::create(dir.path(), dir.path()).expect("our folder");
+    enter_full(&start());
+    break_free_space(&dir.path().join("persistent_opens.tdb"));
     let mended = Restored { was_mended: true, ..CAME_BACK };
     assert_eq!(start().restore(Duration::ZERO), Ok(mended));
     assert_eq!(start().restore(Duration::ZERO), Ok(CAME_BACK), "it is whole now");
+}
+
+#[test]
+fn a_table_that_cannot_be_mended_keeps_no_other_from_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = FileTable::create(dir.path(), dir.path()).expect("our folder");
+    enter_full(&files);
+    let copy = dir.path().join("copy");
+    std::fs::copy(dir.path().join("files.tdb"), &copy).expect("ours");
+    break_free_space(&copy);
+    // Who only observes cannot write it anew.
+    let files = FileTable { files: Tdb::observe(&copy).expect("ours"), ..files };
+    let mended = files.mend();
+    let is_ok: Vec<_> = mended.iter().map(|(name, mended)| (*name, mended.is_ok())).collect();
+    let want = [("files.tdb", false), ("disconnected.tdb", true), ("persistent_opens.tdb", true)];
+    assert_eq!(is_ok, want);
 }
 
 #[test]
