@@ -447,12 +447,12 @@ impl Files {
     pub fn use_lease(&mut self, id: LeaseId, name: String, file: FileKey) {
         let lease = self.leases.entry(id).or_insert(LeaseUse { name, files: Vec::new() });
         lease.files.push(file);
+        if lease.files.iter().all(|it| *it == file) {
+            return;
+        }
         let mut files = lease.files.clone();
         files.sort_unstable();
         files.dedup();
-        if files.len() == 1 {
-            return;
-        }
         let deadline = self.break_deadline();
         for file in files {
             // A record that cannot be read has nobody who could be told.

@@ -115,7 +115,11 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infalli
     let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
     let (kept, deadline) = (caching(body.lease_state), files.break_deadline());
     let mut settled = Err(AckError::NotHeld);
-    for file in files.files_of_lease(id).to_vec() {
+    // An entry for each open; each file is asked once.
+    let mut leased = files.files_of_lease(id).to_vec();
+    leased.sort_unstable();
+    leased.dedup();
+    for file in leased {
         settled = files.change(file, |record, look| {
             let settled = record.acknowledge_lease(id, kept, deadline, look);
             (settled, settled.is_ok())
