@@ -303,6 +303,13 @@ impl FileRecord {
         }
     }
 
+    /// A LOCK of an open is another than the one before it of the same index, and has not succeeded:
+    /// neither is known any more. Whether the record knew of it.
+    pub fn forget_lock(&mut self, open: OpenId, index: u8) -> bool {
+        let durability = self.open_mut(open).and_then(|it| it.durability.as_mut());
+        durability.is_some_and(|it| it.lock_sequences.forget(index))
+    }
+
     /// Releases locks one after the other; what was released before one fails stays so.
     ///
     /// # Errors

@@ -31,18 +31,22 @@ impl LockSequences {
         &self.0
     }
 
-    /// Whether this very request has succeeded before. If it has not, the entry is free again.
-    pub fn is_repetition(&mut self, sequence: LockSequence) -> bool {
-        if self.0.contains(&sequence) {
-            return true;
-        }
-        self.0.retain(|it| it.index != sequence.index);
-        false
+    /// Whether this very request has succeeded before.
+    #[must_use]
+    pub fn is_repetition(&self, sequence: LockSequence) -> bool {
+        self.0.contains(&sequence)
+    }
+
+    /// Makes the entry of that index invalid. Whether it was valid.
+    pub fn forget(&mut self, index: u8) -> bool {
+        let before = self.0.len();
+        self.0.retain(|it| it.index != index);
+        self.0.len() != before
     }
 
     /// Remembers a request that succeeded.
     pub fn remember(&mut self, sequence: LockSequence) {
-        self.0.retain(|it| it.index != sequence.index);
+        self.forget(sequence.index);
         if sequence.index < LOCK_SEQUENCES_MAX {
             self.0.push(sequence);
         }

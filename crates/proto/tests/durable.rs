@@ -361,6 +361,26 @@ fn a_lock_that_is_repeated_when_the_client_is_back_is_done_once() {
     }
 }
 
+/// [MS-SMB2] 3.3.5.14: the entry is invalid from the moment that another number is used.
+#[test]
+fn a_lock_before_one_that_failed_is_no_repetition_when_the_client_is_back() {
+    for is_killed in [false, true] {
+        let world = World::new();
+        let mut first = client(&world, 1);
+        let file_id = first.create(&durable_v2()).file_id;
+        assert_eq!(lock_in_sequence(&mut first, file_id, 0x73), NtStatus::SUCCESS);
+        assert_eq!(lock_in_sequence(&mut first, file_id, 0x74), NtStatus::LOCK_NOT_GRANTED);
+        match is_killed {
+            false => first.disconnect(),
+            true => world.kill_worker(),
+        }
+        let mut second = client(&world, 1);
+        let file_id = second.create(&reconnect_v2(file_id, GUID)).file_id;
+        let older = lock_in_sequence(&mut second, file_id, 0x73);
+        assert_eq!(older, NtStatus::LOCK_NOT_GRANTED, "its number is not known any more");
+    }
+}
+
 /// [MS-SMB2] 3.3.5.9.13: what an application left on one node gives way to it on another.
 #[test]
 fn an_application_takes_over_from_its_instance_on_another_client() {

@@ -51,29 +51,17 @@ impl Command for Lock {
         if sequence.is_some_and(|it| sequences.is_repetition(it)) {
             return Ok(done());
         }
-        let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
-        verify_open(open)?;
-        let id = globals.files.open_id(open.file_id.volatile);
-        let file = open.file_mut()?;
-        let (record, stream) = (key(file.identity), file.identity.stream);
-        if first.flags.contains(LockFlags::UNLOCK) {
-            unlock(&mut globals.files, record, id, request.locks, sequence)?;
-            sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
-            return Ok(done());
+        let freed = sequence.map(|it| it.index).filter(|index| sequences.forget(*index));
+        let step = begin(open, &mut globals.files, request, sequence);
+        // What succeeds takes the entry's place. Else it has to be free for a worker that takes the
+        // open up, too.
+        if let (Some(index), false) = (freed, matches!(step, Ok(Step::Done(_)))) {
+            let id = globals.files.open_id(open.file_id.volatile);
+            globals.files.change(key(open.file()?.identity), |record, _| {
+                ((), record.forget_lock(id, index))
+            })?;
         }
-        let may_wait = verify_lock_elements(request.locks)?;
-        let locks: Vec<_> =
-            request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
-        match lock_all(&mut globals.files, record, &locks, may_wait, sequence) {
-            Ok(()) => {
-                sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
-                Ok(done())
-            }
-            Err(Reject::LockNotGranted) if may_wait => {
-                Ok(Step::Suspend(Pending { file: record, lock: locks[0], sequence }))
-            }
-            Err(reject) => Err(reject),
-        }
+        step
     }
 
     fn resume(
@@ -109,6 +97,38 @@ impl Command for Lock {
     /// been: whatever stood in its way is gone with them, and so is the lock.
     fn outlived() -> Option<Response> {
         Some(Response::new(&LockResponse))
+    }
+}
+
+/// Locks or unlocks, or begins to wait.
+fn begin(
+    open: &mut Open,
+    files: &mut Files,
+    request: LockRequest<'_>,
+    sequence: Option<LockSequence>,
+) -> Result<Step<Pending>, Reject> {
+    let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
+    verify_open(open)?;
+    let id = files.open_id(open.file_id.volatile);
+    let file = open.file_mut()?;
+    let (record, stream) = (key(file.identity), file.identity.stream);
+    if first.flags.contains(LockFlags::UNLOCK) {
+        unlock(files, record, id, request.locks, sequence)?;
+        sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
+        return Ok(done());
+    }
+    let may_wait = verify_lock_elements(request.locks)?;
+    let locks: Vec<_> =
+        request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
+    match lock_all(files, record, &locks, may_wait, sequence) {
+        Ok(()) => {
+            sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
+            Ok(done())
+        }
+        Err(Reject::LockNotGranted) if may_wait => {
+            Ok(Step::Suspend(Pending { file: record, lock: locks[0], sequence }))
+        }
+        Err(reject) => Err(reject),
     }
 }
 
