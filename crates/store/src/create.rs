@@ -88,7 +88,9 @@ impl Store {
         let dos = store_attributes(root, request, attributes, status)?;
         let final_mode = request.posix_mode.filter(|mode| Some(*mode) != writable_mode(request));
         if let Some(mode) = final_mode {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
+            // A directory has this bit of its parent, which a mode without it would take.
+            let inherited = if directory { u32::from(status.stx_mode) & 0o2000 } else { 0 };
+            let mode = Mode::from_raw_mode(mode & 0o7777 | inherited);
             rustix::fs::fchmod(&fd, mode).during(Operation::Create)?;
         }
         if request.allocation_size > 0 && !directory {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply, OpenRequest};
@@ -97,6 +97,26 @@ fn what_nobody_may_write_has_its_attributes_too() {
         let metadata = made.expect("made").metadata;
         assert_eq!(metadata.mode & 0o7777, 0o444, "{name}");
         assert!(metadata.attributes.contains(FileAttributes::READONLY), "{name}");
+    }
+}
+
+#[test]
+fn a_directory_passes_its_group_on_whatever_the_mode() {
+    let mut share = Share::new();
+    share.local_directory("parent");
+    let setgid = std::fs::Permissions::from_mode(0o2777);
+    std::fs::set_permissions(share.host("parent"), setgid).expect("ours");
+    for (mode, kind, want) in [
+        (0o755, KindWanted::Directory, 0o2755),
+        (0o555, KindWanted::Directory, 0o2555),
+        (0o555, KindWanted::File, 0o555),
+    ] {
+        let made = open(&mut share, &format!("parent/{mode:o} {kind:?}"), |request| {
+            request.disposition = Disposition::Create;
+            request.kind = kind;
+            request.posix_mode = Some(mode);
+        });
+        assert_eq!(made.expect("made").metadata.mode & 0o7777, want, "{kind:?}");
     }
 }
 
