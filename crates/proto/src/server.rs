@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arbitration::{FileKey, FileRecords};
 use bytes::BytesMut;
+use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, ServerId, Sid};
 use object::{
     FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, RootId, UserId,
@@ -355,7 +356,7 @@ impl Server {
         let mut closed = 0;
         for session in self.sessions.values_mut() {
             let is_meant = |tree: &TreeConnect| match share {
-                Some(name) => tree.share.name.eq_ignore_ascii_case(name),
+                Some(name) => equal_ignoring_case(&tree.share.name, name),
                 None => !tree.is_pipe(),
             };
             let trees = session.tree_connects.iter().filter(|(_, tree)| is_meant(tree));
@@ -891,6 +892,26 @@ impl Globals {
     fn note(&mut self, change: Change) {
         if let Some(folder) = self.folders.get(&change.root) {
             self.outbox.changes.push(change.seen_from_host(folder));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Now;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_share_is_closed_by_its_name_in_any_case() {
+        for (asked, closed) in [("ÄPFEL", 1), ("äpfel", 1), ("apfel", 0)] {
+            let mut scene = Scene::new();
+            scene.open("file");
+            scene.change_share(|share| {
+                if share.root.is_some() {
+                    share.name = "Äpfel".to_owned();
+                }
+            });
+            assert_eq!(scene.server.handle_close_share(Now::default(), Some(asked)), closed);
         }
     }
 }
