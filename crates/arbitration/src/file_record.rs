@@ -49,6 +49,8 @@ pub struct Deleter {
     pub folder: String,
     /// The path beneath the share, with `\`.
     pub path: String,
+    /// As [`OpenFacts::is_posix`].
+    pub is_posix: bool,
 }
 
 /// How far a worker is with deleting something.
@@ -218,7 +220,7 @@ impl FileRecord {
         server: ServerId,
         progress: DeletionProgress,
     ) -> Option<u64> {
-        let OpenFacts { link, share, folder, path, .. } = &gone.facts;
+        let OpenFacts { link, share, folder, path, is_posix, .. } = &gone.facts;
         let link = *link;
         let is_open = |mark: u64| {
             let by_name = mark == link;
@@ -228,8 +230,12 @@ impl FileRecord {
         let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
         let is_due = |mark: &u64| self.doomed.contains(mark) && !is_open(*mark) && !is_begun(*mark);
         let mark = [link, gone.mark()].into_iter().find(is_due)?;
-        // The file goes by its name alone, whatever stream of it was open.
-        let path = if mark == link { path.split(':').next() } else { Some(path.as_str()) };
+        // The file goes by its name alone, whatever stream of it was open. In a name of POSIX a colon
+        // is a character like any other.
+        let path = match mark == link && gone.stream != 0 {
+            true => path.split(':').next(),
+            false => Some(path.as_str()),
+        };
         self.deleters.push(Deleter {
             mark,
             server,
@@ -237,6 +243,7 @@ impl FileRecord {
             share: share.clone(),
             folder: folder.clone(),
             path: path.unwrap_or_default().to_owned(),
+            is_posix: *is_posix,
         });
         Some(mark)
     }

@@ -114,6 +114,9 @@ pub struct OpenFacts {
     pub folder: String,
     /// The path beneath the share, with `\`.
     pub path: String,
+    /// Its names are meant exactly as they are, and have no stream behind them: a client with the
+    /// POSIX extensions gave them.
+    pub is_posix: bool,
     /// CreateOptions.
     pub create_options: u32,
     /// CreateAction of the response.

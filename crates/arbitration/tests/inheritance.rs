@@ -162,3 +162,20 @@ fn what_a_worker_was_deleting_when_it_died_is_inherited() {
     record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
     check_deleted_by(&mut record, look, HEIR);
 }
+
+#[test]
+fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
+    for (stream, path, is_posix, want) in
+        [(0, "d\\a:b", true, "d\\a:b"), (7, "d\\a:stream", false, "d\\a")]
+    {
+        let mut record = FileRecord::default();
+        let mut ask = Ask { stream, ..ask(DEAD, 1, false) };
+        ask.facts = OpenFacts { path: path.to_owned(), is_posix, ..ask.facts };
+        let (admission, _) = record.admit(&ask, None, &mut Look::default());
+        assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+        record.set_doomed(LINK, true);
+        record.bury(DEAD, HEIR, Duration::ZERO, &mut Look::default());
+        let [deleter] = &record.take_inheritance(HEIR)[..] else { panic!("{record:?}") };
+        assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));
+    }
+}

@@ -128,6 +128,18 @@ impl ObjectPath {
         Ok(Self { path: components.join("/"), posix: true, ..Self::default() })
     }
 
+    /// Reads what [`ObjectPath::to_windows`] has written of a path that was meant so. A name of POSIX in
+    /// which there is a `\` cannot be told from two.
+    ///
+    /// # Errors
+    /// See [`PathError`].
+    pub fn from_windows(name: &str, is_posix: bool) -> Result<Self, PathError> {
+        match is_posix {
+            true => Self::parse_posix(name),
+            false => Self::parse(name),
+        }
+    }
+
     /// A path from components that are known to be good, such as names that the store listed.
     #[must_use]
     pub fn from_stored(path: String, stream: Option<String>) -> Self {

@@ -1,17 +1,20 @@
 //! The POSIX extensions of 3.1.1: NEGOTIATE, the create context, and the classes that go with it.
 
 use dtyp::fscc::FileInformationClass;
-use dtyp::{AccessMask, FileAttributes, NtStatus, Sid, utf16};
+use dtyp::{AccessMask, FileAttributes, Guid, NtStatus, Sid, utf16};
 use proto::Effect;
 use testkit::peer::Offer;
 use testkit::{Create, Peer, World};
 use wire::create::{CreateDisposition, CreateResponse};
-use wire::create_context::{CreateContextName, PosixRequest, PosixResponse};
+use wire::create_context::{
+    CreateContextName, DurableFlags, DurableHandleReconnectV2, DurableHandleRequestV2,
+    PosixRequest, PosixResponse,
+};
 use wire::negotiate::NegotiateResponse;
 use wire::negotiate_context::PosixExtensions;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
-use wire::{Command, Dialect, FileId};
+use wire::{Command, Dialect, FileId, OplockLevel};
 
 const CONTEXT: PosixRequest = PosixRequest { mode: 0o640 };
 
@@ -120,6 +123,39 @@ fn names_that_windows_reserves_are_names() {
         let refused = peer.try_create(&Create::new(name).context(&CONTEXT));
         assert_ne!(refused.status(), NtStatus::SUCCESS, "{name}");
     }
+}
+
+#[test]
+fn what_goes_with_its_open_goes_by_its_own_name_when_the_worker_dies() {
+    let world = world();
+    world.add_file("data", "d/a", b"another");
+    let mut peer = posix_peer(&world);
+    for name in ["d/a:b", "d/q?", "d/a:b:c"] {
+        peer.create(&Create::new(name).delete_on_close().context(&CONTEXT));
+    }
+    world.kill_worker();
+    for name in ["d/a:b", "d/q?", "d/a:b:c"] {
+        assert!(!world.exists("data", name), "{name} stays");
+    }
+    assert!(world.exists("data", "d/a"));
+}
+
+#[test]
+fn a_durable_open_of_a_name_that_windows_reserves_is_taken_up() {
+    let world = world();
+    let mut first = posix_peer(&world);
+    let create_guid = Guid([7; 16]);
+    let flags = DurableFlags::empty();
+    let durable = DurableHandleRequestV2 { timeout_ms: 30_000, flags, create_guid };
+    let batch = Create::open_if("d/a:b?").oplock(OplockLevel::BATCH).context(&CONTEXT);
+    world.add_directory("data", "d");
+    let file_id = first.create(&batch.clone().context(&durable)).file_id;
+    first.write(file_id, 0, b"kept").ok();
+    first.disconnect();
+    let mut second = posix_peer(&world);
+    let again = DurableHandleReconnectV2 { file_id, create_guid, flags };
+    let after = second.create(&batch.context(&again)).file_id;
+    assert_eq!(second.read(after, 0, 4), b"kept");
 }
 
 #[test]

@@ -462,6 +462,7 @@ fn admit(
             share: share.name.clone(),
             folder: share.folder.as_str().to_owned(),
             path: opened.path.to_windows(),
+            is_posix: opened.path.is_posix(),
             create_options: opening.create_options.bits(),
             create_action: create_action(opening, opened.created).0,
             opened_at: incoming.now.wall,

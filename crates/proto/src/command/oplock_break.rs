@@ -188,8 +188,8 @@ impl Server {
 
     /// Deletes in place of a worker that is dead, or a client that is away: [MS-FSA] 2.1.5.5.
     fn remove(&mut self, file: FileKey, deleter: Deleter) {
-        let Deleter { mark, share, folder, path, .. } = deleter;
-        let Ok(path) = ObjectPath::parse(&path) else {
+        let Deleter { mark, share, folder, path, is_posix, .. } = deleter;
+        let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
             // No name that a client could have given.
             return self.globals.files.deleted(file, mark);
         };

@@ -13,7 +13,7 @@ use dtyp::{AccessMask, Guid, ServerId};
 use crate::codec::{Reader, RecordError, Writer};
 
 /// The version of the form; it changes whenever a field does.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// Bytes of a file's key.
 pub(super) const KEY_BYTES: usize = 16;
@@ -67,6 +67,7 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
         writer.text(&deleter.share)?;
         writer.text(&deleter.folder)?;
         writer.text(&deleter.path)?;
+        writer.bool(deleter.is_posix);
     }
     writer.count(record.waiters.len());
     record.waiters.iter().for_each(|server| writer.server_id(*server));
@@ -100,6 +101,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
             share: reader.text()?,
             folder: reader.text()?,
             path: reader.text()?,
+            is_posix: reader.bool()?,
         })
     })?;
     let waiters = reader.list(Reader::server_id)?;
@@ -159,6 +161,7 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
     writer.text(&entry.facts.share)?;
     writer.text(&entry.facts.folder)?;
     writer.text(&entry.facts.path)?;
+    writer.bool(entry.facts.is_posix);
     writer.u32(entry.facts.create_options);
     writer.u32(entry.facts.create_action);
     writer.u64(entry.facts.opened_at.0);
@@ -208,6 +211,7 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
         share: reader.text()?,
         folder: reader.text()?,
         path: reader.text()?,
+        is_posix: reader.bool()?,
         create_options: reader.u32()?,
         create_action: reader.u32()?,
         opened_at: reader.file_time()?,

@@ -86,6 +86,7 @@ fn full() -> FileRecord {
         share: "data".to_owned(),
         folder: "srv/data".to_owned(),
         path: "dir\\gone".to_owned(),
+        is_posix: true,
     });
     record
 }

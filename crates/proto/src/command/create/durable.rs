@@ -20,7 +20,7 @@ use wire::create_context::{
 use wire::negotiate::Capabilities;
 
 use super::contexts::Contexts;
-use super::validate::{parse_name, parse_path};
+use super::validate::{parse_name, parse_path, path_of};
 use super::{Pending, caching};
 use crate::channel_sequence::ChannelSequence;
 use crate::connection::Negotiated;
@@ -294,7 +294,7 @@ fn reopen(
     let share = &scope.tree.share;
     let open = OpenRequest {
         root,
-        path: parse_path(&entry.facts.path)?,
+        path: path_of(&entry.facts)?,
         posix_mode: None,
         disposition: Disposition::Open,
         kind: KindWanted::Any,

@@ -1,5 +1,6 @@
 //! What can be judged of a CREATE before a file is touched: [MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1.
 
+use arbitration::OpenFacts;
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
 use object::{Disposition, KindWanted, ObjectPath, PathError};
@@ -140,6 +141,12 @@ pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool
 /// A name relative to the share's root: [MS-FSCC] 2.1.5.
 pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
     ObjectPath::parse(name).map_err(|error| Reject::Status(status_of(error)))
+}
+
+/// The path that an open has in its record.
+pub(crate) fn path_of(facts: &OpenFacts) -> Result<ObjectPath, Reject> {
+    ObjectPath::from_windows(&facts.path, facts.is_posix)
+        .map_err(|error| Reject::Status(status_of(error)))
 }
 
 fn status_of(error: PathError) -> NtStatus {
