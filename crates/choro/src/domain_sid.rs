@@ -2,8 +2,9 @@
 //!
 //! Clients remember what they saw, so it must never change; and two servers must not have the same.
 
-use std::fs;
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -13,7 +14,10 @@ use dtyp::Sid;
 const FILE_NAME: &str = "domain_sid";
 
 /// Bytes that are read of it at most.
-const FILE_BYTES_MAX: usize = 256;
+const FILE_BYTES_MAX: u64 = 256;
+
+/// Everybody may know it, and nobody else may choose it: workers have no mask of their own.
+const FILE_MODE: u32 = 0o644;
 
 /// Reads the SID, and makes it if there is none.
 ///
@@ -26,7 +30,11 @@ pub(crate) fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
     }
     let temporary = state.join(format!("{FILE_NAME}.{}", std::process::id()));
     let text = format!("{}\n", random_sid());
-    let made = fs::File::create(&temporary)
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(&temporary)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         // Of several processes that make one at the same time, the first one wins.
         .and_then(|()| fs::hard_link(&temporary, &path));
@@ -42,16 +50,25 @@ pub(crate) fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<Sid>> {
-    let text = match fs::read(path) {
+    let text = match read_start(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.with_context(|| format!("cannot read {}", path.display()))?,
     };
-    let text =
-        text.get(..text.len().min(FILE_BYTES_MAX)).and_then(|it| std::str::from_utf8(it).ok());
-    match text.and_then(|text| parse(text.trim())) {
+    match std::str::from_utf8(&text).ok().and_then(|text| parse(text.trim())) {
         Some(sid) => Ok(Some(sid)),
         None => bail!("{} does not hold the SID of a domain", path.display()),
     }
+}
+
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    if file.metadata()?.mode() & 0o022 != 0 {
+        // Others can write to it: it was made so once.
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    }
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// `S-1-5-21-` and three numbers: [MS-DTYP] 2.4.2.4.
@@ -84,7 +101,7 @@ fn random_sid() -> Sid {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILE_NAME, parse, read_or_make};
+    use super::*;
 
     #[test]
     fn it_is_made_once() {
@@ -94,6 +111,18 @@ mod tests {
         let other = tempfile::tempdir().expect("there is space");
         assert_ne!(read_or_make(other.path()).expect("made"), first);
         assert_eq!(parse(&first.to_string()), Some(first));
+    }
+
+    #[test]
+    fn nobody_else_can_write_to_it() {
+        let state = tempfile::tempdir().expect("there is space");
+        let mode = || fs::metadata(state.path().join(FILE_NAME)).expect("made").mode() & 0o777;
+        read_or_make(state.path()).expect("made");
+        assert_eq!(mode() & 0o022, 0);
+        let open = Permissions::from_mode(0o666);
+        fs::set_permissions(state.path().join(FILE_NAME), open).expect("it is ours");
+        read_or_make(state.path()).expect("read");
+        assert_eq!(mode(), FILE_MODE);
     }
 
     #[test]

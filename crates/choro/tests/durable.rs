@@ -2,6 +2,9 @@
 
 mod harness;
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
 use bench::client::{Client, Destination, Protection, Terms, requests};
 use dtyp::{AccessMask, Guid, NtStatus};
 use harness::choro::{is_alive, signal_process, wait_until};
@@ -136,8 +139,8 @@ fn a_durable_open_is_taken_up_after_its_worker_was_killed() {
 }
 
 /// Opens a file that goes with this open.
-fn open_to_delete(client: &mut Client) {
-    let name = dtyp::utf16::to_bytes("file");
+fn open_to_delete(client: &mut Client, name: &str) {
+    let name = dtyp::utf16::to_bytes(name);
     let request = CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION,
         desired_access: AccessMask::FILE_GENERIC_READ | AccessMask::DELETE,
@@ -155,7 +158,7 @@ fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
     let server = start();
     wait_until(|| server.server().workers().len() == 3, || server.log());
     let mut client = connect(&server, "data");
-    open_to_delete(&mut client);
+    open_to_delete(&mut client, "file");
     let file = server.share_path("data").join("file");
     assert!(file.exists());
     for worker in server.server().workers() {
@@ -169,12 +172,36 @@ fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
     server.stop();
 }
 
+/// Whoever deletes in place of the dead may do more than they could: nobody may lead it elsewhere.
+#[test]
+fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
+    let server = start();
+    wait_until(|| server.server().workers().len() == 3, || server.log());
+    let folder = server.share_path("data");
+    let (own, other) = (folder.join("own"), folder.join("other"));
+    for folder in [&own, &other] {
+        fs::create_dir(folder).expect("there is space");
+        harness::give_to_server(folder);
+    }
+    let mut client = connect(&server, "data");
+    open_to_delete(&mut client, "own\\file");
+    fs::hard_link(own.join("file"), other.join("file")).expect("it is there");
+    fs::rename(&own, folder.join("moved")).expect("it is there");
+    symlink("other", &own).expect("the name is free");
+    for worker in server.server().workers() {
+        signal_process(worker, Signal::KILL);
+    }
+    wait_until(|| server.log().contains("own\\file was to be deleted"), || server.log());
+    assert!(other.join("file").exists(), "another name, which nobody asked to delete");
+    server.stop();
+}
+
 #[test]
 fn a_file_that_goes_with_its_open_goes_though_no_worker_is_left() {
     let server = start();
     wait_until(|| server.server().workers().len() == 3, || server.log());
     let mut client = connect(&server, "data");
-    open_to_delete(&mut client);
+    open_to_delete(&mut client, "file");
     wait_until(|| server.server().workers().len() == 4, || server.log());
     let file = server.share_path("data").join("file");
     assert!(file.exists());

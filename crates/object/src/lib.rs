@@ -77,18 +77,6 @@ pub enum ObjectOp {
         /// The open.
         open: LocalOpen,
     },
-    /// Removes what a path leads to, if that is this file: the open that was to delete it is gone.
-    /// OBJECT_NAME_NOT_FOUND if it is another. Answer: `Opened`, as it was; the open is gone, too.
-    Remove {
-        /// The share.
-        root: RootId,
-        /// The path, which names a stream if only that is to be removed.
-        path: ObjectPath,
-        /// The file system.
-        device: u64,
-        /// The file in it.
-        inode: u64,
-    },
     /// Appends up to `length` bytes at `offset` to `buffer`, which has the capacity for them.
     /// Answer: `Read`; reading at or past the end appends nothing.
     Read {

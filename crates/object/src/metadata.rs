@@ -9,6 +9,9 @@ pub struct FileIdentity {
     pub device: u64,
     /// The file in it.
     pub inode: u64,
+    /// When the file was made, in nanoseconds, as the file system tells it: numbers of files are given
+    /// again. 0 if it is not told; of the directory that a file is in it never is.
+    pub birth: u64,
     /// Tells the streams of one file apart: 0 is the unnamed stream, others a hash of the folded name.
     pub stream: u64,
 }

@@ -7,11 +7,14 @@ use arbitration::{Caching, FileKey};
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
 use dtyp::{AccessMask, Guid, NtStatus, ServerId, Sid};
-use object::{ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, SymbolicLink, UserId};
+use object::{
+    ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, SymbolicLink, UserId,
+};
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
 
 use crate::connection::ConnectionId;
+use crate::files;
 use crate::reject::Reject;
 use crate::settings::Policy;
 
@@ -104,6 +107,20 @@ pub struct Removal {
     pub folder: ObjectPath,
     /// The path beneath it.
     pub path: ObjectPath,
+}
+
+impl Removal {
+    /// Whether this is what was to be removed: the same file, not one that was given its number
+    /// since, and by the same name in the same directory, wherever the path leads by now. Where the
+    /// file system does not tell one from the other, nothing is removed.
+    #[must_use]
+    pub fn is_of(&self, opened: &Opened) -> bool {
+        let identity = opened.metadata.identity;
+        let link = files::link(opened.parent, &opened.path, identity);
+        files::key(identity) == self.file
+            && identity.birth != 0
+            && [link, arbitration::mark(identity.stream, link)].contains(&self.mark)
+    }
 }
 
 /// Who wants which share.
@@ -277,5 +294,47 @@ impl Reply {
             Self::Object(result) => result.map_err(Reject::Object),
             other => panic!("the store was asked, and {other:?} came back"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dtyp::AccessMask;
+    use object::{FileIdentity, LocalOpen, Metadata};
+
+    use super::*;
+
+    fn opened(parent: u64, name: &str, birth: u64) -> Opened {
+        let identity = FileIdentity { device: 1, inode: 2, birth, stream: 0 };
+        Opened {
+            open: LocalOpen { index: 0, generation: 0 },
+            created: false,
+            granted_access: AccessMask::empty(),
+            maximal_access: AccessMask::empty(),
+            path: ObjectPath::parse(name).expect("a path"),
+            parent: Some(FileIdentity { device: 1, inode: parent, ..FileIdentity::default() }),
+            metadata: Metadata { identity, ..Metadata::default() },
+        }
+    }
+
+    #[test]
+    fn only_the_very_file_is_removed_and_by_its_very_name() {
+        let it = opened(7, "folder\\file", 100);
+        let identity = it.metadata.identity;
+        let removal = Removal {
+            file: files::key(identity),
+            mark: files::link(it.parent, &it.path, identity),
+            share: "data".to_owned(),
+            folder: ObjectPath::root(),
+            path: it.path.clone(),
+        };
+        assert!(removal.is_of(&it));
+        assert!(removal.is_of(&opened(7, "renamed\\file", 100)), "the same directory");
+        assert!(!removal.is_of(&opened(7, "folder\\file", 101)), "made later");
+        assert!(!removal.is_of(&opened(8, "folder\\file", 100)), "another directory");
+        assert!(!removal.is_of(&opened(7, "folder\\other", 100)), "another name");
+        let untold = opened(7, "folder\\file", 0);
+        let mark = files::link(untold.parent, &untold.path, untold.metadata.identity);
+        assert!(!Removal { mark, ..removal }.is_of(&untold), "nobody can tell");
     }
 }

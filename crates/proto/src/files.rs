@@ -77,13 +77,14 @@ pub struct TakenUp {
     pub lease: Option<Lease>,
 }
 
-/// What stands for a name: the directory that it is in, and how it is written there.
+/// What stands for a name of a file: the directory that it is in, how it is written there, and when
+/// the file was made, since both numbers may be those of others by now.
 #[must_use]
-pub fn link(parent: Option<FileIdentity>, path: &ObjectPath) -> u64 {
+pub fn link(parent: Option<FileIdentity>, path: &ObjectPath, file: FileIdentity) -> u64 {
     let Some(parent) = parent else { return 0 };
     // The same in every process of one program, which is all that it has to be.
     let mut hasher = std::hash::DefaultHasher::new();
-    (parent.device, parent.inode, path.file_name()).hash(&mut hasher);
+    (parent.device, parent.inode, path.file_name(), file.birth).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -523,6 +524,7 @@ impl Files {
     pub fn take_up(
         &mut self,
         file: FileKey,
+        link: u64,
         persistent: u64,
         volatile: u64,
         session_id: u64,
@@ -530,6 +532,12 @@ impl Files {
     ) -> Result<TakenUp, Reject> {
         let id = self.open_id(volatile);
         let taken = self.change(file, |record, look| {
+            // A new file with the number of the one that was open is not that one.
+            let is_other =
+                |it: &OpenEntry| it.facts.persistent == persistent && it.facts.link != link;
+            if record.opens.iter().any(is_other) {
+                return (None, false);
+            }
             let Some(entry) = record.take_up(persistent, id, look) else { return (None, false) };
             entry.facts.session_id = session_id;
             entry.facts.tree_id = tree_id;

@@ -381,7 +381,7 @@ pub(crate) fn identity_of(path: &str) -> FileIdentity {
     let hash = |text: &str| text.bytes().fold(1, step);
     let (object, stream) = path.split_once(':').unwrap_or((path, ""));
     let stream = if stream.is_empty() { 0 } else { hash(stream) };
-    FileIdentity { device: 1, inode: hash(object), stream }
+    FileIdentity { device: 1, inode: hash(object), birth: 1, stream }
 }
 
 /// Metadata of a file of this size.

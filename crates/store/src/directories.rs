@@ -19,7 +19,11 @@ pub(crate) struct Inode {
 impl Inode {
     /// The same, as the engine knows it.
     pub(crate) fn identity(self) -> object::FileIdentity {
-        object::FileIdentity { device: self.device, inode: self.number, stream: 0 }
+        object::FileIdentity {
+            device: self.device,
+            inode: self.number,
+            ..object::FileIdentity::default()
+        }
     }
 
     pub(crate) fn of(status: &Statx) -> Self {

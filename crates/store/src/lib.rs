@@ -295,9 +295,6 @@ impl Store {
             ObjectOp::ReadReparsePoint { open } => {
                 self.read_reparse_point(open).map(Reply::ReparsePoint)
             }
-            ObjectOp::Remove { root, path, device, inode } => {
-                self.remove(root, path, device, inode).map(|opened| Reply::Opened(Box::new(opened)))
-            }
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(Reply::Renamed)
             }

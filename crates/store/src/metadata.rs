@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
-use object::{BasicChange, FileIdentity, LocalOpen, Metadata, ObjectKind};
+use object::{BasicChange, LocalOpen, Metadata, ObjectKind};
 use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxAttributes, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
@@ -72,7 +72,8 @@ pub(crate) fn assemble(
         _ => ReparseTag::NFS,
     };
     let inode = crate::directories::Inode::of(status);
-    let mut identity = FileIdentity { device: inode.device, inode: inode.number, stream: 0 };
+    let mut identity = inode.identity();
+    identity.birth = times::birth(status);
     if let Some(time) = root.snapshot {
         snapshot::mark(&mut identity, time);
     }

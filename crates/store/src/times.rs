@@ -27,6 +27,15 @@ impl Times {
     }
 }
 
+/// When the file was made, in nanoseconds; 0 if the file system does not tell.
+pub(crate) fn birth(status: &Statx) -> u64 {
+    if !has_birth_time(status) {
+        return 0;
+    }
+    let seconds = u64::try_from(status.stx_btime.tv_sec).unwrap_or(0);
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(status.stx_btime.tv_nsec.into())
+}
+
 /// Whether the file system keeps birth times.
 pub(crate) fn has_birth_time(status: &Statx) -> bool {
     status.stx_mask & StatxFlags::BTIME.bits() != 0 && status.stx_btime.tv_sec != 0

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
 use dtyp::{AccessMask, NtStatus};
-use object::{LocalOpen, ObjectPath, OpenRequest, Opened, RootId};
+use object::LocalOpen;
 use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::Store;
@@ -36,21 +36,6 @@ impl Store {
             return Err(NtStatus::ACCESS_DENIED);
         }
         self.unlink_file(&closed)
-    }
-
-    /// Removes what a path leads to, if that is the file `inode` of `device`.
-    pub(crate) fn remove(
-        &mut self,
-        root: RootId,
-        path: ObjectPath,
-        device: u64,
-        inode: u64,
-    ) -> Result<Opened, NtStatus> {
-        let opened = self.open(&OpenRequest::to_remove(root, path))?;
-        let identity = opened.metadata.identity;
-        let is_it = (identity.device, identity.inode) == (device, inode);
-        self.close(opened.open, is_it)?;
-        if is_it { Ok(opened) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
     }
 
     fn unlink_file(&mut self, closed: &Open) -> Result<(), NtStatus> {

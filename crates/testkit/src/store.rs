@@ -121,9 +121,6 @@ impl MemoryStore {
             ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
             ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
             ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
-            ObjectOp::Remove { root, path, device: _, inode } => {
-                self.remove(root, path, inode).map(|opened| ObjectReply::Opened(Box::new(opened)))
-            }
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(ObjectReply::Renamed)
             }

@@ -13,7 +13,7 @@ use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, NtStatus, ServerId, Sid};
-use object::{ObjectOp, ObjectPath, ObjectReply, RootId};
+use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, RootId};
 use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
@@ -707,12 +707,13 @@ impl Inner {
 
     fn remove(&mut self, removal: &Removal) {
         let root = self.share(&removal.share).and_then(|share| share.root).expect("a share's file");
-        let FileKey { device, inode } = removal.file;
-        let op = ObjectOp::Remove { root, path: removal.path.clone(), device, inode };
-        let removed = match self.perform(op) {
-            Ok(ObjectReply::Opened(opened)) => Some(opened),
-            _ => None,
-        };
+        let request = OpenRequest::to_remove(root, removal.path.clone());
+        let mut removed = None;
+        if let Ok(ObjectReply::Opened(opened)) = self.perform(ObjectOp::Open(Box::new(request))) {
+            let unlink = removal.is_of(&opened);
+            let closed = self.perform(ObjectOp::Close { open: opened.open, unlink });
+            removed = closed.ok().filter(|_| unlink).map(|_| opened);
+        }
         let now = self.clock.now();
         self.server.handle_removed(now, removal, removed.as_deref());
     }

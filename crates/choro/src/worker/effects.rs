@@ -1,10 +1,10 @@
 //! What the engine asks of the world, done.
 
-use arbitration::FileKey;
-use object::{ObjectOp, ObjectReply};
+use dtyp::NtStatus;
+use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
 use proto::{Effect, Reply, RequestId};
-use store::{Continuation, Started};
+use store::{Continuation, Started, Store};
 use tracing::warn;
 use uring::Completion;
 
@@ -123,31 +123,21 @@ impl Worker {
             accounts: &self.accounts,
             registry: &self.registry,
         };
-        let Removal { share, folder, path, file, .. } = removal;
+        let Removal { share, folder, path, .. } = removal;
         let removed = shares.reopen(share, folder).and_then(|(root, user)| {
-            let FileKey { device, inode } = *file;
-            let op = ObjectOp::Remove { root, path: path.clone(), device, inode };
-            let started = self.store.start(user, op);
+            let removed = remove_from(&mut self.store, root, user, removal);
             self.store.close_root(root);
-            match started {
-                Started::Done(result) => result,
-                Started::Submit(..) => unreachable!("names are removed at once"),
-            }
+            removed
         });
-        let removed = match removed {
-            Ok(ObjectReply::Opened(opened)) => Some(opened),
-            Ok(other) => panic!("{other:?} does not answer a removal"),
-            Err(status) => {
-                let path = path.to_windows();
-                warn!(
-                    "share {share}: {path} was to be deleted with its last open, and stays: {status}"
-                );
-                None
-            }
-        };
+        if let Err(status) = &removed {
+            let path = path.to_windows();
+            warn!(
+                "share {share}: {path} was to be deleted with its last open, and stays: {status}"
+            );
+        }
         let now = self.now();
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
-        self.server.handle_removed(now, removal, removed.as_deref());
+        self.server.handle_removed(now, removal, removed.ok().as_deref());
     }
 
     /// Whether this thread has other requests to see to than the one that is served.
@@ -179,4 +169,26 @@ impl Worker {
             self.server.handle_reply(now, request, reply);
         }
     }
+}
+
+/// Opens what was to be removed, looks whether it is that, and closes it for good.
+fn remove_from(
+    store: &mut Store,
+    root: RootId,
+    user: UserId,
+    removal: &Removal,
+) -> Result<Box<Opened>, NtStatus> {
+    let mut perform = |op| match store.start(user, op) {
+        Started::Done(result) => result,
+        Started::Submit(..) => unreachable!("names are opened and removed at once"),
+    };
+    let request = OpenRequest::to_remove(root, removal.path.clone());
+    let opened = match perform(ObjectOp::Open(Box::new(request)))? {
+        ObjectReply::Opened(opened) => opened,
+        // A link in the place of a directory.
+        _ => return Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+    };
+    let unlink = removal.is_of(&opened);
+    perform(ObjectOp::Close { open: opened.open, unlink })?;
+    if unlink { Ok(opened) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
 }

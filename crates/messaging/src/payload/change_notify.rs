@@ -114,7 +114,7 @@ fn put_change(data: &mut Vec<u8>, change: &HostChange) {
     data.extend_from_slice(&[kind, u8::from(change.is_directory)]);
     put_path(data, &change.path);
     match &change.kind {
-        HostChangeKind::Doomed(FileIdentity { device, inode, stream: _ }) => {
+        HostChangeKind::Doomed(FileIdentity { device, inode, .. }) => {
             data.extend_from_slice(&device.to_le_bytes());
             data.extend_from_slice(&inode.to_le_bytes());
         }
@@ -132,7 +132,7 @@ fn take_change(data: &mut &[u8]) -> Option<HostChange> {
         DOOMED => {
             let device = u64::from_le_bytes(take(data)?);
             let inode = u64::from_le_bytes(take(data)?);
-            HostChangeKind::Doomed(FileIdentity { device, inode, stream: 0 })
+            HostChangeKind::Doomed(FileIdentity { device, inode, ..FileIdentity::default() })
         }
         MODIFIED => HostChangeKind::Modified(u32::from_le_bytes(take(data)?)),
         REMOVED => HostChangeKind::Removed,
@@ -227,7 +227,7 @@ mod tests {
     fn changes_round_trip_and_cut_ones_are_refused() {
         let kinds = [
             HostChangeKind::Added,
-            HostChangeKind::Doomed(FileIdentity { device: 1, inode: 2, stream: 0 }),
+            HostChangeKind::Doomed(FileIdentity { device: 1, inode: 2, ..FileIdentity::default() }),
             HostChangeKind::Modified(0x18),
             HostChangeKind::Removed,
             HostChangeKind::Renamed { to: path("b", Some("")) },

@@ -15,6 +15,7 @@ use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
 
 use crate::command::{Abandoned, Command};
 use crate::effect::Reply;
+use crate::files;
 use crate::notice::{Notice, WatchedDirectory};
 use crate::open::{Open, Target};
 use crate::reject::Reject;
@@ -153,7 +154,7 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange) {
             watch.directory = path;
         }
         watch.is_doomed |= match change.kind {
-            HostChangeKind::Doomed(identity) => identity == file.identity,
+            HostChangeKind::Doomed(identity) => files::key(identity) == files::key(file.identity),
             HostChangeKind::Removed => change.path == watch.directory,
             _ => false,
         };

@@ -453,7 +453,7 @@ fn admit(
         now: files.now(),
         deadline: files.break_deadline(),
         facts: OpenFacts {
-            link: files::link(opened.parent, &opened.path),
+            link: files::link(opened.parent, &opened.path, opened.metadata.identity),
             client: scope.connection.negotiated().client_guid,
             app_instance_id: opening.durable.app_instance_id,
             session_id: scope.session.session_id,
@@ -520,7 +520,7 @@ fn enter(
     file_id: FileId,
     action: CreateAction,
 ) {
-    let link = files::link(opened.parent, &opened.path);
+    let link = files::link(opened.parent, &opened.path, opened.metadata.identity);
     let options = opening.create_options;
     let create_name = opening.durable.create_name();
     if let Some(name) = create_name {

@@ -26,7 +26,7 @@ macro_rules! op_kinds {
 }
 
 op_kinds! {
-    Open, Overwrite, Close, CloseAndUnlinkFile, Read, Write, Flush, QueryMetadata, SetBasic, SetEndOfFile, SetAllocation, Remove, FindReferral,
+    Open, Overwrite, Close, CloseAndUnlinkFile, Read, Write, Flush, QueryMetadata, SetBasic, SetEndOfFile, SetAllocation, FindReferral,
     Rename, Link, ReadDirectory, IsEmpty, ListStreams, ReadExtendedAttributes,
     WriteExtendedAttributes, ReadSecurity, WriteSecurity, QueryVolume, ZeroRange, AllocatedRanges,
     SetSparse, CopyRange, DuplicateExtents, SetCompression, Trim, Relocate,

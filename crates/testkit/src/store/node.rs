@@ -141,7 +141,13 @@ impl Node {
         attributes.set(FileAttributes::DIRECTORY, self.is_directory() && stream.is_none());
         attributes.set(FileAttributes::REPARSE_POINT, self.reparse_point.is_some());
         Metadata {
-            identity: FileIdentity { device, inode, stream: stream.map_or(0, stream_hash) },
+            // No number is given twice here.
+            identity: FileIdentity {
+                device,
+                inode,
+                birth: 1,
+                stream: stream.map_or(0, stream_hash),
+            },
             kind: if self.is_directory() && stream.is_none() {
                 ObjectKind::Directory
             } else {

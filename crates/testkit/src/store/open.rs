@@ -107,7 +107,7 @@ impl MemoryStore {
         let parent = (!request.path.is_root()).then(|| FileIdentity {
             device: device(request.root),
             inode: place.parent,
-            stream: 0,
+            ..FileIdentity::default()
         });
         Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
     }
@@ -221,18 +221,6 @@ impl MemoryStore {
         node.opens -= 1;
         self.forget_if_unused(open.inode);
         result
-    }
-
-    pub(super) fn remove(
-        &mut self,
-        root: RootId,
-        path: ObjectPath,
-        inode: u64,
-    ) -> Result<Opened, NtStatus> {
-        let opened = self.open(&OpenRequest::to_remove(root, path))?;
-        let is_it = opened.metadata.identity.inode == inode;
-        self.close(opened.open, is_it)?;
-        if is_it { Ok(opened) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
     }
 
     fn unlink(&mut self, open: &Open) -> Result<(), NtStatus> {

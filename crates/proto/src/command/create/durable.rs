@@ -25,7 +25,7 @@ use super::{Pending, caching};
 use crate::channel_sequence::ChannelSequence;
 use crate::connection::Negotiated;
 use crate::effect::{Effect, Reply, Share};
-use crate::files::{TakenUp, key};
+use crate::files::{self, TakenUp, key};
 use crate::open::{CreateName, Open, OpenFile, Target};
 use crate::reject::Reject;
 use crate::response::Step;
@@ -387,7 +387,9 @@ pub(super) fn reopened(
     let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
     let taken = match key(identity) == file && identity.stream == stream {
         true => {
-            scope.globals.files.take_up(file, persistent, file_id.volatile, session_id, tree_id)
+            let link = files::link(opened.parent, &opened.path, identity);
+            let volatile = file_id.volatile;
+            scope.globals.files.take_up(file, link, persistent, volatile, session_id, tree_id)
         }
         // The name leads to another file by now.
         false => Err(Reject::NoSuchDurableOpen),

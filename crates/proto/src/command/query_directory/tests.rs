@@ -110,7 +110,7 @@ impl Listing {
 fn entry(index: usize, name: &str, detail: EntryDetail) -> DirectoryEntry {
     let inode = 100 + u64::try_from(index).expect("a small number");
     let metadata = Metadata {
-        identity: FileIdentity { device: 1, inode, stream: 0 },
+        identity: FileIdentity { device: 1, inode, birth: 1, stream: 0 },
         attributes: FileAttributes::ARCHIVE,
         ea_size: if detail == EntryDetail::MetadataAndEaSize { 12 } else { 0 },
         ..Metadata::default()

@@ -75,7 +75,7 @@ fn ask(scene: &mut Scene, request: &QueryInfoRequest<'_>) -> Answer {
 
 fn metadata() -> Metadata {
     Metadata {
-        identity: FileIdentity { device: 3, inode: 77, stream: 0 },
+        identity: FileIdentity { device: 3, inode: 77, birth: 1, stream: 0 },
         end_of_file: 10,
         allocation_size: 4_096,
         attributes: FileAttributes::ARCHIVE,

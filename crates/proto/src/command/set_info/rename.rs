@@ -239,15 +239,15 @@ pub(super) fn renamed(
         }
         if let Some(directory) = wanted.directory.filter(|_| file.identity == identity) {
             if file.link == link {
-                file.link = files::link(Some(directory), &path);
+                file.link = files::link(Some(directory), &path, identity);
             }
             file.parent = Some(directory);
         }
     }
     let (old_name, new_name) = (old.to_windows(), path.to_windows());
     // A stream is renamed within its file, whose name stays.
-    let links =
-        (old.stream().is_none()).then(|| (link, files::link(wanted.directory.or(parent), &path)));
+    let renamed = || files::link(wanted.directory.or(parent), &path, identity);
+    let links = (old.stream().is_none()).then(|| (link, renamed()));
     scope.globals.files.change(key(identity), |record, look| {
         record.renamed(&share.name, &old_name, &new_name, look);
         if let Some((from, to)) = links {
