@@ -129,7 +129,7 @@ mod tests {
     fn another_text_is_not_overwritten() {
         let state = tempfile::tempdir().expect("there is space");
         for text in ["", "S-1-5-21-1-2", "S-1-5-21-1-2-3-4", "S-1-5-32-1-2-3", "S-1-5-21-1-2-x"] {
-            std::fs::write(state.path().join(FILE_NAME), text).expect("there is space");
+            fs::write(state.path().join(FILE_NAME), text).expect("there is space");
             read_or_make(state.path()).expect_err(text);
         }
     }

@@ -183,10 +183,9 @@ fn remove_from(
         Started::Submit(..) => unreachable!("names are opened and removed at once"),
     };
     let request = OpenRequest::to_remove(root, removal.path.clone());
-    let opened = match perform(ObjectOp::Open(Box::new(request)))? {
-        ObjectReply::Opened(opened) => opened,
-        // A link in the place of a directory.
-        _ => return Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+    let ObjectReply::Opened(opened) = perform(ObjectOp::Open(Box::new(request)))? else {
+        // A link that leads out of the share, in the place of a directory.
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     };
     let unlink = removal.is_of(&opened);
     perform(ObjectOp::Close { open: opened.open, unlink })?;
