@@ -123,6 +123,7 @@ fn what_is_no_link_leads_nowhere() {
         "\\srv\\nothing",
         "\\srv\\dfs\\deep\\file",
         "\\srv\\dfs\\no\\way",
+        "\\srv\\dfs\\deep\\link\\x\\..\\y",
     ] {
         assert_eq!(ask(&mut peer, 4, path, 4_096).status(), NtStatus::NOT_FOUND, "{path}");
     }

@@ -81,6 +81,11 @@ fn ask(
     // Some clients take two separators at the beginning for more than one.
     request.request_file_name = format!("\\{}", request.request_file_name.trim_matches('\\'));
     let wanted = DfsPath::parse(&request.request_file_name).ok_or(NOT_FOUND)?;
+    // How much of the path was consumed is told by its own components.
+    let is_plain = |name: &str| !matches!(name, "" | "." | "..");
+    if !wanted.path.is_empty() && !wanted.path.split('\\').all(is_plain) {
+        return Err(NOT_FOUND);
+    }
     let path = ObjectPath::parse(wanted.path).map_err(|_| NOT_FOUND)?;
     let connect = ConnectShare {
         name: wanted.share.to_owned(),
