@@ -9,6 +9,7 @@
 pub mod admission;
 pub mod byte_range;
 pub mod caching;
+pub mod deletion;
 pub mod file_record;
 pub mod lock_sequences;
 pub mod open;
@@ -19,9 +20,8 @@ pub mod share_mode;
 pub use admission::{Admission, Ask, Granted, Refusal};
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
-pub use file_record::{
-    BreakTold, Closed, Deleter, DeletionProgress, FILE_OPENS_MAX, FileRecord, FileWord, Look,
-};
+pub use deletion::{Deleter, DeletionProgress};
+pub use file_record::{BreakTold, Closed, FILE_OPENS_MAX, FileRecord, FileWord, Look};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish, mark,

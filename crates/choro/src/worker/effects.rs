@@ -49,25 +49,10 @@ impl Worker {
                 return;
             }
             Effect::ConnectShare(connect) => {
-                // The thread still has the rights of whoever was served last.
-                self.store.wear_server();
-                let mut shares = Shares {
-                    config: &self.settings.config,
-                    store: &mut self.store,
-                    accounts: &self.accounts,
-                    registry: &self.registry,
-                };
-                Reply::Share(shares.connect(&connect).map(Box::new))
+                Reply::Share(self.shares().connect(&connect).map(Box::new))
             }
             Effect::FindReferral(question) => {
-                self.store.wear_server();
-                let mut shares = Shares {
-                    config: &self.settings.config,
-                    store: &mut self.store,
-                    accounts: &self.accounts,
-                    registry: &self.registry,
-                };
-                Reply::Referral(shares.find_referral(&question.connect, &question.path))
+                Reply::Referral(self.shares().find_referral(&question.connect, &question.path))
             }
             Effect::FindAccount { user, .. } => {
                 self.store.wear_server();
@@ -113,18 +98,22 @@ impl Worker {
         self.answer(request, reply);
     }
 
-    /// Removes what was to be deleted with an open that ended without its worker. Its client was
-    /// granted that; who the client was may not be known any more.
-    fn remove(&mut self, removal: &Removal) {
+    /// The shares, for the server itself: the thread still has the rights of whoever was served last.
+    fn shares(&mut self) -> Shares<'_> {
         self.store.wear_server();
-        let mut shares = Shares {
+        Shares {
             config: &self.settings.config,
             store: &mut self.store,
             accounts: &self.accounts,
             registry: &self.registry,
-        };
+        }
+    }
+
+    /// Removes what was to be deleted with an open that ended without its worker. Its client was
+    /// granted that; who the client was may not be known any more.
+    fn remove(&mut self, removal: &Removal) {
         let Removal { share, folder, path, .. } = removal;
-        let removed = shares.reopen(share, folder).and_then(|(root, user)| {
+        let removed = self.shares().reopen(share, folder).and_then(|(root, user)| {
             let removed = remove_from(&mut self.store, root, user, removal);
             self.store.close_root(root);
             removed
