@@ -57,7 +57,7 @@ pub struct Cache {
 pub struct Breaking {
     /// What the holder was told will be left.
     pub to: Caching,
-    /// What must be left in the end. Windows takes a lease down in steps: see [`Cache::settle`].
+    /// What must be left in the end. Windows takes a lease down in steps: see `Cache::settle`.
     pub required: Caching,
     /// When everything is taken, acknowledged or not. On the clock of the machine.
     pub deadline: Duration,

@@ -4,7 +4,7 @@
 //!
 //! Everything follows from a seed. What the store is asked for is done when chance says so, so that
 //! requests of different workers meet in every order; time jumps to whatever is due next. After
-//! every step [`check`] compares records, workers, clients and files.
+//! every step `check.rs` compares records, workers, clients and files.
 
 mod check;
 mod client;

@@ -3,7 +3,7 @@
 //! The first request on an open begins a [`Watch`], which collects changes until the open is
 //! closed; a request takes what was collected, or waits for the next change. Changes come from the
 //! handlers that make them, and from other workers and programs of the host through
-//! [`Server::handle_changes`]; both reach the watches in [`tell`].
+//! [`Server::handle_changes`]; both reach the watches in `tell`.
 
 #[cfg(test)]
 mod tests;
