@@ -57,6 +57,12 @@ pub(super) trait Carrier: fmt::Debug {
         true
     }
 
+    /// Whether all that was pushed has left. A line over which something has not is in use: what goes
+    /// by another could come before.
+    fn has_left(&self, _line: &Self::Line) -> bool {
+        true
+    }
+
     /// The line is not used any more. What was pushed arrives.
     fn disconnect(&mut self, line: Self::Line);
 }
@@ -288,7 +294,7 @@ impl<C: Carrier> Outgoing<C> {
             if !peer.outbox.is_empty() || peer.last_used + self.lines.idle > now {
                 continue;
             }
-            if !self.carrier.may_disconnect() {
+            if !self.carrier.may_disconnect() || !self.carrier.has_left(&peer.line) {
                 peer.last_used = now;
             } else if let Some(peer) = self.peers.remove(&to) {
                 self.carrier.disconnect(peer.line);
@@ -338,7 +344,9 @@ impl<C: Carrier> Outgoing<C> {
         if self.peers.len() < lines_max || !self.carrier.may_disconnect() {
             return;
         }
-        let is_idle = |peer: &Peer<C::Line>| peer.is_ours && peer.outbox.is_empty();
+        let has_left = |peer: &Peer<C::Line>| self.carrier.has_left(&peer.line);
+        let is_idle =
+            |peer: &Peer<C::Line>| peer.is_ours && peer.outbox.is_empty() && has_left(peer);
         let idle = || self.peers.iter().filter(|(_, peer)| is_idle(peer));
         if idle().count() < lines_max && self.peers.len() < PEERS_MAX {
             return;

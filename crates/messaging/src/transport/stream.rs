@@ -52,7 +52,8 @@ struct Streams {
     uid: u32,
     links: HashMap<Token, Link>,
     next_token: Token,
-    /// Connections whose own half has ended, the oldest first, and when they are given up.
+    /// Connections that nothing new is sent over, the oldest first, and when they are given up: their
+    /// own half ends when the rest of a packet has left.
     half_closed: VecDeque<(Token, Option<Instant>)>,
     /// Connections that somebody waits for room on.
     awaited: usize,
@@ -345,7 +346,7 @@ impl Streams {
         let link = self.links.remove(&token)?;
         self.awaited -= usize::from(link.is_awaited);
         let _ = epoll::delete(&self.wake, &link.socket);
-        if link.has_ended {
+        if link.is_left {
             self.half_closed.retain(|(half_closed, _)| *half_closed != token);
         }
         Some(link)
@@ -370,12 +371,11 @@ impl Streams {
             link.has_ended = true;
             // One that fails is gone, which reading it will say.
             let _ = rustix::net::shutdown(&link.socket, Shutdown::Write);
-            self.half_closed.push_back((token, None));
         }
     }
 
     /// Gives up connections whose other half does not end: a process that does not read does not end
-    /// it. What was sent to it stays readable.
+    /// it. What was sent to it stays readable, but for a packet that has not left as a whole.
     fn give_up(&mut self, now: Instant) {
         for (_, until) in &mut self.half_closed {
             until.get_or_insert(now + HALF_CLOSED_TIMEOUT);
@@ -449,11 +449,17 @@ impl Carrier for Streams {
         self.half_closed.len() < HALF_CLOSED_MAX
     }
 
+    fn has_left(&self, line: &Token) -> bool {
+        self.links.get(line).is_none_or(|link| !link.has_rest())
+    }
+
     fn disconnect(&mut self, line: Token) {
         self.stop_awaiting(ServerId::default(), &mut { line });
         // The other one closes a connection that it has made.
         let Some(link) = self.links.get_mut(&line).filter(|link| link.is_ours) else { return };
-        link.is_left = true;
+        if !std::mem::replace(&mut link.is_left, true) {
+            self.half_closed.push_back((line, None));
+        }
         self.after_write(line);
     }
 }
@@ -544,11 +550,12 @@ const READABLE: epoll::EventFlags =
 /// kernel until others are closed, which idle ones are soon, and none are made.
 const LINKS_MAX: usize = 1_024;
 
-/// Connections whose own half has ended that wait for the other half. Beyond it, connections are
-/// kept although nothing is sent over them.
+/// Connections that nothing new is sent over and that wait for the end of the other half. Beyond it,
+/// connections are kept although nothing is sent over them.
 const HALF_CLOSED_MAX: usize = 64;
 
-/// How long a connection whose own half has ended waits for the other half.
+/// How long a connection that nothing new is sent over waits for the rest of a packet to leave and for
+/// the end of the other half.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long connections wait in the kernel when there are too many.

@@ -36,6 +36,26 @@ impl Bench {
         UnixStream::connect(path).expect("it listens")
     }
 
+    /// Another process, as far as anybody can tell, which does nothing until it is polled.
+    fn stopped(&self) -> Stream {
+        let id = ServerId { unique_id: 78, ..self.me };
+        Stream::open(self.dir.path(), id, Settings::new(TransportKind::Stream)).expect("open")
+    }
+
+    /// Sends to a process that does nothing until a connection keeps the rest of a packet, and frames
+    /// wait for it to leave; how many frames that were in all.
+    fn fill(&mut self, to: ServerId) -> u64 {
+        let before = self.transport.counters().queued;
+        for number in 0.. {
+            if self.transport.counters().queued > before + 2 {
+                return number;
+            }
+            let sent = self.transport.send(self.now, to, &vec![b'x'; 100_000], &[]);
+            assert_eq!(sent, Ok(()));
+        }
+        unreachable!("it is full some time");
+    }
+
     /// Polls until nothing is left to do.
     fn receive(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
@@ -153,4 +173,78 @@ fn a_connection_whose_other_half_does_not_end_is_given_up() {
     // What had been sent is there all the same.
     bench.now = until;
     assert_eq!(bench.receive().len(), 1);
+}
+
+/// Else a process that is stopped for long would leave its senders one connection after the other,
+/// and what goes over the next could come before the rest.
+#[test]
+fn a_connection_with_the_rest_of_a_packet_is_not_left_for_another() {
+    let mut bench = Bench::new();
+    let mut stopped = bench.stopped();
+    let to = ServerId { unique_id: 78, ..bench.me };
+    let sent = bench.fill(to);
+    let waiting = bench.transport.counters().queued;
+    for round in 0..5_u8 {
+        // What waits is dropped; then the connection has been idle for long enough.
+        for _ in 0..2 {
+            bench.now += HALF_CLOSED_TIMEOUT;
+            bench.transport.poll_send(bench.now);
+        }
+        assert_eq!(bench.transport.counters().queued, 0);
+        assert_eq!(bench.transport.send(bench.now, to, &[round], &[]), Ok(()));
+        assert_eq!(bench.transport.outgoing.carrier.links.len(), 1);
+    }
+    let mut frames = Vec::new();
+    while frames.last().is_none_or(|last: &Vec<u8>| last.len() > 1) {
+        bench.transport.poll_send(bench.now);
+        frames.extend(stopped.poll_receive(bench.now).map(|frame| frame.bytes));
+    }
+    // A frame of which the rest was dropped comes not at all.
+    assert_eq!(frames.pop(), Some(vec![4]));
+    assert!(frames.iter().all(|frame| frame.len() == 100_000));
+    assert_eq!(u64::try_from(frames.len()), Ok(sent - waiting));
+    let counters = bench.transport.counters();
+    assert_eq!(
+        (counters.dropped, counters.lost, stopped.counters().malformed),
+        (waiting + 4, 0, 0)
+    );
+}
+
+/// As a process is that was taken for dead and is stopped.
+#[test]
+fn a_connection_that_is_left_with_the_rest_of_a_packet_is_given_up() {
+    let mut bench = Bench::new();
+    let _stopped = bench.stopped();
+    let to = ServerId { unique_id: 78, ..bench.me };
+    for _ in 0..3 {
+        bench.fill(to);
+        bench.transport.bury(to);
+    }
+    bench.transport.poll_send(bench.now);
+    assert_eq!(bench.transport.outgoing.carrier.links.len(), 3);
+    let until = bench.now + HALF_CLOSED_TIMEOUT;
+    // Nothing else is left to be looked at.
+    bench.transport.poll_send(bench.now + Settings::new(TransportKind::Stream).stream_idle);
+    assert_eq!(bench.transport.next_timeout(), Some(until));
+    bench.transport.poll_send(until);
+    assert!(bench.transport.outgoing.carrier.links.is_empty());
+    assert_eq!(bench.transport.next_timeout(), None);
+}
+
+/// The rest leaves first; the other process gets all of it.
+#[test]
+fn a_connection_that_is_left_ends_when_its_rest_has_left() {
+    let mut bench = Bench::new();
+    let mut stopped = bench.stopped();
+    let to = ServerId { unique_id: 78, ..bench.me };
+    let sent = bench.fill(to) - bench.transport.counters().queued;
+    bench.transport.bury(to);
+    let mut received = 0;
+    while !bench.transport.outgoing.carrier.links.is_empty() {
+        bench.transport.turn(bench.now);
+        received += u64::from(stopped.poll_receive(bench.now).is_some());
+    }
+    assert_eq!(received, sent);
+    assert!(stopped.outgoing.carrier.links.is_empty());
+    assert_eq!(stopped.counters().malformed, 0);
 }
