@@ -89,7 +89,7 @@ impl Messaging {
     /// side channel: `messaging type = tdb`.
     ///
     /// # Errors
-    /// The message is not sent then.
+    /// The receiver never gets the message then, nor any part of it.
     pub fn send(
         &mut self,
         now: Instant,

@@ -6,6 +6,8 @@ mod members;
 mod outgoing;
 mod packet;
 mod reassembly;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod socket;
 
 #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
@@ -49,7 +51,8 @@ pub trait Transport: fmt::Debug {
     /// Sends a frame, or queues it for a receiver that has no room.
     ///
     /// # Errors
-    /// The frame is not sent then, nor any part of it.
+    /// The receiver never gets the frame then, nor any part of it. Parts of a large one may have left
+    /// before; its receiver gives them up.
     fn send(
         &mut self,
         now: Instant,

@@ -39,8 +39,8 @@ pub(super) fn send(
     let send = |control: &mut SendAncillaryBuffer<'_, '_, '_>| loop {
         match rustix::net::sendmsg(socket, parts, control, flags) {
             Err(Errno::INTR) => {}
-            // No buffer, or too many descriptors under way: both pass, as a full queue does.
-            Err(Errno::NOBUFS | Errno::TOOMANYREFS) => return Err(Errno::AGAIN),
+            // No memory, or too many descriptors under way: both pass, as a full queue does.
+            Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => return Err(Errno::AGAIN),
             sent => return sent,
         }
     };

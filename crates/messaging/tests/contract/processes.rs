@@ -1,0 +1,196 @@
+//! Real processes.
+//!
+//! A test starts this test binary again as a peer, which is told over standard input what to do and
+//! says over standard output what it is; [`peer`] plays it.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use dtyp::ServerId;
+use messaging::transport::{self, Settings};
+use messaging::{Messaging, Transport};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+use crate::part::Role;
+use crate::stage::{Stage, test_id};
+use crate::{each_built, settings};
+
+const SETTINGS: &str = "MESSAGING_TEST_SETTINGS";
+const LOCK_DIR: &str = "MESSAGING_TEST_LOCK_DIR";
+
+/// How long at most is waited before looking again: several transports of this process are open at
+/// once.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Processes that meet in a lock directory.
+pub(crate) struct Processes {
+    /// The place of the settings in [`settings()`].
+    settings: usize,
+    lock_dir: PathBuf,
+    peers: HashMap<ServerId, Peer>,
+    _dir: TempDir,
+}
+
+/// Another process with a transport. It is killed when dropped.
+struct Peer {
+    child: Child,
+    stdin: ChildStdin,
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Processes {
+    pub(crate) fn new(settings: usize) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let lock_dir = dir.path().to_owned();
+        Self { settings, lock_dir, peers: HashMap::new(), _dir: dir }
+    }
+
+    fn settings(&self) -> Settings {
+        settings()[self.settings]
+    }
+}
+
+impl Stage for Processes {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn open(&self) -> Box<dyn Transport> {
+        transport::open(self.settings(), &self.lock_dir, test_id()).expect("open")
+    }
+
+    fn messaging(&self) -> Messaging {
+        Messaging::init(&self.lock_dir, test_id(), self.settings()).expect("open")
+    }
+
+    fn start(&mut self) -> ServerId {
+        let (id, peer) = Peer::start(self.settings, &self.lock_dir);
+        self.peers.insert(id, peer);
+        id
+    }
+
+    fn tell(&mut self, peer: ServerId, role: Role) {
+        let peer = self.peers.get_mut(&peer).expect("one of ours");
+        peer.stdin.write_all(&[role.byte()]).expect("it runs");
+    }
+
+    fn stop(&mut self, peer: ServerId) {
+        self.peers[&peer].signal(Signal::STOP);
+        let path = format!("/proc/{}/stat", peer.pid);
+        let is_stopped = || {
+            let status = std::fs::read_to_string(&path).expect("it lives");
+            status.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+        };
+        while !is_stopped() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn resume(&mut self, peer: ServerId) {
+        self.peers[&peer].signal(Signal::CONT);
+    }
+
+    fn kill(&mut self, peer: ServerId) {
+        drop(self.peers.remove(&peer).expect("one of ours"));
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, until: Instant) {
+        wait(wake, until);
+    }
+
+    fn lock_dir(&self) -> Option<&Path> {
+        Some(&self.lock_dir)
+    }
+}
+
+impl Peer {
+    fn start(settings: usize, lock_dir: &Path) -> (ServerId, Self) {
+        let mut child = Command::new(std::env::current_exe().expect("this binary"))
+            .args(["--exact", "processes::peer", "--nocapture", "--test-threads=1"])
+            .env(SETTINGS, settings.to_string())
+            .env(LOCK_DIR, lock_dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let stdin = child.stdin.take().expect("piped");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        let unique_id = loop {
+            line.clear();
+            assert_ne!(stdout.read_line(&mut line).expect("text"), 0, "it ended at once");
+            if let Some((_, id)) = line.split_once("id:") {
+                break id.trim().parse().expect("a number");
+            }
+        };
+        let id = ServerId { pid: child.id(), unique_id };
+        (id, Self { child, stdin, _stdout: stdout })
+    }
+
+    fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Plays a peer where the environment says so; else checks that a peer that is told nothing
+/// leaves when its test does.
+#[test]
+fn peer() {
+    let Ok(place) = std::env::var(SETTINGS) else {
+        return each_built(|place| {
+            let dir = tempfile::tempdir().expect("a folder");
+            let (_, mut peer) = Peer::start(place, dir.path());
+            let (_, closed) = std::io::pipe().expect("a pipe");
+            drop(std::mem::replace(
+                &mut peer.stdin,
+                ChildStdin::from(std::os::fd::OwnedFd::from(closed)),
+            ));
+            assert!(peer.child.wait().expect("ours").success());
+        });
+    };
+    // A test that is killed leaves no peers behind.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).expect("a signal");
+    let place: usize = place.parse().expect("a number");
+    let lock_dir = std::env::var(LOCK_DIR).expect("given with the settings");
+    let unique_id = u64::from(std::process::id()) << 32 | 0xecc0;
+    let id = ServerId { pid: std::process::id(), unique_id };
+    let mut transport = transport::open(settings()[place], Path::new(&lock_dir), id).expect("open");
+    println!("id:{unique_id}");
+    let mut told = [0];
+    if std::io::stdin().read(&mut told).expect("readable") == 0 {
+        return;
+    }
+    let role = Role::ALL.into_iter().find(|role| role.byte() == told[0]).expect("a role");
+    let mut part = role.begin(&*transport, id);
+    loop {
+        while part.turn(Instant::now(), &mut *transport) {}
+        let until = transport.next_timeout().unwrap_or_else(|| Instant::now() + MOMENT);
+        wait(transport.wake_source(), until);
+    }
+}
+
+/// Waits for the wake source.
+fn wait(wake: Option<BorrowedFd<'_>>, until: Instant) {
+    let timeout = until.saturating_duration_since(Instant::now()).min(MOMENT);
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+    let mut sources: Vec<PollFd<'_>> =
+        wake.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    match poll(&mut sources, Some(&timeout)) {
+        // A child was stopped, or goes on.
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
