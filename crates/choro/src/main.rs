@@ -5,14 +5,15 @@
 
 #![forbid(unsafe_code)]
 
-mod addresses;
 mod administration;
 mod command;
 mod control;
 mod default_share;
 mod domain_sid;
+mod interfaces;
 mod log;
 mod messaging_settings;
+mod multichannel;
 mod notifyd;
 mod report;
 mod settings;

@@ -68,9 +68,39 @@ pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A speed, as cards are sold by it.
+pub(crate) fn bits_per_second(speed: u64) -> String {
+    const UNITS: [(u64, &str); 3] =
+        [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+    let unit = UNITS.into_iter().find(|(size, _)| speed >= *size);
+    unit.map_or_else(
+        || format!("{speed} bit/s"),
+        |(size, name)| {
+            let tenths = speed / (size / 10);
+            match tenths % 10 {
+                0 => format!("{} {name}", tenths / 10),
+                rest => format!("{}.{rest} {name}", tenths / 10),
+            }
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
-    use super::table;
+    use super::{bits_per_second, table};
+
+    #[test]
+    fn speeds_have_the_unit_that_suits_them() {
+        for (speed, want) in [
+            (999, "999 bit/s"),
+            (10_000_000, "10 Mbit/s"),
+            (1_000_000_000, "1 Gbit/s"),
+            (2_500_000_000, "2.5 Gbit/s"),
+            (400_000_000_000, "400 Gbit/s"),
+        ] {
+            assert_eq!(bits_per_second(speed), want);
+        }
+    }
 
     #[test]
     fn columns_are_as_wide_as_what_is_in_them() {

@@ -1,7 +1,5 @@
 //! Parameters of the whole server.
 
-use std::net::IpAddr;
-
 use crate::choice::{
     EncryptionAlgorithm, MapToGuest, MessagingType, Protocol, Signing, SigningAlgorithm, Tri,
 };
@@ -28,9 +26,10 @@ parameter_table! {
         host_msdfs: bool = "host msdfs", Kind::Bool, "Yes";
         /// Look up the names of clients, which lists of hosts may then contain.
         hostname_lookups: bool = "hostname lookups", Kind::Bool, "No", NotYet;
-        /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks,
-        /// each with `;if_index=,speed=,capability=` behind it or not.
-        interfaces: Vec<String> = "interfaces", Kind::List, "";
+        /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks.
+        /// What stands behind one, as in `"eth0;if_index=65,speed=1000000000,capability=RSS,RDMA"`,
+        /// counts instead of what was found; `capability=NONE` is none.
+        interfaces: Vec<InterfaceSpec> = "interfaces", Kind::Interfaces, "";
         /// Seconds between probes of idle connections; 0 for none.
         keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300", NotYet;
         /// Folder for files that live as long as the server runs.
@@ -83,6 +82,11 @@ parameter_table! {
         /// Lowest dialect.
         server_min_protocol: Protocol =
             "server min protocol" / "min protocol", Kind::Choice(Protocol::WORDS), "SMB2_02";
+        /// Interfaces, addresses and networks on which clients are served, and of which they are not
+        /// told that they may come there with further connections: such as addresses that move between
+        /// the nodes of a cluster, where all connections of a client must be to one node.
+        server_multi_channel_hidden_interfaces: Vec<InterfaceSpec> =
+            "server multi channel hidden interfaces", Kind::Interfaces, "";
         /// Let a session use several connections.
         server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes";
         /// Whether messages are signed.
@@ -156,22 +160,10 @@ impl Global {
         first.strip_prefix("all:").unwrap_or(first).parse().map_or(1, |level: u32| level.min(10))
     }
 
-    /// `interfaces`, taken apart.
-    #[must_use]
-    pub fn interface_specs(&self) -> Vec<InterfaceSpec> {
-        self.interfaces.iter().map(|text| InterfaceSpec::parse(text)).collect()
-    }
-
     /// Value of a parametric option `module:option`.
     #[must_use]
     pub fn option(&self, module: &str, option: &str) -> Option<&str> {
         self.section.option(module, option)
-    }
-
-    /// Addresses that `interfaces` names outright, without asking the system.
-    #[must_use]
-    pub fn interface_addresses(&self) -> Vec<IpAddr> {
-        self.interface_specs().iter().filter_map(InterfaceSpec::address).collect()
     }
 }
 

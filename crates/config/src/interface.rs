@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 /// An interface and what the operator says about it: `what;if_index=2,speed=1000000000,capability=RSS`.
 ///
-/// The word needs quotes in the file, because `;` and `,` part words.
+/// The word needs quotes in the file, because `;` and `,` part words. What is not said is as it was
+/// found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterfaceSpec {
     /// Name, pattern with `*` and `?`, address, or network as `address/bits` or `address/mask`.
@@ -13,12 +14,19 @@ pub struct InterfaceSpec {
     pub if_index: Option<u32>,
     /// Bits per second to tell clients instead of what the driver says.
     pub speed: Option<u64>,
-    /// Can spread one connection over processors: [MS-SMB2] 2.2.32.5 `RSS_CAPABLE`.
-    pub rss: bool,
-    /// Can do remote direct memory access: [MS-SMB2] 2.2.32.5 `RDMA_CAPABLE`.
-    pub rdma: bool,
+    /// What it can, instead of what was found.
+    pub capability: Option<Capability>,
     /// What stands behind the `;` and was not understood.
     pub ignored: Vec<String>,
+}
+
+/// What an interface can: [MS-SMB2] 2.2.32.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capability {
+    /// Spread its connections over processors: `RSS_CAPABLE`.
+    pub rss: bool,
+    /// Remote direct memory access: `RDMA_CAPABLE`.
+    pub rdma: bool,
 }
 
 impl InterfaceSpec {
@@ -27,12 +35,30 @@ impl InterfaceSpec {
     pub fn parse(text: &str) -> Self {
         let (what, properties) = text.split_once(';').unwrap_or((text, ""));
         let mut spec = Self { what: what.trim().to_owned(), ..Self::default() };
+        // `capability=RSS,RDMA` is one property with two values.
+        let mut in_capability = false;
         for property in properties.split(',').map(str::trim).filter(|text| !text.is_empty()) {
-            if !spec.take(property) {
+            let (key, value) = match property.split_once('=') {
+                Some((key, value)) => (key.trim(), value.trim()),
+                None if in_capability => (CAPABILITY, property),
+                None => ("", property),
+            };
+            in_capability = key.eq_ignore_ascii_case(CAPABILITY);
+            if spec.take(key, value).is_none() {
                 spec.ignored.push(property.to_owned());
             }
         }
         spec
+    }
+
+    /// What is wrong with the word, in words.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        if ["if_index=", "speed=", "capability="].iter().any(|key| self.what.starts_with(key)) {
+            return Some(format!("`{}` is about no interface; such words need quotes", self.what));
+        }
+        let ignored = self.ignored.join(",");
+        (!ignored.is_empty()).then(|| format!("not understood of `{}`: {ignored}", self.what))
     }
 
     /// The address, when `what` is one or a network that an address names.
@@ -70,25 +96,28 @@ impl InterfaceSpec {
         pattern[p..].iter().all(|c| *c == '*')
     }
 
-    fn take(&mut self, property: &str) -> bool {
-        let Some((key, value)) = property.split_once('=') else { return false };
-        match key.trim().to_ascii_lowercase().as_str() {
-            "if_index" => self.if_index = value.trim().parse().ok(),
-            "speed" => self.speed = value.trim().parse().ok(),
-            "capability" => match value.trim().to_ascii_uppercase().as_str() {
-                "RSS" => self.rss = true,
-                "RDMA" => self.rdma = true,
-                _ => return false,
-            },
-            _ => return false,
+    /// `None` if the value is none. No interface has the index 0, and none the speed 0.
+    fn take(&mut self, key: &str, value: &str) -> Option<()> {
+        match key.to_ascii_lowercase().as_str() {
+            "if_index" => self.if_index = Some(value.parse().ok().filter(|index| *index > 0)?),
+            "speed" => self.speed = Some(value.parse().ok().filter(|speed| *speed > 0)?),
+            CAPABILITY => {
+                let known = self.capability.unwrap_or_default();
+                self.capability = Some(match value.to_ascii_uppercase().as_str() {
+                    "RSS" => Capability { rss: true, ..known },
+                    "RDMA" => Capability { rdma: true, ..known },
+                    "NONE" => Capability::default(),
+                    _ => return None,
+                });
+            }
+            _ => return None,
         }
-        match key.trim().to_ascii_lowercase().as_str() {
-            "if_index" => self.if_index.is_some(),
-            "speed" => self.speed.is_some(),
-            _ => true,
-        }
+        Some(())
     }
 }
+
+/// The property that may have several values.
+const CAPABILITY: &str = "capability";
 
 #[cfg(test)]
 mod tests {
@@ -100,15 +129,54 @@ mod tests {
             InterfaceSpec::parse("192.168.1.1/24;if_index=7,speed=1000000000,capability=rss");
         assert_eq!(spec.what, "192.168.1.1/24");
         assert_eq!((spec.if_index, spec.speed), (Some(7), Some(1_000_000_000)));
-        assert!(spec.rss && !spec.rdma);
+        assert_eq!(spec.capability, Some(Capability { rss: true, rdma: false }));
         assert_eq!(spec.address(), Some(IpAddr::from([192, 168, 1, 1])));
+        assert_eq!(spec.remark(), None);
+    }
+
+    #[test]
+    fn an_interface_has_the_capabilities_that_are_listed_and_no_others() {
+        let both = Some(Capability { rss: true, rdma: true });
+        for (text, want) in [
+            ("eth0;speed=1", None),
+            ("eth0;capability=NONE", Some(Capability::default())),
+            ("eth0;capability=RDMA", Some(Capability { rss: false, rdma: true })),
+            ("eth0;capability=RSS,RDMA", both),
+            ("eth0;capability=RSS,capability=RDMA,speed=7", both),
+            ("eth0; speed=7, Capability = rdma , rss", both),
+        ] {
+            let spec = InterfaceSpec::parse(text);
+            assert_eq!((spec.capability, spec.remark()), (want, None), "{text}");
+        }
     }
 
     #[test]
     fn properties_that_are_not_understood_are_kept_apart() {
-        let spec = InterfaceSpec::parse("eth0;speed=fast,color=red,up,if_index=-1");
-        assert_eq!(spec.ignored, ["speed=fast", "color=red", "up", "if_index=-1"]);
-        assert_eq!((spec.if_index, spec.speed, spec.address()), (None, None, None));
+        let spec = InterfaceSpec::parse(
+            "eth0;RSS,speed=fast,color=red,up,if_index=-1,speed=0,if_index=0,capability=fast,",
+        );
+        let ignored = [
+            "RSS",
+            "speed=fast",
+            "color=red",
+            "up",
+            "if_index=-1",
+            "speed=0",
+            "if_index=0",
+            "capability=fast",
+        ];
+        assert_eq!(spec.ignored, ignored);
+        let eth0 = InterfaceSpec { what: "eth0".to_owned(), ..InterfaceSpec::default() };
+        assert_eq!(InterfaceSpec { ignored: Vec::new(), ..spec.clone() }, eth0);
+        let remark = spec.remark().expect("there is much to say");
+        assert!(remark.starts_with("not understood of `eth0`: RSS,speed=fast,"), "{remark}");
+    }
+
+    #[test]
+    fn properties_that_lost_their_interface_for_want_of_quotes_are_remarked_upon() {
+        let remark =
+            InterfaceSpec::parse("speed=1000").remark().expect("no interface is so called");
+        assert!(remark.contains("need quotes"), "{remark}");
     }
 
     #[test]

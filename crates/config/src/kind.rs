@@ -1,5 +1,6 @@
 //! Kinds of values: what text they accept, and the one form in which it is kept.
 
+use crate::interface::InterfaceSpec;
 use crate::list;
 use crate::user_list::UserList;
 
@@ -28,6 +29,8 @@ pub enum Kind {
         /// Largest number accepted as it is.
         max: u32,
     },
+    /// Interfaces, addresses and networks: a list of [`InterfaceSpec`].
+    Interfaces,
     /// Words, see [`crate::UserList`] for what they mean in lists of users.
     List,
     /// Permission bits, octal.
@@ -77,6 +80,7 @@ impl Kind {
             }
             Self::Choices(words) => choices(words, text, default),
             Self::Integer { min, max } => integer(text, min, max),
+            Self::Interfaces => Ok(interfaces(text)),
             Self::List => Ok(plain(list::joined(&list::words(text), " "))),
             Self::Mode => mode(text),
             Self::Path if text.contains('\0') => Err(expected("a path without zero bytes")),
@@ -128,6 +132,12 @@ impl Typed for String {
 impl Typed for Vec<String> {
     fn typed(canonical: &str) -> Self {
         list::words(canonical)
+    }
+}
+
+impl Typed for Vec<InterfaceSpec> {
+    fn typed(canonical: &str) -> Self {
+        list::words(canonical).iter().map(|word| InterfaceSpec::parse(word)).collect()
     }
 }
 
@@ -208,6 +218,14 @@ fn choices(
     }
     let remark = (!unknown.is_empty()).then(|| format!("unknown: {}", unknown.join(" ")));
     Ok(Canonical { text: list::joined(&kept, ", "), remark })
+}
+
+fn interfaces(text: &str) -> Canonical {
+    let words = list::words(text);
+    let remarks: Vec<String> =
+        words.iter().filter_map(|word| InterfaceSpec::parse(word).remark()).collect();
+    let remark = (!remarks.is_empty()).then(|| remarks.join("; "));
+    Canonical { text: list::joined(&words, " "), remark }
 }
 
 fn integer(text: &str, min: u32, max: u32) -> Result<Canonical, BadValue> {

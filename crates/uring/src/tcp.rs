@@ -1,9 +1,11 @@
 //! What the kernel knows of a TCP connection.
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType};
 
 /// Bytes that were given to the socket and that the other side's TCP has not acknowledged, sent or
 /// not: `SIOCOUTQ` of tcp(7).
@@ -26,14 +28,33 @@ pub struct TcpInfo {
     /// How long the kernel waits for an acknowledgment before it sends again: `tcpi_rto`.
     pub retransmission_timeout: Duration,
     /// Bytes that the other side's TCP has acknowledged since the connection was made; goes on also
-    /// while a send is under way. Always zero before Linux 4.1.
+    /// while a send is under way: `tcpi_bytes_acked`.
     pub bytes_acknowledged: u64,
+    /// Bytes that came from the other side since then: `tcpi_bytes_received`.
+    pub bytes_received: u64,
+}
+
+/// Whether this platform tells what the other side has acknowledged. Where it does not, a connection
+/// that is lost cannot be told from one that is slow.
+///
+/// # Errors
+/// What it does not tell.
+pub fn tells_what_is_acknowledged() -> io::Result<()> {
+    let families = [AddressFamily::INET6, AddressFamily::INET];
+    let open = |family| rustix::net::socket(family, SocketType::STREAM, None);
+    // One that is not connected yet answers like one that is, but with nothing.
+    let socket = families.into_iter().find_map(|family| open(family).ok());
+    let socket = socket.ok_or_else(|| io::Error::other("there is no TCP"))?;
+    let explain =
+        |what: &str, error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
+    unacknowledged_bytes(socket.as_fd()).map_err(|error| explain("SIOCOUTQ", error))?;
+    info(socket.as_fd()).map_err(|error| explain("TCP_INFO", error)).map(drop)
 }
 
 /// Asks for it.
 ///
 /// # Errors
-/// If this is no TCP socket.
+/// If this is no TCP socket, or the kernel counts no bytes, as before Linux 4.1.
 pub fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>())
@@ -51,11 +72,16 @@ pub fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
+    let needed = offset_of!(libc::tcp_info, tcpi_bytes_received) + size_of::<u64>();
+    if usize::try_from(length).is_ok_and(|written| written < needed) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel counts no bytes"));
+    }
     // SAFETY: integers only, of which any bits are values; those not written are zero.
     let info = unsafe { info.assume_init() };
     Ok(TcpInfo {
         retransmission_timeout: Duration::from_micros(info.tcpi_rto.into()),
         bytes_acknowledged: info.tcpi_bytes_acked,
+        bytes_received: info.tcpi_bytes_received,
     })
 }
 
@@ -103,6 +129,19 @@ mod tests {
         let (near, _far) = pair();
         let timeout = info(near.as_fd()).expect("TCP").retransmission_timeout;
         assert!(timeout >= Duration::from_millis(1) && timeout <= Duration::from_secs(120));
+    }
+
+    #[test]
+    fn linux_tells_what_is_acknowledged() {
+        tells_what_is_acknowledged().expect("it does since 4.1");
+    }
+
+    #[test]
+    fn bytes_that_came_are_counted() {
+        let (mut near, mut far) = pair();
+        far.write_all(b"four").expect("there is room");
+        near.read_exact(&mut [0; 4]).expect("it came");
+        assert_eq!(info(near.as_fd()).expect("TCP").bytes_received, 4);
     }
 
     #[test]

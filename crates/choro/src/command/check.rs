@@ -1,5 +1,7 @@
 //! `choro check`.
 
+mod interfaces;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +10,7 @@ use messaging::TransportKind;
 use serde_json::Value;
 
 use crate::messaging_settings::messaging_settings;
+use crate::multichannel::Multichannel;
 use crate::report;
 use crate::settings::{Settings, Source};
 
@@ -24,6 +27,11 @@ pub(super) struct Check {
     /// Show parameters that have their default value too, and remarks that ask for nothing.
     #[arg(long, short)]
     verbose: bool,
+    /// Show instead what clients are told of this machine's addresses, for further connections of a
+    /// session (multichannel), and where each field comes from: found on this machine, said by
+    /// `interfaces`, or a default. And which addresses they are not told of, and why.
+    #[arg(long)]
+    interfaces: bool,
     /// Print the remarks and all settings as a JSON array.
     #[arg(long)]
     json: bool,
@@ -35,6 +43,9 @@ impl Check {
             return Err(super::conflict("FILE and --config are the same; give one of them"));
         }
         let settings = Settings::find(self.file.as_deref().or(config))?;
+        if self.interfaces {
+            return interfaces::show(&settings.config.global, self.json);
+        }
         let how = messaging_settings(&settings.config.global)?;
         let text = config::render_effective(&settings.config, self.verbose);
         if self.json {
@@ -43,6 +54,9 @@ impl Check {
         let mut errors = io::stderr().lock();
         writeln!(errors, "Configuration: {}", settings.source)?;
         for warning in settings.warnings.iter().filter(|warning| self.is_shown(warning)) {
+            writeln!(errors, "choro: {warning}")?;
+        }
+        if let Some(warning) = Multichannel::of(&settings.config.global).warning() {
             writeln!(errors, "choro: {warning}")?;
         }
         if self.verbose {

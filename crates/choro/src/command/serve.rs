@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::default_share::{self, DefaultShare, SHARE_NAME, USER_NAME};
+use crate::multichannel::Multichannel;
 use crate::settings::{Settings, Source};
 use crate::{log, report, supervisor};
 
@@ -41,6 +42,9 @@ impl Serve {
         log::start(&settings)?;
         tracing::info!("configuration: {}", settings.source);
         for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
+            tracing::warn!("{warning}");
+        }
+        if let Some(warning) = Multichannel::of(&settings.config.global).warning() {
             tracing::warn!("{warning}");
         }
         let started = supervisor::start(settings)?;

@@ -7,7 +7,7 @@ use config::Global;
 use config::interface::InterfaceSpec;
 
 use super::listeners;
-use crate::addresses::{self, InterfaceAddress};
+use crate::interfaces::{InterfaceAddress, addresses};
 
 /// The addresses and ports that the configuration asks for.
 ///
@@ -18,7 +18,7 @@ pub(super) fn wanted(global: &Global) -> anyhow::Result<Vec<SocketAddr>> {
         return Ok(listeners::wanted(&[], &global.smb_ports));
     }
     let machine = addresses::list().context("cannot list the addresses of this machine")?;
-    let chosen = choose(&global.interface_specs(), &machine);
+    let chosen = choose(&global.interfaces, &machine);
     if chosen.is_empty() {
         bail!("`interfaces` names no interface or address of this machine");
     }
@@ -48,7 +48,7 @@ mod tests {
     use config::interface::InterfaceSpec;
 
     use super::choose;
-    use crate::addresses::InterfaceAddress;
+    use crate::interfaces::InterfaceAddress;
 
     #[track_caller]
     fn check(specs: &[&str], want: &[&str]) {

@@ -6,6 +6,7 @@ use super::{Supervisor, effective, interfaces, service_manager};
 use crate::control::ToWorker;
 use crate::default_share;
 use crate::messaging_settings::PARAMETERS;
+use crate::multichannel::Multichannel;
 use crate::settings::{Settings, Source};
 
 impl Supervisor {
@@ -34,6 +35,9 @@ impl Supervisor {
             tracing::warn!("{name} stays as it is until the server is started again");
         }
         for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
+            tracing::warn!("{warning}");
+        }
+        if let Some(warning) = Multichannel::of(&settings.config.global).warning() {
             tracing::warn!("{warning}");
         }
         if settings.directories != self.settings.directories {

@@ -11,9 +11,9 @@ use uring::Completion;
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
 use super::messages::tell_file_changed;
-use super::network_interfaces;
 use super::passing::Newcomer;
 use super::shares::Shares;
+use crate::interfaces::Offer;
 
 /// Something for the kernel to do, and what the store does with its answer.
 #[derive(Debug)]
@@ -74,8 +74,7 @@ impl Worker {
             }
             Effect::ListNetworkInterfaces => {
                 self.store.wear_server();
-                let interfaces = network_interfaces::list(&self.settings.config.global);
-                Reply::NetworkInterfaces(interfaces)
+                Reply::NetworkInterfaces(self.interface_offer().to_wire())
             }
             Effect::FindGuest => {
                 self.store.wear_server();
@@ -96,6 +95,14 @@ impl Worker {
             }
         };
         self.answer(request, reply);
+    }
+
+    /// What the client is told of this machine's addresses.
+    pub(super) fn interface_offer(&self) -> Offer {
+        Offer::now(&self.settings.config.global).unwrap_or_else(|error| {
+            warn!("the addresses of this machine cannot be listed: {error}");
+            Offer::default()
+        })
     }
 
     /// The shares, for the server itself: the thread still has the rights of whoever was served last.

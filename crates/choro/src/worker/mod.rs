@@ -13,7 +13,6 @@ mod date;
 mod effects;
 mod event_loop;
 mod messages;
-mod network_interfaces;
 mod notices;
 mod passing;
 mod server_settings;

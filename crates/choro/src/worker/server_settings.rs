@@ -11,6 +11,7 @@ use wire::Dialect;
 use super::catalogue::ConfiguredShares;
 use super::event_loop::wall_clock;
 use super::shares::is_continuously_available;
+use crate::multichannel::Multichannel;
 use crate::settings::Settings;
 
 /// NetBIOS names have 15 characters.
@@ -28,6 +29,7 @@ pub(super) fn server_settings(
     let global = &config.global;
     let (dialect_min, dialect_max) = global.dialects();
     let (dns_name, dns_domain) = dns_names();
+    let multichannel = Multichannel::of(global);
     Arc::new(ServerSettings {
         server_guid,
         netbios_name: netbios_name(config),
@@ -46,14 +48,16 @@ pub(super) fn server_settings(
             .collect(),
         map_to_guest: map_to_guest(global.map_to_guest),
         posix_extensions: global.smb3_unix_extensions,
-        multi_channel: global.server_multi_channel_support,
+        multi_channel: multichannel.is_on(),
         persistent_handles: keeps_persistent && has_continuously_available_shares(config),
         max_read_size: global.smb2_max_read,
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
-        oplock_break_retry: !global.smb2_disable_oplock_break_retry,
+        // Where nothing tells what was taken, everything would seem lost.
+        oplock_break_retry: !global.smb2_disable_oplock_break_retry
+            && !matches!(multichannel, Multichannel::Unsupported(_)),
         dfs: global.host_msdfs && config.shares.iter().any(|share| share.msdfs_root),
         lock_sequence_checking: !global.smb2_disable_lock_sequence_checking,
         change_notify: global.change_notify,

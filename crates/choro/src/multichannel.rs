@@ -1,0 +1,87 @@
+//! Whether a session may have several connections, and who decides that.
+
+use std::io;
+
+use config::Global;
+use uring::tcp;
+
+/// Whether a session may have several connections.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Multichannel {
+    /// It may.
+    On,
+    /// `server multi channel support` says no.
+    Off,
+    /// The platform does not tell what clients have acknowledged, and why: a break that is lost with
+    /// its connection would not be told again on another.
+    Unsupported(String),
+}
+
+impl Multichannel {
+    /// What holds here and now.
+    pub(crate) fn of(global: &Global) -> Self {
+        Self::decide(global.server_multi_channel_support, tcp::tells_what_is_acknowledged)
+    }
+
+    fn decide(is_wanted: bool, tells: impl FnOnce() -> io::Result<()>) -> Self {
+        match is_wanted.then(tells) {
+            None => Self::Off,
+            Some(Ok(())) => Self::On,
+            Some(Err(error)) => Self::Unsupported(error.to_string()),
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        *self == Self::On
+    }
+
+    /// What the operator should know without asking.
+    pub(crate) fn warning(&self) -> Option<String> {
+        match self {
+            Self::Unsupported(_) => Some(format!("multichannel is {self}")),
+            Self::On | Self::Off => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Multichannel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::On => f.write_str("on"),
+            Self::Off => f.write_str("off: `server multi channel support = no`"),
+            Self::Unsupported(why) => {
+                write!(f, "off: this platform does not tell what clients have acknowledged ({why})")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cannot() -> io::Result<()> {
+        Err(io::Error::other("SIOCOUTQ: not supported"))
+    }
+
+    #[test]
+    fn it_is_on_where_it_is_wanted_and_can_be_trusted() {
+        let (config, _) = config::Config::parse("", "test").expect("it is empty");
+        assert_eq!(Multichannel::of(&config.global), Multichannel::On);
+        assert_eq!(Multichannel::decide(true, || Ok(())).warning(), None);
+    }
+
+    #[test]
+    fn a_platform_that_tells_nothing_switches_it_off_and_that_is_said() {
+        let state = Multichannel::decide(true, cannot);
+        assert!(!state.is_on());
+        let warning = state.warning().expect("nobody asked for that");
+        assert!(warning.starts_with("multichannel is off: ") && warning.contains("SIOCOUTQ"));
+    }
+
+    #[test]
+    fn what_is_switched_off_needs_no_warning_whatever_the_platform_tells() {
+        let state = Multichannel::decide(false, cannot);
+        assert_eq!((&state, state.warning()), (&Multichannel::Off, None));
+    }
+}
