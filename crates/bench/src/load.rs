@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::client::Client;
 
+pub mod channels;
 pub mod connects;
 pub mod dbench;
 pub mod fixture;

@@ -35,6 +35,9 @@ pub struct Cpu {
     pub server: f64,
     /// Of the client, in percent of the wall time: near 100 the client is the limit.
     pub client_percent: f64,
+    /// Of the server's busiest thread, in the unit of `server`: what remains if the server has a
+    /// processor for each of its threads and nobody else needs one.
+    pub busiest: f64,
 }
 
 /// How to measure.
@@ -72,6 +75,7 @@ fn timed(
     load: &mut dyn Load,
     conditions: &Conditions,
 ) -> Result<Sample> {
+    let threads_before = server.processes()?.cpu_of_threads();
     let server_before = server.processes()?.cpu();
     let client_before = own_cpu();
     // Not before /proc was read, which takes its time on a busy machine.
@@ -84,8 +88,21 @@ fn timed(
     let wall = start.elapsed();
     ensure!(done.operations > 0, "nothing was done in the time that there was");
     let client = own_cpu().saturating_sub(client_before);
-    let server = server.processes()?.cpu().saturating_sub(server_before);
-    Ok(sample(row.unit(), done, wall, (server, client)))
+    let processes = server.processes()?;
+    let server = processes.cpu().saturating_sub(server_before);
+    let used = |(id, now): (u32, Duration)| {
+        now.saturating_sub(threads_before.get(&id).copied().unwrap_or_default())
+    };
+    let busiest = processes.cpu_of_threads().into_iter().map(used).max().unwrap_or_default();
+    Ok(sample(row.unit(), done, wall, Times { server, client, busiest }))
+}
+
+/// Processor time of a timed load.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    server: Duration,
+    client: Duration,
+    busiest: Duration,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures are for people")]
@@ -93,21 +110,18 @@ fn sample(
     unit: Unit,
     done: Done,
     wall: Duration,
-    (server, client): (Duration, Duration),
+    Times { server, client, busiest }: Times,
 ) -> Sample {
     let seconds = wall.as_secs_f64();
-    let (figure, server) = match unit {
-        Unit::MibPerSecond => {
-            let mib = done.bytes as f64 / f64::from(1 << 20);
-            (mib / seconds, server.as_secs_f64() / (mib / 1024.0))
-        }
-        _ => {
-            let operations = done.operations as f64;
-            (operations / seconds, server.as_secs_f64() * 1e6 / operations)
-        }
+    // What was done, and what makes processor time of it a cost.
+    let (amount, scale) = match unit {
+        Unit::MibPerSecond => (done.bytes as f64 / f64::from(1 << 20), 1024.0),
+        _ => (done.operations as f64, 1e6),
     };
+    let cost = |time: Duration| time.as_secs_f64() * scale / amount;
     let client_percent = client.as_secs_f64() / seconds * 100.0;
-    Sample { figure, cpu: Some(Cpu { server, client_percent }) }
+    let cpu = Cpu { server: cost(server), client_percent, busiest: cost(busiest) };
+    Sample { figure: amount / seconds, cpu: Some(cpu) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures are for people")]
@@ -161,20 +175,21 @@ fn settled_memory(server: &Server) -> Result<u64> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Cpu, sample};
+    use super::{Cpu, Times, sample};
     use crate::load::Done;
     use crate::row::Unit;
 
     #[test]
     fn figures_are_per_second_and_costs_per_unit_of_work() {
-        let times = (Duration::from_millis(500), Duration::from_millis(1500));
+        let [server, client, busiest] = [500, 1500, 250].map(Duration::from_millis);
+        let times = Times { server, client, busiest };
         let done = Done { operations: 4096, bytes: 4 << 30 };
         let stream = sample(Unit::MibPerSecond, done, Duration::from_secs(2), times);
         assert_eq!(stream.figure, 2048.0);
-        assert_eq!(stream.cpu, Some(Cpu { server: 0.125, client_percent: 75.0 }));
+        assert_eq!(stream.cpu, Some(Cpu { server: 0.125, client_percent: 75.0, busiest: 0.0625 }));
         let done = Done { operations: 1000, bytes: 0 };
         let small = sample(Unit::PerSecond, done, Duration::from_secs(2), times);
         assert_eq!(small.figure, 500.0);
-        assert_eq!(small.cpu, Some(Cpu { server: 500.0, client_percent: 75.0 }));
+        assert_eq!(small.cpu, Some(Cpu { server: 500.0, client_percent: 75.0, busiest: 250.0 }));
     }
 }

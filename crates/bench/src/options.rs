@@ -34,8 +34,11 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
     /// Measure one server alone.
-    #[arg(long, value_name = "SERVER")]
+    #[arg(long, value_name = "SERVER", conflicts_with = "against")]
     pub only: Option<Kind>,
+    /// Measure beside this other build of Choro instead of Samba.
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
     /// Print JSON instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -103,7 +106,20 @@ impl Options {
     /// The servers that were asked for.
     #[must_use]
     pub fn kinds(&self) -> Vec<Kind> {
-        self.only.map_or_else(|| vec![Kind::Choro, Kind::Samba], |kind| vec![kind])
+        let second = if self.against.is_some() { Kind::Other } else { Kind::Samba };
+        self.only.map_or_else(|| vec![Kind::Choro, second], |kind| vec![kind])
+    }
+
+    /// The executable of a server of this kind that is Choro's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::choro`].
+    pub fn program(&self, kind: Kind) -> Result<PathBuf> {
+        match (kind, &self.against) {
+            (Kind::Other, Some(path)) => Ok(path.clone()),
+            _ => self.choro(),
+        }
     }
 
     /// Choro's executable.
@@ -124,7 +140,8 @@ impl Options {
     /// Where the results go, if anywhere.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
-        let whole = !self.quick && self.rows.is_empty() && self.only.is_none();
+        let both = self.only.is_none() && self.against.is_none();
+        let whole = !self.quick && self.rows.is_empty() && both;
         let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results"));
         self.results.clone().or_else(|| whole.then(ours))
     }
@@ -132,6 +149,8 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser;
 
     use super::Options;
@@ -152,10 +171,22 @@ mod tests {
     #[test]
     fn only_a_whole_run_is_kept_unasked() {
         assert!(parse(&[]).results().is_some());
-        for partial in [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"]] {
+        let against = ["--against", "/tmp/choro"];
+        for partial in [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"], &against] {
             assert_eq!(parse(partial).results(), None, "{partial:?}");
         }
         assert!(parse(&["--quick", "--results", "/tmp/x"]).results().is_some());
+    }
+
+    #[test]
+    fn another_build_stands_in_the_place_of_samba() {
+        let options = parse(&["--choro", "/new/choro", "--against", "/old/choro"]);
+        let programs =
+            options.kinds().into_iter().map(|kind| options.program(kind).expect("named"));
+        assert_eq!(
+            programs.collect::<Vec<_>>(),
+            [Path::new("/new/choro"), Path::new("/old/choro")]
+        );
     }
 
     #[test]

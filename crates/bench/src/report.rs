@@ -31,15 +31,18 @@ pub struct Report {
 pub struct RowReport {
     /// The row's name.
     pub row: String,
-    /// What `choro` and `samba` are in.
+    /// What the figures of the servers are in.
     pub unit: Unit,
     /// Whether client and server shared one processor.
     pub pinned: bool,
     /// The figures of Choro.
     pub choro: Option<Figures>,
+    /// The figures of the other build, if Choro was measured beside one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<Figures>,
     /// The figures of Samba.
     pub samba: Option<Figures>,
-    /// Choro to Samba; above 1, Choro is better.
+    /// Choro to the other server; above 1, Choro is better.
     pub ratio: Option<Summary>,
     /// The same of the processor time of the servers.
     pub server_cpu_ratio: Option<f64>,
@@ -57,6 +60,8 @@ pub struct Figures {
     pub samples: Vec<f64>,
     /// Processor time of the server: seconds per GiB if the unit is MiB/s, else µs per operation.
     pub server_cpu: Option<f64>,
+    /// Processor time of the server's busiest thread, as `server_cpu`.
+    pub busiest_thread_cpu: Option<f64>,
     /// Processor time of the client in percent of the wall time.
     pub client_cpu_percent: Option<f64>,
 }
@@ -69,6 +74,7 @@ impl Figures {
             summary: Summary::of(samples.iter().map(|sample| sample.figure))?,
             samples: samples.iter().map(|sample| sample.figure).collect(),
             server_cpu: median(Summary::of(cpu().map(|cpu| cpu.server))),
+            busiest_thread_cpu: median(Summary::of(cpu().map(|cpu| cpu.busiest))),
             client_cpu_percent: median(Summary::of(cpu().map(|cpu| cpu.client_percent))),
         })
     }
@@ -82,17 +88,23 @@ impl RowReport {
             let samples = samples.iter().find(|(kind, _)| *kind == wanted)?;
             Figures::of(&samples.1)
         };
-        let (choro, samba) = (of(Kind::Choro), of(Kind::Samba));
-        let both = choro.as_ref().zip(samba.as_ref());
+        let (choro, other, samba) = (of(Kind::Choro), of(Kind::Other), of(Kind::Samba));
+        let both = choro.as_ref().zip(other.as_ref().or(samba.as_ref()));
         let unit = row.unit();
-        let ratio = both.and_then(|(choro, samba)| {
-            Summary::of_ratios(&choro.samples, &samba.samples, unit.more_is_better())
+        let ratio = both.and_then(|(choro, second)| {
+            Summary::of_ratios(&choro.samples, &second.samples, unit.more_is_better())
         });
         let server_cpu_ratio = both
-            .and_then(|(choro, samba)| Some(samba.server_cpu? / choro.server_cpu?))
+            .and_then(|(choro, second)| Some(second.server_cpu? / choro.server_cpu?))
             .filter(|ratio| ratio.is_finite());
         let pinned = row.is_pinned();
-        Self { row: row.to_string(), unit, pinned, choro, samba, ratio, server_cpu_ratio, failure }
+        let row = row.to_string();
+        Self { row, unit, pinned, choro, other, samba, ratio, server_cpu_ratio, failure }
+    }
+
+    /// The figures that Choro's are compared with.
+    const fn second(&self) -> &Option<Figures> {
+        if self.other.is_some() { &self.other } else { &self.samba }
     }
 
     /// The cells of the table.
@@ -109,6 +121,10 @@ impl RowReport {
         let cpu = |server: &Option<Figures>| {
             server.as_ref().and_then(|figures| figures.server_cpu).map_or_else(nothing, figure)
         };
+        let busiest = |server: &Option<Figures>| {
+            let figures = server.as_ref().and_then(|figures| figures.busiest_thread_cpu);
+            figures.map_or_else(nothing, figure)
+        };
         let client = |server: &Option<Figures>| {
             let percent = server.as_ref().and_then(|figures| figures.client_cpu_percent);
             percent.map_or_else(nothing, |percent| format!("{percent:.0} %"))
@@ -117,13 +133,15 @@ impl RowReport {
             self.row.clone(),
             self.unit.to_string(),
             figures(&self.choro),
-            figures(&self.samba),
+            figures(self.second()),
             self.ratio.as_ref().map_or_else(nothing, spread),
             cpu(&self.choro),
-            cpu(&self.samba),
+            cpu(self.second()),
             self.server_cpu_ratio.map_or_else(nothing, figure),
+            busiest(&self.choro),
+            busiest(self.second()),
             client(&self.choro),
-            client(&self.samba),
+            client(self.second()),
         ]
     }
 }
@@ -132,17 +150,21 @@ impl Report {
     /// The table of all rows.
     #[must_use]
     pub fn table(&self) -> Table {
+        let is_other = self.rows.iter().any(|row| row.other.is_some());
+        let second = if is_other { Kind::Other } else { Kind::Samba }.name();
         let mut table = Table::new([
             "row",
             "unit",
             "Choro",
-            "Samba",
+            second,
             "ratio",
             "CPU Choro",
-            "CPU Samba",
+            &format!("CPU {second}"),
             "CPU ratio",
+            "busiest, Choro",
+            &format!("busiest, {second}"),
             "client, Choro",
-            "client, Samba",
+            &format!("client, {second}"),
         ]);
         self.rows.iter().for_each(|row| table.push(row.cells()));
         table
@@ -153,7 +175,7 @@ impl Report {
     pub const fn legend() -> &'static str {
         "Medians (smallest–largest). A ratio above 1 is in Choro's favor; it is the median of the\n\
          ratios of the repetitions. CPU is the server's processor time: s/GiB where the unit is\n\
-         MiB/s, else µs per operation. \"client\" is the client's processor time in percent of the\n\
+         MiB/s, else µs per operation; \"busiest\" is that of its busiest thread. \"client\" is the client's processor time in percent of the\n\
          wall time. With depth 1 client and server share one processor.\n"
     }
 
@@ -216,8 +238,10 @@ mod tests {
 
     #[test]
     fn a_row_has_both_servers_and_the_ratio_of_the_two() {
-        let sample =
-            |figure, server| Sample { figure, cpu: Some(Cpu { server, client_percent: 40.0 }) };
+        let sample = |figure, server| Sample {
+            figure,
+            cpu: Some(Cpu { server, client_percent: 40.0, busiest: server / 2.0 }),
+        };
         let samples = [
             (Kind::Choro, vec![sample(200.0, 1.0), sample(240.0, 1.0), sample(220.0, 1.0)]),
             (Kind::Samba, vec![sample(100.0, 3.0), sample(80.0, 3.0), sample(110.0, 3.0)]),
@@ -234,6 +258,8 @@ mod tests {
                 "1.00",
                 "3.00",
                 "3.00",
+                "0.50",
+                "1.50",
                 "40 %",
                 "40 %"
             ]

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::client::Protection;
 use crate::load::Load;
+use crate::load::channels::Channels;
 use crate::load::connects::Connects;
 use crate::load::fixture::Scale;
 use crate::load::listing::Listing;
@@ -28,6 +29,19 @@ pub struct Row {
 /// What the client does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Work {
+    /// Reads or writes a large file over several channels at once.
+    Channels {
+        /// How many.
+        channels: u8,
+        /// Which of them.
+        direction: Direction,
+        /// Bytes of each request.
+        block_bytes: usize,
+        /// How many requests are in flight on each channel.
+        depth: usize,
+        /// The client throws away what it reads, so that it costs next to nothing.
+        discards: bool,
+    },
     /// Connects and logs off.
     Connects,
     /// Is connected, and does nothing.
@@ -116,7 +130,8 @@ impl Row {
             (Quantity::SystemCalls, _) => Unit::CallsPerOperation,
             (
                 Quantity::Throughput,
-                Work::Stream { direction: Direction::Read | Direction::Write, .. },
+                Work::Stream { direction: Direction::Read | Direction::Write, .. }
+                | Work::Channels { .. },
             ) => Unit::MibPerSecond,
             (Quantity::Throughput, _) => Unit::PerSecond,
         }
@@ -126,6 +141,7 @@ impl Row {
     #[must_use]
     pub const fn is_pinned(&self) -> bool {
         match self.work {
+            Work::Channels { .. } => false,
             Work::Connects | Work::Idle | Work::Listing { .. } => true,
             Work::Metadata { depth, .. }
             | Work::SmallFiles { depth }
@@ -142,6 +158,10 @@ impl Row {
         let protection = self.protection;
         Ok(Some(match self.work {
             Work::Idle => return Ok(None),
+            Work::Channels { channels, direction, block_bytes, depth, discards } => {
+                let what = (direction, block_bytes, depth);
+                Box::new(Channels::prepare(server, scale, protection, (channels, discards), what)?)
+            }
             Work::Connects => Box::new(Connects::prepare(server)),
             Work::Listing { buffer_bytes } => {
                 Box::new(Listing::prepare(server, scale, protection, buffer_bytes)?)
@@ -180,17 +200,21 @@ impl fmt::Display for Row {
                 write!(f, "{question}, depth {depth}")?;
             }
             Work::SmallFiles { depth } => write!(f, "small-file copy, depth {depth}")?,
+            Work::Channels { channels, direction, block_bytes, depth, discards } => {
+                let (block, s) = (Size(block_bytes), if channels == 1 { "" } else { "s" });
+                let discards = if discards { " and discard" } else { "" };
+                write!(f, "{direction}{discards} {block}, {channels} channel{s}, depth {depth}")?;
+            }
             Work::Stream { direction, block_bytes, depth } => {
-                let direction = match direction {
-                    Direction::Read => "read",
-                    Direction::ReadRandom => "random read",
-                    Direction::Write => "write",
-                };
                 write!(f, "{direction} {}, depth {depth}", Size(block_bytes))?;
             }
         }
         match self.protection {
-            Protection::Plain if !matches!(self.work, Work::Stream { .. }) => Ok(()),
+            Protection::Plain
+                if !matches!(self.work, Work::Stream { .. } | Work::Channels { .. }) =>
+            {
+                Ok(())
+            }
             protection => write!(f, ", {protection}"),
         }
     }
@@ -220,6 +244,20 @@ pub fn all() -> Vec<Row> {
         for (block_bytes, depth) in [(KIB_64, 1), (KIB_64, 16), (MIB, 1), (MIB, 16)] {
             for protection in [Protection::Plain, Protection::Signed, Protection::Sealed] {
                 let work = Work::Stream { direction, block_bytes, depth };
+                rows.push(Row { work, protection, quantity: Quantity::Throughput });
+            }
+        }
+    }
+    for (direction, block_bytes, numbers, discards) in [
+        (Direction::Read, MIB, &[2, 4][..], false),
+        (Direction::Write, MIB, &[2, 4], false),
+        (Direction::Read, KIB_64, &[1, 2, 4], true),
+        (Direction::Read, MIB, &[1, 2, 4], true),
+    ] {
+        for &channels in numbers {
+            for protection in [Protection::Plain, Protection::Signed, Protection::Sealed] {
+                let depth = 16;
+                let work = Work::Channels { channels, direction, block_bytes, depth, discards };
                 rows.push(Row { work, protection, quantity: Quantity::Throughput });
             }
         }

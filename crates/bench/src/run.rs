@@ -49,8 +49,8 @@ impl Interrupt {
 ///
 /// When one cannot be started.
 pub fn start_servers(options: &Options, directory: &Path) -> Result<Vec<Server>> {
-    let choro = options.choro()?;
-    let start = |kind: Kind| Server::start(kind, &directory.join(kind.name()), &choro);
+    let start =
+        |kind: Kind| Server::start(kind, &directory.join(kind.name()), &options.program(kind)?);
     options.kinds().into_iter().map(start).collect()
 }
 

@@ -34,6 +34,9 @@ const POLL: Duration = Duration::from_millis(20);
 pub enum Kind {
     /// Ours.
     Choro,
+    /// Another build of ours.
+    #[value(skip)]
+    Other,
     /// Debian's smbd.
     Samba,
 }
@@ -44,6 +47,7 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Choro => "Choro",
+            Self::Other => "Other",
             Self::Samba => "Samba",
         }
     }
@@ -98,7 +102,7 @@ impl Server {
         fs::create_dir_all(&share_path)?;
         let site = Site { directory, share_path, port: free_port()?, global };
         let setup = match kind {
-            Kind::Choro => choro::set_up(&site, choro),
+            Kind::Choro | Kind::Other => choro::set_up(&site, choro),
             Kind::Samba => samba::set_up(&site),
         };
         let Setup { mut command, version, user, password } =
@@ -163,6 +167,16 @@ impl Server {
         let terms = Terms { dialect: wire::Dialect::SMB_3_1_1, protection };
         Client::connect(&self.destination, terms)
             .with_context(|| format!("a client of {}", self.kind.name()))
+    }
+
+    /// Connects a further channel of a client.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not let it in.
+    pub fn bind(&self, first: &Client, protection: Protection, number: u8) -> Result<Client> {
+        let terms = Terms { dialect: wire::Dialect::SMB_3_1_1, protection };
+        first.bind(&self.destination, terms, number)
     }
 
     fn wait_until_it_serves(&mut self) -> Result<()> {

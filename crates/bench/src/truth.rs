@@ -96,7 +96,7 @@ pub fn compare(options: &Options) -> Result<Table> {
 fn our_claim(work: Work, server: &Server, conditions: &Conditions) -> Result<Claim> {
     let row = Row { work, protection: Protection::Plain, quantity: Quantity::Throughput };
     let sample = measure(&row, server, conditions)?;
-    let Cpu { client_percent, server } = sample.cpu.context("the load is timed")?;
+    let Cpu { client_percent, server, .. } = sample.cpu.context("the load is timed")?;
     Ok(Claim { figure: sample.figure, client_percent, server_cpu: server })
 }
 

@@ -39,7 +39,7 @@ pub struct Connection {
     pub was_passed: bool,
     /// The session to which the client of this connection wants it bound, and that session's key:
     /// the client has signed with it, so that the answers may be signed with it, too.
-    pub binding_key: Option<(u64, SigningKey)>,
+    pub binding_key: Option<(u64, Arc<SigningKey>)>,
     /// Bytes without a meaning that a test wants before the data of READ responses.
     pub read_padding: u8,
     /// A test wants whatever is sent to count as lost.

@@ -235,7 +235,7 @@ pub struct LentSession {
     /// The cipher of its connection.
     pub cipher: Option<Cipher>,
     /// `Session.SigningKey`, with its algorithm.
-    pub signing_key: SigningKey,
+    pub signing_key: Arc<SigningKey>,
 }
 
 /// A share as Apple's clients see it.

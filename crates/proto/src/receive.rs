@@ -1,12 +1,16 @@
 //! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BytesMut};
+use crypto::BadSignature;
 use wire::compound::Compound;
 use wire::{Command, Header};
 
 use crate::command::{cancel, negotiate};
 use crate::connection::ConnectionId;
 use crate::dispatch::{self, Outcome};
+use crate::protection::{Finding, Opened, Unsealed, Verified};
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::respond::Outgoing;
@@ -20,12 +24,18 @@ impl Server {
         connection: ConnectionId,
         now: Now,
         mut frame: BytesMut,
+        opened: Option<Opened>,
     ) -> Result<(), Disconnect> {
         if !self.connections.contains_key(&connection) {
             return Ok(()); // It was closed while the frame was on its way here.
         }
+        let (unsealed, verified) = match opened.map(|opened| opened.0) {
+            Some(Finding::Unsealed(it)) => (Some(it), None),
+            Some(Finding::Verified(it)) => (None, Some(it)),
+            None => (None, None),
+        };
         let sealed = match frame.first_chunk::<4>() {
-            Some(b"\xFDSMB") => Some(self.unseal(connection, &mut frame)?),
+            Some(b"\xFDSMB") => Some(self.unseal(connection, &mut frame, unsealed)?),
             Some(b"\xFCSMB") => return Err(Disconnect::CompressionNotNegotiated),
             Some(b"\xFFSMB") => return negotiate::smb1(self, connection, &frame, now),
             _ => None,
@@ -49,23 +59,32 @@ impl Server {
             is_first: true,
             credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
+            verified,
         };
         self.run(chain, now);
         Ok(())
     }
 
-    /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message. Leaves the plaintext in `frame`.
+    /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message, unless that was done with the key named by
+    /// `unsealed`. Leaves the plaintext in `frame`.
     fn unseal(
         &mut self,
         connection: ConnectionId,
         frame: &mut BytesMut,
+        unsealed: Option<Unsealed>,
     ) -> Result<u64, Disconnect> {
         let unknown = Disconnect::SealedForAnotherSession;
         let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
         let session = self.sessions.get(&session_id).ok_or(unknown)?;
         session.channel(connection).ok_or(unknown)?;
         let sealing = session.sealing.as_ref().ok_or(unknown)?;
-        sealing.open.open(frame).map_err(Disconnect::Sealed)?;
+        match unsealed {
+            None => sealing.open.open(frame).map(|_| ()),
+            Some((key, result)) if Arc::ptr_eq(&key, &sealing.open) => result,
+            // The session that it was for is gone, and another has its id.
+            Some(_) => return Err(unknown),
+        }
+        .map_err(Disconnect::Sealed)?;
         frame.advance(TRANSFORM);
         Ok(session_id)
     }
@@ -138,7 +157,8 @@ impl Server {
             cancel::cancel(self, incoming);
             return None;
         }
-        if let Err(reject) = self.verify_signature(incoming, &mut message) {
+        let verified = chain.verified.take();
+        if let Err(reject) = self.verify_signature(incoming, &mut message, verified) {
             return Some((Err(reject), None));
         }
         incoming.message = message.freeze();
@@ -176,8 +196,14 @@ impl Server {
         }
     }
 
-    /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature.
-    fn verify_signature(&self, incoming: &Incoming, message: &mut BytesMut) -> Result<(), Reject> {
+    /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature, unless that was done with the key named by
+    /// `verified`.
+    fn verify_signature(
+        &self,
+        incoming: &Incoming,
+        message: &mut BytesMut,
+        verified: Option<Verified>,
+    ) -> Result<(), Reject> {
         let header = &incoming.header;
         // What came encrypted was authenticated by that.
         if incoming.sealed {
@@ -186,7 +212,11 @@ impl Server {
         let session = self.sessions.get(&header.session_id);
         let key = session.and_then(|session| session.signing_key(incoming.connection));
         match (header.is_signed(), key, session) {
-            (true, Some(key), _) => key.verify(message).map_err(|_| Reject::BadSignature),
+            (true, Some(key), _) => match verified {
+                Some((by, result)) if Arc::ptr_eq(&by, key) => result,
+                _ => key.verify(message),
+            }
+            .map_err(|BadSignature| Reject::BadSignature),
             // It may be bound to a session by this very request, which then looks for the key itself.
             (true, None, _) if header.command == Command::SESSION_SETUP => Ok(()),
             (true, None, None) if header.session_id != 0 => Err(Reject::NoSuchSession),

@@ -10,6 +10,7 @@ use wire::{Command, Decode, FileId, Header};
 
 use crate::connection::ConnectionId;
 use crate::dispatch::Pending;
+use crate::protection::Verified;
 use crate::respond::Outgoing;
 use crate::server::Now;
 
@@ -82,6 +83,8 @@ pub(crate) struct Chain {
     pub(crate) credits_left: u32,
     /// Responses laid out so far.
     pub(crate) outgoing: Outgoing,
+    /// What is known already of the signature of the first message.
+    pub(crate) verified: Option<Verified>,
 }
 
 /// The ids of the previous request of a compound: [MS-SMB2] 3.3.5.2.7.2.

@@ -1,5 +1,7 @@
 //! Laying responses out, and sending them: [MS-SMB2] 3.3.4.1.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BytesMut};
 use crypto::SigningKey;
 use dtyp::NtStatus;
@@ -8,6 +10,7 @@ use wire::{Command, Dialect, Header, HeaderFlags, header};
 
 use crate::break_notification::ConfirmationId;
 use crate::connection::{Connection, ConnectionId};
+use crate::protection::{DEFERRED_LEN_MIN, Protection};
 use crate::reject::Disconnect;
 use crate::request::{Chain, Incoming};
 use crate::response::{HEADROOM, Response, TRANSFORM, TRANSPORT, Transmit};
@@ -162,22 +165,33 @@ impl Server {
             return;
         }
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
+        let is_deferred = outgoing.frame.len() >= DEFERRED_LEN_MIN;
+        let mut signatures = Vec::new();
         let ends: Vec<usize> = outgoing.ends().collect();
         for (laid, end) in outgoing.messages.iter().zip(ends) {
             let message = &mut outgoing.frame[laid.start..end];
             if laid.wants_signature && sealed.is_none() {
                 let Header { session_id, command, .. } = laid.header;
                 let session = self.sessions.get(&session_id);
-                if let Some(key) = key_of(session, connection, connection_id, command, session_id) {
-                    key.sign(message);
+                match key_of(session, connection, connection_id, command, session_id) {
+                    // A response to SESSION_SETUP is hashed below, with its signature.
+                    Some(key) if is_deferred && command != Command::SESSION_SETUP => {
+                        let at = laid.start - TRANSFORM..end - TRANSFORM;
+                        signatures.push((at, Arc::clone(key)));
+                    }
+                    Some(key) => key.sign(message),
+                    None => {}
                 }
             }
             // As it travels: with the signature that a response has while a connection is bound.
             update_preauth(connection, &laid.header, message);
         }
         let mut frame = outgoing.frame;
-        match sealed {
-            None => frame.advance(TRANSFORM),
+        let protection = match sealed {
+            None => {
+                frame.advance(TRANSFORM);
+                (!signatures.is_empty()).then_some(Protection::Sign(signatures))
+            }
             Some(session_id) => {
                 // The session may be gone when its last response is due; then nobody could read it.
                 let sealing = self.sessions.get_mut(&session_id).and_then(|s| s.sealing.as_mut());
@@ -186,12 +200,16 @@ impl Server {
                     self.disconnect(connection_id, Disconnect::NoncesExhausted);
                     return;
                 };
-                sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
+                let key = Arc::clone(&sealing.seal);
+                Some(Protection::Seal { key, nonce, session_id })
             }
-        }
+        };
         let length = u32::try_from(frame.len() - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        let transmit = Transmit { connection: connection_id, frame, confirmation };
+        let mut transmit = Transmit { connection: connection_id, frame, protection, confirmation };
+        if !is_deferred {
+            transmit.protect();
+        }
         self.globals.outbox.transmits.push_back(transmit);
     }
 }
@@ -258,7 +276,7 @@ fn key_of<'a>(
     connection_id: ConnectionId,
     command: Command,
     session_id: u64,
-) -> Option<&'a SigningKey> {
+) -> Option<&'a Arc<SigningKey>> {
     let key = session.and_then(|session| session.signing_key(connection_id));
     let binding = || connection.binding_key.as_ref().filter(|(id, _)| *id == session_id);
     match command {

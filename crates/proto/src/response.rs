@@ -7,6 +7,7 @@ use wire::{Encode, FileId};
 use crate::break_notification::ConfirmationId;
 use crate::connection::ConnectionId;
 use crate::effect::Effect;
+use crate::protection::Protection;
 
 /// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
 /// the SMB2 header. So a response is laid out once, and signed and sealed where it lies.
@@ -98,10 +99,22 @@ pub(crate) fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
 pub struct Transmit {
     /// Where to.
     pub connection: ConnectionId,
-    /// What.
+    /// What, once it is protected.
     pub frame: BytesMut,
+    /// What has to be done to the frame before it leaves. Frames of one connection leave in the
+    /// order in which they came from the engine.
+    pub protection: Option<Protection>,
     /// Set if the engine wants to know whether the client's transport has taken it: the answer is
     /// [`Server::handle_confirmed`](crate::Server::handle_confirmed) with this, or
     /// [`Server::handle_unconfirmed`](crate::Server::handle_unconfirmed).
     pub confirmation: Option<ConfirmationId>,
+}
+
+impl Transmit {
+    /// Protects the frame here and now.
+    pub fn protect(&mut self) {
+        if let Some(protection) = self.protection.take() {
+            protection.apply(&mut self.frame);
+        }
+    }
 }

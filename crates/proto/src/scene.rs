@@ -352,7 +352,12 @@ impl Scene {
             let mut frame = BytesMut::from(&[0; 4][..]);
             frame.extend_from_slice(&answer.message);
             let connection = self.connection;
-            let transmit = crate::response::Transmit { connection, frame, confirmation: None };
+            let transmit = crate::response::Transmit {
+                connection,
+                frame,
+                protection: None,
+                confirmation: None,
+            };
             self.server.globals.outbox.transmits.push_back(transmit);
         }
     }

@@ -25,6 +25,7 @@ use crate::effect::{Effect, LentSession, Removal, Reply};
 use crate::files::{Files, key};
 use crate::notice::Notice;
 use crate::open::{CreateName, Open, Target};
+use crate::protection;
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Chain, InFlight, Incoming, RequestId};
 use crate::respond::error_body;
@@ -266,8 +267,19 @@ impl Server {
 
     /// Takes a frame, without the transport's length.
     pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
+        self.handle_opened_frame(connection, now, frame, None);
+    }
+
+    /// Takes a frame that may have been opened already: see [`Server::opening`].
+    pub fn handle_opened_frame(
+        &mut self,
+        connection: ConnectionId,
+        now: Now,
+        frame: BytesMut,
+        opened: Option<protection::Opened>,
+    ) {
         self.globals.files.set_now(now.monotonic);
-        if let Err(disconnect) = self.receive(connection, now, frame) {
+        if let Err(disconnect) = self.receive(connection, now, frame, opened) {
             self.disconnect(connection, disconnect);
         }
         self.quiesce(now);

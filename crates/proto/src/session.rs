@@ -52,7 +52,7 @@ pub struct Session {
     pub negotiated: Arc<Negotiated>,
     /// `Session.SigningKey`: that of the first channel, which outlives it; none for guests and
     /// anonymous users.
-    pub signing_key: Option<SigningKey>,
+    pub signing_key: Option<Arc<SigningKey>>,
     /// `Session.ChannelList`, and the connections that are being bound.
     pub channels: Vec<Channel>,
     /// `Session.TreeConnectTable`.
@@ -67,7 +67,7 @@ pub struct Channel {
     /// `Channel.Connection`.
     pub connection: ConnectionId,
     /// `Channel.SigningKey`; none for guests and anonymous users, and while it is being bound.
-    pub signing_key: Option<SigningKey>,
+    pub signing_key: Option<Arc<SigningKey>>,
     /// The authentication that is going on: the first, or a later one.
     pub acceptor: Option<Box<auth::Acceptor>>,
     /// The user has authenticated on this connection, too. Before that nothing but SESSION_SETUP is
@@ -79,9 +79,9 @@ pub struct Channel {
 #[derive(Debug)]
 pub struct Sealing {
     /// `Session.EncryptionKey`: from the server to the client.
-    pub seal: TransformKey,
+    pub seal: Arc<TransformKey>,
     /// `Session.DecryptionKey`: from the client to the server.
-    pub open: TransformKey,
+    pub open: Arc<TransformKey>,
     /// Nonces for `seal`.
     pub nonces: NonceCounter,
 }
@@ -130,7 +130,7 @@ impl Session {
 
     /// The key that signs what travels on a connection.
     #[must_use]
-    pub fn signing_key(&self, connection: ConnectionId) -> Option<&SigningKey> {
+    pub fn signing_key(&self, connection: ConnectionId) -> Option<&Arc<SigningKey>> {
         self.channel(connection)?.signing_key.as_ref()
     }
 

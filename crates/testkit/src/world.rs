@@ -513,7 +513,15 @@ impl World {
             }
             inner.server.handle_disconnect(now, connection);
         } else {
-            inner.server.handle_frame(connection, now, BytesMut::from(frame));
+            let mut bytes = BytesMut::from(frame);
+            // As if every second frame had come over a lane.
+            let opening = inner
+                .frames
+                .len()
+                .is_multiple_of(2)
+                .then(|| inner.server.opening(connection, frame));
+            let opened = opening.flatten().map(|opening| opening.open(&mut bytes));
+            inner.server.handle_opened_frame(connection, now, bytes, opened);
         }
         inner.pump();
     }
@@ -628,7 +636,8 @@ impl Inner {
 
     /// Frames, notices and ends of connections.
     fn collect(&mut self) {
-        while let Some(transmit) = self.server.poll_transmit() {
+        while let Some(mut transmit) = self.server.poll_transmit() {
+            transmit.protect();
             let wire = self.connections.get_mut(&transmit.connection).expect("it was connected");
             let (length, frame) = transmit.frame.split_first_chunk::<4>().expect("a length");
             let length = usize::try_from(u32::from_be_bytes(*length)).expect("it fits");

@@ -1,13 +1,14 @@
 //! Sending and receiving over one connection.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use crypto::TransformKey;
-use dtyp::NtStatus;
+use dtyp::{Guid, NtStatus};
+use rustix::net::{RecvFlags, recv};
 use wire::header::{self, Header, HeaderFlags};
 use wire::transform::Protocol;
 use wire::{Command, Dialect, Encode, frame};
@@ -46,6 +47,8 @@ pub struct Client {
     credits: u32,
     /// A request took more credits than there were; it must not be sent.
     overdrawn: bool,
+    /// Where what is thrown away would go.
+    discarded: Vec<u8>,
     pub(super) negotiated: Negotiated,
     pub(super) session_id: u64,
     pub(super) tree_id: u32,
@@ -84,6 +87,26 @@ impl Client {
     ///
     /// What was refused, or how the connection broke.
     pub fn connect(destination: &Destination, terms: Terms) -> Result<Self> {
+        let mut client = Self::open(destination, terms, Guid(negotiate::random()?))?;
+        login::session_setup(&mut client, destination, terms.protection)?;
+        login::tree_connect(&mut client, destination, terms.protection)?;
+        Ok(client)
+    }
+
+    /// A further channel of this client's session: [MS-SMB2] 3.2.4.2.3. What was opened over one
+    /// channel is open over all. `number` is 1 for the first further one, and its own for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect`].
+    pub fn bind(&self, destination: &Destination, terms: Terms, number: u8) -> Result<Self> {
+        let mut client = Self::open(destination, terms, self.negotiated.client_guid)?;
+        login::bind(&mut client, self, destination, terms.protection, number)?;
+        Ok(client)
+    }
+
+    /// A connection that has negotiated.
+    fn open(destination: &Destination, terms: Terms, client_guid: Guid) -> Result<Self> {
         let stream = TcpStream::connect(destination.address).context("connecting")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -98,6 +121,7 @@ impl Client {
             next_message_id: 0,
             credits: 1,
             overdrawn: false,
+            discarded: Vec::new(),
             negotiated: Negotiated::default(),
             session_id: 0,
             tree_id: 0,
@@ -105,9 +129,7 @@ impl Client {
             signs: false,
             seals: false,
         };
-        negotiate::negotiate(&mut client, terms)?;
-        login::session_setup(&mut client, destination, terms.protection)?;
-        login::tree_connect(&mut client, destination, terms.protection)?;
+        negotiate::negotiate(&mut client, terms, client_guid)?;
         Ok(client)
     }
 
@@ -288,6 +310,47 @@ impl Client {
         }
     }
 
+    /// Waits for an answer of `frame_bytes` bytes and lets the kernel throw it away unseen: nothing
+    /// is copied, checked or decrypted, so that a server can be measured whose client costs next to
+    /// nothing. The answer is taken for the one that is due, and must have this length.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or something of another length comes.
+    pub fn discard(&mut self, frame_bytes: usize, payload_bytes: usize) -> Result<()> {
+        // A refusal looks like an interim response, of which there is one a request at most.
+        let mut interim_max = self.outstanding.len();
+        while self.discard_frame()? != frame_bytes {
+            ensure!(interim_max > 0, "an answer has not {frame_bytes} bytes");
+            interim_max -= 1;
+        }
+        self.outstanding.take_oldest();
+        self.credits += u32::from(Self::charge(payload_bytes));
+        Ok(())
+    }
+
+    /// The length of the frame that was thrown away.
+    fn discard_frame(&mut self) -> Result<usize> {
+        let mut head = [0; frame::SIZE];
+        self.stream.read_exact(&mut head).context("receiving")?;
+        let length = frame::FrameHeader::decode(head).length;
+        self.discarded.resize(length, 0);
+        let mut rest = length;
+        while rest > 0 {
+            let room = &mut self.discarded[..rest];
+            let (_, count) = recv(&self.stream, room, RecvFlags::TRUNC).context("receiving")?;
+            ensure!(count > 0, "the server hung up");
+            rest -= count;
+        }
+        Ok(length)
+    }
+
+    /// Bytes of a frame, behind the transport's length, that brings a message of this length.
+    #[must_use]
+    pub fn frame_bytes(&self, message_bytes: usize) -> usize {
+        message_bytes + if self.seals { TransformKey::HEADER_LEN } else { 0 }
+    }
+
     /// The bytes of an answer.
     #[must_use]
     pub fn message(&self, reply: &Reply) -> &[u8] {
@@ -308,6 +371,21 @@ impl Client {
         self.push(command, payload_bytes, body);
         self.flush(Slot(0))?;
         self.receive()
+    }
+
+    /// As [`Self::call`], for an answer whose signature the caller looks at.
+    pub(super) fn call_unverified(
+        &mut self,
+        command: Command,
+        payload_bytes: usize,
+        body: &impl Encode,
+    ) -> Result<Reply> {
+        self.push(command, payload_bytes, body);
+        self.flush(Slot(0))?;
+        let signs = std::mem::replace(&mut self.signs, false);
+        let reply = self.receive();
+        self.signs = signs;
+        reply
     }
 
     /// The frame that was sent last, from its first message on.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use auth::{Credentials, Framing, Initiator, Randomness, SessionKey};
 use crypto::{KeyMaterial, PreauthHash, SessionKeys};
 use dtyp::{FileTime, NtStatus, utf16};
-use wire::session_setup::{SessionSetupRequest, SessionSetupResponse};
+use wire::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::tree_connect::TreeConnectRequest;
 use wire::{Command, Decode, Dialect};
 
@@ -24,6 +24,37 @@ pub(super) fn session_setup(
     destination: &Destination,
     protection: Protection,
 ) -> Result<()> {
+    let keys = authenticate(client, destination, protection, SessionSetupFlags::empty())?;
+    client.keys = Some(Keys::new(&keys));
+    Ok(())
+}
+
+/// Binds the session of `first` to the connection: it is signed with that session's key, and the
+/// server shows with the last answer that it has the channel's.
+pub(super) fn bind(
+    client: &mut Client,
+    first: &Client,
+    destination: &Destination,
+    protection: Protection,
+    number: u8,
+) -> Result<()> {
+    let keys = first.keys.as_ref().context("a session to bind to")?;
+    client.session_id = first.session_id;
+    client.keys = Some(keys.of_channel(keys.signing.clone(), number));
+    client.signs = true;
+    let own = authenticate(client, destination, protection, SessionSetupFlags::BINDING)?;
+    client.keys = Some(keys.of_channel(own.signing_key(), number));
+    client.tree_id = first.tree_id;
+    client.protect(protection);
+    Ok(())
+}
+
+fn authenticate(
+    client: &mut Client,
+    destination: &Destination,
+    protection: Protection,
+    flags: SessionSetupFlags,
+) -> Result<SessionKeys> {
     let randomness = Randomness { client_challenge: random()?, session_key: random()? };
     let credentials = Credentials::password(&destination.user, "", &destination.password);
     let mut initiator = Initiator::new(credentials, randomness, now()?, Framing::Spnego);
@@ -32,11 +63,13 @@ pub(super) fn session_setup(
     let mut preauth = client.negotiated.preauth;
     for _ in 0..EXCHANGES_MAX {
         let request = SessionSetupRequest {
+            flags,
             security_mode: security_mode(protection),
             security_buffer: &token,
             ..SessionSetupRequest::default()
         };
-        let reply = client.call(Command::SESSION_SETUP, 0, &request)?;
+        // The last answer of a binding is signed with a key that is made of it.
+        let reply = client.call_unverified(Command::SESSION_SETUP, 0, &request)?;
         preauth.update(client.sent());
         client.session_id = reply.header.session_id;
         let message = client.message(&reply);
@@ -54,10 +87,9 @@ pub(super) fn session_setup(
                 let key = session_key.context("a session without a key")?;
                 let keys = derive(client, &key, &preauth);
                 if reply.header.is_signed() {
-                    keys.signing.verify(&mut message)?;
+                    keys.signing_key().verify(&mut message)?;
                 }
-                client.keys = Some(keys);
-                return Ok(());
+                return Ok(keys);
             }
             status => bail!("SESSION_SETUP was answered with {status:?}"),
         }
@@ -65,16 +97,16 @@ pub(super) fn session_setup(
     bail!("the authentication does not come to an end")
 }
 
-fn derive(client: &Client, key: &SessionKey, preauth: &PreauthHash) -> Keys {
+fn derive(client: &Client, key: &SessionKey, preauth: &PreauthHash) -> SessionKeys {
     let negotiated = &client.negotiated;
-    Keys::new(&SessionKeys::derive(KeyMaterial {
+    SessionKeys::derive(KeyMaterial {
         dialect: negotiated.dialect.0,
         session_key: key.as_bytes(),
         full_session_key: key.as_bytes(),
         preauth_hash: Some(preauth),
         cipher: negotiated.cipher,
         signing_algorithm: negotiated.signing_algorithm,
-    }))
+    })
 }
 
 /// Connects to the share.

@@ -22,10 +22,12 @@ pub(super) struct Negotiated {
     pub(super) signing_algorithm: Option<SigningAlgorithm>,
     pub(super) preauth: PreauthHash,
     pub(super) payload_bytes_max: usize,
+    /// `Connection.ClientGuid`, by which the server knows whose connection it is.
+    pub(super) client_guid: Guid,
 }
 
-/// Negotiates the one dialect of `terms`.
-pub(super) fn negotiate(client: &mut Client, terms: Terms) -> Result<()> {
+/// Negotiates the one dialect of `terms`, as the client `client_guid`.
+pub(super) fn negotiate(client: &mut Client, terms: Terms, client_guid: Guid) -> Result<()> {
     let contexts = match terms.dialect {
         Dialect::SMB_3_1_1 => contexts()?,
         _ => NegotiateContextList::new(),
@@ -35,8 +37,9 @@ pub(super) fn negotiate(client: &mut Client, terms: Terms) -> Result<()> {
         security_mode: security_mode(terms.protection),
         capabilities: Capabilities::LARGE_MTU
             | Capabilities::ENCRYPTION
+            | Capabilities::MULTI_CHANNEL
             | Capabilities::PERSISTENT_HANDLES,
-        client_guid: Guid(random()?),
+        client_guid,
         dialects: Codes::new(&dialects),
         negotiate_contexts: contexts.contexts(),
     };
@@ -62,6 +65,7 @@ pub(super) fn negotiate(client: &mut Client, terms: Terms) -> Result<()> {
         signing_algorithm,
         preauth,
         payload_bytes_max: usize::try_from(max)?,
+        client_guid,
     };
     Ok(())
 }

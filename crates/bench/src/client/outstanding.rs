@@ -25,6 +25,13 @@ impl Outstanding {
         Some(self.waiting.remove(at).1)
     }
 
+    /// The request that was sent first was answered.
+    pub(super) fn take_oldest(&mut self) {
+        if !self.waiting.is_empty() {
+            self.waiting.remove(0);
+        }
+    }
+
     /// Whether an answer to this request is awaited.
     pub(super) fn contains(&self, message_id: u64) -> bool {
         self.waiting.iter().any(|(waiting, _)| *waiting == message_id)

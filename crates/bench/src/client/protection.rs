@@ -1,6 +1,7 @@
 //! What is done to messages once there is a session.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crypto::{NonceCounter, Role, SessionKeys, SigningKey, TransformKey};
 
@@ -35,8 +36,8 @@ pub(super) struct Keys {
 /// What encrypts and decrypts.
 #[derive(Debug)]
 pub(super) struct Sealing {
-    pub(super) encryption: TransformKey,
-    pub(super) decryption: TransformKey,
+    pub(super) encryption: Arc<TransformKey>,
+    pub(super) decryption: Arc<TransformKey>,
     pub(super) nonces: NonceCounter,
 }
 
@@ -45,10 +46,21 @@ impl Keys {
         let encryption = keys.encryption_key(Role::Client);
         let decryption = keys.decryption_key(Role::Client);
         let sealing = encryption.zip(decryption).map(|(encryption, decryption)| Sealing {
-            encryption,
-            decryption,
+            encryption: Arc::new(encryption),
+            decryption: Arc::new(decryption),
             nonces: NonceCounter::new([0; 3]),
         });
         Self { signing: keys.signing_key(), sealing }
+    }
+
+    /// The keys of a further channel: what is sealed is sealed with the session's, under nonces of
+    /// the channel's own.
+    pub(super) fn of_channel(&self, signing: SigningKey, number: u8) -> Self {
+        let sealing = self.sealing.as_ref().map(|session| Sealing {
+            encryption: Arc::clone(&session.encryption),
+            decryption: Arc::clone(&session.decryption),
+            nonces: NonceCounter::new([number, 0, 0]),
+        });
+        Self { signing, sealing }
     }
 }

@@ -1,7 +1,10 @@
 //! Reading and writing one file: in order, or anywhere.
 
+use std::fmt;
+
 use anyhow::{Result, ensure};
 use wire::FileId;
+use wire::read::READ_DATA_OFFSET;
 
 use super::fixture::{self, STREAM, Scale};
 use super::{Done, Limit, Load};
@@ -20,6 +23,16 @@ pub enum Direction {
     ReadRandom,
     /// WRITE at one offset after the other.
     Write,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::ReadRandom => "random read",
+            Self::Write => "write",
+        })
+    }
 }
 
 /// Blocks of a file, over and over.
@@ -44,12 +57,22 @@ impl Stream {
         server: &Server,
         scale: Scale,
         protection: Protection,
-        (direction, block_bytes, depth): (Direction, usize, usize),
+        what: (Direction, usize, usize),
     ) -> Result<Self> {
         fixture::stream(server.share_path(), scale)?;
         let mut client = server.connect(protection)?;
-        ensure!(client.payload_bytes_max() >= block_bytes, "the server takes no such blocks");
         let file_id = open(&mut client, Purpose::Open, STREAM)?;
+        Self::over(client, file_id, scale, what)
+    }
+
+    /// Over a channel on which the file is open already.
+    pub(super) fn over(
+        mut client: Client,
+        file_id: FileId,
+        scale: Scale,
+        (direction, block_bytes, depth): (Direction, usize, usize),
+    ) -> Result<Self> {
+        ensure!(client.payload_bytes_max() >= block_bytes, "the server takes no such blocks");
         client.gather_credits(depth, block_bytes)?;
         let frame = (direction == Direction::Write)
             .then(|| WriteFrame::new(&client, file_id, block_bytes, 0x5A));
@@ -58,6 +81,33 @@ impl Stream {
         let mut stream = Self { client, file_id, frame, direction, block_bytes, depth, offsets };
         stream.run(Limit::Operations(u64::try_from(depth)? * 2))?;
         Ok(stream)
+    }
+}
+
+impl Stream {
+    /// Reads as [`Load::run`] does, and has the kernel throw away what comes: see
+    /// [`Client::discard`].
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or a read fails.
+    pub fn discard(&mut self, mut limit: Limit) -> Result<Done> {
+        let Self { client, file_id, block_bytes, depth, offsets, .. } = self;
+        let message_bytes = usize::from(READ_DATA_OFFSET) + *block_bytes;
+        let frame_bytes = client.frame_bytes(message_bytes);
+        let mut operations = 0;
+        loop {
+            while client.in_flight() < *depth && limit.take() {
+                push_read(client, *file_id, offsets.next(), *block_bytes);
+                client.flush(Slot(0))?;
+            }
+            if client.in_flight() == 0 {
+                break;
+            }
+            client.discard(frame_bytes, *block_bytes)?;
+            operations += 1;
+        }
+        Ok(Done { operations, bytes: operations * u64::try_from(self.block_bytes)? })
     }
 }
 

@@ -59,6 +59,24 @@ impl ProcessTree {
         ticks_to_time(ticks)
     }
 
+    /// The processor time that each of their threads has used, those of the kernel for them
+    /// included. A thread is known by its id.
+    #[must_use]
+    pub fn cpu_of_threads(&self) -> BTreeMap<u32, Duration> {
+        let mut threads = BTreeMap::new();
+        for pid in self.pids() {
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            for task in tasks {
+                let stat = fs::read_to_string(task.path().join("stat")).ok();
+                let id = task.file_name().to_str().and_then(|name| name.parse().ok());
+                if let Some((id, stat)) = id.zip(stat.and_then(|text| Stat::parse(&text))) {
+                    threads.insert(id, ticks_to_time(stat.cpu_ticks - stat.reaped_ticks));
+                }
+            }
+        }
+        threads
+    }
+
     /// The memory that only they use, in bytes: what would be free without them.
     #[must_use]
     pub fn private_bytes(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Sessions of other workers. A client that wants to bind a connection to one of them is refused,
 //! and must be able to check that the refusal is the server's: it is signed with that session's key.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crypto::{Cipher, SigningAlgorithm, SigningKey};
@@ -119,6 +120,6 @@ fn lent_session(found: FoundSession) -> Option<LentSession> {
         0 => None,
         id => Some(Cipher::from_id(id)?),
     };
-    let signing_key = SigningKey::new(algorithm, &found.signing_key);
+    let signing_key = Arc::new(SigningKey::new(algorithm, &found.signing_key));
     Some(LentSession { dialect: Dialect(found.dialect), cipher, signing_key })
 }

@@ -7,12 +7,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
-use proto::ConfirmationId;
+use proto::{ConfirmationId, Opened, Opening, Transmit};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use uring::{Op, SendBuffer, tcp};
 use wire::frame::{self, FrameHeader, FrameType};
 
 use super::confirmations::{Confirmations, patience};
+use super::lanes::{Job, LANE_BYTES_MIN, LaneId, Outgoing};
 
 /// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
 /// small requests, small enough that the head of a large WRITE is copied cheaply.
@@ -23,6 +24,9 @@ const RECEIVE_LEN: usize = 64 * 1024;
 /// the requests of one receive alone could ask for gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// A channel that has moved much within this time is worth a lane.
+const BULK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
 const SLICES_MAX: usize = 64;
 
@@ -32,8 +36,16 @@ pub(super) struct Channel {
     socket: TcpStream,
     /// What was received and is not a whole frame yet. Not here while it is being received into.
     received: Option<BytesMut>,
-    queued: VecDeque<BytesMut>,
+    /// What is known of the frame at the front of it, if a lane has received that.
+    opened: Option<Opened>,
+    queued: VecDeque<Outgoing>,
+    queued_bytes: usize,
+    /// Bytes of frames that the kernel has not taken, wherever they wait.
     outgoing_bytes: usize,
+    /// Bytes of them that the lane has.
+    lane_bytes: usize,
+    lane: Option<LaneId>,
+    last_bulk: Option<Instant>,
     /// Bytes that were ever queued, and those of them that the kernel has taken.
     queued_total: u64,
     taken_total: u64,
@@ -59,8 +71,13 @@ impl Channel {
         Self {
             socket,
             received: Some(BytesMut::new()),
+            opened: None,
             queued: VecDeque::new(),
+            queued_bytes: 0,
             outgoing_bytes: 0,
+            lane_bytes: 0,
+            lane: None,
+            last_bulk: None,
             queued_total: 0,
             taken_total: 0,
             confirmations: Confirmations::default(),
@@ -107,6 +124,73 @@ impl Channel {
         self.received = Some(buffer);
     }
 
+    /// Takes back what [`Channel::lane_receive`] lent.
+    pub(super) fn received_by_lane(&mut self, buffer: BytesMut, opened: Option<Opened>) {
+        self.received = Some(buffer);
+        self.opened = opened;
+    }
+
+    /// What the lane that has received the frame which is taken next knows of it.
+    pub(super) fn take_opened(&mut self) -> Option<Opened> {
+        self.opened.take()
+    }
+
+    /// The head of the frame of which much is still to be received.
+    pub(super) fn long_frame(&self) -> Option<&[u8]> {
+        let buffer = self.received.as_ref()?;
+        (wanted(buffer) > RECEIVE_LEN).then(|| &buffer[frame::SIZE..])
+    }
+
+    /// Whether much waits that is to be signed or sealed.
+    pub(super) fn protects_much(&self) -> bool {
+        let is_protected = |it: &Outgoing| it.protection.is_some();
+        self.queued_bytes >= LANE_BYTES_MIN && self.queued.iter().any(is_protected)
+    }
+
+    /// Much goes in or out.
+    pub(super) fn is_bulky_now(&mut self) {
+        self.last_bulk = Some(Instant::now());
+    }
+
+    /// Whether much went in or out lately.
+    pub(super) fn is_bulky(&self) -> bool {
+        self.last_bulk.is_some_and(|at| at.elapsed() < BULK_INTERVAL)
+    }
+
+    /// The lane of this channel; `choose` finds one.
+    pub(super) fn lane(&mut self, choose: impl FnOnce() -> Option<LaneId>) -> Option<LaneId> {
+        self.lane = self.lane.or_else(choose);
+        self.lane
+    }
+
+    /// The lane that still has frames, behind which all others have to go.
+    pub(super) fn busy_lane(&self) -> Option<LaneId> {
+        self.lane.filter(|_| self.lane_bytes > 0)
+    }
+
+    /// What a lane receives instead of [`Channel::receive`].
+    pub(super) fn lane_receive(&mut self, opening: Opening) -> Option<Job> {
+        if self.is_closing || self.is_lent || self.must_drain() {
+            return None;
+        }
+        let mut buffer = self.received.take()?;
+        let missing = wanted(&buffer);
+        buffer.reserve(missing);
+        Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, missing, opening })
+    }
+
+    /// What a lane sends instead of [`Channel::send`].
+    pub(super) fn lane_send(&mut self) -> Job {
+        self.lane_bytes += std::mem::take(&mut self.queued_bytes);
+        let frames = std::mem::take(&mut self.queued);
+        Job::Send { socket: self.socket.as_raw_fd(), frames }
+    }
+
+    /// A part of what [`Channel::lane_send`] handed out has left, or never will.
+    pub(super) fn sent_by_lane(&mut self, buffers: &[SendBuffer], has_left: bool) {
+        self.lane_bytes -= self.account(buffers, has_left);
+    }
+
     /// Whether something was received that is not taken yet.
     pub(super) fn has_received(&self) -> bool {
         self.received.as_ref().is_some_and(|buffer| !buffer.is_empty())
@@ -137,10 +221,12 @@ impl Channel {
     }
 
     /// Puts a frame behind those that wait.
-    pub(super) fn queue(&mut self, frame: BytesMut) {
+    pub(super) fn queue(&mut self, transmit: Transmit) {
+        let Transmit { frame, protection, .. } = transmit;
+        self.queued_bytes += frame.len();
         self.outgoing_bytes += frame.len();
         self.queued_total += count(frame.len());
-        self.queued.push_back(frame);
+        self.queued.push_back(Outgoing { frame, protection });
     }
 
     /// What was queued last must arrive: see [`Confirmations`].
@@ -199,41 +285,49 @@ impl Channel {
         if self.is_sending || self.queued.is_empty() {
             return None;
         }
+        self.queued.iter_mut().for_each(Outgoing::protect);
         self.send_at_once(done);
         if self.queued.is_empty() {
             return None;
         }
         self.is_sending = true;
-        let buffers = self.queued.drain(..).map(|frame| frame.freeze().into()).collect();
+        self.queued_bytes = 0;
+        let buffers = self.queued.drain(..).map(|it| it.frame.freeze().into()).collect();
         Some(Op::Send { socket: self.socket.as_raw_fd(), buffers })
     }
 
     fn send_at_once(&mut self, mut done: impl FnMut(BytesMut)) {
         let slices: Vec<IoSlice<'_>> =
-            self.queued.iter().take(SLICES_MAX).map(|frame| IoSlice::new(frame)).collect();
+            self.queued.iter().take(SLICES_MAX).map(|it| IoSlice::new(&it.frame)).collect();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let control = &mut SendAncillaryBuffer::default();
         let Ok(mut sent) = sendmsg(&self.socket, &slices, control, flags) else { return };
+        self.queued_bytes -= sent;
         self.outgoing_bytes -= sent;
         self.taken_total += count(sent);
-        while let Some(frame) = self.queued.front_mut() {
+        while let Some(Outgoing { frame, .. }) = self.queued.front_mut() {
             if sent < frame.len() {
                 frame.advance(sent);
                 return;
             }
             sent -= frame.len();
-            self.queued.pop_front().map(&mut done);
+            self.queued.pop_front().map(|it| it.frame).map(&mut done);
         }
     }
 
     /// What [`Channel::send`] handed out has left, or never will.
     pub(super) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
         self.is_sending = false;
+        self.account(buffers, has_left);
+    }
+
+    fn account(&mut self, buffers: &[SendBuffer], has_left: bool) -> usize {
         let bytes: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
         self.outgoing_bytes -= bytes;
         if has_left {
             self.taken_total += count(bytes);
         }
+        bytes
     }
 
     /// Whether the client has to read answers before anything more is done for it.
@@ -248,7 +342,7 @@ impl Channel {
 
     /// Whether everything that was queued has left.
     pub(super) fn is_drained(&self) -> bool {
-        !self.is_sending && self.queued.is_empty()
+        self.outgoing_bytes == 0
     }
 
     /// Makes operations in flight end.
@@ -259,7 +353,7 @@ impl Channel {
 
     /// Whether the kernel still works for this connection.
     pub(super) fn is_busy(&self) -> bool {
-        self.is_sending || self.received.is_none()
+        self.is_sending || self.lane_bytes > 0 || self.received.is_none()
     }
 }
 
@@ -278,6 +372,8 @@ fn wanted(buffer: &BytesMut) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proto::ConnectionId;
+
     use super::*;
 
     fn channel_with(bytes: &[u8]) -> Channel {
@@ -286,6 +382,11 @@ mod tests {
         let mut channel = Channel::new(TcpStream::connect(address).expect("listening"));
         channel.received(BytesMut::from(bytes));
         channel
+    }
+
+    fn transmit(length: usize) -> Transmit {
+        let frame = BytesMut::zeroed(length);
+        Transmit { connection: ConnectionId(1), frame, protection: None, confirmation: None }
     }
 
     #[test]
@@ -306,9 +407,9 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_is_not_served_until_it_does() {
         let mut channel = channel_with(&[]);
-        channel.queue(BytesMut::zeroed(OUTGOING_BYTES_MAX));
+        channel.queue(transmit(OUTGOING_BYTES_MAX));
         assert!(!channel.must_drain());
-        channel.queue(BytesMut::zeroed(1));
+        channel.queue(transmit(1));
         assert!(channel.must_drain() && channel.wants_to_send());
         assert!(channel.receive().is_none());
         let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };

@@ -5,6 +5,7 @@
 //! together, by one system call.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,7 +15,7 @@ use bytes::BytesMut;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::{MessageKind, Messaging};
 use proto::server::Entropy;
-use proto::{ConnectionId, Disconnect, Notice, Now, Server};
+use proto::{ConnectionId, Disconnect, Notice, Now, Opened, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{FileTable, Registry, WatchPage};
@@ -26,6 +27,7 @@ use super::accounts::Accounts;
 use super::asked_sessions::AskedSessions;
 use super::connection::Channel;
 use super::effects::StoreRequest;
+use super::lanes::{Done, LaneId, Lanes};
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
@@ -59,6 +61,8 @@ pub(crate) struct Worker {
     driver: Driver,
     /// Operations that the driver had no room for.
     refused: VecDeque<(Token, Op)>,
+    // Before the channels, whose sockets they use.
+    lanes: Lanes,
     pub(super) channels: HashMap<ConnectionId, Channel>,
     /// A worker that waits for its client is not one that has lost it.
     had_client: bool,
@@ -75,6 +79,7 @@ const MESSAGES: u64 = 2 << 32;
 const RECEIVE: u64 = 3 << 32;
 const SEND: u64 = 4 << 32;
 const STORE: u64 = 5 << 32;
+const LANES: u64 = 6 << 32;
 
 impl Worker {
     /// Makes the worker ready for its first connection.
@@ -118,6 +123,7 @@ impl Worker {
             driver,
             refused: VecDeque::new(),
             channels: HashMap::new(),
+            lanes: Lanes::new().context("no descriptor for lanes")?,
             had_client: false,
             server_guid,
             keeps_persistent,
@@ -125,6 +131,7 @@ impl Worker {
             settings,
         };
         worker.watch_messages();
+        worker.watch_lanes();
         Ok(worker)
     }
 
@@ -220,6 +227,7 @@ impl Worker {
         match token & !u64::from(u32::MAX) {
             CONTROL => self.read_control(),
             MESSAGES => self.read_messages(),
+            LANES => self.read_lanes(),
             RECEIVE => self.received(id, completion),
             SEND => self.sent(id, completion),
             STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
@@ -228,6 +236,13 @@ impl Worker {
     }
 
     pub(super) fn receive(&mut self, id: ConnectionId) {
+        let head = self.channels.get(&id).and_then(Channel::long_frame);
+        if let Some(opening) = head.and_then(|head| self.server.opening(id, head))
+            && let Some(lane) = self.lane(id)
+        {
+            let job = self.channels.get_mut(&id).and_then(|it| it.lane_receive(opening));
+            return job.into_iter().for_each(|job| self.lanes.submit(lane, id, job));
+        }
         let op = self.channels.get_mut(&id).and_then(Channel::receive);
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
@@ -238,12 +253,51 @@ impl Worker {
         let Op::Receive { buffer, .. } = completion.op else { unreachable!("a receive") };
         let Some(channel) = self.channels.get_mut(&id) else { return };
         channel.received(buffer);
-        match completion.result {
-            Ok(0) => return self.lost(id, "the client closed it"),
-            Err(error) => return self.lost(id, &error.to_string()),
-            Ok(_) => {}
+        self.take_received(id, completion.result);
+    }
+
+    fn take_received(&mut self, id: ConnectionId, result: io::Result<usize>) {
+        match result {
+            Ok(0) => self.lost(id, "the client closed it"),
+            Err(error) => self.lost(id, &error.to_string()),
+            Ok(_) => self.take_frames(id),
         }
-        self.take_frames(id);
+    }
+
+    /// The lane of a channel over which much goes, if another one of this client is as busy: what
+    /// one channel moves, this thread moves as fast. Only for what is signed or sealed: moving
+    /// alone is not worth the way to another processor's cache.
+    fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
+        self.channels.get_mut(&id)?.is_bulky_now();
+        let channels = self.channels.values().filter(|it| it.is_bulky()).count();
+        let lanes = &mut self.lanes;
+        let choose = || (channels > 1).then(|| lanes.choose(channels)).flatten();
+        self.channels.get_mut(&id)?.lane(choose).filter(|_| channels > 1)
+    }
+
+    fn watch_lanes(&mut self) {
+        let fd = self.lanes.wake_source().as_raw_fd();
+        self.submit(Token(LANES), Op::PollReadable { fd });
+    }
+
+    /// Goes on with what the lanes have done.
+    fn read_lanes(&mut self) {
+        for (id, done) in self.lanes.take_done() {
+            match done {
+                Done::Received { buffer, opened, result } => {
+                    let Some(channel) = self.channels.get_mut(&id) else { continue };
+                    channel.received_by_lane(buffer, opened);
+                    self.take_received(id, result);
+                }
+                Done::Sent { buffers, result } => {
+                    let Some(channel) = self.channels.get_mut(&id) else { continue };
+                    channel.sent_by_lane(&buffers, result.is_ok());
+                    self.take_sent(id, buffers, result);
+                }
+            }
+            self.serve_effects();
+        }
+        self.watch_lanes();
     }
 
     /// Serves the whole frames that are there, as far as there is room for their answers. The rest
@@ -256,17 +310,20 @@ impl Worker {
                 break;
             }
             match channel.next_frame(length_max) {
-                Ok(Some(frame)) => self.take_frame(id, frame),
+                Ok(Some(frame)) => {
+                    let opened = channel.take_opened();
+                    self.take_frame(id, frame, opened);
+                }
                 Ok(None) => break,
                 Err(error) => return self.lost(id, &format!("{error:?}")),
             }
         }
     }
 
-    fn take_frame(&mut self, id: ConnectionId, frame: BytesMut) {
+    fn take_frame(&mut self, id: ConnectionId, frame: BytesMut, opened: Option<Opened>) {
         let now = self.now();
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
-        self.server.handle_frame(id, now, frame);
+        self.server.handle_opened_frame(id, now, frame, opened);
         self.serve_effects();
     }
 
@@ -290,9 +347,13 @@ impl Worker {
 
     fn sent(&mut self, id: ConnectionId, completion: Completion) {
         let Op::Send { buffers, .. } = completion.op else { unreachable!("a send") };
-        let now = self.now();
         let Some(channel) = self.channels.get_mut(&id) else { return };
         channel.sent(&buffers, completion.result.is_ok());
+        self.take_sent(id, buffers, completion.result);
+    }
+
+    fn take_sent(&mut self, id: ConnectionId, buffers: Vec<SendBuffer>, result: io::Result<usize>) {
+        let now = self.now();
         for buffer in buffers {
             if let SendBuffer::Bytes(bytes) = buffer
                 && let Ok(frame) = bytes.try_into_mut()
@@ -300,10 +361,10 @@ impl Worker {
                 self.server.handle_sent(now, frame);
             }
         }
-        if let Err(error) = completion.result {
+        if let Err(error) = result {
             return self.lost(id, &error.to_string());
         }
-        if channel.is_closing && channel.is_drained() {
+        if self.channels.get(&id).is_some_and(|it| it.is_closing && it.is_drained()) {
             self.close(id);
         }
     }
@@ -315,8 +376,9 @@ impl Worker {
         }
         while let Some(transmit) = self.server.poll_transmit() {
             if let Some(channel) = self.channels.get_mut(&transmit.connection) {
-                channel.queue(transmit.frame);
-                if let Some(confirmation) = transmit.confirmation {
+                let confirmation = transmit.confirmation;
+                channel.queue(transmit);
+                if let Some(confirmation) = confirmation {
                     channel.expect_confirmation(confirmation);
                 }
             }
@@ -425,6 +487,17 @@ impl Worker {
     }
 
     fn send(&mut self, id: ConnectionId) {
+        let Some(channel) = self.channels.get(&id) else { return };
+        let protects_much = self.channels.len() > 1 && channel.protects_much();
+        let lane = match channel.busy_lane() {
+            None if protects_much => self.lane(id),
+            busy => busy,
+        };
+        if let Some(channel) = self.channels.get_mut(&id)
+            && let Some(lane) = lane
+        {
+            return self.lanes.submit(lane, id, channel.lane_send());
+        }
         let (now, server) = (self.now(), &mut self.server);
         let channel = self.channels.get_mut(&id);
         let op = channel.and_then(|it| it.send(|frame| server.handle_sent(now, frame)));

@@ -12,6 +12,7 @@ mod connection;
 mod date;
 mod effects;
 mod event_loop;
+mod lanes;
 mod messages;
 mod notices;
 mod passing;

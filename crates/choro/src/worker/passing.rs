@@ -34,7 +34,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections that a worker has at most when others are passed to it. A session has 32 channels at
 /// most; a client may have some sessions.
-const CONNECTIONS_MAX: usize = 256;
+pub(super) const CONNECTIONS_MAX: usize = 256;
 
 /// Workers that a connection is offered to, one after the other.
 const OFFERS_MAX: u32 = 3;

@@ -362,6 +362,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         is_first: true,
         credits_left: FRAME_CREDITS_MAX,
         outgoing: crate::respond::Outgoing::default(),
+        verified: None,
     };
     server.respond(&mut chain, &incoming, None, response);
     server.transmit(connection, None, chain.outgoing);

@@ -415,13 +415,15 @@ fn give_keys(
         cipher: negotiated.cipher,
         signing_algorithm: Some(negotiated.signing_algorithm),
     });
-    session.signing_key = Some(keys.signing_key());
+    let signing_key = Arc::new(keys.signing_key());
+    session.signing_key = Some(Arc::clone(&signing_key));
     if let Some(channel) = session.channel_mut(incoming.connection) {
-        channel.signing_key = Some(keys.signing_key());
+        channel.signing_key = Some(signing_key);
     }
     let sealing = (keys.encryption_key(Role::Server), keys.decryption_key(Role::Server));
     if let (Some(seal), Some(open)) = sealing {
         let nonces = NonceCounter::new(globals.entropy.bytes());
+        let (seal, open) = (Arc::new(seal), Arc::new(open));
         session.sealing = Some(Sealing { seal, open, nonces });
         session.encrypt_data = globals.settings.encryption >= Policy::Desired;
     }

@@ -41,7 +41,7 @@ pub(super) fn begin(
     if let Some(key) = &session.signing_key
         && is_signed_with(incoming, key)?
     {
-        connection.binding_key = Some((session_id, key.clone()));
+        connection.binding_key = Some((session_id, Arc::clone(key)));
     }
     if !flags.contains(SessionSetupFlags::BINDING) {
         return Err(Reject::NoSuchSession);
@@ -84,7 +84,7 @@ pub(super) fn refuse_elsewhere(
     let Some(lent) = lent else { return Reject::NoSuchSession };
     match is_signed_with(incoming, &lent.signing_key) {
         Ok(true) => {
-            let key = lent.signing_key.clone();
+            let key = Arc::clone(&lent.signing_key);
             scope.connection.binding_key = Some((incoming.header.session_id, key));
         }
         Ok(false) => {}
@@ -131,7 +131,7 @@ pub(super) fn conclude(
         signing_algorithm: Some(negotiated.signing_algorithm),
     });
     let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
-    channel.signing_key = Some(keys.signing_key());
+    channel.signing_key = Some(Arc::new(keys.signing_key()));
     channel.acceptor = None;
     channel.is_bound = true;
     connection.binding_key = None;

@@ -1,0 +1,120 @@
+//! One client that moves much over two channels at once: what is signed or sealed goes over lanes,
+//! and nothing is lost, mixed up or changed on the way.
+
+mod harness;
+
+use std::fs;
+use std::thread;
+
+use bench::client::requests::{Purpose, open};
+use bench::client::{Client, Destination, Protection, Slot, Terms};
+use harness::{PASSWORD, TestServer, USER};
+use wire::read::{ReadRequest, ReadResponse};
+use wire::write::WriteRequest;
+use wire::{Command, Decode, Dialect};
+
+const BLOCK: usize = 1 << 20;
+
+/// Requests that each channel has in flight.
+const DEPTH: usize = 4;
+
+/// How often it has so many.
+const ROUNDS: usize = 12;
+
+#[test]
+fn sealed_data_of_two_channels_arrives_as_it_left() {
+    move_much(Protection::Sealed);
+}
+
+#[test]
+fn signed_data_of_two_channels_arrives_as_it_left() {
+    move_much(Protection::Signed);
+}
+
+#[track_caller]
+fn move_much(protection: Protection) {
+    let server = TestServer::start();
+    let destination = Destination {
+        address: server.site().address(),
+        share: "data".to_owned(),
+        user: USER.to_owned(),
+        password: PASSWORD.to_owned(),
+    };
+    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection };
+    let first = Client::connect(&destination, terms).expect("it may log in");
+    let second = first.bind(&destination, terms, 1).expect("it may bind");
+    let at_once = || {
+        thread::scope(|scope| {
+            let channels = [(first, "one.bin", 1), (second, "two.bin", 101)];
+            let threads = channels.map(|(mut client, name, seed)| {
+                scope.spawn(move || {
+                    write_and_read(&mut client, name, seed);
+                    client
+                })
+            });
+            threads.map(|thread| thread.join().expect("it ends well"))
+        })
+    };
+    let _clients = at_once();
+    for (name, seed) in [("one.bin", 1), ("two.bin", 101)] {
+        let kept = fs::read(server.share_path("data").join(name)).expect("it was written");
+        assert!(kept.len() == BLOCK * DEPTH * ROUNDS, "{name}: {} bytes", kept.len());
+        let blocks = kept.chunks(BLOCK).zip(0..);
+        blocks.for_each(|(data, at)| assert!(data == block(seed, at), "{name}, block {at}"));
+    }
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(has_lane(&server), processors > 1, "on {processors} processors");
+}
+
+/// Writes all blocks of a file, some at once, and reads them back the same way.
+fn write_and_read(client: &mut Client, name: &str, seed: u8) {
+    let file_id = open(client, Purpose::NewFile, name).expect("it may be made");
+    client.gather_credits(DEPTH, BLOCK).expect("there are credits");
+    let offset = |at: usize| u64::try_from(at * BLOCK).expect("a small file");
+    for round in 0..ROUNDS {
+        let blocks = round * DEPTH..(round + 1) * DEPTH;
+        for at in blocks.clone() {
+            let data = block(seed, at);
+            client.push(Command::WRITE, BLOCK, &WriteRequest::new(file_id, offset(at), &data));
+            client.flush(Slot(at)).expect("it is sent");
+        }
+        for _ in blocks {
+            client.receive().and_then(bench::client::Reply::succeeded).expect("it is written");
+        }
+    }
+    for round in 0..ROUNDS {
+        let blocks = round * DEPTH..(round + 1) * DEPTH;
+        for at in blocks.clone() {
+            let length = u32::try_from(BLOCK).expect("a megabyte");
+            let request =
+                ReadRequest { file_id, offset: offset(at), length, ..ReadRequest::default() };
+            client.push(Command::READ, BLOCK, &request);
+            client.flush(Slot(at)).expect("it is sent");
+        }
+        for _ in blocks {
+            let reply = client.receive().and_then(bench::client::Reply::succeeded);
+            let reply = reply.expect("it is read");
+            let response = ReadResponse::decode(client.message(&reply)).expect("well-formed");
+            assert!(response.data == block(seed, reply.slot.0), "{name}, block {}", reply.slot.0);
+        }
+    }
+}
+
+/// What a block holds: never the same as another, nor the same at two places.
+fn block(seed: u8, at: usize) -> Vec<u8> {
+    let mut state = u64::from(seed) << 32 | u64::try_from(at).expect("few") << 1 | 1;
+    let words = std::iter::repeat_with(|| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_le_bytes()
+    });
+    words.take(BLOCK / 8).flatten().collect()
+}
+
+fn has_lane(server: &TestServer) -> bool {
+    let tasks =
+        |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    let workers = server.server().workers();
+    workers.into_iter().flat_map(tasks).filter_map(name).any(|name| name.trim() == "lane")
+}
