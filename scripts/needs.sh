@@ -108,7 +108,7 @@ choro_features() {
             *) fail "MESSAGING: there is no messaging type '$word'; there are tdb, dgram and stream" ;;
         esac
     done
-    printf -- '--no-default-features --features %s\n' "${features#,}"
+    printf -- '--no-default-features --features choro/counters%s\n' "$features"
 }
 
 # What it takes to build: aws-lc-sys compiles C, tdb links libtdb.

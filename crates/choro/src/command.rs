@@ -8,6 +8,7 @@ mod message;
 pub(crate) mod notifyd;
 mod serve;
 mod status;
+mod trace;
 mod user;
 pub(crate) mod worker;
 
@@ -42,6 +43,7 @@ enum Command {
     User(user::User),
     Message(message::MessageCommand),
     Status(status::Status),
+    Trace(trace::Trace),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -61,6 +63,7 @@ impl CommandLine {
             Command::Message(message) => message.run(file),
             Command::Serve(serve) => serve.run(file),
             Command::Status(status) => status.run(file),
+            Command::Trace(trace) => trace.run(file),
             Command::User(user) => user.run(file),
         }
     }

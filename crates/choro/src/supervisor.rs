@@ -105,6 +105,9 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     WatchPage::open(&lock)
         .with_context(|| format!("page of watches in {}", lock.display()))?
         .begin(ServerId::default());
+    trace::prepare(&lock).with_context(|| {
+        format!("pages of workers in {}", lock.join(trace::DIRECTORY).display())
+    })?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
     messaging::transport::remove_stale_sockets(&lock)
@@ -347,6 +350,7 @@ impl Supervisor {
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
             self.messaging.bury(worker.server_id);
+            self.remove_page(worker.server_id);
             dead.push((worker.server_id, status));
         }
         // Every record of every table is looked at: once, however many have died.
@@ -367,6 +371,13 @@ impl Supervisor {
                 Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),
                 Err(error) => tracing::error!("records of worker {pid} stay behind: {error}"),
             }
+        }
+    }
+
+    /// Nobody counts there any more.
+    fn remove_page(&self, ServerId { pid, unique_id }: ServerId) {
+        if let Err(error) = trace::remove(&self.settings.directories.lock, pid, unique_id) {
+            tracing::warn!("the page of worker {pid} stays behind: {error}");
         }
     }
 

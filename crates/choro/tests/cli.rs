@@ -220,6 +220,7 @@ fn every_command_has_a_manual_page_and_hidden_ones_have_none() {
             "choro-message.8",
             "choro-serve.8",
             "choro-status.8",
+            "choro-trace.8",
             "choro-user-add.8",
             "choro-user-import.8",
             "choro-user-list.8",

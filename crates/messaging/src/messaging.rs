@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use dtyp::ServerId;
+use trace::Tracer;
 
 use crate::counters::Counters;
 use crate::message::{Content, FrameError, HEADER_BYTES, Message};
@@ -37,6 +38,7 @@ pub struct Messaging {
     version_unknown: u64,
     /// Drops that [`Messaging::take_dropped`] has told of.
     told_dropped: u64,
+    trace: Tracer,
 }
 
 impl Messaging {
@@ -67,7 +69,13 @@ impl Messaging {
             malformed: 0,
             version_unknown: 0,
             told_dropped: 0,
+            trace: Tracer::default(),
         }
+    }
+
+    /// Counts what comes and goes from now on, for whoever traces this process.
+    pub fn set_tracer(&mut self, trace: Tracer) {
+        self.trace = trace;
     }
 
     /// This process.
@@ -169,7 +177,10 @@ impl Messaging {
         }
         while let Some(frame) = self.transport.poll_receive(now) {
             match Message::decode(frame, self.server_id) {
-                Ok(message) => return Some(message),
+                Ok(message) => {
+                    self.trace.message_received(message.kind.0, message.data.len());
+                    return Some(message);
+                }
                 Err(FrameError::Length) => self.malformed += 1,
                 Err(FrameError::Version) => self.version_unknown += 1,
             }
@@ -211,7 +222,9 @@ impl Messaging {
         match self.transport.side_channel() {
             Some(side) if !descriptors.is_empty() => side.send(now, to, &self.frame, descriptors),
             _ => self.transport.send(now, to, &self.frame, descriptors),
-        }
+        }?;
+        self.trace.message_sent(content.kind.0, content.data.len());
+        Ok(())
     }
 
     /// Messages that were dropped since the last call, because their receivers had no room for too

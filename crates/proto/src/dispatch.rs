@@ -2,6 +2,7 @@
 
 use arbitration::FileKey;
 use object::FileIdentity;
+use trace::Phase;
 use wire::{Decode, FileId};
 
 use crate::command::change_notify::ChangeNotify;
@@ -126,6 +127,7 @@ fn start_one<C: Command>(
         Ok(request) => request,
         Err(error) => return (Err(Reject::Malformed(error)), None),
     };
+    incoming.trace.enter(Phase::Running);
     let file_id = match (request.file_id(), related) {
         (Some(_), Some(None)) => return (Err(Reject::NoRelatedFileId), None),
         (Some(_), Some(handed_down)) => handed_down,

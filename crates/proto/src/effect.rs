@@ -10,6 +10,7 @@ use dtyp::{AccessMask, Guid, NtStatus, ServerId, Sid};
 use object::{
     ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, SymbolicLink, UserId,
 };
+use trace::Phase;
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
 
@@ -92,6 +93,28 @@ pub enum Effect {
         /// What.
         op: ObjectOp,
     },
+}
+
+impl Effect {
+    /// What a request goes through that waits for this.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self {
+            Self::ClaimClient { .. }
+            | Self::ClosePreviousSession { .. }
+            | Self::FindSession { .. }
+            | Self::TellFileChanged { .. } => Phase::Peer,
+            Self::ConnectShare(_)
+            | Self::DisconnectShare(_)
+            | Self::FileDeleted { .. }
+            | Self::FindReferral(_)
+            | Self::Object { .. }
+            | Self::Remove(_) => Phase::Storage,
+            Self::FindAccount { .. } | Self::FindGuest | Self::ListNetworkInterfaces => {
+                Phase::Running
+            }
+        }
+    }
 }
 
 /// Something to be removed that nobody has open any more.

@@ -16,6 +16,7 @@ use arbitration::{
 };
 use dtyp::ServerId;
 use object::{FileIdentity, ObjectPath};
+use trace::Tracer;
 
 use crate::open::CreateName;
 use crate::reject::Reject;
@@ -46,6 +47,7 @@ pub struct Files {
     looks: Vec<(FileKey, ServerId)>,
     /// `Server.GlobalLeaseTableList`, as far as this worker's clients go.
     leases: HashMap<LeaseId, LeaseUse>,
+    trace: Tracer,
 }
 
 /// Requests that wait for one file.
@@ -106,7 +108,13 @@ impl Files {
             deadlines: HashMap::new(),
             looks: Vec::new(),
             leases: HashMap::new(),
+            trace: Tracer::default(),
         }
+    }
+
+    /// Keeps the time that the records take from now on.
+    pub fn set_tracer(&mut self, trace: Tracer) {
+        self.trace = trace;
     }
 
     /// It is later now.
@@ -149,6 +157,7 @@ impl Files {
     ) -> Result<R, Reject> {
         let mut result = None;
         let mut look = Look::default();
+        let visit = self.trace.visit_table();
         self.records
             .change(file, &mut |record| {
                 look = Look::default();
@@ -157,6 +166,7 @@ impl Files {
                 changed
             })
             .map_err(Reject::Records)?;
+        drop(visit);
         self.looks.extend(look.into_servers().into_iter().map(|server| (file, server)));
         Ok(result.expect("every record is decided on"))
     }
@@ -171,6 +181,7 @@ impl Files {
         mut view: impl FnMut(&FileRecord) -> R,
     ) -> Result<R, Reject> {
         let mut seen = None;
+        let _visit = self.trace.visit_table();
         self.records
             .change(file, &mut |record| {
                 seen = Some(view(record));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
+use trace::Phase;
 use wire::compound::Compound;
 use wire::{Command, Header};
 
@@ -34,8 +35,15 @@ impl Server {
             Some(Finding::Verified(it)) => (None, Some(it)),
             None => (None, None),
         };
+        let came = self.globals.trace.take_came();
+        let first = self.globals.trace.begin(came);
         let sealed = match frame.first_chunk::<4>() {
-            Some(b"\xFDSMB") => Some(self.unseal(connection, &mut frame, unsealed)?),
+            Some(b"\xFDSMB") => {
+                first.enter(Phase::Verifying);
+                let session_id = self.unseal(connection, &mut frame, unsealed)?;
+                first.enter(Phase::Parsing);
+                Some(session_id)
+            }
             Some(b"\xFCSMB") => return Err(Disconnect::CompressionNotNegotiated),
             Some(b"\xFFSMB") => return negotiate::smb1(self, connection, &frame, now),
             _ => None,
@@ -60,8 +68,9 @@ impl Server {
             credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
             verified,
+            came,
         };
-        self.run(chain, now);
+        self.run(chain, Some(first), now);
         Ok(())
     }
 
@@ -115,12 +124,15 @@ impl Server {
     }
 
     /// Serves the requests of a chain in order, until one has to wait or none is left.
-    pub(crate) fn run(&mut self, mut chain: Chain, now: Now) {
+    /// The time of the first one may be kept already.
+    pub(crate) fn run(&mut self, mut chain: Chain, mut first: Option<trace::Request>, now: Now) {
         while let Some((header, message)) = chain.messages.pop_front() {
             if !self.connections.contains_key(&chain.connection) {
                 return; // Nothing is begun for a connection that is gone.
             }
             let id = self.next_request_id();
+            let trace = first.take().unwrap_or_else(|| self.globals.trace.begin(chain.came));
+            trace.identify(header.message_id, header.command.0);
             let mut incoming = Incoming {
                 id,
                 connection: chain.connection,
@@ -128,6 +140,7 @@ impl Server {
                 message: bytes::Bytes::new(),
                 sealed: chain.sealed.is_some(),
                 now,
+                trace,
             };
             let outcome = self.begin(&mut chain, &mut incoming, message);
             let Some((outcome, file_id)) = outcome else { continue };
@@ -154,6 +167,7 @@ impl Server {
             incoming.header.tree_id = chain.carried.tree_id;
         }
         if incoming.header.command == Command::CANCEL {
+            incoming.trace.ends_without_response();
             cancel::cancel(self, incoming);
             return None;
         }
@@ -212,11 +226,15 @@ impl Server {
         let session = self.sessions.get(&header.session_id);
         let key = session.and_then(|session| session.signing_key(incoming.connection));
         match (header.is_signed(), key, session) {
-            (true, Some(key), _) => match verified {
-                Some((by, result)) if Arc::ptr_eq(&by, key) => result,
-                _ => key.verify(message),
+            (true, Some(key), _) => {
+                incoming.trace.enter(Phase::Verifying);
+                let verified = match verified {
+                    Some((by, result)) if Arc::ptr_eq(&by, key) => result,
+                    _ => key.verify(message),
+                };
+                incoming.trace.enter(Phase::Parsing);
+                verified.map_err(|BadSignature| Reject::BadSignature)
             }
-            .map_err(|BadSignature| Reject::BadSignature),
             // It may be bound to a session by this very request, which then looks for the key itself.
             (true, None, _) if header.command == Command::SESSION_SETUP => Ok(()),
             (true, None, None) if header.session_id != 0 => Err(Reject::NoSuchSession),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
+use trace::Came;
 use wire::create::CreateRequest;
 use wire::create_context::DurableHandleRequestV2;
 use wire::{Command, Decode, FileId, Header};
@@ -19,7 +20,7 @@ use crate::server::Now;
 pub struct RequestId(pub u64);
 
 /// What a command knows of the request it serves, beside its body.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Incoming {
     /// The request's name.
     pub id: RequestId,
@@ -33,6 +34,8 @@ pub struct Incoming {
     pub sealed: bool,
     /// When it was started or resumed.
     pub now: Now,
+    /// Keeps its time.
+    pub trace: trace::Request,
 }
 
 impl Incoming {
@@ -85,6 +88,8 @@ pub(crate) struct Chain {
     pub(crate) outgoing: Outgoing,
     /// What is known already of the signature of the first message.
     pub(crate) verified: Option<Verified>,
+    /// When the frame came.
+    pub(crate) came: Came,
 }
 
 /// The ids of the previous request of a compound: [MS-SMB2] 3.3.5.2.7.2.

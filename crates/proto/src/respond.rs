@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::SigningKey;
 use dtyp::NtStatus;
+use trace::Phase;
 use wire::error_response::ErrorResponse;
 use wire::{Command, Dialect, Header, HeaderFlags, header};
 
@@ -23,6 +24,7 @@ pub(crate) struct Outgoing {
     /// Room for the transport's length and the transform header, then the messages.
     frame: BytesMut,
     messages: Vec<Laid>,
+    answered: trace::Answered,
 }
 
 /// A message inside the frame.
@@ -99,6 +101,9 @@ impl Server {
             connection.async_commands -= 1;
         }
         let session = self.sessions.get(&session_id);
+        let tree = session.and_then(|session| session.tree_connects.get(&tree_id));
+        let user = session.map(|session| session.counted).unwrap_or_default();
+        let share = tree.map(|tree| tree.counted).unwrap_or_default();
         let wants_signature = wants_signature(session, request, status)
             && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
@@ -108,6 +113,7 @@ impl Server {
             self.transmit(chain.connection, chain.sealed, full);
         }
         chain.outgoing.push(header, buffer, wants_signature);
+        incoming.trace.answer(status.0, (user, share), &mut chain.outgoing.answered);
     }
 
     /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.
@@ -166,6 +172,10 @@ impl Server {
         }
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
         let is_deferred = outgoing.frame.len() >= DEFERRED_LEN_MIN;
+        let signs = sealed.is_some() || outgoing.messages.iter().any(|laid| laid.wants_signature);
+        if signs && !is_deferred {
+            outgoing.answered.enter(Phase::Signing);
+        }
         let mut signatures = Vec::new();
         let ends: Vec<usize> = outgoing.ends().collect();
         for (laid, end) in outgoing.messages.iter().zip(ends) {
@@ -206,10 +216,14 @@ impl Server {
         };
         let length = u32::try_from(frame.len() - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        let mut transmit = Transmit { connection: connection_id, frame, protection, confirmation };
+        let answered = outgoing.answered;
+        self.globals.trace.sends(connection_id.0, frame.len());
+        let mut transmit =
+            Transmit { connection: connection_id, frame, protection, confirmation, answered };
         if !is_deferred {
             transmit.protect();
         }
+        transmit.answered.enter(Phase::Sending);
         self.globals.outbox.transmits.push_back(transmit);
     }
 }

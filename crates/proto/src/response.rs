@@ -108,6 +108,8 @@ pub struct Transmit {
     /// [`Server::handle_confirmed`](crate::Server::handle_confirmed) with this, or
     /// [`Server::handle_unconfirmed`](crate::Server::handle_unconfirmed).
     pub confirmation: Option<ConfirmationId>,
+    /// The requests that it answers: to be kept until the socket has taken it.
+    pub answered: trace::Answered,
 }
 
 impl Transmit {

@@ -115,11 +115,18 @@ impl Scene {
             }],
             tree_connects: HashMap::new(),
             next_tree_id: 1,
+            counted: trace::PartyId::default(),
         };
         for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
             let share = Arc::new(share(root));
             let maximal_access = AccessMask::FILE_ALL;
-            let tree = TreeConnect { tree_id, share, maximal_access, encrypt_data: false };
+            let tree = TreeConnect {
+                tree_id,
+                share,
+                maximal_access,
+                encrypt_data: false,
+                counted: trace::PartyId::default(),
+            };
             session.tree_connects.insert(tree_id, tree);
         }
         server.globals.folders.insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));
@@ -357,6 +364,7 @@ impl Scene {
                 frame,
                 protection: None,
                 confirmation: None,
+                answered: trace::Answered::default(),
             };
             self.server.globals.outbox.transmits.push_back(transmit);
         }

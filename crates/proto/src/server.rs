@@ -13,6 +13,7 @@ use dtyp::{FileTime, ServerId, Sid};
 use object::{
     FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, RootId, UserId,
 };
+use trace::{Phase, Tracer};
 use wire::{Command, FileId};
 
 use crate::break_notification::{BreakNotifications, ConfirmationId};
@@ -114,6 +115,8 @@ pub struct Globals {
     pub apple_listings: bool,
     /// Somebody watches a directory through another worker.
     pub is_watched_elsewhere: bool,
+    /// Where the time of requests is kept; it looks at the clock, and says nothing of it here.
+    pub trace: Tracer,
     /// Where the roots of shares are on the host. A root that is used again is entered again, so
     /// there are never more than the store has roots.
     pub folders: HashMap<RootId, ObjectPath>,
@@ -208,12 +211,19 @@ impl Server {
                 watchers: Vec::new(),
                 apple_listings: false,
                 is_watched_elsewhere: false,
+                trace: Tracer::default(),
                 folders: HashMap::new(),
             },
             deadlines: HashMap::new(),
             request_count: 0,
             connection_count: 0,
         }
+    }
+
+    /// Keeps the time of requests from now on; by default nobody does.
+    pub fn set_tracer(&mut self, trace: Tracer) {
+        self.globals.files.set_tracer(trace.clone());
+        self.globals.trace = trace;
     }
 
     /// Replaces the settings. What was negotiated stays.
@@ -543,6 +553,7 @@ impl Server {
         };
         let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
         incoming.now = now;
+        incoming.trace.resume();
         if let Some((identity, volatile)) = changed {
             // Whoever read it meanwhile, and may keep what it read, has read what was there before.
             // A record that cannot be read has nobody who could be told.
@@ -555,7 +566,7 @@ impl Server {
             self.end_request(id, file_id);
         }
         if let Some(chain) = rest {
-            self.run(chain, now);
+            self.run(chain, None, now);
         }
     }
 
@@ -612,6 +623,7 @@ impl Server {
             Ok(Step::Wait(effect, pending)) => {
                 let by_name = || dispatch::changes(&pending);
                 changed = self.changed_by(file_id, &effect).or_else(by_name);
+                incoming.trace.wait(effect.phase());
                 self.globals.outbox.effects.push_back((Some(incoming.id), effect));
                 (pending, false)
             }
@@ -631,6 +643,9 @@ impl Server {
             },
         };
         let id = incoming.id;
+        if is_suspended {
+            incoming.trace.wait(suspension(&incoming));
+        }
         if is_suspended && let Some(file) = dispatch::waits_for(&pending) {
             self.globals.files.wait(file, id);
         }
@@ -726,6 +741,14 @@ impl Server {
                 connection.preauth_sessions.remove(&session_id);
             }
         }
+    }
+}
+
+/// What a request waits for that may never come.
+fn suspension(incoming: &Incoming) -> Phase {
+    match incoming.header.command {
+        Command::CREATE | Command::SET_INFO => Phase::Break,
+        _ => Phase::Event,
     }
 }
 

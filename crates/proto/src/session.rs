@@ -59,6 +59,8 @@ pub struct Session {
     pub tree_connects: HashMap<u32, TreeConnect>,
     /// The next tree id to try.
     pub next_tree_id: u32,
+    /// Where its user's requests are counted.
+    pub counted: trace::PartyId,
 }
 
 /// A session's binding to a connection.
@@ -109,6 +111,7 @@ impl Session {
             channels: vec![Channel { connection, signing_key: None, acceptor, is_bound: true }],
             tree_connects: HashMap::new(),
             next_tree_id: 1,
+            counted: trace::PartyId::default(),
         }
     }
 

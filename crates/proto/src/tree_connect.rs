@@ -17,6 +17,8 @@ pub struct TreeConnect {
     pub maximal_access: AccessMask,
     /// Requests must come encrypted.
     pub encrypt_data: bool,
+    /// Where its requests are counted.
+    pub counted: trace::PartyId,
 }
 
 impl TreeConnect {

@@ -2,7 +2,7 @@
 
 mod worker;
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -55,6 +55,8 @@ struct Inner {
     files: MemoryFiles,
     credits_max: u32,
     clock: VirtualClock,
+    /// The clock, for a tracer: nanoseconds.
+    traced_ns: Rc<Cell<u64>>,
     store: Rc<RefCell<MemoryStore>>,
     accounts: Vec<Account>,
     guest: Option<Account>,
@@ -134,6 +136,7 @@ impl World {
             files,
             credits_max,
             clock: VirtualClock::default(),
+            traced_ns: Rc::default(),
             store: Rc::clone(&store),
             accounts: accounts::accounts(),
             guest: Some(accounts::guest()),
@@ -422,19 +425,28 @@ impl World {
         self.inner().clock.now()
     }
 
+    /// Keeps the time of requests from now on, and every event of the schema.
+    #[must_use]
+    pub fn trace(&self) -> trace::Tracer {
+        let mut inner = self.inner();
+        let tracer = trace::Tracer::in_test(Rc::clone(&inner.traced_ns));
+        inner.server.set_tracer(tracer.clone());
+        tracer
+    }
+
     /// Lets time pass; what is due meanwhile happens when it is due.
     pub fn advance(&self, by: Duration) {
         let mut inner = self.inner();
         let target = inner.clock.now().monotonic + by;
         while let Some(due) = inner.server.poll_timeout().filter(|due| *due <= target) {
-            inner.clock.advance_to(due);
+            inner.advance_to(due);
             let now = inner.clock.now();
             inner.server.handle_timeout(now);
             inner.pump();
             let next = inner.server.poll_timeout();
             assert!(next.is_none_or(|next| next > now.monotonic), "a timeout stays due");
         }
-        inner.clock.advance_to(target);
+        inner.advance_to(target);
     }
 
     /// The records of the files that are open, for a test to look into.
@@ -586,6 +598,12 @@ impl Default for World {
 }
 
 impl Inner {
+    fn advance_to(&mut self, monotonic: Duration) {
+        self.clock.advance_to(monotonic);
+        let ns = self.clock.now().monotonic.as_nanos();
+        self.traced_ns.set(u64::try_from(ns).expect("tests last less than centuries"));
+    }
+
     fn replace_worker(&mut self) {
         self.server_id.pid += 1;
         self.server_id.unique_id += 1;

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, BytesMut};
 use proto::{ConfirmationId, Opened, Opening, Transmit};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use trace::{Answered, Moment, Phase};
 use uring::{Op, SendBuffer, tcp};
 use wire::frame::{self, FrameHeader, FrameType};
 
+use super::arrival::Arrival;
 use super::confirmations::{Confirmations, patience};
 use super::lanes::{Job, LANE_BYTES_MIN, LaneId, Outgoing};
 
@@ -38,8 +40,13 @@ pub(super) struct Channel {
     received: Option<BytesMut>,
     /// What is known of the frame at the front of it, if a lane has received that.
     opened: Option<Opened>,
+    pub(super) arrival: Arrival,
     queued: VecDeque<Outgoing>,
     queued_bytes: usize,
+    /// The requests that the queued frames answer, for each of them.
+    answered: VecDeque<Answered>,
+    /// Likewise of the frames that are being sent, and of those that the lane has.
+    sending: VecDeque<Answered>,
     /// Bytes of frames that the kernel has not taken, wherever they wait.
     outgoing_bytes: usize,
     /// Bytes of them that the lane has.
@@ -72,8 +79,11 @@ impl Channel {
             socket,
             received: Some(BytesMut::new()),
             opened: None,
+            arrival: Arrival::default(),
             queued: VecDeque::new(),
             queued_bytes: 0,
+            answered: VecDeque::new(),
+            sending: VecDeque::new(),
             outgoing_bytes: 0,
             lane_bytes: 0,
             lane: None,
@@ -113,19 +123,29 @@ impl Channel {
             return None;
         }
         let mut buffer = self.received.take()?;
+        if buffer.is_empty() {
+            self.arrival.expect_new();
+        }
         let wanted = wanted(&buffer);
         buffer.reserve(wanted);
         let socket = self.socket.as_raw_fd();
         Some(Op::Receive { socket, buffer, limit: wanted, poll_first: true })
     }
 
-    /// Takes back what [`Channel::receive`] lent.
-    pub(super) fn received(&mut self, buffer: BytesMut) {
+    /// Takes back what [`Channel::receive`] lent, with what came at `at`.
+    pub(super) fn received(&mut self, buffer: BytesMut, at: Moment) {
+        self.arrival.received(at);
         self.received = Some(buffer);
     }
 
     /// Takes back what [`Channel::lane_receive`] lent.
-    pub(super) fn received_by_lane(&mut self, buffer: BytesMut, opened: Option<Opened>) {
+    pub(super) fn received_by_lane(
+        &mut self,
+        buffer: BytesMut,
+        opened: Option<Opened>,
+        at: Moment,
+    ) {
+        self.arrival.received(at);
         self.received = Some(buffer);
         self.opened = opened;
     }
@@ -183,6 +203,7 @@ impl Channel {
     pub(super) fn lane_send(&mut self) -> Job {
         self.lane_bytes += std::mem::take(&mut self.queued_bytes);
         let frames = std::mem::take(&mut self.queued);
+        self.sending.append(&mut self.answered);
         Job::Send { socket: self.socket.as_raw_fd(), frames }
     }
 
@@ -222,7 +243,8 @@ impl Channel {
 
     /// Puts a frame behind those that wait.
     pub(super) fn queue(&mut self, transmit: Transmit) {
-        let Transmit { frame, protection, .. } = transmit;
+        let Transmit { frame, protection, answered, .. } = transmit;
+        self.answered.push_back(answered);
         self.queued_bytes += frame.len();
         self.outgoing_bytes += frame.len();
         self.queued_total += count(frame.len());
@@ -285,15 +307,27 @@ impl Channel {
         if self.is_sending || self.queued.is_empty() {
             return None;
         }
-        self.queued.iter_mut().for_each(Outgoing::protect);
+        self.protect();
         self.send_at_once(done);
         if self.queued.is_empty() {
             return None;
         }
         self.is_sending = true;
         self.queued_bytes = 0;
+        self.sending.append(&mut self.answered);
         let buffers = self.queued.drain(..).map(|it| it.frame.freeze().into()).collect();
         Some(Op::Send { socket: self.socket.as_raw_fd(), buffers })
+    }
+
+    /// Signs and seals what was left to whoever sends it.
+    fn protect(&mut self) {
+        for (outgoing, answered) in self.queued.iter_mut().zip(&self.answered) {
+            if outgoing.protection.is_some() {
+                answered.enter(Phase::Signing);
+                outgoing.protect();
+                answered.enter(Phase::Sending);
+            }
+        }
     }
 
     fn send_at_once(&mut self, mut done: impl FnMut(BytesMut)) {
@@ -312,6 +346,7 @@ impl Channel {
             }
             sent -= frame.len();
             self.queued.pop_front().map(|it| it.frame).map(&mut done);
+            self.answered.pop_front();
         }
     }
 
@@ -322,6 +357,7 @@ impl Channel {
     }
 
     fn account(&mut self, buffers: &[SendBuffer], has_left: bool) -> usize {
+        self.sending.drain(..buffers.len().min(self.sending.len()));
         let bytes: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
         self.outgoing_bytes -= bytes;
         if has_left {
@@ -380,13 +416,15 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = listener.local_addr().expect("bound");
         let mut channel = Channel::new(TcpStream::connect(address).expect("listening"));
-        channel.received(BytesMut::from(bytes));
+        channel.received(BytesMut::from(bytes), Moment::default());
         channel
     }
 
     fn transmit(length: usize) -> Transmit {
         let frame = BytesMut::zeroed(length);
-        Transmit { connection: ConnectionId(1), frame, protection: None, confirmation: None }
+        let connection = ConnectionId(1);
+        let answered = Answered::default();
+        Transmit { connection, frame, protection: None, confirmation: None, answered }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
 use proto::{Effect, Reply, RequestId};
 use store::{Continuation, Started, Store};
+use trace::Phase;
 use tracing::warn;
 use uring::Completion;
 
@@ -13,6 +14,7 @@ use super::event_loop::{Worker, store_token};
 use super::messages::tell_file_changed;
 use super::passing::Newcomer;
 use super::shares::Shares;
+use super::traced;
 use crate::interfaces::Offer;
 
 /// Something for the kernel to do, and what the store does with its answer.
@@ -20,6 +22,15 @@ use crate::interfaces::Offer;
 pub(super) struct StoreRequest {
     request: Option<RequestId>,
     continuation: Continuation,
+    work: Work,
+}
+
+/// What the store works on, for whoever traces this worker.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    work: trace::StoreWork,
+    /// Bytes that the buffer of a READ holds before it.
+    room: usize,
 }
 
 impl Worker {
@@ -30,8 +41,13 @@ impl Worker {
             Effect::Object { user, op } => {
                 let more_waits = self.more_waits();
                 self.store.set_more_waits(more_waits);
+                let room = match &op {
+                    ObjectOp::Read { buffer, .. } => buffer.len(),
+                    _ => 0,
+                };
+                let work = Work { work: self.trace.store_begins(traced::operation(&op)), room };
                 let started = self.store.start(user, op);
-                return self.go_on(request, started);
+                return self.go_on(request, work, started);
             }
             Effect::FileDeleted { file, stream } => {
                 let now = self.now();
@@ -143,16 +159,22 @@ impl Worker {
 
     /// The kernel has done something for the store.
     pub(super) fn store_completed(&mut self, slot: usize, completion: Completion) {
-        let StoreRequest { request, continuation } = self.store_requests.remove(slot);
+        let StoreRequest { request, continuation, work } = self.store_requests.remove(slot);
+        self.trace.enter(Phase::Storage);
         let started = self.store.finish(continuation, completion.op, completion.result);
-        self.go_on(request, started);
+        self.go_on(request, work, started);
     }
 
-    fn go_on(&mut self, request: Option<RequestId>, started: Started) {
+    fn go_on(&mut self, request: Option<RequestId>, work: Work, started: Started) {
         match started {
-            Started::Done(result) => self.answer(request, Reply::Object(result)),
+            Started::Done(result) => {
+                let (bytes, status) = traced::outcome(&result, work.room);
+                self.trace.store_ends(work.work, bytes, status);
+                self.answer(request, Reply::Object(result));
+            }
             Started::Submit(op, continuation) => {
-                let slot = self.store_requests.insert(StoreRequest { request, continuation });
+                self.trace.enter(Phase::Other);
+                let slot = self.store_requests.insert(StoreRequest { request, continuation, work });
                 self.submit(store_token(slot), op);
             }
         }

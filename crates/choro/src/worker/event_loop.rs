@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
@@ -19,6 +20,7 @@ use proto::{ConnectionId, Disconnect, Notice, Now, Opened, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{FileTable, Registry, WatchPage};
+use trace::{Phase, Tracer};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
@@ -57,6 +59,7 @@ pub(crate) struct Worker {
     pub(super) asked_sessions: AskedSessions,
     pub(super) notices: Notices,
     pub(super) watches: Watches,
+    pub(super) trace: Tracer,
     control: WorkerEnd,
     driver: Driver,
     /// Operations that the driver had no room for.
@@ -89,7 +92,8 @@ impl Worker {
         let registry =
             Registry::join_as(lock_dir, server_id).context("cannot join the server's tables")?;
         let how = messaging_settings(&settings.config.global)?;
-        let messaging = Messaging::init(lock_dir, server_id, how)
+        let trace = start_tracer(lock_dir, server_id);
+        let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
@@ -100,7 +104,9 @@ impl Worker {
         let files =
             FileTable::join(lock_dir, state_dir).context("cannot join the table of files")?;
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
-        let server = Server::new(engine_settings, entropy, Box::new(files), server_id);
+        let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
+        messaging.set_tracer(trace.clone());
+        server.set_tracer(trace.clone());
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -119,6 +125,7 @@ impl Worker {
             watches: Watches::new(
                 WatchPage::open(lock_dir).context("cannot open the page of watches")?,
             ),
+            trace,
             control,
             driver,
             refused: VecDeque::new(),
@@ -143,7 +150,10 @@ impl Worker {
         self.watch_control();
         let mut completions = Vec::new();
         while !self.is_done() {
-            self.driver.wait(self.timeout(), &mut completions).context("waiting")?;
+            let timeout = self.timeout();
+            self.trace.enter(Phase::Waiting);
+            self.driver.wait(timeout, &mut completions).context("waiting")?;
+            self.trace.woke(completions.len());
             for completion in completions.drain(..) {
                 self.complete(completion);
                 self.serve_effects();
@@ -252,7 +262,8 @@ impl Worker {
     fn received(&mut self, id: ConnectionId, completion: Completion) {
         let Op::Receive { buffer, .. } = completion.op else { unreachable!("a receive") };
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        channel.received(buffer);
+        self.trace.enter(Phase::Receiving);
+        channel.received(buffer, self.trace.moment());
         self.take_received(id, completion.result);
     }
 
@@ -286,10 +297,12 @@ impl Worker {
             match done {
                 Done::Received { buffer, opened, result } => {
                     let Some(channel) = self.channels.get_mut(&id) else { continue };
-                    channel.received_by_lane(buffer, opened);
+                    self.trace.enter(Phase::Receiving);
+                    channel.received_by_lane(buffer, opened, self.trace.moment());
                     self.take_received(id, result);
                 }
                 Done::Sent { buffers, result } => {
+                    self.trace.enter(Phase::Sending);
                     let Some(channel) = self.channels.get_mut(&id) else { continue };
                     channel.sent_by_lane(&buffers, result.is_ok());
                     self.take_sent(id, buffers, result);
@@ -322,6 +335,9 @@ impl Worker {
 
     fn take_frame(&mut self, id: ConnectionId, frame: BytesMut, opened: Option<Opened>) {
         let now = self.now();
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.arrival.take(&self.trace, id, frame.len());
+        }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.server.handle_opened_frame(id, now, frame, opened);
         self.serve_effects();
@@ -329,6 +345,7 @@ impl Worker {
 
     /// The transport is gone; the engine hears of it.
     fn lost(&mut self, id: ConnectionId, why: &str) {
+        self.trace.enter(Phase::Other);
         info!("connection {} ended: {why}", id.0);
         self.confirm_taken(id);
         let now = self.now();
@@ -347,6 +364,7 @@ impl Worker {
 
     fn sent(&mut self, id: ConnectionId, completion: Completion) {
         let Op::Send { buffers, .. } = completion.op else { unreachable!("a send") };
+        self.trace.enter(Phase::Sending);
         let Some(channel) = self.channels.get_mut(&id) else { return };
         channel.sent(&buffers, completion.result.is_ok());
         self.take_sent(id, buffers, completion.result);
@@ -414,7 +432,10 @@ impl Worker {
                 self.server.handle_watched(now, volatile);
                 self.serve_effects();
             }
-            notice => self.notices.enter(&self.registry, notice, now),
+            notice => {
+                let _visit = self.trace.visit_table();
+                self.notices.enter(&self.registry, notice, now);
+            }
         }
     }
 
@@ -429,6 +450,7 @@ impl Worker {
     /// Lets the messages of this turn leave together.
     fn flush_messages(&mut self) {
         if self.messaging.wants_flush() {
+            self.trace.enter(Phase::Messages);
             self.store.wear_server();
             self.messaging.flush(Instant::now());
         }
@@ -487,6 +509,7 @@ impl Worker {
     }
 
     fn send(&mut self, id: ConnectionId) {
+        self.trace.enter(Phase::Sending);
         let Some(channel) = self.channels.get(&id) else { return };
         let protects_much = self.channels.len() > 1 && channel.protects_much();
         let lane = match channel.busy_lane() {
@@ -512,6 +535,7 @@ impl Worker {
     }
 
     fn read_control(&mut self) {
+        self.trace.enter(Phase::Other);
         loop {
             match self.control.receive() {
                 Ok(Received::Nothing) => break,
@@ -540,6 +564,7 @@ impl Worker {
     }
 
     fn take_messages(&mut self) {
+        self.trace.enter(Phase::Messages);
         // Messages that waited for room may need a new connection, which is the server's to make.
         self.store.wear_server();
         while let Some(message) = self.messaging.poll(Instant::now()) {
@@ -619,6 +644,14 @@ impl Worker {
             Err(error) => warn!("the configuration is kept: {error:#}"),
         }
     }
+}
+
+/// Where the time of this worker goes. A worker that nobody can look into serves all the same.
+fn start_tracer(lock_dir: &Path, server_id: ServerId) -> Tracer {
+    Tracer::create(lock_dir, server_id.pid, server_id.unique_id).unwrap_or_else(|error| {
+        warn!("this worker cannot be traced: {error}");
+        Tracer::default()
+    })
 }
 
 /// The token of an operation for the store.

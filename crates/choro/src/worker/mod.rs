@@ -5,6 +5,7 @@
 //! frames go out, all in one turn of the loop.
 
 mod accounts;
+mod arrival;
 mod asked_sessions;
 mod catalogue;
 mod confirmations;
@@ -19,6 +20,7 @@ mod passing;
 mod server_settings;
 mod shares;
 mod snapshots;
+mod traced;
 mod unix;
 mod watches;
 

@@ -24,7 +24,7 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     let body = error_body(Reject::Cancelled.status());
     server.respond(&mut chain, &waiting.incoming, waiting.async_id, body);
     // What stands behind it in its compound goes on.
-    server.run(chain, incoming.now);
+    server.run(chain, None, incoming.now);
 }
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {

@@ -353,7 +353,15 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
     let header = Header { command: CommandCode::NEGOTIATE, credits: 1, ..Header::default() };
     let id = server.next_request_id();
     let message = Bytes::new();
-    let incoming = Incoming { id, connection, header, message, sealed: false, now };
+    let incoming = Incoming {
+        id,
+        connection,
+        header,
+        message,
+        sealed: false,
+        now,
+        trace: trace::Request::default(),
+    };
     let mut chain = Chain {
         connection,
         sealed: None,
@@ -363,6 +371,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         credits_left: FRAME_CREDITS_MAX,
         outgoing: crate::respond::Outgoing::default(),
         verified: None,
+        came: trace::Came::default(),
     };
     server.respond(&mut chain, &incoming, None, response);
     server.transmit(connection, None, chain.outgoing);

@@ -84,6 +84,7 @@ impl Command for TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,
+            counted: globals.trace.share(&share.name),
             share: Arc::new(*share),
         };
         if let Some(root) = tree.share.root {

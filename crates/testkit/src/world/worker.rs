@@ -48,6 +48,7 @@ impl World {
             files: first.files.clone(),
             credits_max,
             clock: VirtualClock::default(),
+            traced_ns: Rc::default(),
             store: Rc::clone(&self.store),
             accounts: accounts::accounts(),
             guest: None,

@@ -1,0 +1,156 @@
+//! `choro trace`.
+
+mod distribution;
+mod interval;
+mod report;
+mod target;
+mod watched;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::report as output;
+use crate::settings::Settings;
+use report::Report;
+use target::Target;
+use watched::Watched;
+
+/// How often it is looked whether workers have come or gone.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Show where the time of requests goes, by phase and by command.
+///
+/// TARGET is the pid of a worker, the address of a client, or `all`. It is traced until ^C, for
+/// --seconds, or until its workers have ended; then the report is printed. Workers count all the
+/// time, whether anybody looks or not, and are not slowed down by it.
+///
+/// Whoever may read a worker's page may do this: the user that the server runs as, and the group of
+/// the directory `trace` in the lock directory.
+///
+/// Exits with 1 if there is nothing to trace, or if a worker ended before --seconds were over.
+#[derive(Args, Debug)]
+pub(super) struct Trace {
+    #[arg(value_name = "TARGET", default_value = "all")]
+    target: Target,
+    /// Show what the file system was asked for, by kind of operation.
+    #[arg(short, long)]
+    storage: bool,
+    /// Show how times are distributed, in powers of two.
+    #[arg(short, long)]
+    distributions: bool,
+    /// Trace for so long; 0 reports what there is now, with --since-start.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Report what the workers have counted since they began, not since now.
+    #[arg(long)]
+    since_start: bool,
+    /// Print a line for every so many seconds meanwhile.
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    interval: Option<Duration>,
+    /// Print a JSON object; with --interval, one a line for each interval.
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=1e9).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a number of seconds is wanted".to_owned()),
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        interval if interval >= LOOK_INTERVAL => Ok(interval),
+        _ => Err("an interval is 0.1 seconds at least".to_owned()),
+    }
+}
+
+/// Why tracing came to its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Asked,
+    TimeOver,
+    WorkersGone,
+}
+
+impl Trace {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        let settings = Settings::find(config)?;
+        let mut watched = Watched::begin(&settings.directories.lock, &self.target)?;
+        if self.since_start {
+            watched.count_from_the_start();
+        }
+        let began = Instant::now();
+        let end = self.wait(&mut watched)?;
+        let report = Report::of(&watched);
+        if self.json {
+            if self.interval.is_none() {
+                output::print(&format!("{:#}\n", report.json()))?;
+            }
+        } else {
+            output::print(&report.text(self.storage, self.distributions))?;
+        }
+        if end == End::WorkersGone && self.seconds.is_some() {
+            bail!(
+                "{} ended after {:.1} s; the report is of that time",
+                watched.names(),
+                began.elapsed().as_secs_f64()
+            );
+        }
+        Ok(())
+    }
+
+    /// Until it is over; prints what is to be seen meanwhile.
+    fn wait(&self, watched: &mut Watched) -> anyhow::Result<End> {
+        let (mut stopped, stop) = std::os::unix::net::UnixStream::pair().context("no socket")?;
+        stopped.set_nonblocking(true).context("no socket")?;
+        for signal in [SIGINT, SIGTERM] {
+            let stop = stop.try_clone().context("no socket")?;
+            signal_hook::low_level::pipe::register(signal, stop)
+                .context("cannot receive signals")?;
+        }
+        if self.seconds != Some(Duration::ZERO) {
+            watched.announce();
+        }
+        let began = Instant::now();
+        let mut lines = self.interval.map(|every| (began + every, every));
+        loop {
+            let now = Instant::now();
+            watched.look();
+            if let Some((at, every)) = &mut lines
+                && *at <= now
+            {
+                *at += *every;
+                let figures = watched.take_interval();
+                output::print(&interval::line(&figures, self.json))?;
+            }
+            if self.seconds.is_some_and(|seconds| now >= began + seconds) {
+                return Ok(End::TimeOver);
+            }
+            if watched.has_ended() {
+                return Ok(End::WorkersGone);
+            }
+            let until = [self.seconds.map(|seconds| began + seconds), lines.map(|(at, _)| at)];
+            let until = until.into_iter().flatten().min().unwrap_or(now + LOOK_INTERVAL);
+            let pause = until.saturating_duration_since(now).min(LOOK_INTERVAL);
+            let timeout = Timespec::try_from(pause).context("a short pause")?;
+            let mut fds = [PollFd::new(&stopped, PollFlags::IN)];
+            match poll(&mut fds, Some(&timeout)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => {
+                    use std::io::Read;
+                    let _ = stopped.read(&mut [0; 16]);
+                    watched.look();
+                    return Ok(End::Asked);
+                }
+                Err(error) => return Err(error).context("cannot wait"),
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The workers that are traced, from the first look at their pages to the last.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use trace::{Figures, PageError, Reader};
+
+use super::target::Target;
+
+/// The unit of times in /proc: `USER_HZ`, on all machines that we serve on.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// The workers that are traced.
+#[derive(Debug)]
+pub(super) struct Watched {
+    lock_dir: PathBuf,
+    target: Target,
+    workers: Vec<Worker>,
+    /// Those of which it was said that they cannot be traced.
+    refused: Vec<(u32, u64)>,
+    from_start: bool,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) pid: u32,
+    unique_id: u64,
+    reader: Reader,
+    /// Where the report begins.
+    first: Figures,
+    last: Figures,
+    /// Where the interval begins.
+    interval: Figures,
+    first_processor: Processor,
+    last_processor: Processor,
+    has_ended: bool,
+}
+
+/// Milliseconds that a process ran on a processor.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Processor {
+    pub(super) user_ms: u64,
+    pub(super) system_ms: u64,
+}
+
+impl Watched {
+    /// Looks for the workers that are meant.
+    ///
+    /// # Errors
+    /// There is none, or none that may be traced.
+    pub(super) fn begin(lock_dir: &Path, target: &Target) -> anyhow::Result<Self> {
+        let mut watched = Self {
+            lock_dir: lock_dir.to_owned(),
+            target: target.clone(),
+            workers: Vec::new(),
+            refused: Vec::new(),
+            from_start: true,
+        };
+        let found = watched.find()?;
+        let mut refusal = None;
+        for (pid, unique_id) in found {
+            if let Err(error) = watched.open(pid, unique_id) {
+                refusal = Some((pid, error));
+            }
+        }
+        watched.from_start = false;
+        for worker in &mut watched.workers {
+            (worker.first, worker.interval) = (worker.last.clone(), worker.last.clone());
+            worker.first_processor = worker.last_processor;
+        }
+        if !watched.workers.is_empty() {
+            return Ok(watched);
+        }
+        match (refusal, target) {
+            (Some((pid, error)), _) => bail!("worker {pid} cannot be traced: {error}"),
+            (None, Target::Pid(pid)) => {
+                bail!("no worker of this server has the pid {pid}; `choro status` names them")
+            }
+            (None, Target::Client(address)) => bail!("no worker serves a client at {address}"),
+            (None, Target::All) => bail!("no worker runs; is the server running?"),
+        }
+    }
+
+    /// The report is about all that the workers have counted.
+    pub(super) fn count_from_the_start(&mut self) {
+        for worker in &mut self.workers {
+            worker.first = Figures::default();
+            worker.first_processor = Processor::default();
+        }
+    }
+
+    /// Workers that are meant and live.
+    fn find(&self) -> anyhow::Result<Vec<(u32, u64)>> {
+        let directory = self.lock_dir.join(trace::DIRECTORY);
+        let workers = match trace::workers(&self.lock_dir) {
+            Ok(workers) => workers,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("no server has run on {}", self.lock_dir.display())
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                bail!("you may not look into {}: its group may", directory.display())
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", directory.display()));
+            }
+        };
+        let clients = self.target.clients(&self.lock_dir)?;
+        let is_meant = |(pid, _): &(u32, u64)| {
+            self.target.means(*pid, &clients) && Path::new(&format!("/proc/{pid}")).exists()
+        };
+        Ok(workers.into_iter().filter(is_meant).collect())
+    }
+
+    fn open(&mut self, pid: u32, unique_id: u64) -> Result<(), PageError> {
+        let reader = Reader::open(&self.lock_dir, pid, unique_id)?;
+        self.workers.push(Worker {
+            pid,
+            unique_id,
+            last: reader.read(),
+            reader,
+            first: Figures::default(),
+            interval: Figures::default(),
+            first_processor: Processor::default(),
+            last_processor: Processor::of(pid).unwrap_or_default(),
+            has_ended: false,
+        });
+        Ok(())
+    }
+
+    /// Says on standard error that it goes on until ^C.
+    pub(super) fn announce(&self) {
+        // Whoever cannot see this sees the report.
+        let _ = writeln!(io::stderr(), "Collecting data of {}, press ^C to stop...", self.names());
+    }
+
+    /// The workers, to be named in a sentence.
+    pub(super) fn names(&self) -> String {
+        match &self.workers[..] {
+            [worker] => format!("worker {}", worker.pid),
+            workers => format!("{} workers", workers.len()),
+        }
+    }
+
+    /// Reads all pages, and takes in workers that have come.
+    pub(super) fn look(&mut self) {
+        for worker in &mut self.workers {
+            worker.look();
+        }
+        if matches!(self.target, Target::Pid(_)) {
+            return;
+        }
+        // One that comes and goes between two looks is missed, as all before the first look are.
+        for (pid, unique_id) in self.find().unwrap_or_default() {
+            let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id))
+                || self.refused.contains(&(pid, unique_id));
+            if !is_known && self.open(pid, unique_id).is_err() {
+                self.refused.push((pid, unique_id));
+            }
+        }
+    }
+
+    /// Whether there is nothing more to be seen.
+    pub(super) fn has_ended(&self) -> bool {
+        self.target != Target::All && self.workers.iter().all(|it| it.has_ended)
+    }
+
+    /// What has come since the last interval.
+    pub(super) fn take_interval(&mut self) -> Figures {
+        let mut sum = Figures::default();
+        for worker in &mut self.workers {
+            let last = worker.last.clone();
+            sum.merge(&last.since(&worker.interval));
+            worker.interval = last;
+        }
+        sum
+    }
+
+    /// What all of them have counted.
+    pub(super) fn figures(&self) -> Figures {
+        let mut sum = Figures::default();
+        for worker in &self.workers {
+            sum.merge(&worker.last.since(&worker.first));
+        }
+        sum
+    }
+
+    /// The processor time of all of them.
+    pub(super) fn processor(&self) -> Processor {
+        let mut sum = Processor::default();
+        for worker in &self.workers {
+            let (last, first) = (worker.last_processor, worker.first_processor);
+            sum.user_ms += last.user_ms.saturating_sub(first.user_ms);
+            sum.system_ms += last.system_ms.saturating_sub(first.system_ms);
+        }
+        sum
+    }
+
+    /// Pids.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.workers.iter().map(|it| it.pid).collect()
+    }
+
+    /// Whoever has ended meanwhile.
+    pub(super) fn ended(&self) -> Vec<u32> {
+        self.workers.iter().filter(|it| it.has_ended).map(|it| it.pid).collect()
+    }
+}
+
+impl Worker {
+    fn look(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        // Before it is read for the last time.
+        self.has_ended = self.reader.has_ended();
+        self.last = self.reader.read();
+        if let Some(processor) = Processor::of(self.pid) {
+            self.last_processor = processor;
+        }
+    }
+}
+
+impl Processor {
+    /// From /proc/PID/stat; nothing if the process has ended.
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // pid (name) state …: user time is the 14th field, the name may hold anything.
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+        let mut next = || Some(fields.next()?.parse::<u64>().ok()? * 1_000 / TICKS_PER_SECOND);
+        Some(Self { user_ms: next()?, system_ms: next()? })
+    }
+}

@@ -1,0 +1,32 @@
+//! When the bytes of a frame came: of a long one, over what time.
+
+use proto::ConnectionId;
+use trace::{Moment, Tracer};
+
+/// When what waits in a connection's buffer came.
+#[derive(Debug, Default)]
+pub(super) struct Arrival {
+    /// The first byte of the frame that comes next, if it is there.
+    began: Option<Moment>,
+    /// The last byte that there is.
+    last: Moment,
+}
+
+impl Arrival {
+    /// The buffer is empty: with the next byte a frame begins.
+    pub(super) fn expect_new(&mut self) {
+        self.began = None;
+    }
+
+    /// Bytes came.
+    pub(super) fn received(&mut self, at: Moment) {
+        self.began.get_or_insert(at);
+        self.last = at;
+    }
+
+    /// A whole frame is taken. If there is something behind it, that came with its end.
+    pub(super) fn take(&mut self, trace: &Tracer, id: ConnectionId, bytes: usize) {
+        let began = self.began.replace(self.last);
+        trace.frame_came(id.0, bytes, began, self.last);
+    }
+}

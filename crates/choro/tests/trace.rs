@@ -1,0 +1,571 @@
+//! `choro trace` and the probes, against a running server.
+
+mod harness;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use bench::client::requests::{Purpose, close, open, push_read, push_write};
+use bench::client::{Client, Destination, Protection, Slot, Terms};
+use harness::choro::{Server, Site, built_executable, signal_process, text, wait_until};
+use harness::smbtorture::progress;
+use harness::{PASSWORD, TestServer, USER, runs_as_root};
+use rustix::process::Signal;
+use serde_json::Value;
+use trace::Kind as _;
+use wire::Dialect;
+
+fn connect(server: &TestServer) -> Client {
+    let destination = Destination {
+        address: server.site().address(),
+        share: "data".to_owned(),
+        user: USER.to_owned(),
+        password: PASSWORD.to_owned(),
+    };
+    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
+    Client::connect(&destination, terms).expect("the server lets it in")
+}
+
+/// The worker of a client.
+#[track_caller]
+fn worker_of(server: &TestServer, client: &Client) -> u32 {
+    let address = format!("127.0.0.1:{}", client.local_port().expect("it is connected"));
+    let status = server.site().run(&["status", "--json"]).succeeds();
+    let rows: Vec<Value> = serde_json::from_str(&status).expect("an array");
+    let is_ours = |row: &&Value| row["client_address"] == address.as_str();
+    let pid = rows.iter().find(is_ours).and_then(|row| row["pid"].as_u64());
+    u32::try_from(pid.expect("it is connected")).expect("a pid")
+}
+
+/// A few files, each made, written, read and closed.
+fn work(client: &mut Client, files: usize) {
+    for number in 0..files {
+        let name = format!("file{number}");
+        let file_id = open(client, Purpose::NewFile, &name).expect("it may be made");
+        push_write(client, file_id, 0, &[7; 10_240]);
+        client.flush(Slot(0)).expect("it is connected");
+        client.receive().and_then(|it| it.succeeded()).expect("it may be written");
+        push_read(client, file_id, 0, 4_096);
+        client.flush(Slot(0)).expect("it is connected");
+        client.receive().and_then(|it| it.succeeded()).expect("it may be read");
+        close(client, file_id).expect("it is open");
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("an object")
+}
+
+/// What a worker has counted since it began.
+fn so_far(site: &Site, target: &str) -> Value {
+    let arguments = ["trace", target, "--since-start", "--seconds", "0", "--json"];
+    json(&site.run(&arguments).succeeds())
+}
+
+fn row<'a>(rows: &'a Value, key: &str, name: &str) -> Option<&'a Value> {
+    rows.as_array().expect("an array").iter().find(|row| row[key] == name)
+}
+
+fn count(report: &Value, operation: &str) -> u64 {
+    row(&report["requests"], "operation", operation).map_or(0, |row| number(&row["count"]))
+}
+
+#[track_caller]
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Waits until a worker has counted so many CLOSE: a client may have its answer before that.
+#[track_caller]
+fn wait_for_closes(site: &Site, target: &str, closes: u64) -> Value {
+    let mut report = Value::Null;
+    wait_until(
+        || {
+            report = so_far(site, target);
+            count(&report, "CLOSE") == closes
+        },
+        || format!("not {closes} CLOSE"),
+    );
+    report
+}
+
+#[test]
+fn a_report_counts_what_a_client_did() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    work(&mut client, 20);
+    let pid = worker_of(&server, &client).to_string();
+    let report = wait_for_closes(server.site(), &pid, 20);
+    for operation in ["CREATE", "WRITE", "READ", "CLOSE"] {
+        assert_eq!(count(&report, operation), 20, "{operation}: {report:#}");
+    }
+    let write = row(&report["storage"], "operation", "write").expect("files were written");
+    assert_eq!((number(&write["count"]), number(&write["bytes"])), (20, 204_800));
+    let read = row(&report["storage"], "operation", "read").expect("files were read");
+    assert_eq!((number(&read["count"]), number(&read["bytes"])), (20, 81_920));
+    let share = row(&report["shares"], "share", "data").expect("it was used");
+    assert_eq!(number(&share["written_bytes"]), 204_800);
+    assert_eq!(number(&share["read_bytes"]), 81_920);
+    assert!(row(&report["users"], "user", USER).is_some(), "{report:#}");
+    let [received, sent] =
+        ["frames_received", "frames_sent"].map(|it| number(&report[it]["count"]));
+    assert_eq!(received, sent, "each frame is answered with one");
+    // The phases of requests are all of their time, to the nanosecond.
+    let total = |rows: &Value, key: &str| -> u64 {
+        rows.as_array().expect("an array").iter().map(|row| number(&row[key])).sum()
+    };
+    assert_eq!(total(&report["request_phases"], "ns"), total(&report["requests"], "total_ns"));
+    // And so are those of the worker.
+    assert_eq!(number(&report["phases_sum_ns"]), number(&report["ran_ns"]));
+    assert!(number(&report["tables"]["count"]) >= 40, "each open is entered and taken out");
+    server.stop();
+}
+
+#[test]
+fn the_report_of_a_client_is_that_of_its_worker() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    work(&mut client, 3);
+    let report = wait_for_closes(server.site(), "127.0.0.1", 3);
+    let pid = worker_of(&server, &client);
+    assert_eq!(report["pids"], serde_json::json!([pid]));
+    let error = server.site().run(&["trace", "192.0.2.77"]).fails(1);
+    assert_eq!(error, "choro: no worker serves a client at 192.0.2.77\n");
+    server.stop();
+}
+
+#[test]
+fn the_text_has_the_lines_of_tsmbd() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    work(&mut client, 3);
+    let pid = worker_of(&server, &client).to_string();
+    wait_for_closes(server.site(), &pid, 3);
+    let arguments = ["trace", &pid, "--since-start", "--seconds", "0", "-d", "-s"];
+    let text = server.site().run(&arguments).succeeds();
+    for line in [
+        "Ran for:",
+        "Time waiting for events:",
+        "Time receiving SMB2 packets:",
+        "Time parsing SMB2 packets:",
+        "Time running SMB2 requests:",
+        "Time sending SMB2 packets:",
+        "=====",
+        "Time sum:",
+        "Time in READ disk IO:",
+        "Time in WRITE disk IO:",
+        "Number of events:",
+        "Number of SMB2 requests:",
+        "SMB2_CREATE ",
+        "SMB2_CREATE distribution (microseconds)",
+        "Storage write distribution (microseconds)",
+        "    value |----- count",
+    ] {
+        assert!(text.contains(line), "no '{line}' in:\n{text}");
+    }
+    server.stop();
+}
+
+/// `choro trace` in the background, once it has begun to collect.
+struct Tracing {
+    child: Child,
+    errors: BufReader<std::process::ChildStderr>,
+}
+
+impl Tracing {
+    fn begin(site: &Site, arguments: &[&str]) -> Self {
+        let mut command = site.command(&[&["trace"], arguments].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        errors.read_line(&mut line).expect("it is text");
+        assert!(line.starts_with("Collecting data"), "{line}");
+        Self { child, errors }
+    }
+
+    /// Its exit code, report and errors.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut report, mut error) = (String::new(), String::new());
+        let mut stdout = self.child.stdout.take().expect("it is piped");
+        stdout.read_to_string(&mut report).expect("it is text");
+        self.errors.read_to_string(&mut error).expect("it is text");
+        (self.child.wait().expect("it ends").code(), report, error)
+    }
+}
+
+#[test]
+fn two_tracers_at_once_see_the_same_and_end_with_ctrl_c() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    work(&mut client, 1);
+    let pid = worker_of(&server, &client).to_string();
+    wait_for_closes(server.site(), &pid, 1);
+    let tracers = [(); 2].map(|()| Tracing::begin(server.site(), &[&pid, "--json"]));
+    work(&mut client, 5);
+    wait_for_closes(server.site(), &pid, 6);
+    for tracer in &tracers {
+        signal_process(tracer.child.id(), Signal::INT);
+    }
+    for tracer in tracers {
+        let (code, report, error) = tracer.end();
+        assert_eq!((code, error.as_str()), (Some(0), ""));
+        assert_eq!(count(&json(&report), "CLOSE"), 5);
+    }
+    server.stop();
+}
+
+#[test]
+fn intervals_are_lines_of_their_own() {
+    let server = TestServer::start();
+    let client = connect(&server);
+    let pid = worker_of(&server, &client).to_string();
+    let arguments = ["trace", &pid, "--interval", "0.1", "--seconds", "0.35", "--json"];
+    let text = server.site().run(&arguments).succeeds();
+    let lines: Vec<Value> = text.lines().map(json).collect();
+    assert!((2..=4).contains(&lines.len()), "{text}");
+    assert!(lines.iter().all(|line| number(&line["ns"]) > 0 && number(&line["requests"]) == 0));
+    server.stop();
+}
+
+#[test]
+fn a_worker_that_dies_while_it_is_traced_is_reported_up_to_then() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    work(&mut client, 2);
+    let pid = worker_of(&server, &client);
+    wait_for_closes(server.site(), &pid.to_string(), 2);
+    let arguments = [&pid.to_string(), "--since-start", "--json", "--seconds", "600"];
+    let timed = Tracing::begin(server.site(), &arguments);
+    let endless = Tracing::begin(server.site(), &arguments[..3]);
+    signal_process(pid, Signal::KILL);
+    let (code, report, error) = timed.end();
+    assert_eq!(code, Some(1));
+    assert!(error.starts_with(&format!("choro: worker {pid} ended after ")), "{error}");
+    assert_eq!(count(&json(&report), "CLOSE"), 2);
+    assert_eq!(json(&report)["ended_pids"], serde_json::json!([pid]));
+    let (code, report, error) = endless.end();
+    assert_eq!((code, error.as_str()), (Some(0), ""), "it was to go on until the end");
+    assert_eq!(count(&json(&report), "CLOSE"), 2);
+    let error = server.site().run(&["trace", &pid.to_string()]).fails(1);
+    let want = format!("no worker of this server has the pid {pid}");
+    assert!(error.contains(&want), "{error}");
+    server.stop();
+}
+
+#[test]
+fn what_is_no_worker_is_refused_in_words() {
+    let site = Site::new();
+    let error = site.run(&["trace"]).fails(1);
+    assert!(error.starts_with("choro: no server has run on "), "{error}");
+    let server = site.serve();
+    let pid = server.pid().to_string();
+    let error = site.run(&["trace", &pid]).fails(1);
+    assert!(error.contains(&format!("no worker of this server has the pid {pid}")), "{error}");
+    let error = site.run(&["trace", "somebody"]).fails(2);
+    assert!(error.contains("a pid, the address of a client, or `all` is wanted"), "{error}");
+    let error = site.run(&["trace", "--interval", "0"]).fails(2);
+    assert!(error.contains("an interval is 0.1 seconds at least"), "{error}");
+    drop(server);
+    let error = {
+        wait_until(
+            || !site.run(&["trace", "--seconds", "0"]).is_success(),
+            || "workers outlive their supervisor".to_owned(),
+        );
+        site.run(&["trace", "--seconds", "0"]).fails(1)
+    };
+    assert_eq!(error, "choro: no worker runs; is the server running?\n");
+}
+
+#[test]
+fn the_page_of_another_version_is_refused_in_words() {
+    let site = Site::new();
+    let server = site.serve();
+    wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
+    let (pid, unique_id) = trace::workers(&site.path("lock")).expect("they are ours")[0];
+    let path = trace::path(&site.path("lock"), pid, unique_id);
+    let page = fs::OpenOptions::new().write(true).open(path).expect("it is ours");
+    page.write_all_at(&0_u64.to_ne_bytes(), 8).expect("it is ours");
+    let error = site.run(&["trace", &pid.to_string(), "--seconds", "0"]).fails(1);
+    let want = format!("choro: worker {pid} cannot be traced: its worker is of another version");
+    assert!(error.starts_with(&want), "{error}");
+    drop(server);
+}
+
+#[test]
+fn whoever_may_not_read_a_page_is_told_so() {
+    if !runs_as_root() {
+        return progress("only root can be somebody else");
+    }
+    let mut site = Site::new();
+    let server = site.serve();
+    wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
+    site.run_as_somebody();
+    // The directories stay root's.
+    rustix::fs::chown(site.path("lock"), Some(rustix::fs::Uid::ROOT), Some(rustix::fs::Gid::ROOT))
+        .expect("we are root");
+    let error = site.run(&["trace", "--seconds", "0"]).fails(1);
+    assert!(error.starts_with("choro: you may not look into "), "{error}");
+    drop(server);
+}
+
+/// How many workers have a page.
+fn pages(site: &Site) -> usize {
+    trace::workers(&site.path("lock")).map_or(0, |workers| workers.len())
+}
+
+#[test]
+fn a_page_goes_with_its_worker() {
+    let site = Site::new();
+    let server = site.serve();
+    wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
+    let of_workers = |server: &Server| -> Vec<u32> {
+        let mut workers = server.workers();
+        workers.sort_unstable();
+        workers
+    };
+    let pids = || -> Vec<u32> {
+        let workers = trace::workers(&site.path("lock")).expect("they are ours");
+        workers.into_iter().map(|(pid, _)| pid).collect()
+    };
+    let dead = of_workers(&server)[0];
+    signal_process(dead, Signal::KILL);
+    wait_until(
+        || !pids().contains(&dead) && pids().len() == 3 && pids() == of_workers(&server),
+        || format!("{:?} have pages, {:?} are there", pids(), of_workers(&server)),
+    );
+    // A server that is killed leaves pages behind; the next one removes them.
+    drop(server);
+    let left = pids();
+    assert!(!left.is_empty());
+    let server = site.serve();
+    wait_until(
+        || pids().len() == 3 && pids() == of_workers(&server),
+        || {
+            format!(
+                "{:?} have pages, {:?} are there; {left:?} were left",
+                pids(),
+                of_workers(&server)
+            )
+        },
+    );
+}
+
+// The probes.
+
+/// The probes of a program: provider, name, number of arguments.
+///
+/// They are in notes of the section `.note.stapsdt`:
+/// <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
+fn probes(program: &Path) -> Vec<(String, String, usize)> {
+    let bytes = fs::read(program).expect("it was built");
+    let word = |at: usize, size: usize| -> usize {
+        let mut value = [0; 8];
+        value[..size].copy_from_slice(&bytes[at..at + size]);
+        usize::try_from(u64::from_le_bytes(value)).expect("offsets fit")
+    };
+    assert_eq!(&bytes[..5], b"\x7FELF\x02", "a program of 64 bits");
+    let (table, size, count, names) = (word(40, 8), word(58, 2), word(60, 2), word(62, 2));
+    let section = |index: usize| {
+        let at = table + index * size;
+        (word(at, 4), word(at + 24, 8), word(at + 32, 8))
+    };
+    let text = |at: usize| -> String {
+        let length = bytes[at..].iter().position(|byte| *byte == 0).expect("texts end");
+        String::from_utf8(bytes[at..at + length].to_vec()).expect("names are ASCII")
+    };
+    let (_, strings, _) = section(names);
+    let mut probes = Vec::new();
+    for (name, offset, length) in (0..count).map(section) {
+        if text(strings + name) != ".note.stapsdt" {
+            continue;
+        }
+        let mut at = offset;
+        while at < offset + length {
+            let (name_bytes, description_bytes) = (word(at, 4), word(at + 4, 4));
+            let description = at + 12 + name_bytes.next_multiple_of(4);
+            // Behind three addresses.
+            let provider = text(description + 24);
+            let probe = text(description + 24 + provider.len() + 1);
+            let arguments = text(description + 24 + provider.len() + probe.len() + 2);
+            probes.push((provider, probe, arguments.split_whitespace().count()));
+            at = description + description_bytes.next_multiple_of(4);
+        }
+    }
+    // One probe may be in several places.
+    probes.sort();
+    probes.dedup();
+    probes
+}
+
+#[test]
+fn the_probes_of_the_program_are_those_of_the_schema() {
+    let mut schema: Vec<_> = trace::EVENTS
+        .iter()
+        .map(|it| (it.provider.to_owned(), it.name.to_owned(), it.arguments.len()))
+        .collect();
+    schema.sort();
+    assert_eq!(probes(&built_executable()), schema);
+}
+
+/// A row of the documentation.
+fn documented(event: &trace::EventInfo) -> String {
+    let per = event.per.map_or_else(String::new, |per| format!(" by {per}"));
+    let kept = match event.series {
+        "count" => format!("count{per}"),
+        series => format!("{series} of {}{per}", event.value),
+    };
+    let arguments = event.arguments.join(", ");
+    format!("| `{}:{}` | {arguments} | {kept} | {} |", event.provider, event.name, event.meaning)
+}
+
+/// Names with their numbers.
+fn numbered(names: &[&str]) -> String {
+    let named = names.iter().enumerate().map(|(number, name)| format!("{number} {name}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn the_documentation_has_every_event_and_every_number() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tracing.md");
+    let document = fs::read_to_string(&path).expect("it is there");
+    let rows: Vec<String> = trace::EVENTS.iter().map(documented).collect();
+    let found: Vec<&str> = document
+        .lines()
+        .filter(|line| line.starts_with("| `smb2:") || line.starts_with("| `choro:"))
+        .collect();
+    assert_eq!(found, rows, "the table should be:\n{}", rows.join("\n"));
+    for names in [trace::Phase::NAMES, trace::Operation::NAMES, trace::StoreOperation::NAMES] {
+        let numbers = numbered(names);
+        assert!(document.contains(&numbers), "this should be there: {numbers}");
+    }
+}
+
+/// bpftrace with a script of ours, attached to a worker.
+fn bpftrace(pid: u32) -> Option<Child> {
+    let found = Command::new("bpftrace").arg("--version").output().is_ok();
+    if !found || !runs_as_root() {
+        progress("bpftrace is not here, or we are not root: probes are not held against it");
+        return None;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/trace/run.sh");
+    let child = Command::new(script)
+        .args(["tsmbd", &pid.to_string(), &text(&built_executable())])
+        .env("BPFTRACE_STRLEN", "64")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    Some(child.expect("it starts"))
+}
+
+/// The values of a map that bpftrace printed: by key, or one alone with the key "".
+fn map(output: &str, name: &str) -> Vec<(String, u64)> {
+    let lines = output.lines().filter_map(|line| {
+        let (key, value) = line.strip_prefix(name)?.split_once(": ")?;
+        let key = key.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(key);
+        Some((key.to_owned(), value.trim().parse().ok()?))
+    });
+    lines.collect()
+}
+
+/// Rounds in which times are compared. On a machine that has other things to do, a worker may be
+/// taken off its processor between our look at the clock and bpftrace's, again and again.
+const ROUNDS: usize = 8;
+
+#[test]
+fn choro_trace_and_tsmbd_agree() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    let pid = worker_of(&server, &client);
+    let mut differences = Vec::new();
+    for round in 1..=ROUNDS {
+        let Some(compared) = compare(&server, &mut client, pid) else { return };
+        let worst = compared.iter().filter(|it| !it.agree()).map(|it| format!("{it:?}"));
+        differences = worst.collect();
+        if differences.is_empty() {
+            break;
+        }
+        progress(&format!("round {round}: {differences:?}"));
+    }
+    assert_eq!(differences, Vec::<String>::new(), "times differ in every round");
+    server.stop();
+}
+
+/// A time as both have it, in nanoseconds.
+#[derive(Debug)]
+struct Compared {
+    #[expect(dead_code, reason = "it is printed")]
+    what: &'static str,
+    ours: u64,
+    theirs: u64,
+}
+
+impl Compared {
+    /// Within 5 %.
+    fn agree(&self) -> bool {
+        self.ours.abs_diff(self.theirs) * 20 <= self.ours
+    }
+}
+
+/// Has both watch the same work. Counts must be the same; times are given back.
+fn compare(server: &TestServer, client: &mut Client, pid: u32) -> Option<Vec<Compared>> {
+    const FILES: usize = 200;
+    let target = pid.to_string();
+    let closes = count(&so_far(server.site(), &target), "CLOSE") + 1;
+    work(client, 1);
+    wait_for_closes(server.site(), &target, closes);
+    let mut probed = bpftrace(pid)?;
+    let mut output = BufReader::new(probed.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    while !line.starts_with("Collecting") {
+        line.clear();
+        let read = output.read_line(&mut line).expect("it is text");
+        assert_ne!(read, 0, "bpftrace ended: {:?}", probed.wait_with_output());
+    }
+    let before = so_far(server.site(), &target);
+    work(client, FILES);
+    let after = wait_for_closes(server.site(), &target, closes + FILES as u64);
+    signal_process(probed.id(), Signal::INT);
+    let mut probes = String::new();
+    output.read_to_string(&mut probes).expect("it is text");
+    assert!(probed.wait().expect("it ends").success());
+    let difference = |of: &dyn Fn(&Value) -> u64| of(&after) - of(&before);
+    let by_code = |name: &str, code: usize| {
+        let found = map(&probes, name).into_iter().find(|(key, _)| *key == code.to_string());
+        found.map_or(0, |(_, value)| value)
+    };
+    let mut compared = Vec::new();
+    for (code, what) in trace::Operation::NAMES.iter().copied().enumerate() {
+        let ours = difference(&|it| count(it, what));
+        assert_eq!(ours, by_code("@smb2_requests", code), "{what}\n{probes}");
+        let ours = difference(&|it| {
+            row(&it["requests"], "operation", what).map_or(0, |it| number(&it["total_ns"]))
+        });
+        compared.push(Compared { what, ours, theirs: by_code("@smb2_ns", code) });
+    }
+    let one = |name: &str| map(&probes, name).first().map_or(0, |(_, value)| *value);
+    assert_eq!(difference(&|it| number(&it["tables"]["count"])), one("@table_requests"));
+    assert_eq!(difference(&|it| number(&it["frames_received"]["bytes"])), one("@bytes_received"));
+    assert_eq!(difference(&|it| number(&it["frames_sent"]["bytes"])), one("@bytes_sent"));
+    for (code, name) in trace::StoreOperation::NAMES.iter().enumerate() {
+        let stored = |it: &Value| {
+            row(&it["storage"], "operation", name).map_or(0, |it| number(&it["count"]))
+        };
+        assert_eq!(difference(&stored), by_code("@store_requests", code), "{name}\n{probes}");
+    }
+    for (code, what) in trace::Phase::NAMES.iter().copied().enumerate() {
+        let ours =
+            difference(&|it| row(&it["phases"], "phase", what).map_or(0, |it| number(&it["ns"])));
+        // How long it waits depends on when both were asked.
+        if code != 0 {
+            compared.push(Compared { what, ours, theirs: by_code("@phase_ns", code) });
+        }
+    }
+    // What takes next to nothing is mostly the probe itself.
+    compared.retain(|it| it.ours > 5_000_000);
+    assert!(compared.len() >= 5, "{compared:?}");
+    Some(compared)
+}

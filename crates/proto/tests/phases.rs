@@ -1,0 +1,196 @@
+//! Where the time of requests goes: in virtual time, to the nanosecond.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dtyp::NtStatus;
+use object::ObjectOp;
+use proto::Effect;
+use testkit::{Create, Peer, World};
+use trace::{Operation, Phase, Tracer};
+use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use wire::{Command, Dialect, OplockLevel};
+
+const STEP: Duration = Duration::from_millis(3);
+const STEP_NS: u64 = 3_000_000;
+
+fn ready(world: &World) -> Peer {
+    Peer::ready(world, Dialect::SMB_3_1_1)
+}
+
+fn is_read(effect: &Effect) -> bool {
+    matches!(effect, Effect::Object { op: ObjectOp::Read { .. }, .. })
+}
+
+/// A request that has ended.
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Ended {
+    mid: u64,
+    operation: u64,
+    status: u32,
+    total: u64,
+    phases: BTreeMap<u64, u64>,
+}
+
+impl Ended {
+    /// Its time in one phase; it must have spent none in any other.
+    #[track_caller]
+    fn only(&self, phase: Phase) -> u64 {
+        let phases: Vec<_> = self.phases.keys().copied().collect();
+        assert_eq!(phases, [phase.number()], "{self:?}");
+        self.phases[&phase.number()]
+    }
+}
+
+/// The requests that have ended, in the order in which they did.
+#[track_caller]
+fn ended(tracer: &Tracer) -> Vec<Ended> {
+    let mut phases: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut ended = Vec::new();
+    let mut started = 0;
+    for event in tracer.recorded() {
+        match (event.name, &event.arguments[..]) {
+            ("request_start", _) => started += 1,
+            ("request_phase", &[request, phase, ns]) => {
+                assert_eq!(phases.entry(request).or_default().insert(phase, ns), None);
+            }
+            ("request_end", &[mid, operation, status, request, total]) => ended.push(Ended {
+                mid,
+                operation,
+                status: u32::try_from(status).expect("32 bits"),
+                total,
+                phases: phases.remove(&request).unwrap_or_default(),
+            }),
+            _ => {}
+        }
+    }
+    assert_eq!(started, ended.len(), "what was begun has ended");
+    for request in &ended {
+        assert_eq!(request.phases.values().sum::<u64>(), request.total, "{request:?}");
+    }
+    ended
+}
+
+#[test]
+fn a_delay_of_the_store_is_time_in_the_store_and_nowhere_else() {
+    let world = World::new();
+    world.add_file("data", "file", &[7; 100]);
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open("file")).file_id;
+    let tracer = world.trace();
+    world.hold(is_read);
+    let message_id = peer.send(peer.read_request(file_id, 0, 10));
+    world.advance(STEP);
+    world.release_all();
+    let ended = ended(&tracer);
+    assert_eq!(ended.len(), 1);
+    assert_eq!((ended[0].mid, ended[0].operation), (message_id, Operation::Read.number()));
+    assert_eq!(ended[0].only(Phase::Storage), STEP_NS);
+}
+
+#[test]
+fn who_waits_for_an_oplock_to_be_given_up_waits_for_a_break() {
+    let world = World::new();
+    world.add_file("data", "file", &[]);
+    let mut holder = ready(&world);
+    let held = holder.try_create(&Create::open_if("file").oplock(OplockLevel::BATCH));
+    assert_eq!(held.status(), NtStatus::SUCCESS);
+    let held: wire::create::CreateResponse<'_> = held.body();
+    let mut waiter = ready(&world);
+    let tracer = world.trace();
+    waiter.send(waiter.request(Command::CREATE, &Create::open("file")));
+    world.advance(STEP);
+    assert_eq!(holder.receive().len(), 1, "the break");
+    assert_eq!(holder.close(held.file_id).status(), NtStatus::SUCCESS);
+    let ended = ended(&tracer);
+    let create = ended.iter().find(|it| it.operation == Operation::Create.number());
+    assert_eq!(create.expect("it was answered").only(Phase::Break), STEP_NS);
+}
+
+#[test]
+fn a_watch_waits_for_an_event_and_ends_when_it_is_cancelled() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open("")).file_id;
+    let tracer = world.trace();
+    let body = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 4_096,
+        file_id,
+        completion_filter: CompletionFilter::FILE_NAME,
+    };
+    peer.send(peer.request(Command::CHANGE_NOTIFY, &body));
+    world.advance(STEP);
+    assert_eq!(tracer.figures().events.request_end[15].count, 0, "it waits");
+    peer.disconnect();
+    let ended = ended(&tracer);
+    assert_eq!(ended.len(), 1);
+    assert_eq!(ended[0].only(Phase::Event), STEP_NS);
+    assert_eq!(ended[0].status, NtStatus::CANCELLED.0, "nobody was there to be answered");
+}
+
+#[test]
+fn what_stands_in_a_compound_waits_for_those_around_it() {
+    let world = World::new();
+    world.add_file("data", "file", &[7; 100]);
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open("file")).file_id;
+    let tracer = world.trace();
+    world.hold(is_read);
+    world.advance(STEP);
+    tracer.enter(Phase::Receiving);
+    tracer.frame_came(1, 100, None, tracer.moment());
+    let reads: Vec<_> = (0..2).map(|_| peer.read_request(file_id, 0, 10)).collect();
+    peer.send_all(reads);
+    for _ in 0..2 {
+        world.advance(STEP);
+        world.release(0);
+    }
+    let ended = ended(&tracer);
+    assert_eq!(ended.len(), 2);
+    for request in ended {
+        let expected = [(Phase::Queued.number(), STEP_NS), (Phase::Storage.number(), STEP_NS)];
+        assert_eq!(request.phases, BTreeMap::from(expected));
+    }
+}
+
+#[test]
+fn every_request_of_a_session_begins_and_ends_once() {
+    let world = World::new();
+    let tracer = world.trace();
+    let mut peer = ready(&world);
+    let created = peer.create(&Create::open_if("file"));
+    assert_eq!(peer.write(created.file_id, 0, &[1; 1_000]).status(), NtStatus::SUCCESS);
+    assert_eq!(peer.read(created.file_id, 0, 500).len(), 500);
+    assert_eq!(peer.close(created.file_id).status(), NtStatus::SUCCESS);
+    assert_eq!(peer.close(created.file_id).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(peer.tree_disconnect().status(), NtStatus::SUCCESS);
+    assert_eq!(peer.logoff().status(), NtStatus::SUCCESS);
+    let ended = ended(&tracer);
+    let operations: Vec<_> = ended.iter().map(|it| it.operation).collect();
+    assert_eq!(operations, [0, 1, 1, 3, 5, 9, 8, 6, 6, 4, 2]);
+    let figures = tracer.figures();
+    let failed = &figures.events.request_failed[Operation::Close as usize];
+    assert_eq!(failed.count, 1);
+    let by_share: BTreeMap<_, _> =
+        figures.shares.iter().map(|(name, it)| (name.as_str(), it.requests)).collect();
+    // What comes before a tree connect, and ends it, is of no share.
+    assert_eq!(by_share, BTreeMap::from([("data", 6), ("", 5)]));
+    assert!(figures.users.iter().any(|(name, it)| name == "alice" && it.requests == 9));
+}
+
+#[test]
+fn a_request_that_came_in_pieces_was_received_from_its_first_byte_on() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let tracer = world.trace();
+    let began = tracer.moment();
+    world.advance(STEP);
+    tracer.enter(Phase::Receiving);
+    tracer.frame_came(1, 100, Some(began), tracer.moment());
+    world.advance(STEP);
+    peer.echo();
+    let ended = ended(&tracer);
+    let expected = [(Phase::Receiving.number(), STEP_NS), (Phase::Queued.number(), STEP_NS)];
+    assert_eq!(ended[0].phases, BTreeMap::from(expected));
+}

@@ -1,0 +1,174 @@
+//! What a page said at one moment, and what has come since an earlier one.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use crate::clock;
+use crate::names::{Kind as _, Phase};
+use crate::page::{self, Layout, Page, PageError};
+use crate::party::PartyValue;
+use crate::schema::AllValues;
+use crate::series::SeriesValue;
+
+/// How often a page is looked at again that changes while it is read.
+const LOOKS_MAX: usize = 100;
+
+/// The figures of one worker, or of several together.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Figures {
+    /// Nanoseconds that the worker was observed; of several, added up.
+    pub ns: u64,
+    /// Everything that was counted. The time of the phase that the worker is in is in it up to
+    /// this moment.
+    pub events: AllValues,
+    /// By share; the name of those that found no place of their own is empty.
+    pub shares: Vec<(String, PartyValue)>,
+    /// By user, likewise.
+    pub users: Vec<(String, PartyValue)>,
+    /// Requests that were not traced.
+    pub untraced: u64,
+}
+
+/// The page of a worker, open for reading.
+#[derive(Debug)]
+pub struct Reader {
+    page: Page,
+    file: File,
+}
+
+impl Reader {
+    /// Opens the page of a worker.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    pub fn open(lock_dir: &Path, pid: u32, unique_id: u64) -> Result<Self, PageError> {
+        let (page, file) = Page::open(&page::path(lock_dir, pid, unique_id))?;
+        Ok(Self { page, file })
+    }
+
+    /// What the page says now; of a worker that has ended, what it said when it last did something.
+    #[must_use]
+    pub fn read(&self) -> Figures {
+        let layout = self.page.layout();
+        if self.has_ended() {
+            Figures::of(layout, || 0)
+        } else {
+            Figures::of(layout, || layout.clock.now())
+        }
+    }
+
+    /// Whether the worker has ended, and its page was removed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.file.metadata().is_ok_and(|it| it.nlink() == 0)
+    }
+}
+
+impl Figures {
+    /// `now` is what time it is; where it is zero, time has stopped with the worker.
+    pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
+        let since = || layout.since.load(Ordering::Acquire);
+        let mut figures = Self::default();
+        let mut before = since();
+        for _ in 0..LOOKS_MAX {
+            figures = Self::look_at(layout, &now);
+            let after = since();
+            // No phase has ended meanwhile, so nothing was counted.
+            if before == after {
+                break;
+            }
+            before = after;
+        }
+        figures
+    }
+
+    fn look_at(layout: &Layout, now: impl Fn() -> u64) -> Self {
+        let since = layout.since.load(Ordering::Acquire);
+        let phase = Phase::from_number(layout.phase.load(Ordering::Relaxed));
+        let mut events = layout.series.read();
+        let now = now().max(since);
+        let began = layout.began.load(Ordering::Relaxed);
+        if let Some(unfinished) = events.phase.get_mut(phase as usize) {
+            unfinished.total += now - since;
+        }
+        Self {
+            ns: now.saturating_sub(began),
+            events,
+            shares: layout.shares.read(),
+            users: layout.users.read(),
+            untraced: layout.untraced.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What has come since an earlier moment of the same worker.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            ns: self.ns.saturating_sub(earlier.ns),
+            events: self.events.since(&earlier.events),
+            shares: since(&self.shares, &earlier.shares),
+            users: since(&self.users, &earlier.users),
+            untraced: self.untraced.wrapping_sub(earlier.untraced),
+        }
+    }
+
+    /// Those of another worker added.
+    pub fn merge(&mut self, other: &Self) {
+        self.ns += other.ns;
+        self.events.merge(&other.events);
+        merge(&mut self.shares, &other.shares);
+        merge(&mut self.users, &other.users);
+        self.untraced += other.untraced;
+    }
+
+    /// How long the worker was in each phase: with those of [`Phase::ALL`] that are a worker's.
+    #[must_use]
+    pub fn phase_ns(&self, phase: Phase) -> u64 {
+        self.events.phase.get(phase as usize).map_or(0, |it| it.total)
+    }
+
+    /// The time in all phases of the worker.
+    #[must_use]
+    pub fn phases_sum_ns(&self) -> u64 {
+        (0..Phase::NAMES.len()).filter_map(|it| self.events.phase.get(it)).map(|it| it.total).sum()
+    }
+}
+
+/// All of a series that is counted by something, together.
+#[must_use]
+pub fn all(series: &[SeriesValue]) -> SeriesValue {
+    let mut sum = SeriesValue::default();
+    series.iter().for_each(|it| sum.merge(it));
+    sum
+}
+
+fn since(
+    now: &[(String, PartyValue)],
+    earlier: &[(String, PartyValue)],
+) -> Vec<(String, PartyValue)> {
+    let nothing = PartyValue::default();
+    now.iter()
+        .map(|(name, value)| {
+            let before = earlier.iter().find(|(other, _)| other == name);
+            (name.clone(), value.since(before.map_or(&nothing, |(_, value)| value)))
+        })
+        .filter(|(_, value)| *value != nothing)
+        .collect()
+}
+
+fn merge(mine: &mut Vec<(String, PartyValue)>, theirs: &[(String, PartyValue)]) {
+    for (name, value) in theirs {
+        match mine.iter_mut().find(|(other, _)| other == name) {
+            Some((_, sum)) => sum.merge(value),
+            None => mine.push((name.clone(), value.clone())),
+        }
+    }
+}
+
+/// Nanoseconds of the machine's clock, for whoever compares with it.
+#[must_use]
+pub fn machine_ns() -> u64 {
+    clock::kernel_ns()
+}

@@ -1,0 +1,255 @@
+//! The page of a worker: what it counts, in memory that others may look at.
+//!
+//! A file in the directory `trace` of the lock directory, `PID-UNIQUEID` in hexadecimal, mapped by
+//! the worker for writing and by whoever its permissions allow for reading. Nobody locks it and
+//! nobody calls the kernel for it. It is all atomic words, and zeros mean that nothing happened yet.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::Clock;
+use crate::party::Parties;
+use crate::schema::{AllSeries, FINGERPRINT};
+
+/// The directory of the pages, in the lock directory.
+pub const DIRECTORY: &str = "trace";
+
+/// `CHOROTRC`
+const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
+
+/// The layout; what is counted is told apart by [`FINGERPRINT`].
+const VERSION: u64 = 1;
+
+/// Shares, and users, that a worker counts one by one; what the others do is counted together.
+pub const PARTIES_MAX: usize = 16;
+
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Layout {
+    magic: AtomicU64,
+    version: AtomicU64,
+    fingerprint: AtomicU64,
+    bytes: AtomicU64,
+    pub(crate) pid: AtomicU64,
+    pub(crate) unique_id: AtomicU64,
+    /// When the worker began to count, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub(crate) began: AtomicU64,
+    /// The phase that the worker is in, and since when.
+    pub(crate) phase: AtomicU64,
+    pub(crate) since: AtomicU64,
+    /// Requests that were not traced, because too many were in flight.
+    pub(crate) untraced: AtomicU64,
+    pub(crate) clock: Clock,
+    pub(crate) series: AllSeries,
+    pub(crate) shares: Parties<PARTIES_MAX>,
+    pub(crate) users: Parties<PARTIES_MAX>,
+}
+
+const BYTES: usize = size_of::<Layout>();
+
+/// A page that is mapped.
+#[derive(Debug)]
+pub(crate) struct Page {
+    layout: NonNull<Layout>,
+}
+
+/// Why a page cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The file system says so.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is not there: no such worker, or one that has ended.
+    #[error("there is no such worker")]
+    Gone,
+    /// Its permissions are against it.
+    #[error("you may not read it: {} belongs to user {owner} and group {group}", path.display())]
+    Forbidden {
+        /// The file.
+        path: PathBuf,
+        /// The id of its user.
+        owner: u32,
+        /// The id of its group.
+        group: u32,
+    },
+    /// Something else.
+    #[error("{} is no page of a worker", .0.display())]
+    Foreign(PathBuf),
+    /// Of another program.
+    #[error(
+        "its worker is of another version of Choro and counts other things; use the `choro` that serves"
+    )]
+    OtherVersion,
+}
+
+impl Page {
+    /// Makes the page of a worker. `lock_dir/trace` must be there; the page has its group, which
+    /// may read it.
+    pub(crate) fn create(lock_dir: &Path, pid: u32, unique_id: u64) -> io::Result<Self> {
+        let path = path(lock_dir, pid, unique_id);
+        let mut options = OpenOptions::new();
+        let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let file = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o640)
+            .custom_flags(flags)
+            .open(&path)?;
+        file.set_len(BYTES as u64)?;
+        let page = Self::map(&file, libc::PROT_READ | libc::PROT_WRITE)?;
+        page.begin(pid, unique_id);
+        Ok(page)
+    }
+
+    /// A page that nobody else sees.
+    pub(crate) fn private() -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let page = Self::map_at(protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
+        page.begin(std::process::id(), 0);
+        Ok(page)
+    }
+
+    /// Opens the page of a worker for reading. The file as well, by which the end of the worker can
+    /// be seen.
+    pub(crate) fn open(path: &Path) -> Result<(Self, File), PageError> {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => PageError::Gone,
+            io::ErrorKind::PermissionDenied => forbidden(path),
+            _ => error.into(),
+        })?;
+        let metadata = file.metadata()?;
+        let has_head = metadata.is_file() && metadata.len() >= HEAD_BYTES as u64;
+        if !has_head {
+            return Err(PageError::Foreign(path.to_owned()));
+        }
+        let head = read_head(&file)?;
+        if head[0] != MAGIC {
+            return Err(PageError::Foreign(path.to_owned()));
+        }
+        let expected = [VERSION, FINGERPRINT, BYTES as u64];
+        if head[1..] != expected || metadata.len() != BYTES as u64 {
+            return Err(PageError::OtherVersion);
+        }
+        let page = Self::map(&file, libc::PROT_READ)?;
+        Ok((page, file))
+    }
+
+    fn begin(&self, pid: u32, unique_id: u64) {
+        let layout = self.layout();
+        layout.version.store(VERSION, Ordering::Relaxed);
+        layout.fingerprint.store(FINGERPRINT, Ordering::Relaxed);
+        layout.bytes.store(BYTES as u64, Ordering::Relaxed);
+        layout.pid.store(pid.into(), Ordering::Relaxed);
+        layout.unique_id.store(unique_id, Ordering::Relaxed);
+        // Whoever sees this sees the rest of the head.
+        layout.magic.store(MAGIC, Ordering::Release);
+    }
+
+    fn map(file: &File, protection: libc::c_int) -> io::Result<Self> {
+        Self::map_at(protection, libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map_at(protection: libc::c_int, flags: libc::c_int, fd: libc::c_int) -> io::Result<Self> {
+        // SAFETY: a new mapping, of no file or of one that is so long; nothing else is touched.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, fd, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let layout = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { layout })
+    }
+
+    #[inline]
+    pub(crate) fn layout(&self) -> &Layout {
+        // SAFETY: mapped until this is dropped, aligned as pages are, and all in it are atomic
+        // words, which others may change at any time, and for which every value is one. A page that
+        // is open for reading is only read: `Reader` has no function that stores.
+        unsafe { self.layout.as_ref() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and nobody has a reference any more.
+        unsafe { libc::munmap(self.layout.as_ptr().cast(), BYTES) };
+    }
+}
+
+/// Magic number, version, fingerprint and length.
+const HEAD_BYTES: usize = 32;
+
+fn read_head(file: &File) -> io::Result<[u64; 4]> {
+    use std::os::unix::fs::FileExt;
+    let mut head = [0; HEAD_BYTES];
+    file.read_exact_at(&mut head, 0)?;
+    let (words, _) = head.as_chunks::<8>();
+    Ok(std::array::from_fn(|index| u64::from_ne_bytes(words[index])))
+}
+
+fn forbidden(path: &Path) -> PageError {
+    let (owner, group) = fs::metadata(path).map(|it| (it.uid(), it.gid())).unwrap_or_default();
+    PageError::Forbidden { path: path.to_owned(), owner, group }
+}
+
+/// Where the page of a worker is.
+#[must_use]
+pub fn path(lock_dir: &Path, pid: u32, unique_id: u64) -> PathBuf {
+    lock_dir.join(DIRECTORY).join(format!("{pid}-{unique_id:016x}"))
+}
+
+/// The workers that have pages, by pid: pid and unique id of each.
+///
+/// # Errors
+/// What the file system says.
+pub fn workers(lock_dir: &Path) -> io::Result<Vec<(u32, u64)>> {
+    let mut workers = Vec::new();
+    for entry in fs::read_dir(lock_dir.join(DIRECTORY))? {
+        let name = entry?.file_name();
+        let parts = name.to_str().and_then(|name| name.split_once('-'));
+        let id = parts.and_then(|(pid, unique_id)| {
+            Some((pid.parse().ok()?, u64::from_str_radix(unique_id, 16).ok()?))
+        });
+        workers.extend(id);
+    }
+    workers.sort_unstable();
+    Ok(workers)
+}
+
+/// Removes the page of a worker that has ended. Whoever has it open can go on reading it.
+///
+/// # Errors
+/// What the file system says, but that it is not there.
+pub fn remove(lock_dir: &Path, pid: u32, unique_id: u64) -> io::Result<()> {
+    match fs::remove_file(path(lock_dir, pid, unique_id)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the directory of the pages, and removes those that an earlier server left.
+///
+/// One that is there keeps its group and mode: they say who may trace.
+///
+/// # Errors
+/// What the file system says.
+pub fn prepare(lock_dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let directory = lock_dir.join(DIRECTORY);
+    match fs::DirBuilder::new().mode(0o750).create(&directory) {
+        // What is made in it has its group, whichever that is by then.
+        Ok(()) => fs::set_permissions(&directory, Permissions::from_mode(0o2750))?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    for (pid, unique_id) in workers(lock_dir)? {
+        remove(lock_dir, pid, unique_id)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! The schema: every event, one line each.
+//!
+//! From a line come the probe (`bpftrace -l 'usdt:PATH:*'`), the series in the page of a worker, the
+//! field of a [`Figures`](crate::Figures), the entry in [`EVENTS`], and with it the row in
+//! `docs/tracing.md`.
+
+use crate::names::Kind;
+#[allow(unused_imports, reason = "each of them is what some event is counted by")]
+use crate::names::{Operation, Phase, StoreOperation};
+use crate::series::Series as _;
+use crate::series::{Count, Histogram, SeriesValue, Sum};
+
+/// What is known of an event beside its values.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EventInfo {
+    /// Of the probe: `smb2` for what a client causes, `choro` for what is our own.
+    pub provider: &'static str,
+    /// Of the event and its probe.
+    pub name: &'static str,
+    /// The arguments of the probe, in their order. All are integers of 64 bits.
+    pub arguments: &'static [&'static str],
+    /// What is kept of it: `count`, `sum` or `histogram`.
+    pub series: &'static str,
+    /// The argument that is added up.
+    pub value: &'static str,
+    /// The argument that it is counted by, if any.
+    pub per: Option<&'static str>,
+    /// What has happened.
+    pub meaning: &'static str,
+}
+
+macro_rules! events {
+    ($(
+        $provider:ident $name:ident($($argument:ident),*): $series:ident of $value:ident
+            $(per $per:ident in $kind:ident)?, $meaning:literal;
+    )*) => {
+        /// All events.
+        pub const EVENTS: &[EventInfo] = &[$(EventInfo {
+            provider: stringify!($provider),
+            name: stringify!($name),
+            arguments: &[$(stringify!($argument)),*],
+            series: <$series as crate::series::Series>::NAME,
+            value: stringify!($value),
+            per: { let per: &[&str] = &[$(stringify!($per))?]; per.first().copied() },
+            meaning: $meaning,
+        }),*];
+
+        /// The series of all events, as they lie in the page.
+        #[derive(Debug)]
+        #[repr(C)]
+        pub(crate) struct AllSeries {
+            $($name: [$series; events!(@len $($kind)?)],)*
+        }
+
+        /// What the series of all events held at one moment: by the numbers of what they are
+        /// counted by, or one alone.
+        #[derive(Clone, Debug, Default, Eq, PartialEq)]
+        pub struct AllValues {
+            $(#[doc = $meaning] pub $name: Vec<SeriesValue>,)*
+        }
+
+        impl AllSeries {
+            pub(crate) fn read(&self) -> AllValues {
+                AllValues { $($name: self.$name.iter().map(|it| it.read()).collect(),)* }
+            }
+        }
+
+        impl AllValues {
+            /// What has come since an earlier moment.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: since(&self.$name, &earlier.$name),)* }
+            }
+
+            /// The same of another worker added.
+            pub fn merge(&mut self, other: &Self) {
+                $(merge(&mut self.$name, &other.$name);)*
+            }
+
+            /// Each event with its values.
+            pub fn each(&self) -> impl Iterator<Item = (&'static EventInfo, &[SeriesValue])> {
+                EVENTS.iter().zip([$(self.$name.as_slice()),*])
+            }
+        }
+
+        impl crate::tracer::Inner {
+            $(
+                #[inline]
+                pub(crate) fn $name(&self, $($argument: u64),*) {
+                    let series = &self.layout().series.$name;
+                    let index = events!(@index series $($per)?);
+                    if let Some(series) = series.get(index) {
+                        series.add($value);
+                    }
+                    #[cfg(feature = "recorder")]
+                    self.record(stringify!($name), &[$($argument),*]);
+                    probe::probe!($provider, $name, $($argument),*);
+                }
+            )*
+        }
+    };
+    (@len) => { 1 };
+    (@len $kind:ident) => { <$kind as Kind>::NAMES.len() };
+    (@index $series:ident) => { 0 };
+    (@index $series:ident $per:ident) => {
+        usize::try_from($per).unwrap_or(usize::MAX).min($series.len() - 1)
+    };
+}
+
+events! {
+    smb2 request_start(mid, opcode, request, before_ns): Sum of before_ns per opcode in Operation,
+        "a request was cut out of its frame, whose first byte came before_ns before the worker's phase began";
+    smb2 request_end(mid, opcode, status, request, ns): Histogram of ns per opcode in Operation,
+        "a request's response was taken by the socket, or it came to an end without one";
+    smb2 request_failed(opcode, status): Count of status per opcode in Operation,
+        "a request was answered with an error";
+    smb2 request_phase(request, phase, ns): Sum of ns per phase in Phase,
+        "a request that ends has spent so much time in a phase, all visits together";
+    smb2 frame_received(connection, bytes): Sum of bytes,
+        "a whole frame came";
+    smb2 frame_sent(connection, bytes): Sum of bytes,
+        "a frame is to be sent";
+    choro phase(phase, next, ns): Sum of ns per phase in Phase,
+        "a worker has left a phase for the next one";
+    choro woke(completions): Sum of completions,
+        "waiting for events has ended";
+    choro store_start(operation): Count of operation per operation in StoreOperation,
+        "the file system is asked for something";
+    choro store_end(operation, bytes, status, ns): Histogram of ns per operation in StoreOperation,
+        "the file system has answered";
+    choro store_data(operation, bytes): Sum of bytes per operation in StoreOperation,
+        "the file system has read, written or copied data";
+    choro table_end(ns): Histogram of ns,
+        "a table that all processes share was read or changed";
+    choro message_sent(kind, bytes): Sum of bytes,
+        "a message is on its way to another process";
+    choro message_received(kind, bytes): Sum of bytes,
+        "a message of another process came";
+}
+
+fn since(now: &[SeriesValue], earlier: &[SeriesValue]) -> Vec<SeriesValue> {
+    let nothing = SeriesValue::default();
+    let pairs = now.iter().enumerate().map(|(at, it)| (it, earlier.get(at).unwrap_or(&nothing)));
+    pairs.map(|(now, earlier)| now.since(earlier)).collect()
+}
+
+fn merge(mine: &mut Vec<SeriesValue>, theirs: &[SeriesValue]) {
+    mine.resize_with(mine.len().max(theirs.len()), SeriesValue::default);
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        mine.merge(theirs);
+    }
+}
+
+/// Tells pages of programs apart whose events are not the same.
+pub(crate) const FINGERPRINT: u64 = {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let mut index = 0;
+    while index < EVENTS.len() {
+        let event = &EVENTS[index];
+        hash = hash_text(hash, event.name);
+        hash = hash_text(hash, event.series);
+        if let Some(per) = event.per {
+            hash = hash_text(hash, per);
+        }
+        index += 1;
+    }
+    hash = hash_names(hash, Phase::NAMES);
+    hash = hash_names(hash, Operation::NAMES);
+    hash_names(hash, StoreOperation::NAMES)
+};
+
+const fn hash_names(mut hash: u64, names: &[&str]) -> u64 {
+    let mut index = 0;
+    while index < names.len() {
+        hash = hash_text(hash, names[index]);
+        index += 1;
+    }
+    hash
+}
+
+/// FNV-1a, with an end mark.
+const fn hash_text(mut hash: u64, text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    let mut index = 0;
+    while index < bytes.len() {
+        hash = (hash ^ bytes[index] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        index += 1;
+    }
+    (hash ^ 0xff).wrapping_mul(0x0000_0100_0000_01b3)
+}

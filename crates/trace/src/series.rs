@@ -1,0 +1,300 @@
+//! What is kept of the events of one kind: words in shared memory, each written by one thread.
+//!
+//! The writer loads, adds and stores: one thread writes, so nothing is lost, and readers see each
+//! word whole.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Buckets of a [`Histogram`].
+///
+/// Four for each power of two, so that a value is known to a quarter of itself; the last one takes
+/// everything from 120 s on, if nanoseconds are counted.
+pub const BUCKETS: usize = 148;
+
+/// Something that events are added to.
+pub(crate) trait Series {
+    /// What it is called in the documentation.
+    const NAME: &'static str;
+
+    fn add(&self, value: u64);
+
+    fn read(&self) -> SeriesValue;
+}
+
+/// How often.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Count(AtomicU64);
+
+/// How often, and how much in all.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Sum {
+    count: AtomicU64,
+    total: AtomicU64,
+}
+
+/// How often, how much in all, the least and the most, and how much how often.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Histogram {
+    sum: Sum,
+    /// The complement of the least, so that a page of zeros is one without events.
+    min_complement: AtomicU64,
+    max: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+/// What a series held at one moment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SeriesValue {
+    /// Events.
+    pub count: u64,
+    /// Their values added up.
+    pub total: u64,
+    /// The least of them; of a difference, to a quarter.
+    pub min: u64,
+    /// The greatest of them; of a difference, to a quarter.
+    pub max: u64,
+    /// Events by value: see [`bucket_range`]. Empty if they are not counted so.
+    pub buckets: Vec<u64>,
+}
+
+#[inline]
+pub(crate) fn add(to: &AtomicU64, value: u64) {
+    to.store(to.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+}
+
+impl Series for Count {
+    const NAME: &'static str = "count";
+
+    #[inline]
+    fn add(&self, _: u64) {
+        add(&self.0, 1);
+    }
+
+    fn read(&self) -> SeriesValue {
+        SeriesValue { count: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
+    }
+}
+
+impl Series for Sum {
+    const NAME: &'static str = "sum";
+
+    #[inline]
+    fn add(&self, value: u64) {
+        add(&self.count, 1);
+        add(&self.total, value);
+    }
+
+    fn read(&self) -> SeriesValue {
+        SeriesValue {
+            count: self.count.load(Ordering::Relaxed),
+            total: self.total.load(Ordering::Relaxed),
+            ..SeriesValue::default()
+        }
+    }
+}
+
+impl Series for Histogram {
+    const NAME: &'static str = "histogram";
+
+    #[inline]
+    fn add(&self, value: u64) {
+        self.sum.add(value);
+        if !value > self.min_complement.load(Ordering::Relaxed) {
+            self.min_complement.store(!value, Ordering::Relaxed);
+        }
+        if value > self.max.load(Ordering::Relaxed) {
+            self.max.store(value, Ordering::Relaxed);
+        }
+        add(&self.buckets[bucket(value)], 1);
+    }
+
+    fn read(&self) -> SeriesValue {
+        let SeriesValue { count, total, .. } = self.sum.read();
+        let min = if count == 0 { 0 } else { !self.min_complement.load(Ordering::Relaxed) };
+        let buckets = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        SeriesValue { count, total, min, max: self.max.load(Ordering::Relaxed), buckets }
+    }
+}
+
+/// The bucket of a value.
+#[inline]
+pub(crate) fn bucket(value: u64) -> usize {
+    if value < 4 {
+        return usize::try_from(value).unwrap_or(0);
+    }
+    let power = value.ilog2();
+    let quarter = (value >> (power - 2)) & 3;
+    let index = (power - 1) * 4 + u32::try_from(quarter).unwrap_or(0);
+    usize::try_from(index).unwrap_or(0).min(BUCKETS - 1)
+}
+
+/// The values that a bucket counts: the least, and the least of the next bucket.
+#[must_use]
+pub fn bucket_range(index: usize) -> (u64, u64) {
+    let least = |index: usize| -> u64 {
+        let index = u64::try_from(index).unwrap_or(u64::MAX);
+        if index < 4 { index } else { (4 + index % 4) << (index / 4 - 1) }
+    };
+    (least(index), if index + 1 >= BUCKETS { u64::MAX } else { least(index + 1) })
+}
+
+impl SeriesValue {
+    /// What has come since an earlier moment.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let buckets: Vec<u64> = self
+            .buckets
+            .iter()
+            .enumerate()
+            .map(|(index, now)| now.wrapping_sub(earlier.buckets.get(index).copied().unwrap_or(0)))
+            .collect();
+        let count = self.count.wrapping_sub(earlier.count);
+        // A least or greatest value that was there before may be one of then.
+        let first = buckets.iter().position(|it| *it != 0).map_or(0, |it| bucket_range(it).0);
+        let last = buckets.iter().rposition(|it| *it != 0).map_or(0, |it| bucket_range(it).1 - 1);
+        let is_new = earlier.count == 0;
+        Self {
+            count,
+            total: self.total.wrapping_sub(earlier.total),
+            min: if is_new || self.min != earlier.min { self.min } else { first.max(self.min) },
+            max: if is_new || self.max != earlier.max { self.max } else { last.min(self.max) },
+            buckets,
+        }
+    }
+
+    /// The same of another worker added.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.total += other.total;
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == other.count { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+    }
+
+    /// The mean; zero if there was nothing.
+    #[must_use]
+    pub fn average(&self) -> u64 {
+        self.total.checked_div(self.count).unwrap_or(0)
+    }
+
+    /// The value that `percent` of the events do not exceed, to a quarter of it.
+    #[must_use]
+    pub fn percentile(&self, percent: u64) -> u64 {
+        let counted: u64 = self.buckets.iter().sum();
+        if counted == 0 {
+            return 0;
+        }
+        let rank = (counted * percent).div_ceil(100).max(1);
+        let mut seen = 0;
+        for (index, count) in self.buckets.iter().enumerate() {
+            if seen + count >= rank {
+                let (least, next) = bucket_range(index);
+                // As if the events of a bucket were spread evenly over it.
+                let width = next.saturating_sub(least);
+                let share = u128::from(width) * u128::from(rank - seen) / u128::from(*count);
+                let value = least.saturating_add(u64::try_from(share).unwrap_or(width));
+                return value.clamp(self.min, self.max);
+            }
+            seen += count;
+        }
+        self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{BUCKETS, Histogram, Series, SeriesValue, Sum, bucket, bucket_range};
+    use std::sync::atomic::AtomicU64;
+
+    fn histogram() -> Histogram {
+        Histogram {
+            sum: Sum::default(),
+            min_complement: AtomicU64::new(0),
+            max: AtomicU64::new(0),
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_in_the_range_of_its_bucket(value: u64) {
+            let (least, next) = bucket_range(bucket(value));
+            prop_assert!(least <= value && (value < next || next == u64::MAX));
+        }
+
+        #[test]
+        fn a_bucket_is_no_wider_than_a_quarter_of_what_is_in_it(value in 4_u64..1 << 37) {
+            let (least, next) = bucket_range(bucket(value));
+            prop_assert!(next - least <= least / 4);
+        }
+
+        #[test]
+        fn a_percentile_is_as_right_as_the_buckets_are(
+            mut values in proptest::collection::vec(1_u64..1 << 36, 1..200),
+            percent in 1_u64..=100,
+        ) {
+            let histogram = histogram();
+            values.iter().for_each(|value| histogram.add(*value));
+            values.sort_unstable();
+            let rank = (values.len() * usize::try_from(percent).unwrap()).div_ceil(100).max(1);
+            let (least, next) = bucket_range(bucket(values[rank - 1]));
+            let value = histogram.read().percentile(percent);
+            prop_assert!(least <= value && value <= next, "{value} is not in {least}..{next}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_buckets_follow_each_other() {
+        for index in 1..BUCKETS {
+            assert_eq!(bucket_range(index - 1).1, bucket_range(index).0);
+        }
+    }
+
+    #[test]
+    fn a_difference_knows_least_and_greatest_as_well_as_it_can() {
+        let histogram = histogram();
+        [10, 1_000_000].into_iter().for_each(|value| histogram.add(value));
+        let before = histogram.read();
+        assert_eq!((before.min, before.max), (10, 1_000_000));
+        [500, 600].into_iter().for_each(|value| histogram.add(value));
+        let later = histogram.read().since(&before);
+        assert_eq!((later.count, later.total), (2, 1_100));
+        assert!(later.min <= 500 && later.min > 400, "{}", later.min);
+        assert!(later.max >= 600 && later.max < 750, "{}", later.max);
+        histogram.add(2_000_000);
+        assert_eq!(histogram.read().since(&before).max, 2_000_000);
+    }
+
+    #[test]
+    fn several_workers_are_added_up() {
+        let [one, two] = [&[3_u64, 9][..], &[5, 700]].map(|values| {
+            let histogram = histogram();
+            values.iter().for_each(|value| histogram.add(*value));
+            histogram.read()
+        });
+        let mut sum = SeriesValue::default();
+        sum.merge(&SeriesValue { total: 11, ..SeriesValue::default() });
+        assert_eq!(sum.total, 11, "time of a phase that is not over yet");
+        [one, two].iter().for_each(|it| sum.merge(it));
+        assert_eq!((sum.count, sum.total, sum.min, sum.max), (4, 728, 3, 700));
+        assert_eq!(sum.buckets.iter().sum::<u64>(), 4);
+    }
+
+    #[test]
+    fn nothing_has_no_figures() {
+        let nothing = histogram().read();
+        assert_eq!((nothing.min, nothing.max, nothing.average()), (0, 0, 0));
+        assert_eq!(nothing.percentile(99), 0);
+    }
+}

@@ -1,0 +1,252 @@
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::{Answered, Came, REQUESTS_MAX, Tracer};
+use crate::Recorded;
+use crate::names::{Phase, StoreOperation};
+
+struct Scene {
+    time: Rc<Cell<u64>>,
+    tracer: Tracer,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let time = Rc::new(Cell::new(1_000));
+        Self { tracer: Tracer::in_test(Rc::clone(&time)), time }
+    }
+
+    fn pass(&self, ns: u64) {
+        self.time.set(self.time.get() + ns);
+    }
+
+    /// A frame whose first byte came `ns` before its last one.
+    fn came(&self, ns: u64) -> Came {
+        let now = self.time.get();
+        Came { began: now - ns, whole: now }
+    }
+
+    fn events(&self, name: &str) -> Vec<Vec<u64>> {
+        let of_name = |it: &Recorded| it.name == name;
+        self.tracer.recorded().into_iter().filter(of_name).map(|it| it.arguments).collect()
+    }
+
+    /// The phases of a request that has ended, and its total.
+    fn request(&self, number: u64) -> (Vec<(Phase, u64)>, u64) {
+        let phases = self.events("request_phase").into_iter().filter(|it| it[0] == number);
+        let phases = phases.map(|it| (Phase::from_number(it[1]), it[2])).collect();
+        let ends = self.events("request_end");
+        let ends: Vec<_> = ends.iter().filter(|it| it[3] == number).collect();
+        assert_eq!(ends.len(), 1, "a request ends once");
+        (phases, ends[0][4])
+    }
+}
+
+#[test]
+fn the_phases_of_a_request_add_up_to_its_total() {
+    let scene = Scene::new();
+    scene.tracer.enter(Phase::Receiving);
+    let came = scene.came(100);
+    scene.pass(5);
+    let request = scene.tracer.begin(came);
+    request.identify(7, 8);
+    scene.pass(10);
+    request.enter(Phase::Running);
+    scene.pass(20);
+    request.wait(Phase::Storage);
+    let work = scene.tracer.store_begins(StoreOperation::Read);
+    scene.pass(1_000);
+    scene.tracer.store_ends(work, 4_096, 0);
+    request.resume();
+    scene.pass(30);
+    let mut answered = Answered::default();
+    request.answer(0, Default::default(), &mut answered);
+    drop(request);
+    answered.enter(Phase::Signing);
+    scene.pass(40);
+    answered.enter(Phase::Sending);
+    scene.pass(50);
+    scene.tracer.enter(Phase::Waiting);
+    scene.pass(60);
+    drop(answered);
+    let (phases, total) = scene.request(1);
+    let expected = [
+        (Phase::Receiving, 100),
+        (Phase::Queued, 5),
+        (Phase::Parsing, 10),
+        (Phase::Running, 20 + 30),
+        (Phase::Storage, 1_000),
+        (Phase::Signing, 40),
+        (Phase::Sending, 50 + 60),
+    ];
+    assert_eq!(phases, expected);
+    assert_eq!(phases.iter().map(|(_, ns)| ns).sum::<u64>(), total);
+    assert_eq!(scene.events("request_start"), [[7, 8, 1, 105]]);
+    assert_eq!(scene.events("store_end"), [[3, 4_096, 0, 1_000]]);
+    let others = scene.tracer.figures().shares;
+    assert_eq!(others.len(), 1);
+    assert_eq!((others[0].1.requests, others[0].1.read_bytes), (1, 4_096));
+}
+
+#[test]
+fn a_worker_is_always_in_one_phase() {
+    let scene = Scene::new();
+    for (phase, ns) in [(Phase::Waiting, 7), (Phase::Receiving, 11), (Phase::Waiting, 13)] {
+        scene.tracer.enter(phase);
+        scene.pass(ns);
+    }
+    let figures = scene.tracer.figures();
+    assert_eq!(figures.ns, 31);
+    assert_eq!(figures.phases_sum_ns(), 31);
+    assert_eq!(figures.phase_ns(Phase::Waiting), 20, "with the one that is not over");
+}
+
+#[test]
+fn requests_that_wait_together_each_have_their_own_time() {
+    let scene = Scene::new();
+    let first = scene.tracer.begin(Came::default());
+    first.identify(1, 8);
+    first.wait(Phase::Storage);
+    scene.pass(10);
+    let second = scene.tracer.begin(Came::default());
+    second.identify(2, 5);
+    scene.pass(3);
+    second.wait(Phase::Break);
+    scene.pass(100);
+    let mut answered = Answered::default();
+    second.resume();
+    second.answer(0, Default::default(), &mut answered);
+    answered.enter(Phase::Sending);
+    drop((second, answered));
+    scene.pass(1_000);
+    let mut answered = Answered::default();
+    first.resume();
+    first.answer(0, Default::default(), &mut answered);
+    answered.enter(Phase::Sending);
+    drop((first, answered));
+    assert_eq!(scene.request(1), (vec![(Phase::Storage, 1_113)], 1_113));
+    assert_eq!(scene.request(2), (vec![(Phase::Parsing, 3), (Phase::Break, 100)], 103));
+}
+
+#[test]
+fn what_is_answered_first_in_a_compound_waits_for_the_rest() {
+    let scene = Scene::new();
+    let came = scene.came(0);
+    let mut answered = Answered::default();
+    for mid in 1..=2 {
+        let request = scene.tracer.begin(came);
+        request.identify(mid, 5);
+        scene.pass(10);
+        request.answer(0, Default::default(), &mut answered);
+    }
+    answered.enter(Phase::Sending);
+    scene.pass(1);
+    drop(answered);
+    let first = [(Phase::Queued, 10), (Phase::Parsing, 10), (Phase::Sending, 1)];
+    assert_eq!(scene.request(1), (first.to_vec(), 21));
+    assert_eq!(scene.request(2), (first.to_vec(), 21));
+}
+
+#[test]
+fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
+    let scene = Scene::new();
+    let came = scene.came(0);
+    let mut answered = Answered::default();
+    for mid in 1..=2 {
+        let request = scene.tracer.begin(came);
+        request.identify(mid, 8);
+        request.wait(Phase::Storage);
+        scene.pass(10);
+        request.resume();
+        request.answer(0, Default::default(), &mut answered);
+    }
+    answered.enter(Phase::Sending);
+    drop(answered);
+    let both = vec![(Phase::Queued, 10), (Phase::Storage, 10)];
+    assert_eq!(scene.request(1), (both.clone(), 20));
+    assert_eq!(scene.request(2), (both, 20));
+}
+
+#[test]
+fn a_request_that_nobody_answers_ends_as_cancelled() {
+    let scene = Scene::new();
+    let request = scene.tracer.begin(Came::default());
+    request.identify(3, 15);
+    request.wait(Phase::Event);
+    scene.pass(9);
+    drop(request);
+    assert_eq!(scene.events("request_end"), [[3, 15, 0xC000_0120, 1, 9]]);
+    assert_eq!(scene.events("request_failed"), [[15, 0xC000_0120]]);
+}
+
+#[test]
+fn what_never_became_a_request_is_not_counted() {
+    let scene = Scene::new();
+    drop(scene.tracer.begin(Came::default()));
+    assert_eq!(scene.events("request_end"), Vec::<Vec<u64>>::new());
+}
+
+#[test]
+fn more_requests_than_are_traced_are_served_all_the_same() {
+    let scene = Scene::new();
+    let begin = || {
+        let request = scene.tracer.begin(Came::default());
+        request.identify(1, 8);
+        request
+    };
+    let requests: Vec<_> = (0..=REQUESTS_MAX).map(|_| begin()).collect();
+    assert_eq!(scene.tracer.figures().untraced, 1);
+    drop(requests);
+    assert_eq!(scene.events("request_end").len(), REQUESTS_MAX);
+    drop(begin());
+    assert_eq!(scene.events("request_end").len(), REQUESTS_MAX + 1);
+}
+
+#[test]
+fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
+    let scene = Scene::new();
+    let request = scene.tracer.begin(Came::default());
+    request.identify(1, 6);
+    request.enter(Phase::Running);
+    scene.pass(1);
+    let visit = scene.tracer.visit_table();
+    scene.pass(20);
+    drop(visit);
+    scene.pass(300);
+    drop(request);
+    assert_eq!(scene.request(1), (vec![(Phase::Running, 301), (Phase::Table, 20)], 321));
+    assert_eq!(scene.events("table_end"), [[20]]);
+}
+
+#[test]
+fn a_tracer_that_keeps_nothing_is_asked_like_any_other() {
+    let tracer = Tracer::default();
+    tracer.enter(Phase::Running);
+    let request = tracer.begin(tracer.take_came());
+    request.identify(1, 1);
+    let mut answered = Answered::default();
+    request.answer(0, Default::default(), &mut answered);
+    answered.enter(Phase::Sending);
+    drop(tracer.visit_table());
+    assert_eq!(tracer.figures(), crate::Figures::default());
+}
+
+#[test]
+fn shares_beyond_their_places_are_counted_together() {
+    let scene = Scene::new();
+    for number in 0..20 {
+        let share = scene.tracer.share(&format!("share{number}"));
+        let user = scene.tracer.user("somebody");
+        assert_eq!(share, scene.tracer.share(&format!("share{number}")), "the same place again");
+        let request = scene.tracer.begin(Came::default());
+        request.identify(number, 8);
+        request.answer(0, (user, share), &mut Answered::default());
+    }
+    let figures = scene.tracer.figures();
+    assert_eq!(figures.shares.len(), 17);
+    assert_eq!(figures.shares[3].0, "share3");
+    assert_eq!(figures.shares[16].0, "");
+    assert_eq!(figures.shares[16].1.requests, 4);
+    assert_eq!(figures.users.len(), 1);
+    assert_eq!(figures.users[0].1.requests, 20);
+}

@@ -1,0 +1,105 @@
+//! The page of a worker, from outside.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+
+use trace::{PageError, Phase, Reader, Tracer};
+
+fn lock_dir() -> tempfile::TempDir {
+    let lock_dir = tempfile::tempdir().expect("there is space");
+    trace::prepare(lock_dir.path()).expect("it is new");
+    lock_dir
+}
+
+#[test]
+fn a_reader_sees_what_the_worker_counts() {
+    let lock_dir = lock_dir();
+    let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
+    let before = reader.read();
+    tracer.message_sent(3, 100);
+    tracer.message_sent(3, 50);
+    let since = reader.read().since(&before);
+    assert_eq!((since.events.message_sent[0].count, since.events.message_sent[0].total), (2, 150));
+    assert!(!reader.has_ended());
+}
+
+#[test]
+fn the_time_of_a_phase_that_is_not_over_is_seen() {
+    let lock_dir = lock_dir();
+    let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    tracer.enter(Phase::Waiting);
+    let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
+    let first = reader.read();
+    let mut second = reader.read();
+    while second.ns == first.ns {
+        second = reader.read();
+    }
+    assert!(second.phase_ns(Phase::Waiting) > first.phase_ns(Phase::Waiting));
+    assert_eq!(second.phases_sum_ns(), second.ns);
+}
+
+#[test]
+fn the_page_of_a_worker_that_ended_can_still_be_read() {
+    let lock_dir = lock_dir();
+    let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
+    tracer.message_received(1, 1);
+    drop(tracer);
+    trace::remove(lock_dir.path(), 7, 8).expect("it is ours");
+    trace::remove(lock_dir.path(), 7, 8).expect("once is enough");
+    assert!(reader.has_ended());
+    assert_eq!(reader.read().events.message_received[0].count, 1);
+    let error = Reader::open(lock_dir.path(), 7, 8).expect_err("it is gone");
+    assert!(matches!(error, PageError::Gone), "{error}");
+}
+
+#[test]
+fn workers_are_found_by_their_pages_and_nothing_else_is() {
+    let lock_dir = lock_dir();
+    let _one = Tracer::create(lock_dir.path(), 12, 0xab).expect("there is space");
+    let _two = Tracer::create(lock_dir.path(), 3, 0xcd).expect("there is space");
+    fs::write(lock_dir.path().join("trace/notes"), "mine").expect("there is space");
+    assert_eq!(trace::workers(lock_dir.path()).expect("it is ours"), [(3, 0xcd), (12, 0xab)]);
+    trace::prepare(lock_dir.path()).expect("it is ours");
+    assert_eq!(trace::workers(lock_dir.path()).expect("it is ours"), []);
+}
+
+#[test]
+fn a_page_of_another_version_is_refused_in_words() {
+    let lock_dir = lock_dir();
+    drop(Tracer::create(lock_dir.path(), 7, 8).expect("there is space"));
+    let path = trace::path(lock_dir.path(), 7, 8);
+    let change = |offset: u64, word: u64| {
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("it is ours");
+        file.write_all_at(&word.to_ne_bytes(), offset).expect("it is ours");
+    };
+    for offset in [8, 16, 24] {
+        change(offset, 0);
+        let error = Reader::open(lock_dir.path(), 7, 8).expect_err("an older one");
+        assert!(matches!(error, PageError::OtherVersion), "{error}");
+        assert!(error.to_string().contains("of another version of Choro"));
+    }
+    change(0, 1);
+    let error = Reader::open(lock_dir.path(), 7, 8).expect_err("somebody else's");
+    assert!(matches!(error, PageError::Foreign(_)), "{error}");
+    fs::write(&path, "short").expect("it is ours");
+    let error = Reader::open(lock_dir.path(), 7, 8).expect_err("too short");
+    assert!(matches!(error, PageError::Foreign(_)), "{error}");
+}
+
+#[test]
+fn its_group_may_read_a_page_and_others_may_not() {
+    let lock_dir = lock_dir();
+    drop(Tracer::create(lock_dir.path(), 7, 8).expect("there is space"));
+    let mode = |path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(trace::path(lock_dir.path(), 7, 8)), 0o640);
+    assert_eq!(mode(lock_dir.path().join(trace::DIRECTORY)), 0o750);
+}
+
+#[test]
+fn a_page_that_is_there_already_is_not_taken_over() {
+    let lock_dir = lock_dir();
+    let _first = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    Tracer::create(lock_dir.path(), 7, 8).expect_err("it is somebody's");
+}
