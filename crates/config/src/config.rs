@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::choice::Protocol;
+use crate::class::{self, ClassSection};
 use crate::global::Global;
 use crate::load::{self, Loaded, Named};
 use crate::parameter::find;
@@ -28,6 +29,8 @@ pub struct Config {
     pub ipc: Share,
     /// `[homes]`, if there: a pattern of shares, not a share.
     pub homes: Option<Share>,
+    /// Classes of service, in the order of the file.
+    pub classes: Vec<ClassSection>,
 }
 
 /// Folders of the server.
@@ -115,6 +118,7 @@ impl Config {
             defaults,
             shares: vec![share],
             homes: None,
+            classes: Vec::new(),
         }
     }
 
@@ -150,7 +154,7 @@ impl Config {
     }
 
     fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
-        let Loaded { global, defaults, sections, mut warnings } = loaded;
+        let Loaded { global, defaults, sections, classes, mut warnings } = loaded;
         let global = Global::new("global".to_owned(), global);
         let (min, max) = global.dialects();
         if min > max {
@@ -167,10 +171,14 @@ impl Config {
             defaults,
             shares: Vec::new(),
             homes: None,
+            classes: Vec::new(),
         };
         for named in sections.into_iter().filter(|named| !named.dropped) {
             config.place(named, &mut warnings);
         }
+        // A home has the name of its user, who may be anybody.
+        let has_share = |name: &str| config.homes.is_some() || config.share(name).is_some();
+        config.classes = class::read(classes, has_share, &mut warnings)?;
         Ok((config, warnings))
     }
 

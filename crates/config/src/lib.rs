@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod choice;
+pub mod class;
 pub mod hosts_access;
 pub mod interface;
 pub mod limits;
@@ -38,6 +39,7 @@ mod share;
 mod source;
 mod warning;
 
+pub use class::ClassSection;
 pub use config::{Config, Directories, EmbeddedDefault};
 pub use global::Global;
 pub use kind::{BadValue, Canonical, Kind};

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::class;
 use crate::limits::{
     FILE_BYTES_MAX, LINE_BYTES_MAX, OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
 };
@@ -28,6 +29,8 @@ pub(crate) struct Loaded {
     pub(crate) defaults: Section,
     /// All other sections in the order in which they were first opened.
     pub(crate) sections: Vec<Named>,
+    /// Sections `[qos:NAME]`.
+    pub(crate) classes: Vec<class::Written>,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -84,6 +87,8 @@ struct Loader<'a> {
     by_name: HashMap<String, usize>,
     /// Section that assignments go to; none for `[global]`, also before the first header.
     current: Option<usize>,
+    /// Class that assignments go to, before anything else.
+    current_class: Option<usize>,
     /// Files from the main one to the one being read.
     reading: Vec<PathBuf>,
     inclusions: usize,
@@ -100,6 +105,7 @@ impl<'a> Loader<'a> {
             loaded: Loaded::default(),
             by_name: HashMap::new(),
             current: None,
+            current_class: None,
             reading: Vec::new(),
             inclusions: 0,
             total_bytes: 0,
@@ -168,6 +174,10 @@ impl<'a> Loader<'a> {
 
     fn open(&mut self, name: String, place: &Place) -> Result<(), LoadError> {
         let key = name.to_lowercase();
+        self.current_class = None;
+        if let Some(class) = key.strip_prefix(class::PREFIX) {
+            return self.open_class(name[name.len() - class.len()..].trim(), place);
+        }
         if key == "global" || key == "globals" {
             self.current = None;
             return Ok(());
@@ -194,6 +204,24 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
+    fn open_class(&mut self, name: &str, place: &Place) -> Result<(), LoadError> {
+        let classes = &mut self.loaded.classes;
+        let same = |it: &class::Written| it.name.eq_ignore_ascii_case(name);
+        let at = match classes.iter().position(same) {
+            Some(at) => at,
+            None if classes.len() >= SECTIONS_MAX => {
+                return Err(limit(SECTIONS_MAX as u64, "sections", place));
+            }
+            None => {
+                let (name, place) = (name.to_owned(), place.clone());
+                classes.push(class::Written { name, place, lines: Vec::new() });
+                classes.len() - 1
+            }
+        };
+        self.current_class = Some(at);
+        Ok(())
+    }
+
     fn assign(
         &mut self,
         name: &str,
@@ -201,6 +229,14 @@ impl<'a> Loader<'a> {
         folder: Option<&Path>,
         place: &Place,
     ) -> Result<(), LoadError> {
+        if let Some(at) = self.current_class {
+            let lines = &mut self.loaded.classes[at].lines;
+            if lines.len() >= OPTIONS_MAX {
+                return Err(limit(OPTIONS_MAX as u64, "parameters in one section", place));
+            }
+            lines.push((class::canonical(name), value.to_owned(), place.clone()));
+            return Ok(());
+        }
         if let Some((module, option)) = name.split_once(':') {
             return self.assign_option(&option_key(module, option), value, place);
         }

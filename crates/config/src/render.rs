@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::class::PREFIX;
 use crate::config::Config;
 use crate::parameter::{Effect, Parameter, Scope, parameters};
 use crate::section::Section;
@@ -23,6 +24,12 @@ pub fn render_effective(config: &Config, verbose: bool) -> String {
         let _ = write!(out, "\n\n[{}]\n", one_line(&share.name));
         write_scope(&mut out, Scope::Share, &share.section, &config.defaults.section, verbose);
         write_options(&mut out, &share.section);
+    }
+    for section in &config.classes {
+        let _ = write!(out, "\n\n[{PREFIX}{}]\n", one_line(&section.class.name));
+        for (name, text) in &section.lines {
+            let _ = writeln!(out, "\t{name} = {}", one_line(text));
+        }
     }
     out
 }

@@ -97,6 +97,18 @@ pub enum LoadError {
         /// What would have been understood.
         reason: String,
     },
+    /// A section `[qos:NAME]` that cannot be understood, or that would not do what it says.
+    #[error("{file}:{line}: [qos:{class}]: {reason}")]
+    BadClass {
+        /// File.
+        file: String,
+        /// Line.
+        line: u32,
+        /// The class's name.
+        class: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A section header without name or without `]`. The lines below it would land in the section
     /// above it.
     #[error("{file}:{line}: section header without {missing}")]

@@ -1,10 +1,18 @@
-//! Credits and bandwidth as pure functions; time is an argument.
+//! Quality of service as pure functions; time is an argument.
 //!
-//! Today this crate decides how many credits a response grants. Classes, token buckets and storage
-//! feedback join it when bandwidth is limited.
+//! Two mechanisms together. Credits ([`credits`]) decide how much a client may have outstanding. A
+//! [`gate`] decides when each request begins, by the limits of all [`class`]es that it belongs to:
+//! those of its client, user, share and file. What a class had is counted in a [`slot`] of memory
+//! that all workers share, so that a limit is for all whom it names together.
 
 #![forbid(unsafe_code)]
 
+pub mod class;
 pub mod credits;
+pub mod gate;
+pub mod slot;
 
+pub use class::{Class, ClassId, Classes, Cost, Kind, Limits, Membership, Meter, Subject};
 pub use credits::{Demand, Window, grant};
+pub use gate::{Admission, Gate};
+pub use slot::{Slot, Slots};

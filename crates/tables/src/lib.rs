@@ -11,6 +11,7 @@
 mod codec;
 mod files;
 mod memory;
+mod qos_page;
 mod record;
 mod registry;
 mod server_lock;
@@ -22,6 +23,7 @@ mod watch_page;
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use files::{FileTable, MemoryFiles, Restored};
 pub use memory::MemoryTable;
+pub use qos_page::QosPage;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};
 pub use registry::{Claim, MemoryTables, Registry, RegistryError, Removed};
 pub use table::{Table, TableError, TableMended};

@@ -1,0 +1,329 @@
+//! Classes of service: sections `[qos:NAME]`.
+//!
+//! ```text
+//! [qos:students]
+//!     match = group @students, client 10.2.0.0/16 | file *.iso
+//!     max bandwidth = 20M
+//! ```
+//!
+//! A comma joins conditions that have to hold together, a bar separates what is enough by itself.
+//! Unlike a share, a class that cannot be understood is an error: a limit that silently does not
+//! hold is worse than a server that keeps its old configuration.
+
+use qos::class::{CLASSES_MAX, InterimResponses, Match, Network};
+use qos::slot::NAME_BYTES_MAX;
+use qos::{Class, Limits, Meter};
+
+use crate::load::Place;
+use crate::warning::{LoadError, Warning, WarningKind, quoted};
+
+/// What the name of a section begins with that is a class.
+pub(crate) const PREFIX: &str = "qos:";
+
+/// Credits below which clients are known to hang: they need some to list a directory while they
+/// read.
+const CREDITS_FLOOR: u32 = 64;
+
+/// A class, and how it was written.
+#[derive(Clone, Debug)]
+pub struct ClassSection {
+    /// What it means.
+    pub class: Class,
+    /// Its lines, by parameter.
+    pub(crate) lines: Vec<(String, String)>,
+}
+
+/// A section as it stands in the file.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) lines: Vec<(String, String, Place)>,
+}
+
+/// Reads the classes. `has_share` says whether there is a share of a name.
+pub(crate) fn read(
+    sections: Vec<Written>,
+    has_share: impl Fn(&str) -> bool,
+    warnings: &mut Vec<Warning>,
+) -> Result<Vec<ClassSection>, LoadError> {
+    if let Some(beyond) = sections.get(CLASSES_MAX) {
+        return Err(LoadError::Limit {
+            file: beyond.place.file.clone(),
+            line: beyond.place.line,
+            limit: CLASSES_MAX as u64,
+            what: "classes of service",
+        });
+    }
+    sections.into_iter().map(|section| read_one(section, &has_share, warnings)).collect()
+}
+
+fn read_one(
+    section: Written,
+    has_share: &impl Fn(&str) -> bool,
+    warnings: &mut Vec<Warning>,
+) -> Result<ClassSection, LoadError> {
+    let Written { name, place, lines } = section;
+    let bad = |place: &Place, reason: String| LoadError::BadClass {
+        file: place.file.clone(),
+        line: place.line,
+        class: quoted(&name),
+        reason,
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+        let reason = format!("a name has 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`");
+        return Err(bad(&place, reason));
+    }
+    let mut class = Class {
+        name: name.clone(),
+        matches: Vec::new(),
+        limits: Limits::default(),
+        max_credits: None,
+        interim_responses: InterimResponses::Auto,
+    };
+    for (parameter, value, place) in &lines {
+        let remark = set(&mut class, parameter, value, has_share);
+        if let Some((kind, message)) = remark.map_err(|reason| bad(place, reason))? {
+            let (file, line) = (place.file.clone(), place.line);
+            warnings.push(Warning { file, line, kind, message });
+        }
+    }
+    if class.matches.is_empty() {
+        return Err(bad(&place, "without `match` it is for nobody".to_owned()));
+    }
+    if let Some(reason) = contradiction(&class.limits) {
+        return Err(bad(&place, reason));
+    }
+    let lines = lines.into_iter().map(|(parameter, value, _)| (parameter, value)).collect();
+    Ok(ClassSection { class, lines })
+}
+
+/// The name of a parameter as it is compared: small letters, single spaces.
+pub(crate) fn canonical(name: &str) -> String {
+    name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// Sets one parameter; gives a remark if there is one to make.
+fn set(
+    class: &mut Class,
+    parameter: &str,
+    value: &str,
+    has_share: &impl Fn(&str) -> bool,
+) -> Result<Option<(WarningKind, String)>, String> {
+    if let Some((meter, _)) = Meter::NAMES.iter().find(|(_, name)| *name == parameter) {
+        let limit = amount(value).ok_or_else(|| format!("`{parameter}`: {}", expected(*meter)))?;
+        if limit == 0 {
+            return Err(format!(
+                "`{parameter} = 0` would stop everything: leave it out, or say how much"
+            ));
+        }
+        class.limits.per_second[*meter as usize] = Some(limit);
+        return Ok(None);
+    }
+    match parameter {
+        "match" => class.matches.extend(matches(value, has_share)?),
+        "burst" => {
+            class.limits.burst_bytes =
+                amount(value).ok_or("`burst`: a number of bytes such as 4M is wanted")?;
+        }
+        "max credits" => {
+            let credits: u32 = value.parse().map_err(|_| "`max credits`: a number is wanted")?;
+            if credits == 0 {
+                return Err(
+                    "`max credits = 0`: a client without credits can never ask for more".into()
+                );
+            }
+            class.max_credits = Some(credits);
+            if credits < CREDITS_FLOOR {
+                let message = format!(
+                    "[qos:{}]: `max credits = {credits}`: clients are known to hang below {CREDITS_FLOOR}",
+                    class.name
+                );
+                return Ok(Some((WarningKind::BadValue, message)));
+            }
+        }
+        "interim responses" => {
+            class.interim_responses = match value.to_lowercase().as_str() {
+                "auto" => InterimResponses::Auto,
+                "no" | "false" | "0" => InterimResponses::No,
+                "yes" | "true" | "1" => InterimResponses::Yes,
+                _ => return Err("`interim responses`: yes, no or auto is wanted".into()),
+            };
+        }
+        "weight" | "priority" | "min bandwidth" | "min iops" | "latency target" => {
+            let message = format!("[qos:{}]: `{parameter}` has no effect yet", class.name);
+            return Ok(Some((WarningKind::NoEffect, message)));
+        }
+        _ => return Err(format!("unknown parameter `{}`", quoted(parameter))),
+    }
+    Ok(None)
+}
+
+/// A number of bytes or operations in a second, with `K`, `M`, `G` or `T` for powers of 1,024.
+#[must_use]
+pub fn amount(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.trim().to_ascii_lowercase().trim_end_matches("/s") {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn expected(meter: Meter) -> &'static str {
+    if meter.is_bytes() {
+        "bytes a second are wanted, such as 20M"
+    } else {
+        "operations a second are wanted, such as 500"
+    }
+}
+
+fn matches(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Vec<Match>, String> {
+    text.split('|').map(|alternative| one_match(alternative, has_share)).collect()
+}
+
+fn one_match(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Match, String> {
+    let mut result = Match::default();
+    for condition in text.split(',') {
+        let condition = condition.trim();
+        let (what, name) = condition.split_once(char::is_whitespace).unwrap_or((condition, ""));
+        let name = name.trim().trim_matches('"');
+        if what == "all" && name.is_empty() {
+            continue;
+        }
+        if name.is_empty() {
+            return Err(format!(
+                "`match`: `{}` is none of client, user, group, share, file with a name, and all",
+                quoted(condition)
+            ));
+        }
+        match what.to_lowercase().as_str() {
+            "client" => {
+                let network = Network::parse(name).ok_or_else(|| {
+                    format!("`match`: `{}` is no address or network", quoted(name))
+                })?;
+                result.clients.push(network);
+            }
+            "user" => result.users.push(name.to_owned()),
+            "group" => result.groups.push(name.trim_start_matches(['@', '+', '&']).to_owned()),
+            "share" if !has_share(name) => {
+                return Err(format!("`match`: there is no share `{}`", quoted(name)));
+            }
+            "share" => result.shares.push(name.to_owned()),
+            "file" => result.files.push(name.to_owned()),
+            _ => return Err(format!("`match`: unknown condition `{}`", quoted(what))),
+        }
+    }
+    // Both of two cannot hold: nobody has two names.
+    for (what, count) in [("users", result.users.len()), ("shares", result.shares.len())] {
+        if count > 1 {
+            return Err(format!("`match`: no request has two {what}; separate them by `|`"));
+        }
+    }
+    Ok(result)
+}
+
+/// Why two limits do not go together, if they do not.
+fn contradiction(limits: &Limits) -> Option<String> {
+    let of = |meter: Meter| limits.per_second[meter as usize];
+    for (all, parts) in [
+        (Meter::Bandwidth, [Meter::ReadBandwidth, Meter::WriteBandwidth]),
+        (Meter::Iops, [Meter::ReadIops, Meter::WriteIops]),
+    ] {
+        for part in parts {
+            if let (Some(whole), Some(limit)) = (of(all), of(part))
+                && limit > whole
+            {
+                let name = |meter: Meter| Meter::NAMES[meter as usize].1;
+                return Some(format!(
+                    "`{}` can never be reached, `{}` is less",
+                    name(part),
+                    name(all)
+                ));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, LoadError, render_effective};
+
+    const SHARES: &str = "[vital]\npath = /v\n[data]\npath = /d\n";
+
+    fn parse(section: &str) -> Result<Config, LoadError> {
+        Config::parse(&format!("{SHARES}{section}"), "test").map(|(config, _)| config)
+    }
+
+    #[track_caller]
+    fn refused(section: &str, line: u32, reason: &str) {
+        let error = parse(section).expect_err("it cannot be meant").to_string();
+        assert!(error.starts_with(&format!("test:{}:", line + 4)), "{error}");
+        assert!(error.contains(reason), "{error}");
+    }
+
+    #[test]
+    fn a_class_is_not_a_share() {
+        let config =
+            parse("[qos:slow]\nmatch = share data\nMAX  bandwidth = 10M\n[more]\npath=/m\n");
+        let config = config.expect("it is right");
+        assert_eq!(config.shares.len(), 3);
+        let class = &config.classes[0].class;
+        assert_eq!((&*class.name, class.limits.per_second[0]), ("slow", Some(10 << 20)));
+        assert_eq!(class.matches[0].shares, ["data"]);
+    }
+
+    #[test]
+    fn commas_join_and_bars_separate() {
+        let config = parse("[qos:x]\nmatch = client 10.0.0.0/8, group @staff | file *.vmdk\n");
+        let matches = &config.expect("it is right").classes[0].class.matches;
+        assert_eq!((matches[0].clients.len(), &*matches[0].groups[0]), (1, "staff"));
+        assert_eq!(matches[1].files, ["*.vmdk"]);
+    }
+
+    #[test]
+    fn what_can_never_hold_is_refused_with_line_and_reason() {
+        refused("[qos:x]\nmax bandwidth = 1M\n", 1, "for nobody");
+        refused("[qos:x]\nmatch = share nowhere\n", 2, "no share `nowhere`");
+        refused("[qos:x]\nmatch = user a, user b\n", 2, "two users");
+        refused("[qos:x]\nmatch = client 10.0.0.0/40\n", 2, "no address");
+        refused("[qos:x]\nmatch = everyone\n", 2, "none of client");
+        refused("[qos:x]\nmatch = all\nmax bandwidth = 0\n", 3, "stop everything");
+        refused("[qos:x]\nmatch = all\nmax credits = 0\n", 3, "never ask");
+        refused("[qos:x]\nmatch = all\nmax bandwith = 1M\n", 3, "unknown parameter");
+        refused("[qos:x]\nmatch = all\nmax bandwidth = fast\n", 3, "such as 20M");
+        refused(
+            "[qos:x]\nmatch = all\nmax bandwidth = 1M\nmax read bandwidth = 2M\n",
+            1,
+            "never be reached",
+        );
+        refused("[qos:]\nmatch = all\n", 1, "a name has");
+    }
+
+    #[test]
+    fn few_credits_are_warned_about() {
+        let text = format!("{SHARES}[qos:x]\nmatch = all\nmax credits = 32\n");
+        let (config, warnings) = Config::parse(&text, "test").expect("it can be served");
+        assert_eq!(config.classes[0].class.max_credits, Some(32));
+        assert!(warnings[0].message.contains("below 64"), "{warnings:?}");
+    }
+
+    #[test]
+    fn what_is_written_down_for_the_workers_means_the_same() {
+        let text =
+            "[qos:x]\nmatch = user alice | share data, file *.iso\nmax iops = 500\nburst = 4M\n";
+        let once = render_effective(&parse(text).expect("it is right"), false);
+        let (again, _) = Config::parse(&once, "again").expect("it is right");
+        assert_eq!(render_effective(&again, false), once);
+        assert_eq!(again.classes[0].class.matches.len(), 2);
+        assert_eq!(again.classes[0].class.limits.burst_bytes, 4 << 20);
+    }
+}
