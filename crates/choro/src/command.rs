@@ -6,6 +6,7 @@ mod completions;
 mod man;
 mod message;
 pub(crate) mod notifyd;
+mod qos;
 mod serve;
 mod status;
 mod trace;
@@ -42,6 +43,8 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     Message(message::MessageCommand),
+    #[command(subcommand)]
+    Qos(qos::Qos),
     Status(status::Status),
     Trace(trace::Trace),
     Completions(completions::Completions),
@@ -61,6 +64,7 @@ impl CommandLine {
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
             Command::Message(message) => message.run(file),
+            Command::Qos(qos) => qos.run(file),
             Command::Serve(serve) => serve.run(file),
             Command::Status(status) => status.run(file),
             Command::Trace(trace) => trace.run(file),

@@ -29,7 +29,7 @@ use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::Messaging;
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::{FileTable, Mended, Registry, Restored, TableError, WatchPage};
+use tables::{FileTable, Mended, QosPage, Registry, Restored, TableError, WatchPage};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
@@ -65,6 +65,7 @@ struct Supervisor {
     notifyd: Helper,
     registry: Registry,
     files: FileTable,
+    qos: QosPage,
     /// Tells workers which files to look at, and hears what an administrator wants.
     messaging: Messaging,
     /// Not all that came was taken in the last turn.
@@ -108,6 +109,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     trace::prepare(&lock).with_context(|| {
         format!("pages of workers in {}", lock.join(trace::DIRECTORY).display())
     })?;
+    let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
     messaging::transport::remove_stale_sockets(&lock)
@@ -135,6 +137,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         notifyd: Helper::new(NotifydArguments::NAME),
         registry,
         files,
+        qos,
         messaging,
         has_more_messages: false,
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
@@ -457,6 +460,14 @@ impl Supervisor {
         self.notifyd.tell(&ToWorker::Shutdown);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
+}
+
+/// Makes room for what classes of service have, and says what they may have.
+fn make_qos(lock: &Path, settings: &Settings) -> anyhow::Result<QosPage> {
+    QosPage::reset(lock)
+        .and_then(|()| QosPage::open(lock))
+        .inspect(|page| page.configure(settings.config.classes.iter().map(|it| &it.class)))
+        .with_context(|| format!("figures of classes in {}", lock.display()))
 }
 
 /// Makes the table of files, with the persistent opens that the last run of the server left.

@@ -42,6 +42,8 @@ pub struct Connection {
     pub binding_key: Option<(u64, Arc<SigningKey>)>,
     /// Bytes without a meaning that a test wants before the data of READ responses.
     pub read_padding: u8,
+    /// Credits that the classes of its client let it hold.
+    pub credits_limit: Option<u32>,
     /// A test wants whatever is sent to count as lost.
     pub confirms_nothing: bool,
 }
@@ -95,6 +97,7 @@ impl Connection {
             was_passed: false,
             binding_key: None,
             read_padding: 0,
+            credits_limit: None,
             confirms_nothing: false,
         }
     }
@@ -104,6 +107,13 @@ impl Connection {
     pub fn charge(&self, header: &wire::Header) -> u16 {
         let pays = self.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit);
         if pays { header.credit_charge } else { 1 }
+    }
+
+    /// Has the client hold no more credits than this. What it has already, it keeps until it is
+    /// used.
+    pub fn limit_credits(&mut self, limit: Option<u32>) {
+        let least = |before: u32| limit.map_or(before, |limit| before.min(limit));
+        self.credits_limit = self.credits_limit.map(least).or(limit);
     }
 
     /// What NEGOTIATE decided.

@@ -247,6 +247,8 @@ pub struct Share {
     pub folder: ObjectPath,
     /// Changes that other programs make in it are told, too.
     pub kernel_change_notify: bool,
+    /// The classes of the requests of whoever connects to it.
+    pub classes: Arc<qos::Membership>,
 }
 
 /// A session of another worker, as far as a client that wants to be bound to it must be told why it

@@ -24,6 +24,7 @@ pub mod notice;
 pub mod buffer_pool;
 mod dfs;
 mod dispatch;
+mod holding;
 pub mod protection;
 mod receive;
 pub mod reject;

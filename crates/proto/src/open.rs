@@ -36,6 +36,8 @@ pub struct Open {
     pub maximal_access: AccessMask,
     /// `Open.ChannelSequence`, and the requests that are outstanding.
     pub channel_sequence: ChannelSequence,
+    /// The classes of its requests, if they have any.
+    pub classes: Option<qos::Classes>,
 }
 
 /// What an open leads to.

@@ -11,6 +11,7 @@ use wire::{Command, Decode, FileId, Header};
 
 use crate::connection::ConnectionId;
 use crate::dispatch::Pending;
+use crate::effect::Effect;
 use crate::protection::Verified;
 use crate::respond::Outgoing;
 use crate::server::Now;
@@ -34,8 +35,13 @@ pub struct Incoming {
     pub sealed: bool,
     /// When it was started or resumed.
     pub now: Now,
+<<<<<<< HEAD
     /// Keeps its time.
     pub trace: trace::Request,
+=======
+    /// The limits of its classes were asked: it is held, or has begun.
+    pub(crate) is_admitted: bool,
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
 }
 
 impl Incoming {
@@ -113,6 +119,8 @@ pub(crate) struct InFlight {
     pub(crate) async_id: Option<u64>,
     /// Waits for a wake-up rather than a reply.
     pub(crate) is_suspended: bool,
+    /// What it will ask of the world when the limits of its classes let it.
+    pub(crate) held: Option<Effect>,
     /// The file whose contents change meanwhile, and the open through which.
     pub(crate) changed: Option<(object::FileIdentity, u64)>,
 }

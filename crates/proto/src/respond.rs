@@ -235,7 +235,11 @@ pub(crate) fn error_body(status: NtStatus) -> Response {
 
 fn grant(connection: &mut Connection, credit_request: u16) -> u16 {
     let window = &mut connection.command_sequence_window;
-    let credits = qos::grant(qos::Demand { credit_request }, window.figures());
+    let mut figures = window.figures();
+    if let Some(limit) = connection.credits_limit {
+        figures = figures.limited_to(limit);
+    }
+    let credits = qos::grant(qos::Demand { credit_request }, figures);
     window.grant(credits);
     credits
 }

@@ -120,6 +120,7 @@ impl Scene {
         for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
             let share = Arc::new(share(root));
             let maximal_access = AccessMask::FILE_ALL;
+<<<<<<< HEAD
             let tree = TreeConnect {
                 tree_id,
                 share,
@@ -127,6 +128,11 @@ impl Scene {
                 encrypt_data: false,
                 counted: trace::PartyId::default(),
             };
+=======
+            let classes = Arc::default();
+            let tree =
+                TreeConnect { tree_id, share, maximal_access, encrypt_data: false, classes };
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             session.tree_connects.insert(tree_id, tree);
         }
         server.globals.folders.insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));
@@ -263,6 +269,7 @@ impl Scene {
             granted_access,
             maximal_access: AccessMask::FILE_ALL,
             channel_sequence: ChannelSequence::default(),
+            classes: None,
         };
         self.server.opens.insert(file_id.volatile, open);
         file_id
@@ -442,6 +449,7 @@ fn share(root: Option<RootId>) -> Share {
         apple: None,
         folder: ObjectPath::from_stored(FOLDER.to_owned(), None),
         kernel_change_notify: true,
+        classes: Arc::default(),
     }
 }
 

@@ -98,6 +98,8 @@ pub struct Globals {
     pub breaks: BreakNotifications,
     /// Buffers for answers to READ.
     pub buffers: BufferPool,
+    /// Requests that are over a limit of their classes.
+    pub gate: qos::Gate<RequestId>,
     /// Where unguessable bytes come from.
     pub entropy: Entropy,
     /// What is to be done in the world.
@@ -203,6 +205,7 @@ impl Server {
                 files: Files::new(records, server),
                 breaks: BreakNotifications::default(),
                 buffers: BufferPool::default(),
+                gate: qos::Gate::new(Box::new(Vec::new())),
                 entropy,
                 outbox: Outbox::default(),
                 open_count: 0,
@@ -430,6 +433,7 @@ impl Server {
             self.deadlines.remove(&id);
             self.disconnect(id, Disconnect::TooSlow);
         }
+        self.release(now);
         self.quiesce(now);
     }
 
@@ -458,7 +462,8 @@ impl Server {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let deadline = self.deadlines.values().min().copied();
         let breaks = self.globals.files.next_timeout();
-        [deadline, breaks, self.globals.buffers.next_timeout()].into_iter().flatten().min()
+        let held = self.next_release();
+        [deadline, breaks, held, self.globals.buffers.next_timeout()].into_iter().flatten().min()
     }
 
     /// Takes the buffer of a frame that was sent, to be used again.
@@ -502,6 +507,7 @@ impl Server {
     /// Serves what handlers left behind, until nothing more comes of it.
     fn quiesce(&mut self, now: Now) {
         loop {
+            self.give_way_without_session(now);
             change_notify::deliver(self);
             let own = self.globals.files.server();
             for (file, server) in self.globals.files.take_looks() {
@@ -515,6 +521,7 @@ impl Server {
             for volatile in std::mem::take(&mut self.globals.outbox.closed_opens) {
                 let on_open = self.suspended_on(volatile);
                 self.globals.outbox.wakes.extend(on_open);
+                self.give_way(now, |_, open| open.is_some_and(|it| it.volatile == volatile));
             }
             if let Some(id) = self.globals.outbox.wakes.pop_front() {
                 if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
@@ -596,7 +603,7 @@ impl Server {
     pub(crate) fn settle(
         &mut self,
         mut chain: Chain,
-        incoming: Incoming,
+        mut incoming: Incoming,
         file_id: Option<FileId>,
         mut async_id: Option<u64>,
         outcome: Result<Step<dispatch::Pending>, Reject>,
@@ -605,7 +612,7 @@ impl Server {
             self.disconnect(chain.connection, reason);
             return None;
         }
-        let mut changed = None;
+        let (mut changed, mut held) = (None, None);
         let (pending, is_suspended) = match outcome {
             Ok(Step::Done(response)) => {
                 let command = incoming.header.command;
@@ -623,8 +630,12 @@ impl Server {
             Ok(Step::Wait(effect, pending)) => {
                 let by_name = || dispatch::changes(&pending);
                 changed = self.changed_by(file_id, &effect).or_else(by_name);
+<<<<<<< HEAD
                 incoming.trace.wait(effect.phase());
                 self.globals.outbox.effects.push_back((Some(incoming.id), effect));
+=======
+                held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
                 (pending, false)
             }
             Ok(Step::Suspend(pending)) if async_id.is_some() => (pending, true),
@@ -653,7 +664,7 @@ impl Server {
             open.channel_sequence.wait(id, &incoming.header);
         }
         let waiting =
-            InFlight { incoming, pending, chain, file_id, async_id, is_suspended, changed };
+            InFlight { incoming, pending, chain, file_id, async_id, is_suspended, held, changed };
         self.in_flight.insert(id, waiting);
         None
     }
@@ -667,7 +678,11 @@ impl Server {
     }
 
     /// Sends what the chain has so far, and the interim response behind it.
-    fn go_async(&mut self, chain: &mut Chain, incoming: &Incoming) -> Result<u64, Reject> {
+    pub(crate) fn go_async(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+    ) -> Result<u64, Reject> {
         // A CREATE waits wherever it stands, and the rest of its compound with it, as in Windows:
         // its client may not know how to give way before it has an answer.
         if !chain.messages.is_empty() && incoming.header.command != Command::CREATE {

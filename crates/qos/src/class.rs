@@ -174,6 +174,9 @@ pub struct Membership {
     by_file: Vec<(ClassId, Vec<Pattern>)>,
     /// The least of what its classes let a client hold.
     pub max_credits: Option<u32>,
+    /// Whether a request that is held is answered with an interim response: not if one class says
+    /// so.
+    pub interim_responses: InterimResponses,
 }
 
 #[derive(Clone, Debug)]
@@ -190,12 +193,18 @@ impl Membership {
         subject: Subject<'_>,
     ) -> Self {
         let (mut always, mut by_file, mut max_credits) = (Vec::new(), Vec::new(), None);
+        let mut interim_responses = InterimResponses::Auto;
         for (id, class) in classes {
             let fitting: Vec<&Match> =
                 class.matches.iter().filter(|it| it.holds_for(subject)).collect();
             if fitting.is_empty() {
                 continue;
             }
+            interim_responses = match (interim_responses, class.interim_responses) {
+                (InterimResponses::No, _) | (_, InterimResponses::No) => InterimResponses::No,
+                (InterimResponses::Yes, _) | (_, InterimResponses::Yes) => InterimResponses::Yes,
+                _ => InterimResponses::Auto,
+            };
             if fitting.iter().all(|it| !it.files.is_empty()) {
                 let patterns = fitting.iter().flat_map(|it| &it.files);
                 by_file.push((id, patterns.map(|pattern| Pattern::new(pattern)).collect()));
@@ -210,7 +219,7 @@ impl Membership {
             }
         }
         let always = (!always.is_empty()).then(|| always.into());
-        Self { always, by_file, max_credits }
+        Self { always, by_file, max_credits, interim_responses }
     }
 
     /// The classes of a file's requests; `path` is from the share's root, with slashes or

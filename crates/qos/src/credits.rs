@@ -18,6 +18,16 @@ pub struct Window {
     pub max: u32,
 }
 
+impl Window {
+    /// The window of a client that may have no more than `limit` ids. Where it has more already, or
+    /// has used all of them, it gets none, or one.
+    #[must_use]
+    pub fn limited_to(self, limit: u32) -> Self {
+        let least = self.span + u32::from(self.unused == 0);
+        Self { max: self.max.min(limit.max(least)), ..self }
+    }
+}
+
 /// Credits to put into a response.
 ///
 /// Promises: `span + grant <= max`, and a client never ends with no credit at all, because one
@@ -58,6 +68,18 @@ mod tests {
     fn a_client_with_nothing_left_gets_one() {
         check(0, 0, 0, 1);
         check(0, 1, 1, 0);
+    }
+
+    #[test]
+    fn a_client_above_its_limit_gets_nothing_until_it_is_below() {
+        let of = |unused, span| {
+            let window = Window { unused, span, max: 512 }.limited_to(64);
+            grant(Demand { credit_request: 100 }, window)
+        };
+        assert_eq!(of(10, 10), 54);
+        assert_eq!(of(200, 200), 0);
+        assert_eq!(of(0, 200), 1);
+        assert_eq!(of(0, 0), 64);
     }
 
     proptest! {

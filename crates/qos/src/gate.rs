@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use crate::class::{Classes, Cost, Kind};
-use crate::slot::{Slots, count, count_waiting, refund, reserve};
+use crate::slot::{Slots, changes, count, count_waiting, refund, reserve};
 
 /// Bytes that the requests of one client which are held may move together. Beyond it nothing more is
 /// received from the client.
@@ -16,6 +16,9 @@ pub const HELD_BYTES_MAX: u64 = 64 << 20;
 
 /// Requests of one client that may be held.
 pub const HELD_REQUESTS_MAX: usize = 1_024;
+
+/// How often it is looked whether a limit was changed for which somebody waits.
+pub const LOOK_INTERVAL_NS: u64 = 200_000_000;
 
 /// What may become of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,6 +36,7 @@ pub struct Gate<T> {
     flows: Vec<Flow<T>>,
     held_bytes: u64,
     held_requests: usize,
+    looked_at: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +47,8 @@ struct Flow<T> {
     waiting: VecDeque<Waiting<T>>,
     /// When the first may begin: it has taken what it costs.
     begins: u64,
+    /// What [`changes`] said when it took that.
+    changes: u32,
 }
 
 #[derive(Debug)]
@@ -56,7 +62,7 @@ impl<T: Copy + Eq> Gate<T> {
     /// A gate over what all workers share.
     #[must_use]
     pub fn new(slots: Box<dyn Slots>) -> Self {
-        Self { slots, flows: Vec::new(), held_bytes: 0, held_requests: 0 }
+        Self { slots, flows: Vec::new(), held_bytes: 0, held_requests: 0, looked_at: 0 }
     }
 
     /// Whether a request may begin at `now` (nanoseconds of the machine's clock), or else keeps it.
@@ -72,8 +78,9 @@ impl<T: Copy + Eq> Gate<T> {
                 count(slots, classes, cost, None);
                 return Admission::Begins;
             }
-            let (classes, waiting) = (classes.clone(), VecDeque::from([waiting]));
-            self.flows.push(Flow { classes, kind: cost.kind, waiting, begins });
+            let (changes, waiting) = (changes(slots, classes), VecDeque::from([waiting]));
+            let (classes, kind) = (classes.clone(), cost.kind);
+            self.flows.push(Flow { classes, kind, waiting, begins, changes });
         }
         count_waiting(slots, classes, true);
         self.held_bytes += cost.bytes;
@@ -84,6 +91,16 @@ impl<T: Copy + Eq> Gate<T> {
     /// The next request that may begin at `now`.
     pub fn release(&mut self, now: u64) -> Option<T> {
         let slots = self.slots.slots();
+        self.looked_at = now;
+        for flow in &mut self.flows {
+            let changes = changes(slots, &flow.classes);
+            if changes != flow.changes {
+                // With the limit, what was taken of it was forgotten.
+                flow.changes = changes;
+                let first = flow.waiting.front().expect("never empty");
+                flow.begins = reserve(slots, &flow.classes, first.cost, now);
+            }
+        }
         let at = (0..self.flows.len()).min_by_key(|at| self.flows[*at].begins)?;
         let flow = self.flows.get_mut(at).filter(|flow| flow.begins <= now)?;
         let Waiting { what, cost, since } = flow.waiting.pop_front().expect("never empty");
@@ -119,10 +136,17 @@ impl<T: Copy + Eq> Gate<T> {
         true
     }
 
-    /// When the next request may begin.
+    /// When [`Gate::release`] is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<u64> {
-        self.flows.iter().map(|flow| flow.begins).min()
+        let begins = self.flows.iter().map(|flow| flow.begins).min()?;
+        Some(begins.min(self.looked_at + LOOK_INTERVAL_NS))
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.held_requests == 0
     }
 
     /// Whether no more is to be received from the client.

@@ -25,6 +25,8 @@ pub struct Slot {
     is_taken: AtomicU32,
     /// Bit by [`Meter`]: somebody has set it by hand, and the configuration does not.
     by_hand: AtomicU32,
+    /// Counts changes of limits: who waits by an old one looks again.
+    changes: AtomicU32,
     /// By [`Meter`]; zero is no limit.
     per_second: [AtomicU64; Meter::COUNT],
     burst_bytes: AtomicU64,
@@ -141,6 +143,7 @@ impl Slot {
         if before != per_second.unwrap_or(0) {
             // What was taken at the old rate would have to be waited for at it.
             self.arrival[meter as usize].store(0, Ordering::Release);
+            self.changes.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -228,6 +231,13 @@ impl Meter {
 pub(crate) fn reserve(slots: &[Slot], classes: &[ClassId], cost: Cost, now: u64) -> u64 {
     let of = |class: &ClassId| slots.get(usize::from(*class)).map(|it| it.reserve(cost, now));
     classes.iter().filter_map(of).fold(now, u64::max)
+}
+
+/// A number that is another one when a limit of these classes was changed.
+pub(crate) fn changes(slots: &[Slot], classes: &[ClassId]) -> u32 {
+    let of = |class: &ClassId| slots.get(usize::from(*class)).map(|it| &it.changes);
+    let sum = |sum: u32, changes: &AtomicU32| sum.wrapping_add(changes.load(Ordering::Acquire));
+    classes.iter().filter_map(of).fold(0, sum)
 }
 
 /// Gives back what [`reserve`] took.

@@ -92,6 +92,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         apple: None,
         folder: ObjectPath::from_stored(format!("srv/{name}"), None),
         kernel_change_notify: true,
+        classes: Arc::default(),
     }
 }
 

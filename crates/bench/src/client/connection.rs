@@ -93,6 +93,20 @@ impl Client {
         Ok(client)
     }
 
+    /// Connects to another share; requests that follow are for that one.
+    ///
+    /// # Errors
+    ///
+    /// What was refused, or how the connection broke.
+    pub fn tree_connect(&mut self, destination: &Destination) -> Result<()> {
+        let protection = match (self.seals, self.signs) {
+            (true, _) => Protection::Sealed,
+            (false, true) => Protection::Signed,
+            (false, false) => Protection::Plain,
+        };
+        login::tree_connect(self, destination, protection)
+    }
+
     /// A further channel of this client's session: [MS-SMB2] 3.2.4.2.3. What was opened over one
     /// channel is open over all. `number` is 1 for the first further one, and its own for each.
     ///

@@ -45,6 +45,7 @@ impl Supervisor {
         }
         crate::log::follow(&settings)?;
         effective::write(&self.command.config, &settings.config)?;
+        self.qos.configure(settings.config.classes.iter().map(|section| &section.class));
         self.settings = settings;
         self.command.generation += 1;
         self.command.log_level = None;

@@ -129,6 +129,7 @@ impl Worker {
             store: &mut self.store,
             accounts: &self.accounts,
             registry: &self.registry,
+            qos: &self.qos,
         }
     }
 

@@ -19,14 +19,19 @@ use proto::server::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Opened, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
+<<<<<<< HEAD
 use tables::{FileTable, Registry, WatchPage};
 use trace::{Phase, Tracer};
+=======
+use tables::{FileTable, QosPage, Registry, WatchPage};
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
 use super::WorkerStart;
 use super::accounts::Accounts;
 use super::asked_sessions::AskedSessions;
+use super::classes::membership;
 use super::connection::Channel;
 use super::effects::StoreRequest;
 use super::lanes::{Done, LaneId, Lanes};
@@ -59,7 +64,11 @@ pub(crate) struct Worker {
     pub(super) asked_sessions: AskedSessions,
     pub(super) notices: Notices,
     pub(super) watches: Watches,
+<<<<<<< HEAD
     pub(super) trace: Tracer,
+=======
+    pub(super) qos: QosPage,
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
     control: WorkerEnd,
     driver: Driver,
     /// Operations that the driver had no room for.
@@ -105,8 +114,13 @@ impl Worker {
             FileTable::join(lock_dir, state_dir).context("cannot join the table of files")?;
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
+<<<<<<< HEAD
         messaging.set_tracer(trace.clone());
         server.set_tracer(trace.clone());
+=======
+        let open_page = || QosPage::open(lock_dir).context("cannot open the figures of classes");
+        server.handle_slots(Box::new(open_page()?));
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -125,7 +139,11 @@ impl Worker {
             watches: Watches::new(
                 WatchPage::open(lock_dir).context("cannot open the page of watches")?,
             ),
+<<<<<<< HEAD
             trace,
+=======
+            qos: open_page()?,
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             control,
             driver,
             refused: VecDeque::new(),
@@ -246,6 +264,9 @@ impl Worker {
     }
 
     pub(super) fn receive(&mut self, id: ConnectionId) {
+        if self.server.holds_too_much() {
+            return; // Until some of it has begun: see `flush`.
+        }
         let head = self.channels.get(&id).and_then(Channel::long_frame);
         if let Some(opening) = head.and_then(|head| self.server.opening(id, head))
             && let Some(lane) = self.lane(id)
@@ -319,7 +340,8 @@ impl Worker {
         loop {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
             let Some(channel) = self.channels.get_mut(&id) else { return };
-            if channel.is_closing || channel.is_lent || channel.must_drain() {
+            let must_wait = channel.must_drain() || self.server.holds_too_much();
+            if channel.is_closing || channel.is_lent || must_wait {
                 break;
             }
             match channel.next_frame(length_max) {
@@ -638,6 +660,10 @@ impl Worker {
                 if let Err(error) = log::follow(&settings) {
                     warn!("the log is kept as it was: {error:#}");
                 }
+                let (config, page) = (&settings.config, &self.qos);
+                self.server.handle_classes(|account, client, share| {
+                    membership(config, page, account, client, share)
+                });
                 self.settings = settings;
                 info!("the configuration was read again");
             }

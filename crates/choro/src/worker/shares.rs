@@ -1,6 +1,7 @@
 //! Connecting a share: who may, from where, as whom, and with which rights.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use arbitration::Caching;
@@ -15,11 +16,12 @@ use store::{
     CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, RootSettings,
     Started, Store,
 };
-use tables::Registry;
+use tables::{QosPage, Registry};
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
 
 use super::accounts::Accounts;
+use super::classes::membership;
 use super::date;
 use super::server_settings::policy;
 use super::snapshots::snapshot_settings;
@@ -32,6 +34,7 @@ pub(super) struct Shares<'a> {
     pub(super) store: &'a mut Store,
     pub(super) accounts: &'a Accounts,
     pub(super) registry: &'a Registry,
+    pub(super) qos: &'a QosPage,
 }
 
 /// All rights on a file, and those that a read-only share leaves: [MS-SMB2] 2.2.13.1.
@@ -63,7 +66,9 @@ impl Shares<'_> {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
         };
-        self.open(&share, user, read_only, &substitutions)
+        let classes = membership(self.config, self.qos, &account, request.client, &share.name);
+        let share = self.open(&share, user, read_only, &substitutions)?;
+        Ok(Share { classes: Arc::new(classes), ..share })
     }
 
     /// Opens the root of a share again where it was, with the server's rights.
@@ -110,6 +115,8 @@ impl Shares<'_> {
             apple: None,
             folder: ObjectPath::root(),
             kernel_change_notify: false,
+            // What goes through pipes is small, and whoever asks for a limit needs them.
+            classes: Arc::default(),
         })
     }
 
@@ -356,6 +363,7 @@ impl Shares<'_> {
             apple: self.apple(share),
             folder: self.store.folder(root),
             kernel_change_notify: share.kernel_change_notify,
+            classes: Arc::default(),
         })
     }
 }
@@ -405,7 +413,7 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRe
     Err(ShareRefusal::AccessDenied)
 }
 
-fn is_member(groups: &[Sid], group: &str) -> bool {
+pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
     let gid = unix::find_group(group).ok().flatten();
     gid.is_some_and(|gid| groups.contains(&Sid::unix_group(gid)))
 }

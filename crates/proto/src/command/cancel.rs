@@ -2,17 +2,18 @@
 
 use crate::dispatch;
 use crate::reject::Reject;
-use crate::request::{Incoming, RequestId};
+use crate::request::{InFlight, Incoming, RequestId};
 use crate::respond::error_body;
 use crate::server::Server;
 
-/// Ends a request that waits for something without an end. CANCEL itself has no response, whether
+/// Ends a request that waits for something without an end, or for its turn. CANCEL itself has no response, whether
 /// it finds its request or not.
 ///
 /// What waits for the store or another process is left alone: its answer is on its way, and
 /// [MS-SMB2] lets a server finish it.
 pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     let Some(id) = find(server, incoming) else { return };
+    server.forget_held(incoming.now, id);
     let waiting = server.in_flight.remove(&id).expect("found above");
     if let Some(file) = dispatch::waits_for(&waiting.pending) {
         server.globals.files.forget_waiting(file, id);
@@ -29,7 +30,8 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
     let header = &incoming.header;
-    let suspended = server.in_flight.iter().filter(|(_, waiting)| waiting.is_suspended);
+    let waits = |waiting: &InFlight| waiting.is_suspended || waiting.held.is_some();
+    let suspended = server.in_flight.iter().filter(|(_, waiting)| waits(waiting));
     let mut of_connection =
         suspended.filter(|(_, waiting)| waiting.chain.connection == incoming.connection);
     let found = match header.async_id {

@@ -553,6 +553,7 @@ fn enter(
     };
     let open = Open {
         file_id,
+        classes: scope.tree.classes.of_file(file.path.as_str()),
         session_id: scope.session.session_id,
         tree_id: scope.tree.tree_id,
         share: Arc::clone(&scope.tree.share),

@@ -353,6 +353,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
     let header = Header { command: CommandCode::NEGOTIATE, credits: 1, ..Header::default() };
     let id = server.next_request_id();
     let message = Bytes::new();
+<<<<<<< HEAD
     let incoming = Incoming {
         id,
         connection,
@@ -362,6 +363,10 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         now,
         trace: trace::Request::default(),
     };
+=======
+    let incoming =
+        Incoming { id, connection, header, message, sealed: false, now, is_admitted: true };
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
     let mut chain = Chain {
         connection,
         sealed: None,

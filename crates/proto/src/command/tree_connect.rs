@@ -84,7 +84,11 @@ impl Command for TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,
+<<<<<<< HEAD
             counted: globals.trace.share(&share.name),
+=======
+            classes: Arc::clone(&share.classes),
+>>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             share: Arc::new(*share),
         };
         if let Some(root) = tree.share.root {
@@ -97,6 +101,7 @@ impl Command for TreeConnect {
             encrypted: encrypt_data || session.encrypt_data,
             read_only: !tree.maximal_access.contains(AccessMask::WRITE_DATA),
         });
+        connection.limit_credits(tree.classes.max_credits);
         session.tree_connects.insert(tree_id, tree);
         let mut response = Response::new(&response);
         response.tree_id = Some(tree_id);

@@ -127,7 +127,10 @@ fn a_request_larger_than_a_second_begins_at_once_and_the_next_one_waits() {
     let mut gate = shared.gate();
     assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 1), Admission::Begins);
     assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 2), Admission::Waits);
-    assert_eq!(gate.next_timeout(), Some(10_240_000_000 - BURST_NS));
+    let begins = 10_240_000_000 - BURST_NS;
+    assert_eq!(gate.release(begins - 1), None);
+    assert_eq!(gate.next_timeout(), Some(begins));
+    assert_eq!(gate.release(begins), Some(2));
 }
 
 #[test]
@@ -166,10 +169,28 @@ fn what_is_forgotten_is_given_back() {
     assert_eq!(gate.admit(0, &classes(&[0]), read(100 * MIB), 2), Admission::Waits);
     assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 3), Admission::Waits);
     assert!(gate.forget(0, 2) && !gate.forget(0, 2));
-    assert_eq!(gate.next_timeout(), Some(SECOND - BURST_NS));
+    assert_eq!(gate.release(SECOND - BURST_NS - 1), None);
     assert_eq!(gate.release(SECOND), Some(3));
     assert_eq!(gate.next_timeout(), None);
     assert_eq!(shared.0[0].figures().waiting, 0);
+}
+
+#[test]
+fn a_limit_that_is_changed_holds_at_once_also_for_those_who_wait() {
+    let shared = Shared::new(&[(Meter::Bandwidth, 1)]);
+    let mut gate = shared.gate();
+    assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 1), Admission::Begins);
+    for what in 2..5 {
+        assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), what), Admission::Waits);
+    }
+    assert_eq!(gate.release(SECOND), None);
+    shared.0[0].set(Meter::Bandwidth, None);
+    let due = gate.next_timeout().expect("somebody waits");
+    assert!(due <= SECOND + LOOK_INTERVAL_NS);
+    assert_eq!(
+        [gate.release(due), gate.release(due), gate.release(due)],
+        [Some(2), Some(3), Some(4)]
+    );
 }
 
 #[test]

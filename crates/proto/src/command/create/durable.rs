@@ -448,6 +448,7 @@ pub(super) fn reopened(
     };
     let open = Open {
         file_id,
+        classes: scope.tree.classes.of_file(local.path.as_str()),
         channel_sequence: ChannelSequence::default(),
         session_id,
         tree_id,

@@ -35,6 +35,7 @@ pub(super) fn open(
         user: scope.tree.share.user,
         target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue, caller))),
         channel_sequence: ChannelSequence::default(),
+        classes: None,
         granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
         maximal_access: AccessMask::FILE_ALL,
     };

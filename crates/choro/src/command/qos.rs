@@ -1,0 +1,348 @@
+//! `choro qos`: what classes of service may have, and what they have.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use ::qos::slot::Figures;
+use ::qos::{Class, Meter, Slot, Slots as _};
+use anyhow::{Context, bail, ensure};
+use clap::{Args, Subcommand};
+use config::class::amount;
+use tables::{QosPage, Registry};
+
+use crate::report::{self, Row};
+use crate::settings::Settings;
+
+/// Show and change what classes of service (sections [qos:NAME] of smb.conf) may have.
+///
+/// Exits with 1 if the server is not running.
+#[derive(Debug, Subcommand)]
+pub(super) enum Qos {
+    /// Show the classes, their limits, and what they had since the server started.
+    Show(Show),
+    /// Set limits of a class at once, until `clear` or a restart. Nobody is disconnected.
+    Set(Set),
+    /// Go back to what smb.conf says.
+    Clear(Clear),
+    /// Show what the classes have at the moment, again and again.
+    Top(Top),
+}
+
+/// Show the classes, their limits, and what they had since the server started.
+#[derive(Args, Debug)]
+pub(super) struct Show {
+    /// Print a JSON array, one object a class.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Set limits of a class at once, until `clear` or a restart. Nobody is disconnected.
+#[derive(Args, Debug)]
+pub(super) struct Set {
+    /// The class.
+    class: String,
+    /// Limits as `NAME=VALUE`, such as `max-bandwidth=20M`, `max-iops=500` or
+    /// `max-read-bandwidth=none`.
+    #[arg(required = true, value_name = "LIMIT=VALUE")]
+    limits: Vec<String>,
+}
+
+/// Go back to what smb.conf says.
+#[derive(Args, Debug)]
+pub(super) struct Clear {
+    /// The class, or `all`.
+    class: String,
+}
+
+/// Show what the classes have at the moment, again and again.
+#[derive(Args, Debug)]
+pub(super) struct Top {
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    interval: u32,
+    /// Look so often and end; for ever otherwise.
+    #[arg(long, value_name = "N")]
+    count: Option<u32>,
+    /// Print a JSON array for each look.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The slots of a server that runs, and the configuration that it would read now.
+struct Place {
+    page: QosPage,
+    settings: Settings,
+}
+
+impl Qos {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        let place = Place::find(config)?;
+        match self {
+            Self::Show(show) => place.show(show.json),
+            Self::Set(set) => place.set(set),
+            Self::Clear(clear) => place.clear(&clear.class),
+            Self::Top(top) => place.top(top),
+        }
+    }
+}
+
+impl Place {
+    fn find(config: Option<&Path>) -> anyhow::Result<Self> {
+        let settings = Settings::find(config)?;
+        let lock = &settings.directories.lock;
+        // It says so if no server runs there.
+        Registry::observe(lock)?;
+        let page = QosPage::open(lock)
+            .with_context(|| format!("cannot read the classes in {}", lock.display()))?;
+        Ok(Self { page, settings })
+    }
+
+    /// The classes, in the order of their names.
+    fn slots(&self) -> Vec<(String, &Slot)> {
+        let slots = self.page.slots().iter();
+        let mut slots: Vec<_> = slots.filter_map(|slot| Some((slot.name()?, slot))).collect();
+        slots.sort_by(|one, other| one.0.cmp(&other.0));
+        slots
+    }
+
+    fn slot(&self, name: &str) -> anyhow::Result<&Slot> {
+        let id = self.page.find(name).with_context(|| {
+            let names: Vec<String> = self.slots().into_iter().map(|(name, _)| name).collect();
+            match names.is_empty() {
+                true => {
+                    "the server has no classes; smb.conf has them in sections [qos:NAME]".to_owned()
+                }
+                false => format!("there is no class {name}; there are {}", names.join(", ")),
+            }
+        })?;
+        Ok(&self.page.slots()[usize::from(id)])
+    }
+
+    fn show(&self, json: bool) -> anyhow::Result<()> {
+        let slots = self.slots();
+        if json {
+            return report::print_json(slots.iter().map(|(name, slot)| row(name, slot)).collect());
+        }
+        if slots.is_empty() {
+            return report::print("No classes. smb.conf has them in sections [qos:NAME].\n");
+        }
+        let cells = |(name, slot): &(String, &Slot)| {
+            let figures = slot.figures();
+            let mut cells = vec![name.clone(), limits_of(slot)];
+            cells.extend([figures.read_bytes, figures.written_bytes].map(mebibytes));
+            cells.extend(
+                [figures.operations, figures.held, figures.waiting].map(|it| it.to_string()),
+            );
+            cells.push(milliseconds_each(figures.held_ns, figures.held));
+            cells
+        };
+        let rows: Vec<Vec<String>> = slots.iter().map(cells).collect();
+        report::print(&report::table(SHOW_TITLES, &rows))
+    }
+
+    fn set(&self, set: &Set) -> anyhow::Result<()> {
+        let slot = self.slot(&set.class)?;
+        // All or nothing.
+        let limits: Vec<(Meter, Option<u64>)> =
+            set.limits.iter().map(|text| parse(text)).collect::<anyhow::Result<_>>()?;
+        limits.into_iter().for_each(|(meter, limit)| slot.set(meter, limit));
+        report::print(&format!("{}: {}\n", set.class, limits_of(slot)))
+    }
+
+    fn clear(&self, name: &str) -> anyhow::Result<()> {
+        let classes = self.settings.config.classes.iter().map(|section| &section.class);
+        let meant: Vec<&Class> = classes.filter(|it| name == "all" || it.name == name).collect();
+        ensure!(!meant.is_empty() || name == "all", "smb.conf has no class {name}");
+        for class in meant {
+            let slot = self.slot(&class.name)?;
+            slot.clear(&class.limits);
+            report::print(&format!("{}: {}\n", class.name, limits_of(slot)))?;
+        }
+        Ok(())
+    }
+
+    fn top(&self, top: &Top) -> anyhow::Result<()> {
+        let look = || -> Vec<(String, Figures)> {
+            self.slots().into_iter().map(|(name, slot)| (name, slot.figures())).collect()
+        };
+        let mut before = look();
+        let mut left = top.count;
+        while left != Some(0) {
+            sleep(Duration::from_secs(top.interval.into()));
+            let now = look();
+            let rates: Vec<Rate> = now
+                .iter()
+                .filter_map(|(name, now)| {
+                    let (_, before) = before.iter().find(|(it, _)| it == name)?;
+                    Some(Rate::new(name, before, now, top.interval))
+                })
+                .collect();
+            if top.json {
+                report::print_json(rates.iter().map(Rate::row).collect())?;
+            } else {
+                let rows: Vec<Vec<String>> = rates.iter().map(Rate::cells).collect();
+                report::print(&format!("{}\n", report::table(TOP_TITLES, &rows)))?;
+            }
+            before = now;
+            left = left.map(|left| left - 1);
+        }
+        Ok(())
+    }
+}
+
+const SHOW_TITLES: &[&str] =
+    &["CLASS", "LIMITS", "READ MiB", "WRITTEN MiB", "REQUESTS", "HELD", "WAITING", "HELD ms EACH"];
+const TOP_TITLES: &[&str] =
+    &["CLASS", "READ MiB/s", "WRITE MiB/s", "REQUESTS/s", "HELD/s", "WAITING", "HELD ms EACH"];
+
+/// What a class had in one interval.
+struct Rate {
+    name: String,
+    /// Per second.
+    figures: Figures,
+    held_ns_each: u64,
+}
+
+impl Rate {
+    fn new(name: &str, before: &Figures, now: &Figures, seconds: u32) -> Self {
+        // A class that was given up and made again begins anew.
+        let each = |before: u64, now: u64| now.saturating_sub(before) / u64::from(seconds);
+        let held = now.held.saturating_sub(before.held);
+        Self {
+            name: name.to_owned(),
+            figures: Figures {
+                read_bytes: each(before.read_bytes, now.read_bytes),
+                written_bytes: each(before.written_bytes, now.written_bytes),
+                operations: each(before.operations, now.operations),
+                held: each(before.held, now.held),
+                held_ns: each(before.held_ns, now.held_ns),
+                waiting: now.waiting,
+            },
+            held_ns_each: now.held_ns.saturating_sub(before.held_ns).checked_div(held).unwrap_or(0),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let Figures { read_bytes, written_bytes, operations, held, waiting, .. } = self.figures;
+        let mut cells = vec![self.name.clone(), mebibytes(read_bytes), mebibytes(written_bytes)];
+        cells.extend([operations, held, waiting].map(|figure| figure.to_string()));
+        cells.push(milliseconds_each(self.held_ns_each, 1));
+        cells
+    }
+
+    fn row(&self) -> Row {
+        let figures = &self.figures;
+        vec![
+            ("class", self.name.clone().into()),
+            ("read_bytes_per_second", figures.read_bytes.into()),
+            ("written_bytes_per_second", figures.written_bytes.into()),
+            ("requests_per_second", figures.operations.into()),
+            ("held_per_second", figures.held.into()),
+            ("waiting", figures.waiting.into()),
+            ("held_ns_each", self.held_ns_each.into()),
+        ]
+    }
+}
+
+fn row(name: &str, slot: &Slot) -> Row {
+    let (limits, figures) = (slot.limits(), slot.figures());
+    let limit = |meter: Meter| limits.per_second[meter as usize].into();
+    vec![
+        ("class", name.into()),
+        ("max_bandwidth", limit(Meter::Bandwidth)),
+        ("max_read_bandwidth", limit(Meter::ReadBandwidth)),
+        ("max_write_bandwidth", limit(Meter::WriteBandwidth)),
+        ("max_iops", limit(Meter::Iops)),
+        ("max_read_iops", limit(Meter::ReadIops)),
+        ("max_write_iops", limit(Meter::WriteIops)),
+        ("burst_bytes", limits.burst_bytes.into()),
+        ("by_hand", Meter::NAMES.iter().any(|(meter, _)| slot.is_by_hand(*meter)).into()),
+        ("read_bytes", figures.read_bytes.into()),
+        ("written_bytes", figures.written_bytes.into()),
+        ("requests", figures.operations.into()),
+        ("held", figures.held.into()),
+        ("held_ns", figures.held_ns.into()),
+        ("waiting", figures.waiting.into()),
+    ]
+}
+
+/// The limits of a class in words; those that were set by hand have a star.
+fn limits_of(slot: &Slot) -> String {
+    let limits = slot.limits();
+    let word = |(meter, name): &(Meter, &str)| {
+        let star = if slot.is_by_hand(*meter) { "*" } else { "" };
+        let limit = limits.per_second[*meter as usize];
+        if limit.is_none() && star.is_empty() {
+            return None;
+        }
+        let text =
+            limit.map_or_else(|| "none".to_owned(), |limit| rounded(limit, meter.is_bytes()));
+        Some(format!("{} {text}{star}", name.trim_start_matches("max ")))
+    };
+    let words: Vec<String> = Meter::NAMES.iter().filter_map(word).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}
+
+fn rounded(limit: u64, is_bytes: bool) -> String {
+    for (shift, unit) in [(30, "G"), (20, "M"), (10, "K")] {
+        if is_bytes && limit >> shift > 0 && limit % (1 << shift) == 0 {
+            return format!("{}{unit}/s", limit >> shift);
+        }
+    }
+    format!("{limit}/s")
+}
+
+fn parse(text: &str) -> anyhow::Result<(Meter, Option<u64>)> {
+    let (name, value) = text.split_once('=').with_context(|| format!("{text}: no `=` in it"))?;
+    let wanted = name.trim().to_lowercase().replace('-', " ");
+    let known = Meter::NAMES.iter().find(|(_, name)| *name == wanted);
+    let Some((meter, _)) = known else {
+        let names: Vec<String> = Meter::NAMES.map(|(_, name)| name.replace(' ', "-")).to_vec();
+        bail!("{name} is no limit; there are {}", names.join(", "));
+    };
+    if value.trim().eq_ignore_ascii_case("none") {
+        return Ok((*meter, None));
+    }
+    let limit = amount(value).filter(|limit| *limit > 0);
+    let limit =
+        limit.with_context(|| format!("{text}: an amount such as 20M, or none, is wanted"))?;
+    Ok((*meter, Some(limit)))
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let tenths = bytes / ((1 << 20) / 10);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+fn milliseconds_each(nanoseconds: u64, count: u64) -> String {
+    nanoseconds
+        .checked_div(count)
+        .map_or_else(|| "-".to_owned(), |each| (each / 1_000_000).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use ::qos::Meter;
+
+    use super::{mebibytes, parse, rounded};
+
+    #[test]
+    fn limits_are_named_as_in_the_configuration() {
+        let (meter, limit) = parse("max-read-bandwidth=20M").expect("it is right");
+        assert_eq!((meter, limit), (Meter::ReadBandwidth, Some(20 << 20)));
+        assert_eq!(parse("max iops=none").expect("it is right").1, None);
+        for wrong in ["max-bandwidth", "bandwidth=1M", "max-iops=0", "max-iops=fast"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_short_where_that_is_exact() {
+        assert_eq!(rounded(20 << 20, true), "20M/s");
+        assert_eq!(rounded((20 << 20) + 1, true), "20971521/s");
+        assert_eq!(rounded(1024, false), "1024/s");
+        assert_eq!(mebibytes(3 << 19), "1.5");
+    }
+}

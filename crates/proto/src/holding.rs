@@ -1,0 +1,177 @@
+//! Holding requests that are over a limit of their classes.
+//!
+//! A request is held when it is about to ask the store for the first time: it has passed all checks
+//! and has done nothing yet. Whoever sent it may be told by an interim response, which gives it its
+//! credits back, so that the rest of the connection moves on; within the budget of [`qos::gate`].
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::ObjectOp;
+use qos::class::InterimResponses;
+use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots};
+use wire::{Command, FileId};
+
+use crate::effect::{Account, Effect};
+use crate::request::{Chain, Incoming, RequestId};
+use crate::server::{Now, Server};
+use crate::session::Session;
+
+/// The time of the gate's slots, which all workers agree on.
+const fn nanoseconds(time: Duration) -> u64 {
+    // Five centuries fit.
+    time.as_nanos() as u64
+}
+
+impl Server {
+    /// Gives the server the slots in which all workers count what classes have.
+    pub fn handle_slots(&mut self, slots: Box<dyn Slots>) {
+        self.globals.gate = Gate::new(slots);
+    }
+
+    /// The classes have changed: asks anew which are those of each tree connect, by its user, where
+    /// the client is, and the share's name.
+    pub fn handle_classes(&mut self, mut of: impl FnMut(&Account, SocketAddr, &str) -> Membership) {
+        for session in self.sessions.values_mut() {
+            let Session { session_id, account, channels, tree_connects, .. } = session;
+            let first = channels.first().map(|channel| channel.connection);
+            let Some(connection) = first.and_then(|id| self.connections.get(&id)) else { continue };
+            let Some(account) = account else { continue };
+            for tree in tree_connects.values_mut() {
+                let classes = Arc::new(of(account, connection.client, &tree.share.name));
+                for open in self.opens.values_mut() {
+                    if (open.session_id, open.tree_id) == (*session_id, tree.tree_id) {
+                        let path = open.file().map(|file| file.path.as_str()).unwrap_or_default();
+                        open.classes = classes.of_file(path);
+                    }
+                }
+                tree.classes = classes;
+            }
+        }
+    }
+
+    /// Whether the client has so much waiting that nothing more is to be received from it.
+    #[must_use]
+    pub fn holds_too_much(&self) -> bool {
+        self.globals.gate.is_full()
+    }
+
+    /// Has the world do what a request asks of it, or holds that back: then it is returned.
+    pub(crate) fn ask(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        async_id: &mut Option<u64>,
+        file_id: Option<FileId>,
+        effect: Effect,
+    ) -> Option<Effect> {
+        if !std::mem::replace(&mut incoming.is_admitted, true)
+            && let Some((classes, cost)) = self.cost_of(incoming, file_id, &effect)
+        {
+            let now = nanoseconds(incoming.now.monotonic);
+            let interim = self.wants_interim_response(incoming);
+            if self.globals.gate.admit(now, &classes, cost, incoming.id) == Admission::Waits {
+                if interim && async_id.is_none() && chain.messages.is_empty() {
+                    // Without one it waits all the same, and keeps its credits.
+                    *async_id = self.go_async(chain, incoming).ok();
+                }
+                return Some(effect);
+            }
+        }
+        self.globals.outbox.effects.push_back((Some(incoming.id), effect));
+        None
+    }
+
+    /// The classes of a request, and what it takes of their limits.
+    fn cost_of(
+        &self,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+        effect: &Effect,
+    ) -> Option<(Classes, Cost)> {
+        let Effect::Object { op, .. } = effect else { return None };
+        // What gives things back must not be kept waiting.
+        if incoming.header.command == Command::CLOSE {
+            return None;
+        }
+        let open = file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
+        let classes = match open {
+            Some(open) => open.classes.clone(),
+            None => {
+                let session = self.sessions.get(&incoming.header.session_id)?;
+                session.tree_connects.get(&incoming.header.tree_id)?.classes.always.clone()
+            }
+        }?;
+        let count = |length: usize| u64::try_from(length).expect("64 bits are enough");
+        let cost = match op {
+            ObjectOp::Read { length, .. } => Cost { kind: Kind::Read, bytes: u64::from(*length) },
+            ObjectOp::Write { data, .. } => Cost { kind: Kind::Write, bytes: count(data.len()) },
+            _ => Cost { kind: Kind::Metadata, bytes: 0 },
+        };
+        Some((classes, cost))
+    }
+
+    fn wants_interim_response(&self, incoming: &Incoming) -> bool {
+        let session = self.sessions.get(&incoming.header.session_id);
+        let tree = session.and_then(|it| it.tree_connects.get(&incoming.header.tree_id));
+        match tree.map(|tree| tree.classes.interim_responses).unwrap_or_default() {
+            InterimResponses::Auto => self.globals.gate.has_much_room(),
+            InterimResponses::No => false,
+            InterimResponses::Yes => true,
+        }
+    }
+
+    /// When the next request that is held may begin.
+    pub(crate) fn next_release(&self) -> Option<Duration> {
+        self.globals.gate.next_timeout().map(Duration::from_nanos)
+    }
+
+    /// Lets those begin that may.
+    pub(crate) fn release(&mut self, now: Now) {
+        while let Some(id) = self.globals.gate.release(nanoseconds(now.monotonic)) {
+            self.begin_held(id);
+        }
+    }
+
+    /// A request that is held is not to be held any more: it was cancelled, or what it is about is
+    /// gone. Whether it was.
+    pub(crate) fn forget_held(&mut self, now: Now, id: RequestId) -> bool {
+        self.globals.gate.forget(nanoseconds(now.monotonic), id)
+    }
+
+    /// What is held for an open that was closed begins at once: the store will refuse it, and nobody
+    /// waits any longer.
+    pub(crate) fn give_way(
+        &mut self,
+        now: Now,
+        concerns: impl Fn(&Incoming, Option<FileId>) -> bool,
+    ) {
+        if self.globals.gate.is_empty() {
+            return;
+        }
+        let held = self.in_flight.iter().filter(|(_, it)| it.held.is_some());
+        let mut ids: Vec<RequestId> =
+            held.filter(|(_, it)| concerns(&it.incoming, it.file_id)).map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.forget_held(now, id);
+            self.begin_held(id);
+        }
+    }
+
+    /// As [`Self::give_way`], for what is held in sessions that have ended.
+    pub(crate) fn give_way_without_session(&mut self, now: Now) {
+        if self.globals.gate.is_empty() {
+            return;
+        }
+        let sessions: HashSet<u64> = self.sessions.keys().copied().collect();
+        self.give_way(now, |incoming, _| !sessions.contains(&incoming.header.session_id));
+    }
+
+    fn begin_held(&mut self, id: RequestId) {
+        let effect = self.in_flight.get_mut(&id).and_then(|waiting| waiting.held.take());
+        self.globals.outbox.effects.extend(effect.map(|effect| (Some(id), effect)));
+    }
+}
