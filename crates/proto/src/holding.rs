@@ -12,6 +12,7 @@ use std::time::Duration;
 use object::ObjectOp;
 use qos::class::InterimResponses;
 use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots};
+use trace::Phase;
 use wire::{Command, FileId};
 
 use crate::effect::{Account, Effect};
@@ -20,9 +21,8 @@ use crate::server::{Now, Server};
 use crate::session::Session;
 
 /// The time of the gate's slots, which all workers agree on.
-const fn nanoseconds(time: Duration) -> u64 {
-    // Five centuries fit.
-    time.as_nanos() as u64
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("five centuries fit")
 }
 
 impl Server {
@@ -77,9 +77,11 @@ impl Server {
                     // Without one it waits all the same, and keeps its credits.
                     *async_id = self.go_async(chain, incoming).ok();
                 }
+                incoming.trace.wait(Phase::Held);
                 return Some(effect);
             }
         }
+        incoming.trace.wait(effect.phase());
         self.globals.outbox.effects.push_back((Some(incoming.id), effect));
         None
     }
@@ -171,7 +173,9 @@ impl Server {
     }
 
     fn begin_held(&mut self, id: RequestId) {
-        let effect = self.in_flight.get_mut(&id).and_then(|waiting| waiting.held.take());
-        self.globals.outbox.effects.extend(effect.map(|effect| (Some(id), effect)));
+        let Some(waiting) = self.in_flight.get_mut(&id) else { return };
+        let Some(effect) = waiting.held.take() else { return };
+        waiting.incoming.trace.wait(effect.phase());
+        self.globals.outbox.effects.push_back((Some(id), effect));
     }
 }

@@ -140,11 +140,8 @@ impl Server {
                 message: bytes::Bytes::new(),
                 sealed: chain.sealed.is_some(),
                 now,
-<<<<<<< HEAD
                 trace,
-=======
                 is_admitted: false,
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             };
             let outcome = self.begin(&mut chain, &mut incoming, message);
             let Some((outcome, file_id)) = outcome else { continue };

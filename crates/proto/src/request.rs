@@ -35,13 +35,10 @@ pub struct Incoming {
     pub sealed: bool,
     /// When it was started or resumed.
     pub now: Now,
-<<<<<<< HEAD
     /// Keeps its time.
     pub trace: trace::Request,
-=======
     /// The limits of its classes were asked: it is held, or has begun.
     pub(crate) is_admitted: bool,
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
 }
 
 impl Incoming {

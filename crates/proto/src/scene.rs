@@ -120,19 +120,14 @@ impl Scene {
         for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
             let share = Arc::new(share(root));
             let maximal_access = AccessMask::FILE_ALL;
-<<<<<<< HEAD
             let tree = TreeConnect {
                 tree_id,
                 share,
                 maximal_access,
                 encrypt_data: false,
                 counted: trace::PartyId::default(),
+                classes: Arc::default(),
             };
-=======
-            let classes = Arc::default();
-            let tree =
-                TreeConnect { tree_id, share, maximal_access, encrypt_data: false, classes };
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             session.tree_connects.insert(tree_id, tree);
         }
         server.globals.folders.insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));

@@ -630,12 +630,7 @@ impl Server {
             Ok(Step::Wait(effect, pending)) => {
                 let by_name = || dispatch::changes(&pending);
                 changed = self.changed_by(file_id, &effect).or_else(by_name);
-<<<<<<< HEAD
-                incoming.trace.wait(effect.phase());
-                self.globals.outbox.effects.push_back((Some(incoming.id), effect));
-=======
                 held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
                 (pending, false)
             }
             Ok(Step::Suspend(pending)) if async_id.is_some() => (pending, true),

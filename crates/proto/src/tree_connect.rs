@@ -18,13 +18,10 @@ pub struct TreeConnect {
     pub maximal_access: AccessMask,
     /// Requests must come encrypted.
     pub encrypt_data: bool,
-<<<<<<< HEAD
     /// Where its requests are counted.
     pub counted: trace::PartyId,
-=======
     /// The classes of its requests.
     pub classes: Arc<Membership>,
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
 }
 
 impl TreeConnect {

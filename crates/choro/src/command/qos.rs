@@ -287,7 +287,7 @@ fn limits_of(slot: &Slot) -> String {
 
 fn rounded(limit: u64, is_bytes: bool) -> String {
     for (shift, unit) in [(30, "G"), (20, "M"), (10, "K")] {
-        if is_bytes && limit >> shift > 0 && limit % (1 << shift) == 0 {
+        if is_bytes && limit >> shift > 0 && limit.is_multiple_of(1 << shift) {
             return format!("{}{unit}/s", limit >> shift);
         }
     }

@@ -19,12 +19,8 @@ use proto::server::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Opened, Server};
 use slab::Slab;
 use store::{Store, StoreSettings};
-<<<<<<< HEAD
-use tables::{FileTable, Registry, WatchPage};
-use trace::{Phase, Tracer};
-=======
 use tables::{FileTable, QosPage, Registry, WatchPage};
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
+use trace::{Phase, Tracer};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
@@ -64,11 +60,8 @@ pub(crate) struct Worker {
     pub(super) asked_sessions: AskedSessions,
     pub(super) notices: Notices,
     pub(super) watches: Watches,
-<<<<<<< HEAD
     pub(super) trace: Tracer,
-=======
     pub(super) qos: QosPage,
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
     control: WorkerEnd,
     driver: Driver,
     /// Operations that the driver had no room for.
@@ -114,13 +107,10 @@ impl Worker {
             FileTable::join(lock_dir, state_dir).context("cannot join the table of files")?;
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
-<<<<<<< HEAD
         messaging.set_tracer(trace.clone());
         server.set_tracer(trace.clone());
-=======
         let open_page = || QosPage::open(lock_dir).context("cannot open the figures of classes");
         server.handle_slots(Box::new(open_page()?));
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -139,11 +129,8 @@ impl Worker {
             watches: Watches::new(
                 WatchPage::open(lock_dir).context("cannot open the page of watches")?,
             ),
-<<<<<<< HEAD
             trace,
-=======
             qos: open_page()?,
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             control,
             driver,
             refused: VecDeque::new(),

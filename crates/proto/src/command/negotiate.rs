@@ -353,7 +353,6 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
     let header = Header { command: CommandCode::NEGOTIATE, credits: 1, ..Header::default() };
     let id = server.next_request_id();
     let message = Bytes::new();
-<<<<<<< HEAD
     let incoming = Incoming {
         id,
         connection,
@@ -362,11 +361,8 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         sealed: false,
         now,
         trace: trace::Request::default(),
+        is_admitted: true,
     };
-=======
-    let incoming =
-        Incoming { id, connection, header, message, sealed: false, now, is_admitted: true };
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
     let mut chain = Chain {
         connection,
         sealed: None,

@@ -84,11 +84,8 @@ impl Command for TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,
-<<<<<<< HEAD
             counted: globals.trace.share(&share.name),
-=======
             classes: Arc::clone(&share.classes),
->>>>>>> c4b43b3 (choro: classes of service limit clients, users, groups, shares and files, all of them together; choro qos)
             share: Arc::new(*share),
         };
         if let Some(root) = tree.share.root {
