@@ -3,7 +3,7 @@
 mod harness;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -310,6 +310,38 @@ fn whoever_may_not_read_a_page_is_told_so() {
     let error = site.run(&["trace", "--seconds", "0"]).fails(1);
     assert!(error.starts_with("choro: you may not look into "), "{error}");
     drop(server);
+}
+
+#[test]
+fn a_slow_request_is_logged_with_its_phases() {
+    let site = Site::new();
+    let share = format!("[data]\npath = {}\n", text(&site.path("data")));
+    site.write_config_with("slow operation threshold = 20\n", &share);
+    let server = site.serve();
+    // NEGOTIATE: [MS-SMB2] 2.2.3, of one dialect, in two pieces.
+    let mut message = vec![0; 64 + 36 + 2];
+    message[..8].copy_from_slice(b"\xFESMB\x40\0\0\0");
+    message[64..70].copy_from_slice(&[36, 0, 1, 0, 1, 0]);
+    message[100..].copy_from_slice(&0x0210_u16.to_le_bytes());
+    let mut frame = u32::try_from(message.len()).expect("it is short").to_be_bytes().to_vec();
+    frame.extend(message);
+    // On a machine that has other things to do, a worker may see both pieces at once.
+    wait_until(
+        || {
+            let mut stream = server.connect();
+            stream.write_all(&frame[..20]).expect("it is connected");
+            // That it takes its time is what this is about.
+            std::thread::sleep(std::time::Duration::from_millis(60));
+            stream.write_all(&frame[20..]).expect("it is connected");
+            stream.read_exact(&mut [0; 4]).expect("an answer");
+            server.log().contains("slow: NEGOTIATE took ")
+        },
+        || server.log(),
+    );
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("slow: ")).expect("it was found");
+    assert!(line.contains(" ms (receiving "), "{line}");
+    assert!(line.contains("client 127.0.0.1, message 0, status 0x00000000"), "{line}");
 }
 
 /// How many workers have a page.

@@ -101,6 +101,10 @@ parameter_table! {
             "AES-128-GMAC, AES-128-CMAC, HMAC-SHA256";
         /// What the server says about itself in lists of servers.
         server_string: String = "server string", Kind::Text, "Choro %v";
+        /// Milliseconds from which on a request is logged with all its phases; 0 for never. What it
+        /// waits for an event, such as a change or a lock, is not counted.
+        slow_operation_threshold: u32 =
+            "slow operation threshold", Kind::Integer { min: 0, max: 3_600_000 }, "0";
         /// Do not recognize the repetition of lock requests after a channel was lost.
         smb2_disable_lock_sequence_checking: bool =
             "smb2 disable lock sequence checking", Kind::Bool, "No";

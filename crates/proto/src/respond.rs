@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::SigningKey;
 use dtyp::NtStatus;
-use trace::Phase;
+use trace::{Phase, Subject};
 use wire::error_response::ErrorResponse;
 use wire::{Command, Dialect, Header, HeaderFlags, header};
 
@@ -113,7 +113,9 @@ impl Server {
             self.transmit(chain.connection, chain.sealed, full);
         }
         chain.outgoing.push(header, buffer, wants_signature);
-        incoming.trace.answer(status.0, (user, share), &mut chain.outgoing.answered);
+        let open = chain.carried.file_id.map(|file_id| file_id.volatile);
+        let subject = Subject { user, share, open };
+        incoming.trace.answer(status.0, subject, &mut chain.outgoing.answered);
     }
 
     /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.

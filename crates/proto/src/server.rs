@@ -493,6 +493,12 @@ impl Server {
         })
     }
 
+    /// The path of an open in its share, as clients write it, if it is one of a file.
+    #[must_use]
+    pub fn path_of(&self, volatile: u64) -> Option<String> {
+        Some(self.opens.get(&volatile)?.file().ok()?.path.to_windows())
+    }
+
     /// Whether nothing is left to serve.
     #[must_use]
     pub fn is_idle(&self) -> bool {

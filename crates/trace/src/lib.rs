@@ -17,6 +17,7 @@ mod party;
 mod recorder;
 mod schema;
 mod series;
+mod slow;
 mod tracer;
 
 pub use figures::{Figures, Reader, all, machine_ns};
@@ -27,4 +28,7 @@ pub use party::{PartyId, PartyValue};
 pub use recorder::Recorded;
 pub use schema::{AllValues, EVENTS, EventInfo};
 pub use series::{BUCKETS, SeriesValue, bucket_range};
-pub use tracer::{Answered, Came, Moment, REQUESTS_MAX, Request, StoreWork, TableVisit, Tracer};
+pub use slow::{SLOW_MAX, SlowRequest};
+pub use tracer::{
+    Answered, Came, Moment, REQUESTS_MAX, Request, StoreWork, Subject, TableVisit, Tracer,
+};

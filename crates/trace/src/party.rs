@@ -81,6 +81,11 @@ impl<const N: usize> Parties<N> {
         add(&place.written_bytes, used.written_bytes);
     }
 
+    /// The name of a place; the others have none.
+    pub(crate) fn name(&self, party: PartyId) -> String {
+        self.places.get(usize::from(party.0)).map(|place| place.read().0).unwrap_or_default()
+    }
+
     /// Each with its name; the others have none.
     pub(crate) fn read(&self) -> Vec<(String, PartyValue)> {
         let places = self.places.iter().chain([&self.others]).map(Place::read);

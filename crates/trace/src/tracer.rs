@@ -16,6 +16,7 @@ use crate::clock::{self, Look};
 use crate::names::{Kind as _, Operation, Phase, StoreOperation};
 use crate::page::{Layout, Page};
 use crate::party::{PartyId, Use};
+use crate::slow::{Slow, SlowRequest};
 
 /// Requests in flight that are traced. Credits allow a client half of it; further ones are served
 /// like any others, and counted as untraced.
@@ -49,6 +50,7 @@ struct State {
     came: Came,
     /// Bytes read and written for the request that is resumed next.
     data: (u64, u64),
+    slow: Slow,
     /// Until the processor's clock is known.
     first_look: Option<Look>,
 }
@@ -78,8 +80,7 @@ struct Span {
     waits: Phase,
     /// The next one that was answered in the same frame.
     next: Option<u32>,
-    share: PartyId,
-    user: PartyId,
+    subject: Subject,
     read_bytes: u64,
     written_bytes: u64,
     phases: [u64; Phase::NAMES.len()],
@@ -91,6 +92,17 @@ pub struct Request {
     tracer: Tracer,
     index: Option<u32>,
     number: u64,
+}
+
+/// Whom and what a request is about.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Subject {
+    /// Where its user is counted.
+    pub user: PartyId,
+    /// Where its share is counted.
+    pub share: PartyId,
+    /// The open that it named or made.
+    pub open: Option<u64>,
 }
 
 /// Requests that were answered in one frame. Dropped, they have ended: the frame was taken by the
@@ -319,6 +331,21 @@ impl Tracer {
         }
     }
 
+    /// Which requests are slow: those that take so many nanoseconds; none if it is zero.
+    pub fn set_slow_threshold(&self, ns: u64) {
+        if let Some(inner) = self.inner() {
+            inner.state.borrow_mut().slow.threshold = ns;
+        }
+    }
+
+    /// The slow requests that have ended since the last call, and how many more there were.
+    #[must_use]
+    pub fn take_slow(&self) -> (Vec<SlowRequest>, u64) {
+        let Some(inner) = self.inner() else { return Default::default() };
+        let slow = &mut inner.state.borrow_mut().slow;
+        (std::mem::take(&mut slow.requests), std::mem::take(&mut slow.left_out))
+    }
+
     /// Where a share is counted.
     #[must_use]
     pub fn share(&self, name: &str) -> PartyId {
@@ -388,14 +415,14 @@ impl Request {
         state.current = Some(index);
     }
 
-    /// Its response is laid out; it is counted for this user and this share.
-    pub fn answer(&self, status: u32, counted: (PartyId, PartyId), answered: &mut Answered) {
+    /// Its response is laid out.
+    pub fn answer(&self, status: u32, subject: Subject, answered: &mut Answered) {
         let Some((inner, index)) = self.parts() else { return };
         let mut state = inner.state.borrow_mut();
         let Some(span) = state.span(index) else { return };
         span.status = status;
         span.is_answered = true;
-        (span.user, span.share) = counted;
+        span.subject = subject;
         span.next = None;
         match answered.last.replace(index) {
             Some(last) => {
@@ -571,6 +598,25 @@ impl Inner {
         Some(index)
     }
 
+    fn note_slow(&self, state: &mut State, index: u32, total: u64) {
+        let Some(span) = state.span(index).cloned() else { return };
+        let event_ns = span.phases[Phase::Event as usize];
+        if !state.slow.is_slow(total, event_ns) {
+            return;
+        }
+        let phases = Phase::ALL.iter().copied().zip(span.phases).filter(|(_, ns)| *ns != 0);
+        state.slow.push(SlowRequest {
+            mid: span.mid,
+            operation: span.operation.unwrap_or(Operation::Unknown),
+            status: span.status,
+            ns: total - event_ns,
+            phases: phases.collect(),
+            user: self.layout().users.name(span.subject.user),
+            share: self.layout().shares.name(span.subject.share),
+            open: span.subject.open,
+        });
+    }
+
     /// Counts a request, and forgets it.
     fn end_span(&self, state: &mut State, index: u32, now: u64) {
         let is_current = state.current == Some(index);
@@ -596,11 +642,14 @@ impl Inner {
         if span.status >= 0xC000_0000 {
             self.request_failed(operation, span.status.into());
         }
-        let Span { read_bytes, written_bytes, .. } = *span;
+        let Span { read_bytes, written_bytes, subject, .. } = *span;
         let used = Use { ns: total, read_bytes, written_bytes };
-        self.layout().shares.add(span.share, &used);
-        self.layout().users.add(span.user, &used);
+        self.layout().shares.add(subject.share, &used);
+        self.layout().users.add(subject.user, &used);
         self.request_end(span.mid, operation, span.status.into(), span.number, total);
+        if state.slow.threshold != 0 {
+            self.note_slow(state, index, total);
+        }
         state.free.push(index);
     }
 }
@@ -617,8 +666,7 @@ impl Span {
             since: 0,
             waits: Phase::Queued,
             next: None,
-            share: PartyId::default(),
-            user: PartyId::default(),
+            subject: Subject::default(),
             read_bytes: 0,
             written_bytes: 0,
             phases: [0; Phase::NAMES.len()],

@@ -35,6 +35,7 @@ use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
 use super::server_settings::{has_continuously_available_shares, server_settings};
+use super::traced;
 use super::watches::Watches;
 use crate::administration;
 use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
@@ -95,6 +96,7 @@ impl Worker {
             Registry::join_as(lock_dir, server_id).context("cannot join the server's tables")?;
         let how = messaging_settings(&settings.config.global)?;
         let trace = start_tracer(lock_dir, server_id);
+        trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
@@ -168,6 +170,7 @@ impl Worker {
             self.tell_changes();
             self.flush_messages();
             self.flush();
+            self.tell_slow();
         }
         self.release_clients();
         Ok(())
@@ -644,6 +647,7 @@ impl Worker {
                 let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
+                self.trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
                 if let Err(error) = log::follow(&settings) {
                     warn!("the log is kept as it was: {error:#}");
                 }

@@ -1,7 +1,53 @@
-//! What the store is asked for, as those who trace a worker are told of it.
+//! What those who trace a worker are told: what the store is asked for, and which requests are slow.
 
+use config::Global;
 use object::{ObjectOp, ObjectReply, ObjectResult};
-use trace::StoreOperation;
+use trace::{SlowRequest, StoreOperation};
+use tracing::warn;
+
+use super::event_loop::Worker;
+
+/// Which requests are slow, in nanoseconds.
+pub(super) fn slow_ns(global: &Global) -> u64 {
+    u64::from(global.slow_operation_threshold) * 1_000_000
+}
+
+impl Worker {
+    /// Logs the slow requests of this turn: one line each.
+    pub(super) fn tell_slow(&self) {
+        let (slow, left_out) = self.trace.take_slow();
+        for request in slow {
+            warn!("{}", self.describe_slow(&request));
+        }
+        if left_out > 0 {
+            warn!("{left_out} more requests were slow");
+        }
+    }
+
+    fn describe_slow(&self, request: &SlowRequest) -> String {
+        let SlowRequest { mid, operation, status, ns, phases, user, share, open } = request;
+        // Of a CLOSE there is none any more.
+        let path = open.and_then(|open| self.server.path_of(open)).unwrap_or_default();
+        // All connections of a worker are of one client.
+        let address = self.channels.values().find_map(|channel| channel.addresses().ok());
+        let client = address.map(|(client, _)| client.ip().to_canonical().to_string());
+        let phases: Vec<String> =
+            phases.iter().map(|(phase, ns)| format!("{} {}", phase.name(), ms(*ns))).collect();
+        format!(
+            "slow: {} took {} ms ({}); share '{share}', path {path:?}, user '{user}', client {}, \
+             message {mid}, status {status:#010x}",
+            operation.name(),
+            ms(*ns),
+            phases.join(", "),
+            client.as_deref().unwrap_or("gone"),
+        )
+    }
+}
+
+/// Milliseconds with three digits behind the point.
+fn ms(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000)
+}
 
 /// What an operation counts as.
 pub(super) fn operation(op: &ObjectOp) -> StoreOperation {

@@ -1,9 +1,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::{Answered, Came, REQUESTS_MAX, Tracer};
+use super::{Answered, Came, REQUESTS_MAX, Subject, Tracer};
 use crate::Recorded;
-use crate::names::{Phase, StoreOperation};
+use crate::names::{Operation, Phase, StoreOperation};
+use crate::slow::SLOW_MAX;
 
 struct Scene {
     time: Rc<Cell<u64>>,
@@ -240,7 +241,7 @@ fn shares_beyond_their_places_are_counted_together() {
         assert_eq!(share, scene.tracer.share(&format!("share{number}")), "the same place again");
         let request = scene.tracer.begin(Came::default());
         request.identify(number, 8);
-        request.answer(0, (user, share), &mut Answered::default());
+        request.answer(0, Subject { user, share, open: None }, &mut Answered::default());
     }
     let figures = scene.tracer.figures();
     assert_eq!(figures.shares.len(), 17);
@@ -249,4 +250,41 @@ fn shares_beyond_their_places_are_counted_together() {
     assert_eq!(figures.shares[16].1.requests, 4);
     assert_eq!(figures.users.len(), 1);
     assert_eq!(figures.users[0].1.requests, 20);
+}
+
+#[test]
+fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow() {
+    let scene = Scene::new();
+    let subject = Subject {
+        user: scene.tracer.user("somebody"),
+        share: scene.tracer.share("data"),
+        open: Some(5),
+    };
+    let request = |mid: u64, waits: Phase, ns: u64| {
+        let request = scene.tracer.begin(Came::default());
+        request.identify(mid, 8);
+        request.wait(waits);
+        scene.pass(ns);
+        request.resume();
+        scene.pass(1);
+        request.answer(7, subject, &mut Answered::default());
+    };
+    request(1, Phase::Storage, 100);
+    assert_eq!(scene.tracer.take_slow(), (Vec::new(), 0), "nobody wants to know");
+    scene.tracer.set_slow_threshold(50);
+    request(2, Phase::Storage, 48);
+    request(3, Phase::Event, 1_000);
+    request(4, Phase::Storage, 49);
+    let (slow, left_out) = scene.tracer.take_slow();
+    assert_eq!((slow.len(), left_out), (1, 0));
+    let slow = &slow[0];
+    assert_eq!((slow.mid, slow.operation, slow.status, slow.ns), (4, Operation::Read, 7, 50));
+    assert_eq!(slow.phases, [(Phase::Running, 1), (Phase::Storage, 49)]);
+    assert_eq!((slow.user.as_str(), slow.share.as_str()), ("somebody", "data"));
+    assert_eq!(slow.open, Some(5));
+    for mid in 0..=SLOW_MAX {
+        request(u64::try_from(mid).expect("a few"), Phase::Storage, 50);
+    }
+    let (slow, left_out) = scene.tracer.take_slow();
+    assert_eq!((slow.len(), left_out), (SLOW_MAX, 1));
 }
