@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod limits;
 pub mod load;
 pub mod machine;
 pub mod measure;

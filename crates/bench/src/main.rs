@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{network, row, transports, truth};
+use bench::{limits, network, row, transports, truth};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -48,6 +48,12 @@ fn run(options: &Options) -> Result<bool> {
     }
     if options.transports {
         let measured = transports::run(options, &interrupt, &mut io::stderr().lock())?;
+        let text = if options.json { measured.to_json()? } else { measured.to_text() };
+        write!(io::stdout(), "{text}")?;
+        return Ok(true);
+    }
+    if options.limits {
+        let measured = limits::run(options, &interrupt, &mut io::stderr().lock())?;
         let text = if options.json { measured.to_json()? } else { measured.to_text() };
         write!(io::stdout(), "{text}")?;
         return Ok(true);

@@ -48,6 +48,9 @@ pub struct Options {
     /// Measure Choro over each `messaging type` instead, with a load like dbench's.
     #[arg(long)]
     pub transports: bool,
+    /// Measure limits of classes of service instead.
+    #[arg(long)]
+    pub limits: bool,
     /// The processor to pin to [default: the last].
     #[arg(long, value_name = "NUMBER")]
     pub cpu: Option<usize>,

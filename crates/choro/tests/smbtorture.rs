@@ -88,6 +88,9 @@ fn every_result_is_the_expected_one() {
             runner.look_again(&mut results);
         }
         progress(&format!("smbtorture: {}", report::summary(&expectations, &results)));
+        if count > 1 {
+            progress(&report::differences(&expectations.differences(&results)));
+        }
         runs.push(results);
     }
     server.stop();

@@ -107,6 +107,17 @@ impl Client {
         login::tree_connect(self, destination, protection)
     }
 
+    /// The tree connect of the requests that follow.
+    #[must_use]
+    pub const fn tree_connect_id(&self) -> u32 {
+        self.tree_id
+    }
+
+    /// Has the requests that follow go to another tree connect.
+    pub const fn use_tree_connect(&mut self, tree_id: u32) {
+        self.tree_id = tree_id;
+    }
+
     /// A further channel of this client's session: [MS-SMB2] 3.2.4.2.3. What was opened over one
     /// channel is open over all. `number` is 1 for the first further one, and its own for each.
     ///
