@@ -425,6 +425,11 @@ impl World {
         self.inner().clock.now()
     }
 
+    /// Gives the server the figures of classes of service.
+    pub fn set_slots(&self, slots: Box<dyn qos::Slots>) {
+        self.inner().server.handle_slots(slots);
+    }
+
     /// Keeps the time of requests from now on, and every event of the schema.
     #[must_use]
     pub fn trace(&self) -> trace::Tracer {

@@ -1,0 +1,192 @@
+//! Requests over a limit of their classes wait, and nothing else does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dtyp::NtStatus;
+use qos::class::{InterimResponses, Limits, Match};
+use qos::{Class, Membership, Meter, Slot, Slots, Subject};
+use testkit::{Create, Peer, World};
+use wire::echo::EchoRequest;
+use wire::logoff::LogoffRequest;
+use wire::{Command, Dialect, FileId};
+
+/// Bytes of each request. The limit is one of them a second.
+const BLOCK: u32 = 64 * 1024;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug)]
+struct Shared(Arc<Vec<Slot>>);
+
+impl Slots for Shared {
+    fn slots(&self) -> &[Slot] {
+        &self.0
+    }
+}
+
+/// A client of a share that is limited, with a file of it open, beside one that is not.
+fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared) {
+    let mut limits = Limits::default();
+    limits.per_second[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
+    let class = Class {
+        name: "slow".to_owned(),
+        matches: vec![Match::default()],
+        limits,
+        max_credits: None,
+        interim_responses,
+    };
+    let slots = Shared(Arc::new(vec![Slot::default()]));
+    slots.0[0].configure(&limits);
+    let world = World::new();
+    world.set_slots(Box::new(slots.clone()));
+    let subject = Subject {
+        client: "192.0.2.1".parse().expect("an address"),
+        user: "alice",
+        is_in_group: &|_| false,
+        share: "slow",
+    };
+    let membership = Arc::new(Membership::of([(0, &class)], subject));
+    world.add_share("slow", |share| share.classes = membership);
+    world.add_file("data", "other", b"at once");
+    world.add_file("slow", "file", &vec![7; 16 * BLOCK as usize]);
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.credit_request = 64;
+    peer.echo().ok();
+    peer.credit_request = 1;
+    peer.tree("slow");
+    let file_id = peer.create(&Create::open("file")).file_id;
+    (world, peer, file_id, slots)
+}
+
+/// Sends so many READs, of which the first is within the limit.
+fn read(peer: &mut Peer, file_id: FileId, count: u64) -> Vec<u64> {
+    let at = |index| peer.read_request(file_id, index * u64::from(BLOCK), BLOCK);
+    let requests: Vec<_> = (0..count).map(at).collect();
+    requests.into_iter().map(|request| peer.send(request)).collect()
+}
+
+#[track_caller]
+fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
+    peer.receive().iter().map(|response| response.status()).collect()
+}
+
+#[test]
+fn a_limit_lets_one_begin_after_the_other() {
+    let (world, mut peer, file_id, _) = limited(InterimResponses::No);
+    read(&mut peer, file_id, 4);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    for _ in 0..3 {
+        world.advance(SECOND);
+        assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    }
+    world.advance(10 * SECOND);
+    assert_eq!(statuses(&mut peer), []);
+}
+
+#[test]
+fn an_interim_response_gives_the_credits_back() {
+    for (policy, interim) in [(InterimResponses::Auto, true), (InterimResponses::No, false)] {
+        let (world, mut peer, file_id, _) = limited(policy);
+        let before = peer.credits();
+        read(&mut peer, file_id, 3);
+        let expected = if interim { vec![NtStatus::PENDING; 2] } else { Vec::new() };
+        let pending: Vec<NtStatus> =
+            statuses(&mut peer).into_iter().filter(|it| *it == NtStatus::PENDING).collect();
+        assert_eq!(pending, expected);
+        // The first was answered, and has its own back.
+        assert_eq!(peer.credits(), before - if interim { 0 } else { 2 });
+        world.advance(10 * SECOND);
+        assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 2]);
+    }
+}
+
+#[test]
+fn other_requests_of_the_connection_do_not_wait() {
+    let (world, mut peer, file_id, _) = limited(InterimResponses::Auto);
+    read(&mut peer, file_id, 8);
+    peer.receive();
+    peer.echo().ok();
+    let slow = peer.tree_id;
+    peer.tree("data");
+    let other = peer.create(&Create::open("other")).file_id;
+    assert_eq!(peer.read(other, 0, 100), b"at once");
+    peer.tree_id = slow;
+    world.advance(10 * SECOND);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 7]);
+}
+
+#[test]
+fn a_request_that_is_held_can_be_cancelled() {
+    let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
+    let ids = read(&mut peer, file_id, 3);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
+    assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
+    // What it would have taken is there for the one behind it.
+    world.advance(SECOND);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    assert_eq!(slots.0[0].figures().waiting, 0);
+}
+
+#[test]
+fn what_is_held_gives_way_when_its_file_is_closed() {
+    let (_, mut peer, file_id, slots) = limited(InterimResponses::No);
+    read(&mut peer, file_id, 4);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    peer.send(peer.close_request(file_id));
+    let statuses = statuses(&mut peer);
+    assert_eq!(statuses.len(), 4, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|it| it.is_error()).count(), 3, "{statuses:?}");
+    assert_eq!(slots.0[0].figures().waiting, 0);
+}
+
+#[test]
+fn what_is_held_gives_way_when_its_session_ends() {
+    let logoff = |peer: &mut Peer| {
+        peer.send(peer.request(Command::LOGOFF, &LogoffRequest).tree(0));
+        let statuses = statuses(peer);
+        assert_eq!(statuses.len(), 4, "{statuses:?}");
+        assert!(statuses.contains(&NtStatus::USER_SESSION_DELETED), "{statuses:?}");
+    };
+    for leaves in [logoff, |peer: &mut Peer| peer.disconnect()] {
+        let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
+        read(&mut peer, file_id, 4);
+        peer.receive();
+        leaves(&mut peer);
+        assert_eq!(slots.0[0].figures().waiting, 0);
+        peer.disconnect();
+        world.assert_nothing_left();
+        assert!(world.is_idle());
+    }
+}
+
+#[test]
+fn a_class_limits_what_its_clients_hold_of_credits() {
+    let class = Class {
+        name: "small".to_owned(),
+        matches: vec![Match { users: vec!["alice".to_owned()], ..Match::default() }],
+        limits: Limits::default(),
+        max_credits: Some(64),
+        interim_responses: InterimResponses::Auto,
+    };
+    let subject = Subject {
+        client: "192.0.2.1".parse().expect("an address"),
+        user: "alice",
+        is_in_group: &|_| false,
+        share: "small",
+    };
+    let membership = Arc::new(Membership::of([(0, &class)], subject));
+    let world = World::new();
+    world.add_share("small", |share| share.classes = membership);
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.tree("small");
+    peer.credit_request = 500;
+    // What it had before is its own until it is used.
+    let had = peer.credits();
+    assert!(had > 64);
+    for _ in 0..had {
+        peer.echo().ok();
+    }
+    assert_eq!(peer.credits(), 64);
+}
