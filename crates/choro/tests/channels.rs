@@ -307,6 +307,22 @@ fn worker_of_the_client(server: &TestServer) -> u32 {
     u32::try_from(pids[0]).expect("pids are small")
 }
 
+/// The rows of `choro status` of a kind.
+#[track_caller]
+fn status_rows(server: &TestServer, kind: &str) -> Vec<serde_json::Value> {
+    let status = server.site().run(&["status", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&status).expect("it is JSON");
+    rows.into_iter().filter(|row| row["kind"] == kind).collect()
+}
+
+/// The channels of a session.
+#[track_caller]
+fn channels_of(server: &TestServer, session_id: u64) -> Vec<serde_json::Value> {
+    let mut rows = status_rows(server, "channel");
+    rows.retain(|row| row["session_id"] == format!("{session_id:016x}"));
+    rows
+}
+
 /// Waits until so many workers have a client, and the usual number waits for one.
 #[track_caller]
 fn wait_for_serving(server: &TestServer, count: usize) {
@@ -462,6 +478,63 @@ fn two_channels_and_another(server: &TestServer) -> (Connection, Connection, Con
     (first, second, Connection::logged_on(address(server), Guid(random())))
 }
 
+#[test]
+fn an_administrator_sees_the_channels_of_a_session_with_what_went_over_them() {
+    let server = TestServer::start();
+    let guid = Guid(random());
+    let mut first = Connection::logged_on(address(&server), guid);
+    let text = server.site().run(&["status"]).succeeds();
+    let why = format!("Session {:016x} has one channel: clients are told of one", first.session_id);
+    assert!(text.contains("Channels: 1\n") && text.contains(&why), "{text}");
+
+    let mut second = Connection::negotiated(address(&server), guid);
+    second.bind(&first);
+    let file = first.create("file");
+    second.write(file, &[7; 50_000]);
+    let channels = channels_of(&server, first.session_id);
+    assert_eq!(channels.len(), 2, "{channels:?}");
+    let local = |it: &Connection| it.socket.local_addr().expect("it is connected").to_string();
+    for (channel, connection) in channels.iter().zip([&first, &second]) {
+        assert_eq!(channel["client_address"], local(connection));
+        assert_eq!(channel["server_address"], address(&server).to_string());
+        assert_eq!(channel["interface"], "lo");
+        assert_eq!(channel["speed_bits_per_s"], 1_000_000_000);
+        assert_eq!(channel["break_retries"], 0);
+        assert!(channel["bytes_out"].as_u64() > Some(0) && channel["connected_at_unix_s"].is_u64());
+    }
+    let bytes_in = |it: &serde_json::Value| it["bytes_in"].as_u64().expect("a number");
+    assert!(bytes_in(&channels[0]) < 50_000 && bytes_in(&channels[1]) > 50_000, "{channels:?}");
+    let sessions = status_rows(&server, "session");
+    assert_eq!(sessions[0]["channels"], 2);
+    assert!(sessions[0]["single_channel"].is_null());
+
+    first.cut();
+    wait_until(
+        || channels_of(&server, second.session_id).len() == 1,
+        || "the first channel stays".to_owned(),
+    );
+    let sessions = status_rows(&server, "session");
+    assert_eq!(sessions[0]["single_channel"], "one_interface");
+    server.stop();
+}
+
+#[test]
+fn status_says_which_worker_does_not_tell_its_channels() {
+    let server = TestServer::start();
+    let client = Connection::logged_on(address(&server), Guid(random()));
+    let worker = worker_of_the_client(&server);
+    signal_process(worker, Signal::STOP);
+    let outcome = server.site().run(&["status", "--json"]);
+    signal_process(worker, Signal::CONT);
+    assert!(outcome.error().contains(&format!("worker {worker} did not answer")));
+    let rows: Vec<serde_json::Value> =
+        serde_json::from_str(&outcome.succeeds()).expect("it is JSON");
+    let session = rows.iter().find(|row| row["kind"] == "session").expect("it is in the tables");
+    assert!(session["channels"].is_null(), "{session}");
+    assert_eq!(channels_of(&server, client.session_id).len(), 1);
+    server.stop();
+}
+
 /// Nobody tells the server that the first channel is dead; it finds out within six retransmissions,
 /// of 0.2 seconds each on the loopback.
 #[test]
@@ -480,6 +553,9 @@ fn a_break_reaches_the_client_though_a_channel_drops_all_packets() {
     other.created();
     // The session goes on without that channel.
     assert_eq!(second.read(file), b"written");
+    let channels = channels_of(&server, second.session_id);
+    assert_eq!(channels.len(), 1, "{channels:?}");
+    assert_eq!(channels[0]["break_retries"], 1);
     server.stop();
 }
 

@@ -55,6 +55,10 @@ kinds! {
     13 COUNT_MESSAGES,
     /// The answer to `COUNT_MESSAGES`: [`crate::Statistics`].
     14 STATISTICS,
+    /// To a worker: which channels has your client? No data.
+    15 LIST_CHANNELS,
+    /// The answer to `LIST_CHANNELS`: [`crate::Channels`].
+    16 CHANNELS,
     /// From a worker to `notifyd`: a directory is watched: [`crate::Watch`].
     32 WATCH,
     /// From a worker to `notifyd`: a directory is not watched any more: [`crate::Unwatch`].

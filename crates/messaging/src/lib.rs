@@ -26,8 +26,8 @@ pub use latency::Latency;
 pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{Broadcast, DATA_BYTES_MAX, Messaging};
 pub use payload::{
-    Announcement, Changes, ClosePreviousSession, CloseShare, Done, FileChanged, LogLevel,
-    PROCESSES_MAX, PreviousSessionClosed, Process, ProcessRole, Processes, Statistics, Unwatch,
-    Watch,
+    Announcement, Changes, Channel, Channels, ClosePreviousSession, CloseShare, Done, FileChanged,
+    LogLevel, PROCESSES_MAX, PreviousSessionClosed, Process, ProcessRole, Processes, SingleChannel,
+    Statistics, Unwatch, Watch,
 };
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

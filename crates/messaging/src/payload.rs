@@ -2,6 +2,7 @@
 
 mod administration;
 mod change_notify;
+mod channels;
 
 use dtyp::Sid;
 
@@ -9,6 +10,7 @@ pub use administration::{
     Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
 };
 pub use change_notify::{Changes, Unwatch, Watch};
+pub use channels::{Channel, Channels, SingleChannel};
 
 /// The data of [`crate::MessageKind::CLOSE_PREVIOUS_SESSION`]: [MS-SMB2] 3.3.5.5.3.
 ///
@@ -131,6 +133,22 @@ impl LogLevel {
 fn text(data: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(data).ok()?;
     (data.len() <= TEXT_BYTES_MAX).then(|| text.to_owned())
+}
+
+/// A name, preceded by its length; one that is too long for that is left out.
+fn push_name(data: &mut Vec<u8>, name: &str) {
+    let len = u8::try_from(name.len());
+    data.push(len.unwrap_or_default());
+    if len.is_ok() {
+        data.extend_from_slice(name.as_bytes());
+    }
+}
+
+fn take_name(data: &mut &[u8]) -> Option<String> {
+    let (&len, rest) = data.split_first()?;
+    let (name, rest) = rest.split_at_checked(len.into())?;
+    *data = rest;
+    Some(std::str::from_utf8(name).ok()?.to_owned())
 }
 
 /// Bytes of a text.

@@ -96,6 +96,10 @@ impl Server {
     /// Sends the breaks again that a connection did not confirm, now that it is gone.
     pub(crate) fn repeat_breaks(&mut self, lost: ConnectionId) {
         for Unconfirmed { holder, body, .. } in self.globals.breaks.take_lost(lost) {
+            let next = self.channel_for(holder).map(|(connection, _)| connection);
+            if let Some(connection) = next.and_then(|next| self.connections.get_mut(&next)) {
+                connection.repeated_breaks = connection.repeated_breaks.saturating_add(1);
+            }
             self.send_break(holder, body);
         }
     }

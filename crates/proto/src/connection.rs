@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crypto::{Cipher, PreauthHash, SigningAlgorithm, SigningKey};
-use dtyp::Guid;
+use dtyp::{FileTime, Guid};
 use wire::Dialect;
 use wire::negotiate::{Capabilities, SecurityMode};
 
@@ -23,6 +23,8 @@ pub struct Connection {
     pub client: SocketAddr,
     /// Which address it came to.
     pub server: SocketAddr,
+    /// When it came to this worker.
+    pub connected_at: FileTime,
     /// What was negotiated; nothing before NEGOTIATE is done.
     pub negotiated: Option<Arc<Negotiated>>,
     /// An SMB1 NEGOTIATE was answered with the wildcard dialect, and the SMB2 one is due.
@@ -40,6 +42,10 @@ pub struct Connection {
     /// The session to which the client of this connection wants it bound, and that session's key:
     /// the client has signed with it, so that the answers may be signed with it, too.
     pub binding_key: Option<(u64, Arc<SigningKey>)>,
+    /// The client has asked which other addresses it may come to.
+    pub asked_for_interfaces: bool,
+    /// Breaks that were told on it because another connection had not taken them.
+    pub repeated_breaks: u32,
     /// Bytes without a meaning that a test wants before the data of READ responses.
     pub read_padding: u8,
     /// Credits that the classes of its client let it hold.
@@ -84,10 +90,16 @@ pub struct Negotiated {
 impl Connection {
     /// A connection on which nothing was said.
     #[must_use]
-    pub fn new(client: SocketAddr, server: SocketAddr, credits_max: u32) -> Self {
+    pub fn new(
+        client: SocketAddr,
+        server: SocketAddr,
+        connected_at: FileTime,
+        credits_max: u32,
+    ) -> Self {
         Self {
             client,
             server,
+            connected_at,
             negotiated: None,
             awaits_smb2_negotiate: false,
             command_sequence_window: CommandSequenceWindow::new(credits_max),
@@ -96,6 +108,8 @@ impl Connection {
             async_commands: 0,
             was_passed: false,
             binding_key: None,
+            asked_for_interfaces: false,
+            repeated_breaks: 0,
             read_padding: 0,
             credits_limit: None,
             confirms_nothing: false,

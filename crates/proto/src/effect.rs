@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arbitration::{Caching, FileKey};
 use bytes::Bytes;
@@ -84,6 +85,8 @@ pub enum Effect {
         /// Which.
         session_id: u64,
     },
+    /// Nothing, for this time. Reply: `Woken`.
+    Sleep(Duration),
     /// The addresses of this machine that clients may come to. Reply: `NetworkInterfaces`.
     ListNetworkInterfaces,
     /// Something for the store. Reply: `Object`.
@@ -110,9 +113,10 @@ impl Effect {
             | Self::FindReferral(_)
             | Self::Object { .. }
             | Self::Remove(_) => Phase::Storage,
-            Self::FindAccount { .. } | Self::FindGuest | Self::ListNetworkInterfaces => {
-                Phase::Running
-            }
+            Self::FindAccount { .. }
+            | Self::FindGuest
+            | Self::ListNetworkInterfaces
+            | Self::Sleep(_) => Phase::Running,
         }
     }
 }
@@ -302,7 +306,7 @@ pub enum Reply {
     Session(Option<Box<LentSession>>),
     /// To `ConnectShare`.
     Share(Result<Box<Share>, ShareRefusal>),
-    /// What a suspended request waited for may have happened.
+    /// What a suspended request waited for may have happened; to `Sleep`, that it is over.
     Woken,
 }
 

@@ -63,7 +63,7 @@ use refused::{GetIntegrityInformation, SetIntegrityInformation, SetIntegrityInfo
 use reparse_point::{DeleteReparsePoint, GetReparsePoint, SetReparsePoint};
 use set_sparse::SetSparse;
 use set_zero_data::SetZeroData;
-use smbtorture::{TortureIoctlPadding, TortureReadPadding};
+use smbtorture::{TortureIoctlPadding, TortureReadPadding, TortureSleep};
 use srv_copychunk::{SrvCopyChunk, SrvCopyChunkWrite};
 use srv_enumerate_snapshots::SrvEnumerateSnapshots;
 use srv_request_resume_key::SrvRequestResumeKey;
@@ -226,6 +226,7 @@ fsctls! {
     SrvRequestResumeKey,
     TortureIoctlPadding,
     TortureReadPadding,
+    TortureSleep,
     ValidateNegotiateInfo,
 }
 

@@ -22,6 +22,7 @@ pub mod effect;
 pub mod notice;
 
 pub mod buffer_pool;
+mod channel_list;
 mod dfs;
 mod dispatch;
 mod holding;
@@ -52,6 +53,7 @@ pub(crate) mod posix;
 mod scene;
 
 pub use break_notification::ConfirmationId;
+pub use channel_list::ChannelInfo;
 pub use connection::ConnectionId;
 pub use effect::{Account, Effect, Reply, Share, ShareRefusal};
 pub use notice::Notice;

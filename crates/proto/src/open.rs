@@ -38,6 +38,8 @@ pub struct Open {
     pub channel_sequence: ChannelSequence,
     /// The classes of its requests, if they have any.
     pub classes: Option<qos::Classes>,
+    /// A CLOSE waits for the requests that are under way in it.
+    pub is_closing: bool,
 }
 
 /// What an open leads to.

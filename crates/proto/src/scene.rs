@@ -265,6 +265,7 @@ impl Scene {
             maximal_access: AccessMask::FILE_ALL,
             channel_sequence: ChannelSequence::default(),
             classes: None,
+            is_closing: false,
         };
         self.server.opens.insert(file_id.volatile, open);
         file_id

@@ -245,7 +245,7 @@ impl Server {
         let id = ConnectionId(self.connection_count);
         self.globals.files.set_now(now.monotonic);
         let credits_max = self.globals.settings.credits_max;
-        self.connections.insert(id, Connection::new(client, server, credits_max));
+        self.connections.insert(id, Connection::new(client, server, now.wall, credits_max));
         self.deadlines.insert(id, now.monotonic + SETUP_TIMEOUT);
         id
     }
@@ -601,7 +601,15 @@ impl Server {
     pub(crate) fn end_request(&mut self, id: RequestId, file_id: Option<FileId>) {
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.end(id);
+            if open.is_closing {
+                self.wake_suspended_on(file_id);
+            }
         }
+    }
+
+    fn wake_suspended_on(&mut self, file_id: Option<FileId>) {
+        let waiting = file_id.map(|file_id| self.suspended_on(file_id.volatile));
+        self.globals.outbox.wakes.extend(waiting.into_iter().flatten());
     }
 
     /// The only place where an outcome becomes a response or a wait. Gives the chain back if the
@@ -663,6 +671,10 @@ impl Server {
         }
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.wait(id, &incoming.header);
+            // What a CLOSE has waited for does not keep it any more.
+            if is_suspended && open.is_closing && incoming.header.command != Command::CLOSE {
+                self.wake_suspended_on(file_id);
+            }
         }
         let waiting =
             InFlight { incoming, pending, chain, file_id, async_id, is_suspended, held, changed };
@@ -685,8 +697,10 @@ impl Server {
         incoming: &Incoming,
     ) -> Result<u64, Reject> {
         // A CREATE waits wherever it stands, and the rest of its compound with it, as in Windows:
-        // its client may not know how to give way before it has an answer.
-        if !chain.messages.is_empty() && incoming.header.command != Command::CREATE {
+        // its client may not know how to give way before it has an answer. So does a CLOSE, which
+        // would leave its open behind.
+        let waits_anywhere = matches!(incoming.header.command, Command::CREATE | Command::CLOSE);
+        if !chain.messages.is_empty() && !waits_anywhere {
             return Err(Reject::AsyncInCompound);
         }
         let waiting = self.connections.get(&chain.connection).map_or(0, |it| it.async_commands);

@@ -90,6 +90,8 @@ fn a_break_that_is_not_taken_goes_to_the_next_channel() {
     assert_eq!((breaks(&mut second), breaks(&mut third)), (vec![told], vec![]));
     second.take_nothing();
     assert_eq!(breaks(&mut third), [told]);
+    let channels = world.channels().into_iter().filter(|it| it.session_id == third.session_id);
+    assert_eq!(channels.map(|it| it.repeated_breaks).collect::<Vec<_>>(), [1]);
     assert_eq!(third.confirm(), 1);
     answer(&mut third, file_id);
     assert_opened(&mut other);

@@ -103,17 +103,21 @@ fn answers_to_requests_of_a_connection_that_is_gone_go_nowhere() {
     let mut peer = ready(&world);
     let file = peer.create(&Create::new("file")).file_id;
     peer.write(file, 0, b"data").ok();
+    let closing = peer.create(&Create::open("file")).file_id;
     world.hold(|effect| matches!(effect, Effect::Object { .. }));
     let requests = [
         peer.read_request(file, 0, 4),
         peer.write_request(file, 0, b"more"),
         peer.write_request(file, 100, b"end"),
         peer.request(Command::CREATE, &Create::new("other")),
+        peer.close_request(closing),
+        // This one waits for those before it.
         peer.close_request(file),
     ];
     for request in requests {
         peer.send(request);
     }
+    peer.receive();
     assert_eq!(world.held(), 5);
     peer.disconnect();
     assert!(!world.is_idle(), "answers are still to come");

@@ -540,6 +540,26 @@ fn interfaces(peer: &mut Peer, max: u32) -> (NtStatus, Vec<NetworkInterface>) {
 }
 
 #[test]
+fn administrators_are_told_of_every_channel_of_every_session() {
+    let world = World::new();
+    let (mut first, second) = two_channels(&world, Dialect::SMB_3_1_1);
+    let other = negotiated(&world, Dialect::SMB_3_1_1);
+    let told = |world: &World| -> Vec<(u64, bool, u32)> {
+        let row =
+            |it: proto::ChannelInfo| (it.session_id, it.asked_for_interfaces, it.repeated_breaks);
+        world.channels().into_iter().map(row).collect()
+    };
+    let id = first.session_id;
+    assert_eq!(told(&world), [(id, false, 0), (id, false, 0)], "no session, no channel");
+    assert_eq!(interfaces(&mut first, 0x1_0000).0, NtStatus::SUCCESS);
+    assert_eq!(told(&world), [(id, true, 0), (id, false, 0)]);
+    assert!(world.channels().iter().all(|it| it.can_be_bound && it.client != it.server));
+    second.disconnect();
+    other.disconnect();
+    assert_eq!(told(&world), [(id, true, 0)]);
+}
+
+#[test]
 fn clients_are_told_of_the_addresses_that_there_are() {
     let world = World::new();
     let interface = |if_index, address: &str| NetworkInterface {

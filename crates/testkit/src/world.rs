@@ -17,8 +17,8 @@ use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, RootId};
 use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
-    Account, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId, Server,
-    ServerSettings, Share, ShareRefusal,
+    Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
+    Server, ServerSettings, Share, ShareRefusal,
 };
 use tables::MemoryFiles;
 use wire::ioctl::NetworkInterface;
@@ -310,6 +310,12 @@ impl World {
     #[must_use]
     pub fn lend_session(&self, session_id: u64) -> Option<LentSession> {
         self.inner().server.lend_session(session_id)
+    }
+
+    /// The channels of all sessions, as an administrator is told.
+    #[must_use]
+    pub fn channels(&self) -> Vec<ChannelInfo> {
+        self.inner().server.channels()
     }
 
     /// Another worker has a session.
@@ -703,6 +709,8 @@ impl Inner {
                 let lent = self.elsewhere.get(&session_id).cloned();
                 Some(Reply::Session(lent.map(Box::new)))
             }
+            // Time is the test's: see `hold`.
+            Effect::Sleep(_) => Some(Reply::Woken),
             Effect::ListNetworkInterfaces => {
                 Some(Reply::NetworkInterfaces(self.interfaces.clone()))
             }

@@ -1,7 +1,7 @@
 //! `choro message`.
 
 mod target;
-mod visitor;
+pub(super) mod visitor;
 
 use std::path::Path;
 use std::time::Duration;

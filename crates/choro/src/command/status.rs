@@ -1,23 +1,34 @@
 //! `choro status`.
 
+mod channels;
+
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use arbitration::{Caching, FileKey, FileRecords as _, Holding, OpenEntry};
 use clap::Args;
 use dtyp::FileTime;
+use messaging::SingleChannel;
 use tables::{ClientRecord, FileTable, Registry, SessionRecord, TreeConnectRecord};
 
 use crate::report::{self, Row};
 use crate::settings::Settings;
+use channels::SessionChannels;
 
 /// Show who is connected and what they have open.
 ///
-/// Exits with 1 if the server is not running.
+/// A channel is a connection of a session; one that carries several sessions is listed with each.
+/// Bytes are those of the connection, and those that went out are counted once the client's machine
+/// has acknowledged them. Break retries are breaks of oplocks and leases that were told on a channel
+/// because another one had not taken them. Where a session has one channel only, it is said why.
+///
+/// Only the user that the server runs as sees the channels. Exits with 1 if the server is not
+/// running.
 #[derive(Args, Debug)]
 pub(super) struct Status {
-    /// Print a JSON array; each object says in `kind` what it is: client, session, tree_connect or
-    /// open.
+    /// Print a JSON array; each object says in `kind` what it is: client, session, channel,
+    /// tree_connect or open.
     #[arg(long)]
     json: bool,
 }
@@ -26,6 +37,7 @@ pub(super) struct Status {
 struct Snapshot {
     clients: Vec<ClientRecord>,
     sessions: Vec<SessionRecord>,
+    channels: SessionChannels,
     tree_connects: Vec<TreeConnectRecord>,
     opens: Vec<(FileKey, OpenEntry, Caching)>,
 }
@@ -35,8 +47,12 @@ impl Status {
         let settings = Settings::find(config)?;
         let registry = Registry::observe(&settings.directories.lock)?;
         let files = FileTable::observe(&settings.directories.lock)?;
-        let snapshot = Snapshot::take(&registry, &files).context("cannot read the tables")?;
+        let snapshot =
+            Snapshot::take(&settings, &registry, &files).context("cannot read the tables")?;
         if self.json {
+            for remark in &snapshot.channels.remarks {
+                writeln!(io::stderr(), "choro: {remark}")?;
+            }
             return report::print_json(snapshot.rows());
         }
         let supervisor = registry.supervisor().pid;
@@ -45,7 +61,7 @@ impl Status {
 }
 
 impl Snapshot {
-    fn take(registry: &Registry, files: &FileTable) -> anyhow::Result<Self> {
+    fn take(settings: &Settings, registry: &Registry, files: &FileTable) -> anyhow::Result<Self> {
         let mut opens = Vec::new();
         files
             .for_each(&mut |key, record| {
@@ -54,13 +70,15 @@ impl Snapshot {
                 }
             })
             .map_err(|error| anyhow!("the table of files: {error:?}"))?;
+        let sessions = registry.list_sessions()?.records;
         Ok(Self {
             // One that has not negotiated yet is claimed, and has nothing to show.
             clients: {
                 let clients = registry.list_clients()?.records;
                 clients.into_iter().filter(|client| client.dialect != 0).collect()
             },
-            sessions: registry.list_sessions()?.records,
+            channels: SessionChannels::ask(settings, registry.supervisor(), &sessions),
+            sessions,
             tree_connects: registry.list_tree_connects()?.records,
             opens,
         })
@@ -68,11 +86,12 @@ impl Snapshot {
 
     fn rows(&self) -> Vec<Row> {
         let clients = self.clients.iter().map(client_row);
-        let sessions = self.sessions.iter().map(session_row);
+        let sessions = self.sessions.iter().map(|session| self.session_row(session));
         let tree_connects =
             self.tree_connects.iter().map(|tree_connect| self.tree_connect_row(tree_connect));
         clients
             .chain(sessions)
+            .chain(self.channels.rows())
             .chain(tree_connects)
             .chain(self.opens.iter().map(open_row))
             .collect()
@@ -82,6 +101,7 @@ impl Snapshot {
         let sections = [
             ("Clients", CLIENT_TITLES, self.clients.iter().map(client_cells).collect()),
             ("Sessions", SESSION_TITLES, self.sessions.iter().map(session_cells).collect()),
+            ("Channels", channels::TITLES, self.channels.cells()),
             (
                 "Tree connects",
                 TREE_CONNECT_TITLES,
@@ -94,6 +114,9 @@ impl Snapshot {
             text.push_str(&format!("{name}: {}\n", rows.len()));
             if !rows.is_empty() {
                 text.push_str(&report::table(titles, &rows));
+            }
+            if titles == channels::TITLES {
+                text.push_str(&self.channels.notes());
             }
             text.push('\n');
         }
@@ -108,6 +131,18 @@ impl Snapshot {
         session.map_or_else(Default::default, |session| {
             (session.user.clone(), session.client_address.clone())
         })
+    }
+
+    fn session_row(&self, session: &SessionRecord) -> Row {
+        let channels = self.channels.of(session.session_id);
+        let single = channels.first().and_then(|channel| channel.single);
+        let of_channels: Row = vec![
+            // A session without one would be gone: they are not known.
+            ("channels", Some(channels.len()).filter(|count| *count > 0).into()),
+            ("single_channel", single.map(SingleChannel::name).into()),
+            ("single_channel_because", single.map(SingleChannel::why).into()),
+        ];
+        session_row(session).into_iter().chain(of_channels).collect()
     }
 
     fn tree_connect_cells(&self, tree_connect: &TreeConnectRecord) -> Vec<String> {

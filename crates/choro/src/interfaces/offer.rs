@@ -27,8 +27,8 @@ const ADDRESSES_MAX: usize = 256;
 pub(crate) struct Offer {
     /// Those that clients may come to.
     pub(crate) offered: Vec<Offered>,
-    /// The others.
-    pub(crate) withheld: Vec<(InterfaceAddress, Withheld)>,
+    /// The others, as they would be told of.
+    pub(crate) withheld: Vec<(Offered, Withheld)>,
     /// Words of `interfaces` that name nothing that is there.
     pub(crate) unmatched: Vec<String>,
 }
@@ -129,12 +129,11 @@ impl Offer {
                 }
                 (offer.offered.len() >= ADDRESSES_MAX).then_some(Withheld::TooMany)
             });
+            let spec = specs.iter().find(|spec| address.is_named_by(spec));
+            let described = Offered::new(&address, spec, detected);
             match refusal {
-                Some(why) => offer.withheld.push((address, why)),
-                None => {
-                    let spec = specs.iter().find(|spec| address.is_named_by(spec));
-                    offer.offered.push(Offered::new(&address, spec, detected));
-                }
+                Some(why) => offer.withheld.push((described, why)),
+                None => offer.offered.push(described),
             }
         }
         offer
@@ -145,6 +144,12 @@ impl Offer {
     pub(crate) fn invites_channels(&self) -> bool {
         let first = self.offered.first().map(|it| it.if_index.value);
         self.offered.iter().any(|it| it.rss.value || Some(it.if_index.value) != first)
+    }
+
+    /// What is known of an address, whether clients are told of it or not.
+    pub(crate) fn address(&self, address: IpAddr) -> Option<&Offered> {
+        let withheld = self.withheld.iter().map(|(it, _)| it);
+        self.offered.iter().chain(withheld).find(|it| it.address == address)
     }
 
     /// The list that goes to the client.
@@ -220,6 +225,24 @@ impl Offered {
             link_speed: self.speed.value,
             address: Some(self.address),
         }
+    }
+}
+
+#[cfg(test)]
+impl Offer {
+    /// An offer that invites further channels.
+    pub(crate) fn of_two_interfaces() -> Self {
+        let said = |value| Said { value, origin: Origin::Default };
+        let no = Said { value: false, origin: Origin::Default };
+        let offered = |index: u8| Offered {
+            address: IpAddr::from([192, 0, 2, index]),
+            interface: format!("eth{index}"),
+            if_index: said(index.into()),
+            speed: Said { value: SPEED_DEFAULT, origin: Origin::Default },
+            rss: no.clone(),
+            rdma: no.clone(),
+        };
+        Self { offered: vec![offered(1), offered(2)], ..Self::default() }
     }
 }
 
@@ -350,7 +373,11 @@ mod tests {
         assert_eq!(withheld, want.map(|(address, why)| (address.to_owned(), why)));
         let offer = offer_of("interfaces = eth1 wlan0", machine());
         assert_eq!(offer.unmatched, ["wlan0"]);
-        assert!(offer.withheld.contains(&(machine()[1].clone(), Withheld::NotNamed)));
+        let eth0 = offer.withheld.iter().find(|(it, _)| it.address == machine()[1].address);
+        assert_eq!(eth0.map(|(it, why)| (it.speed.value, *why)), Some((ETH0, Withheld::NotNamed)));
+        let described = offer.address(machine()[1].address).expect("the machine has it");
+        assert_eq!(described.interface, "eth0");
+        assert_eq!(offer.address(IpAddr::from([8, 8, 8, 8])), None);
     }
 
     #[test]
@@ -369,9 +396,8 @@ mod tests {
             |last| InterfaceAddress { address: IpAddr::from([198, 18, 1, last]), ..eth1.clone() };
         let more: Vec<_> = (0..=255).map(address).chain([eth1.clone()]).collect();
         let offer = offer_of("", more);
-        assert_eq!(
-            (offer.offered.len(), &offer.withheld[..]),
-            (256, &[(eth1, Withheld::TooMany)][..])
-        );
+        let left_out: Vec<_> = offer.withheld.iter().map(|(it, why)| (it.address, *why)).collect();
+        assert_eq!(offer.offered.len(), 256);
+        assert_eq!(left_out, [(eth1.address, Withheld::TooMany)]);
     }
 }

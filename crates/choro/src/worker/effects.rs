@@ -1,5 +1,7 @@
 //! What the engine asks of the world, done.
 
+use std::time::Instant;
+
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
@@ -87,6 +89,10 @@ impl Worker {
             Effect::FindSession { session_id } => {
                 let request = request.expect("SESSION_SETUP waits for this");
                 return self.ask_for_session(session_id, request);
+            }
+            Effect::Sleep(time) => {
+                let request = request.expect("a request sleeps");
+                return self.waiting.sleep(request, Instant::now() + time);
             }
             Effect::ListNetworkInterfaces => {
                 self.store.wear_server();

@@ -487,6 +487,10 @@ impl Worker {
             self.answer(Some(request), proto::Reply::PreviousSessionClosed);
             self.serve_effects();
         }
+        while let Some(request) = self.waiting.take_awake(Instant::now()) {
+            self.answer(Some(request), proto::Reply::Woken);
+            self.serve_effects();
+        }
         if self.messaging.next_timeout().is_some_and(|at| at <= Instant::now()) {
             self.take_messages();
             let dropped = self.messaging.take_dropped();
@@ -594,6 +598,7 @@ impl Worker {
                     self.store.wear_server();
                     Waiting::tell_closed(&mut self.messaging, sender, session_id);
                 }
+                Asked::ListChannels { sender } => self.tell_channels(sender),
                 Asked::CloseShare { share, sender } => self.close_share(&share, sender),
                 Asked::Changed(changes) => {
                     let now = self.now();

@@ -23,11 +23,15 @@ const CLOSE_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     sessions: Vec<(u64, RequestId, Instant)>,
+    /// Those that wait for nobody, but a time: no more than are in flight.
+    asleep: Vec<(RequestId, Instant)>,
 }
 
 /// What a message asks of this worker.
 #[derive(Debug)]
 pub(super) enum Asked {
+    /// Tell an administrator which channels the client has.
+    ListChannels { sender: ServerId },
     /// Close a session if it is this user's, and tell its successor.
     CloseSession { session_id: u64, user: Sid, sender: ServerId },
     /// Disconnect everybody from a share, and tell the administrator.
@@ -89,6 +93,7 @@ impl Waiting {
                     Asked::Nothing
                 }
             },
+            MessageKind::LIST_CHANNELS => Asked::ListChannels { sender: message.sender },
             MessageKind::CLOSE_PREVIOUS_SESSION => {
                 match ClosePreviousSession::decode(&message.data) {
                     Some(ClosePreviousSession { session_id, user_sid }) => {
@@ -133,9 +138,21 @@ impl Waiting {
         Some(self.sessions.swap_remove(late).1)
     }
 
-    /// When [`Waiting::take_late`] has something.
+    /// Keeps a request until then.
+    pub(super) fn sleep(&mut self, request: RequestId, until: Instant) {
+        self.asleep.push((request, until));
+    }
+
+    /// A request that has slept long enough.
+    pub(super) fn take_awake(&mut self, now: Instant) -> Option<RequestId> {
+        let awake = self.asleep.iter().position(|(_, at)| *at <= now)?;
+        Some(self.asleep.swap_remove(awake).0)
+    }
+
+    /// When [`Waiting::take_late`] or [`Waiting::take_awake`] has something.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.sessions.iter().map(|(_, _, at)| *at).min()
+        let sessions = self.sessions.iter().map(|(_, _, at)| *at);
+        sessions.chain(self.asleep.iter().map(|(_, at)| *at)).min()
     }
 
     fn take(&mut self, session_id: u64) -> Option<RequestId> {

@@ -8,6 +8,7 @@ mod accounts;
 mod arrival;
 mod asked_sessions;
 mod catalogue;
+mod channel_report;
 mod classes;
 mod confirmations;
 mod connection;

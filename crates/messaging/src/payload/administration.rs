@@ -2,7 +2,7 @@
 
 use dtyp::ServerId;
 
-use super::{TEXT_BYTES_MAX, text};
+use super::{TEXT_BYTES_MAX, push_name, take_name, text};
 use crate::kind::MessageKind;
 
 /// The data of [`MessageKind::ANNOUNCE`].
@@ -196,19 +196,6 @@ impl Statistics {
         }
         Some(Self { transport, counters })
     }
-}
-
-fn push_name(data: &mut Vec<u8>, name: &str) {
-    let len = u8::try_from(name.len()).expect("names are words of this program");
-    data.push(len);
-    data.extend_from_slice(name.as_bytes());
-}
-
-fn take_name(data: &mut &[u8]) -> Option<String> {
-    let (&len, rest) = data.split_first()?;
-    let (name, rest) = rest.split_at_checked(len.into())?;
-    *data = rest;
-    Some(std::str::from_utf8(name).ok()?.to_owned())
 }
 
 #[cfg(test)]

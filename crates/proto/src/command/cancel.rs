@@ -1,5 +1,7 @@
 //! SMB2 CANCEL: [MS-SMB2] 3.3.5.16.
 
+use wire::Command;
+
 use crate::dispatch;
 use crate::reject::Reject;
 use crate::request::{InFlight, Incoming, RequestId};
@@ -30,7 +32,11 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
     let header = &incoming.header;
-    let waits = |waiting: &InFlight| waiting.is_suspended || waiting.held.is_some();
+    // A CLOSE that is given up would leave its open behind.
+    let waits = |waiting: &InFlight| {
+        (waiting.is_suspended && waiting.incoming.header.command != Command::CLOSE)
+            || waiting.held.is_some()
+    };
     let suspended = server.in_flight.iter().filter(|(_, waiting)| waits(waiting));
     let mut of_connection =
         suspended.filter(|(_, waiting)| waiting.chain.connection == incoming.connection);

@@ -12,7 +12,7 @@ use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
 use crate::open::Target;
 use crate::reject::Reject;
-use crate::request::Incoming;
+use crate::request::{InFlight, Incoming};
 use crate::response::{Response, Step};
 use crate::scope::InTree;
 use crate::server::Retired;
@@ -24,6 +24,9 @@ pub struct Close;
 /// How far CLOSE got.
 #[derive(Debug)]
 pub enum Pending {
+    /// Other requests are under way in the open. They began before it ends, and so does what they
+    /// do: their clients get the answers that they would have got a moment before.
+    Waiting(CloseFlags),
     /// The last attributes are being looked up.
     Querying,
     /// The store is closing, and maybe deleting what was marked for it.
@@ -36,18 +39,11 @@ impl Command for Close {
     type Pending = Pending;
 
     fn start(
-        mut scope: InTree<'_>,
+        scope: InTree<'_>,
         _: &Incoming,
         request: CloseRequest,
     ) -> Result<Step<Pending>, Reject> {
-        let open = scope.open()?;
-        match &open.target {
-            Target::File(file) if request.flags.contains(CloseFlags::POSTQUERY_ATTRIB) => {
-                let op = ObjectOp::QueryMetadata { open: file.local_open };
-                Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Querying))
-            }
-            _ => close(scope, CloseResponse::default()),
-        }
+        begin(scope, request.flags)
     }
 
     fn resume(
@@ -57,6 +53,7 @@ impl Command for Close {
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
         match pending {
+            Pending::Waiting(flags) => begin(scope, flags),
             Pending::Querying => {
                 // A file that cannot be asked any more is closed all the same.
                 let response = match reply.object() {
@@ -83,10 +80,35 @@ impl Command for Close {
     fn abandon(pending: Pending, _: Option<Reply>) -> Abandoned {
         let deleted = match pending {
             Pending::Closing(_, deleted) => deleted,
-            Pending::Querying => None,
+            Pending::Querying | Pending::Waiting(_) => None,
         };
         let effect = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
         Abandoned { effect, reject: None }
+    }
+}
+
+fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step<Pending>, Reject> {
+    let in_flight = scope.in_flight;
+    let open = scope.open()?;
+    let volatile = open.file_id.volatile;
+    // What is suspended waits for something that may never come, and what is held has not begun:
+    // both go on when the open is gone.
+    let is_under_way = |it: &InFlight| {
+        !it.is_suspended
+            && it.held.is_none()
+            && it.incoming.header.command != wire::Command::CLOSE
+            && it.file_id.is_some_and(|file_id| file_id.volatile == volatile)
+    };
+    if in_flight.values().any(is_under_way) {
+        open.is_closing = true;
+        return Ok(Step::Suspend(Pending::Waiting(flags)));
+    }
+    match &open.target {
+        Target::File(file) if flags.contains(CloseFlags::POSTQUERY_ATTRIB) => {
+            let op = ObjectOp::QueryMetadata { open: file.local_open };
+            Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Querying))
+        }
+        _ => close(scope, CloseResponse::default()),
     }
 }
 

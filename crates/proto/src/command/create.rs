@@ -562,6 +562,7 @@ fn enter(
         granted_access: opened.granted_access,
         maximal_access: opened.maximal_access,
         channel_sequence: ChannelSequence::default(),
+        is_closing: false,
     };
     scope.opens.insert(file_id.volatile, open);
 }

@@ -28,6 +28,7 @@ impl Fsctl for QueryNetworkInterfaceInfo {
         if !capabilities.contains(Capabilities::MULTI_CHANNEL) {
             return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
         }
+        scope.connection.asked_for_interfaces = true;
         Ok(Progress::Wait(Effect::ListNetworkInterfaces, Pending))
     }
 

@@ -2,20 +2,32 @@
 //! ones do, to see that clients bear it, or believe that a channel fails. They are Samba's, and
 //! refused like unknown ones unless `smbd:FSCTL_SMBTORTURE` is on.
 
+use std::time::Duration;
+
 use wire::Decode;
 use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
-use super::{INVALID, ImmediateFsctl, Output, WithoutOpen, output_max};
+use super::{Fsctl, INVALID, ImmediateFsctl, Output, Progress, WithoutOpen, output_max};
+use crate::effect::{Effect, Reply};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Response;
-use crate::server::Server;
+use crate::scope::InOpen;
+use crate::server::{Globals, Server};
 
 /// Answers with as many bytes of 8 as the client has room for, and with padding before them.
 pub(crate) struct TortureIoctlPadding;
 
 /// Lets the data of all further READ responses of the connection begin behind padding.
 pub(crate) struct TortureReadPadding;
+
+/// Takes so many milliseconds as its input's only byte says, and does nothing with the open
+/// meanwhile: so a CLOSE can come in between.
+pub(crate) struct TortureSleep;
+
+/// The time is running.
+#[derive(Debug)]
+pub(crate) struct Asleep;
 
 /// Bytes of padding. [MS-SMB2] 2.2.20 and 2.2.32 let the offsets say where the data begin.
 const PADDING: u8 = 8;
@@ -28,7 +40,8 @@ impl ImmediateFsctl for TortureIoctlPadding {
     type Scope<'s> = WithoutOpen<'s>;
 
     fn answer(scope: WithoutOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
-        verify_allowed(&scope, request)?;
+        verify_allowed(scope.globals, request)?;
+        verify_no_input(request)?;
         let length = output_max(request).min(OUTPUT_BYTES_MAX);
         Ok(Output { padding: PADDING, ..Output::new(vec![PADDING; length]) })
     }
@@ -39,9 +52,27 @@ impl ImmediateFsctl for TortureReadPadding {
     type Scope<'s> = WithoutOpen<'s>;
 
     fn answer(scope: WithoutOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
-        verify_allowed(&scope, request)?;
+        verify_allowed(scope.globals, request)?;
+        verify_no_input(request)?;
         scope.connection.read_padding = PADDING;
         Ok(Output::none())
+    }
+}
+
+impl Fsctl for TortureSleep {
+    const CODE: FsctlCode = FsctlCode::SMBTORTURE_FSP_ASYNC_SLEEP;
+    type Scope<'s> = InOpen<'s>;
+    type Pending = Asleep;
+
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asleep>, Reject> {
+        verify_allowed(scope.globals, request)?;
+        let [milliseconds] = *request.input else { return Err(INVALID) };
+        let time = Duration::from_millis(milliseconds.into());
+        Ok(Progress::Wait(Effect::Sleep(time), Asleep))
+    }
+
+    fn resume(_: InOpen<'_>, Asleep: Asleep, _: Reply) -> Result<Progress<Asleep>, Reject> {
+        Ok(Progress::Done(Output::none()))
     }
 }
 
@@ -71,9 +102,13 @@ pub(crate) fn force_unacked_timeout(
     Some(Ok(Response::new(&answer)))
 }
 
-fn verify_allowed(scope: &WithoutOpen<'_>, request: &IoctlRequest<'_>) -> Result<(), Reject> {
-    if !scope.globals.settings.smbtorture_hooks {
-        return Err(Reject::UnknownFsctl(request.ctl_code));
+fn verify_allowed(globals: &Globals, request: &IoctlRequest<'_>) -> Result<(), Reject> {
+    match globals.settings.smbtorture_hooks {
+        true => Ok(()),
+        false => Err(Reject::UnknownFsctl(request.ctl_code)),
     }
+}
+
+fn verify_no_input(request: &IoctlRequest<'_>) -> Result<(), Reject> {
     if request.input.is_empty() { Ok(()) } else { Err(INVALID) }
 }

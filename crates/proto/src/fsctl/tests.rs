@@ -1,6 +1,7 @@
 //! FSCTLs, judged from outside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dtyp::{AccessMask, FileAttributes, FileTime, Guid, NtStatus};
 use object::{Metadata, ObjectOp, ObjectReply};
@@ -13,8 +14,10 @@ use wire::negotiate::{Capabilities, SecurityMode};
 use wire::read::{READ_DATA_OFFSET, ReadRequest, ReadResponse};
 use wire::{Codes, Command, Dialect, FileId};
 
+use crate::effect::{Effect, Reply};
 use crate::reject::Disconnect;
 use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
+use crate::server::Now;
 use crate::settings::ServerSettings;
 
 pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {
@@ -664,4 +667,26 @@ fn hooks_for_tests_are_unknown_codes_until_they_are_allowed() {
         assert_eq!(answer.body::<ReadResponse<'_>>().data, b"abc");
         ask(&mut scene, &request(read, FileId::ANY, &[]));
     }
+}
+
+#[test]
+fn a_test_may_have_an_open_busy_for_a_while() {
+    let sleep = FsctlCode::SMBTORTURE_FSP_ASYNC_SLEEP;
+    let mut scene = Scene::new();
+    let file_id = scene.open("f");
+    let answer = ask(&mut scene, &request(sleep, file_id, &[200]));
+    assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST, "hooks are off");
+    let mut settings = ServerSettings::clone(&scene.server.globals.settings);
+    settings.smbtorture_hooks = true;
+    scene.server.globals.settings = Arc::new(settings);
+    for input in [&[][..], &[1, 2]] {
+        let answer = ask(&mut scene, &request(sleep, file_id, input));
+        assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+    }
+    scene.send(Command::IOCTL, &request(sleep, file_id, &[200]));
+    let (id, effect) = scene.server.poll_effect().expect("it sleeps");
+    assert!(matches!(effect, Effect::Sleep(time) if time == Duration::from_millis(200)));
+    let id = id.expect("it waits for that");
+    scene.server.handle_reply(Now::default(), id, Reply::Woken);
+    assert_eq!(scene.receive().expect("it is over").status(), NtStatus::SUCCESS);
 }

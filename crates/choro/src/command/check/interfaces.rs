@@ -6,7 +6,7 @@ use anyhow::Context;
 use config::Global;
 use serde_json::Value;
 
-use crate::interfaces::{InterfaceAddress, Offer, Offered, Origin, Said, Withheld};
+use crate::interfaces::{Offer, Offered, Origin, Said, Withheld};
 use crate::multichannel::Multichannel;
 use crate::report::{self, Row};
 
@@ -75,7 +75,7 @@ fn cell<T, D: Display>(said: &Said<T>, show: impl Fn(&T) -> D) -> String {
     }
 }
 
-fn withheld_cells((it, why): &(InterfaceAddress, Withheld)) -> Vec<String> {
+fn withheld_cells((it, why): &(Offered, Withheld)) -> Vec<String> {
     vec![it.address.to_string(), it.interface.clone(), why.why().to_owned()]
 }
 
@@ -119,7 +119,7 @@ fn offered_row(it: &Offered) -> Row {
     ]
 }
 
-fn withheld_row((it, why): &(InterfaceAddress, Withheld)) -> Row {
+fn withheld_row((it, why): &(Offered, Withheld)) -> Row {
     vec![
         ("kind", "not_told".into()),
         ("address", it.address.to_string().into()),

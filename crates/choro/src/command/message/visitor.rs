@@ -24,7 +24,7 @@ use crate::supervisor::effective_config;
 
 /// This process as one of the server. Leaving removes its socket.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(in crate::command) struct Visitor {
     messaging: Messaging,
     supervisor: ServerId,
     timeout: Duration,
@@ -34,18 +34,18 @@ pub(super) struct Visitor {
 
 /// What came of asking.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(in crate::command) struct Answers {
     /// Of those who answered.
-    pub(super) by_process: HashMap<ServerId, Answer>,
+    pub(in crate::command) by_process: HashMap<ServerId, Answer>,
     /// Those who ended before they did.
-    pub(super) gone: HashSet<ServerId>,
+    pub(in crate::command) gone: HashSet<ServerId>,
 }
 
 /// What a process answered, and how long that took.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) message: Message,
-    pub(super) after: Duration,
+pub(in crate::command) struct Answer {
+    pub(in crate::command) message: Message,
+    pub(in crate::command) after: Duration,
 }
 
 impl Visitor {
@@ -53,13 +53,25 @@ impl Visitor {
     ///
     /// # Errors
     /// No server runs, or this user may not join it.
-    pub(super) fn join(lock_dir: &Path, timeout: Duration) -> anyhow::Result<Self> {
+    pub(in crate::command) fn join(lock_dir: &Path, timeout: Duration) -> anyhow::Result<Self> {
         let supervisor = match Registry::observe(lock_dir) {
             Err(RegistryError::File { path, source }) if is_forbidden(&source) => {
                 bail!("{}: {source}; {WHO_MAY}", path.display())
             }
             registry => registry?.supervisor(),
         };
+        Self::join_server_of(supervisor, lock_dir, timeout)
+    }
+
+    /// As [`Visitor::join`], for one that has the server's tables open, which nobody can twice.
+    ///
+    /// # Errors
+    /// This user may not join it.
+    pub(in crate::command) fn join_server_of(
+        supervisor: ServerId,
+        lock_dir: &Path,
+        timeout: Duration,
+    ) -> anyhow::Result<Self> {
         let how = settings_in_effect(lock_dir)?;
         let unique_id = tables::random_unique_id().context("no randomness")?;
         let server_id = ServerId { pid: std::process::id(), unique_id };
@@ -76,7 +88,7 @@ impl Visitor {
     ///
     /// # Errors
     /// It does not answer.
-    pub(super) fn processes(&mut self) -> anyhow::Result<Vec<Process>> {
+    pub(in crate::command) fn processes(&mut self) -> anyhow::Result<Vec<Process>> {
         let supervisor = self.supervisor;
         let content = Content::new(MessageKind::LIST_PROCESSES, &[]);
         let mut answers =
@@ -93,7 +105,7 @@ impl Visitor {
     }
 
     /// The supervisor, which is known without asking.
-    pub(super) fn supervisor(&self) -> Process {
+    pub(in crate::command) fn supervisor(&self) -> Process {
         Process { server_id: self.supervisor, role: ProcessRole::Supervisor }
     }
 
@@ -102,7 +114,7 @@ impl Visitor {
     ///
     /// # Errors
     /// The wait was interrupted, or the system does not let us wait.
-    pub(super) fn ask(
+    pub(in crate::command) fn ask(
         &mut self,
         receivers: &[ServerId],
         content: &Content<'_>,

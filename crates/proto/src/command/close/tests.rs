@@ -1,11 +1,14 @@
 //! CLOSE, judged from outside.
 
 use dtyp::NtStatus;
-use object::ObjectOp;
-use wire::Command;
+use object::{ObjectOp, ObjectReply};
 use wire::close::CloseRequest;
+use wire::echo::EchoRequest;
+use wire::read::{ReadRequest, ReadResponse};
+use wire::{Command, FileId};
 
-use crate::scene::Scene;
+use crate::request::RequestId;
+use crate::scene::{Answer, Scene};
 
 /// Closes a directory that goes with this open; the store refuses to remove it.
 #[track_caller]
@@ -25,4 +28,92 @@ fn check(refusal: NtStatus, want: NtStatus) {
 fn a_directory_that_is_not_empty_any_more_is_closed_and_stays() {
     check(NtStatus::DIRECTORY_NOT_EMPTY, NtStatus::SUCCESS);
     check(NtStatus::UNEXPECTED_IO_ERROR, NtStatus::UNEXPECTED_IO_ERROR);
+}
+
+/// A client that has the credits for several requests at once, and a file.
+fn scene_with_a_file() -> (Scene, FileId) {
+    let mut scene = Scene::new();
+    scene.ask(Command::ECHO, &EchoRequest);
+    let file_id = scene.open("f");
+    (scene, file_id)
+}
+
+/// A READ for which the store takes its time.
+fn begin_read(scene: &mut Scene, file_id: FileId) -> (Option<RequestId>, ObjectOp) {
+    scene.send(Command::READ, &ReadRequest { file_id, length: 3, ..ReadRequest::default() });
+    scene.op()
+}
+
+fn finish_read(scene: &mut Scene, (id, op): (Option<RequestId>, ObjectOp)) {
+    let ObjectOp::Read { mut buffer, .. } = op else { panic!("{op:?}") };
+    buffer.extend_from_slice(b"abc");
+    scene.reply(id, Ok(ObjectReply::Read(buffer)));
+    let answer = scene.receive().expect("it was read");
+    assert_eq!(answer.body::<ReadResponse<'_>>().data, b"abc");
+}
+
+/// Sends a CLOSE that has to wait, and gives its interim response.
+fn begin_close(scene: &mut Scene, file_id: FileId) -> Answer {
+    scene.send(Command::CLOSE, &CloseRequest { file_id, ..CloseRequest::default() });
+    let interim = scene.receive().expect("it says that it waits");
+    assert_eq!(interim.status(), NtStatus::PENDING);
+    interim
+}
+
+#[track_caller]
+fn finish_close(scene: &mut Scene) {
+    let (id, op) = scene.op();
+    assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
+    scene.reply(id, Ok(ObjectReply::Done));
+    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    assert!(scene.server.opens.is_empty());
+}
+
+#[test]
+fn what_is_under_way_in_an_open_is_answered_before_it_is_closed() {
+    let (mut scene, file_id) = scene_with_a_file();
+    let (one, two) = (begin_read(&mut scene, file_id), begin_read(&mut scene, file_id));
+    begin_close(&mut scene, file_id);
+    assert!(scene.server.poll_effect().is_none(), "it is not closed yet");
+    finish_read(&mut scene, two);
+    assert!(scene.server.poll_effect().is_none(), "one is still under way");
+    finish_read(&mut scene, one);
+    finish_close(&mut scene);
+}
+
+#[test]
+fn a_close_does_not_wait_for_what_is_under_way_in_other_opens() {
+    let (mut scene, file_id) = scene_with_a_file();
+    let other = scene.open("g");
+    let read = begin_read(&mut scene, other);
+    scene.send(Command::CLOSE, &CloseRequest { file_id, ..CloseRequest::default() });
+    let (id, op) = scene.op();
+    assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
+    scene.reply(id, Ok(ObjectReply::Done));
+    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    finish_read(&mut scene, read);
+}
+
+#[test]
+fn the_second_of_two_that_wait_finds_nothing_to_close() {
+    let (mut scene, file_id) = scene_with_a_file();
+    let read = begin_read(&mut scene, file_id);
+    begin_close(&mut scene, file_id);
+    begin_close(&mut scene, file_id);
+    finish_read(&mut scene, read);
+    let (id, _) = scene.op();
+    assert_eq!(scene.receive().expect("answered").status(), NtStatus::FILE_CLOSED);
+    scene.reply(id, Ok(ObjectReply::Done));
+    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_close_that_waits_cannot_be_cancelled() {
+    let (mut scene, file_id) = scene_with_a_file();
+    let read = begin_read(&mut scene, file_id);
+    let interim = begin_close(&mut scene, file_id);
+    scene.cancel(&interim);
+    assert!(scene.receive().is_none(), "CANCEL has no answer, and changed nothing");
+    finish_read(&mut scene, read);
+    finish_close(&mut scene);
 }

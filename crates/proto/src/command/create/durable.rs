@@ -450,6 +450,7 @@ pub(super) fn reopened(
         file_id,
         classes: scope.tree.classes.of_file(local.path.as_str()),
         channel_sequence: ChannelSequence::default(),
+        is_closing: false,
         session_id,
         tree_id,
         share: Arc::clone(&scope.tree.share),

@@ -36,6 +36,7 @@ pub(super) fn open(
         target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue, caller))),
         channel_sequence: ChannelSequence::default(),
         classes: None,
+        is_closing: false,
         granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
         maximal_access: AccessMask::FILE_ALL,
     };
