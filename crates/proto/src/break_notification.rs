@@ -4,6 +4,13 @@
 //! is told again over the next channel, until one takes it or none is left. The engine cannot see
 //! what a transport takes. It marks the frames of which it wants to know, and whoever owns the
 //! sockets says for each whether it was taken, or that the connection is as good as gone.
+//!
+//! What a transport has taken, its client need not have read: a connection that is reset takes with
+//! it what is in the client's own buffers. So a break is kept until it is answered or its time is
+//! over, and told again if its connection ends before that. A client that hears of it twice knows
+//! it by the epoch of the lease, or answers twice.
+
+use std::time::Duration;
 
 use arbitration::LeaseId;
 use bytes::BytesMut;
@@ -14,9 +21,10 @@ use crate::open::Open;
 use crate::server::Server;
 use crate::session::{Session, SessionState};
 
-/// Breaks of a worker that may be unconfirmed at a time. Further ones are told once.
+/// Breaks of a worker that may have to be told again. Beyond it the oldest is forgotten that a
+/// client's transport has taken, and if none was taken, the new one is told once.
 ///
-/// Each keeps some 200 bytes, for a second or so while the client is there; a client that makes more
+/// Each keeps some 200 bytes, for a second or so while the client answers; a client that makes more
 /// at once has as many oplocks broken by itself.
 pub const UNCONFIRMED_MAX: usize = 4_096;
 
@@ -33,52 +41,60 @@ pub(crate) enum Holder {
     Oplock(u64),
 }
 
-/// The breaks that were sent and not confirmed, oldest first.
+/// The breaks that may have to be told again, oldest first.
 #[derive(Debug, Default)]
 pub struct BreakNotifications {
-    unconfirmed: Vec<Unconfirmed>,
+    told: Vec<Told>,
     confirmation_count: u64,
 }
 
 /// A break that may be lost on its way.
 #[derive(Debug)]
-struct Unconfirmed {
+struct Told {
     id: ConfirmationId,
     connection: ConnectionId,
     holder: Holder,
     /// The body behind its headroom: it is the same over every channel, but is sealed anew.
     body: BytesMut,
+    /// The client's transport has it.
+    is_taken: bool,
+    /// When nobody waits for an answer any more.
+    until: Duration,
 }
 
 impl BreakNotifications {
-    fn expect(
-        &mut self,
-        connection: ConnectionId,
-        holder: Holder,
-        body: &BytesMut,
-    ) -> Option<ConfirmationId> {
-        if self.unconfirmed.len() >= UNCONFIRMED_MAX {
-            return None;
-        }
+    fn next_id(&mut self) -> ConfirmationId {
         self.confirmation_count += 1;
-        let id = ConfirmationId(self.confirmation_count);
-        self.unconfirmed.push(Unconfirmed { id, connection, holder, body: body.clone() });
+        ConfirmationId(self.confirmation_count)
+    }
+
+    /// Keeps a break, if there is room.
+    fn keep(&mut self, told: Told, now: Duration) -> Option<ConfirmationId> {
+        self.told.retain(|it| it.until > now);
+        if self.told.len() >= UNCONFIRMED_MAX {
+            let taken = self.told.iter().position(|it| it.is_taken)?;
+            self.told.remove(taken);
+        }
+        let id = told.id;
+        self.told.push(told);
         Some(id)
     }
 
     /// The client's transport has it.
     pub(crate) fn confirm(&mut self, id: ConfirmationId) {
-        self.unconfirmed.retain(|it| it.id != id);
+        let told = self.told.iter_mut().find(|it| it.id == id);
+        told.into_iter().for_each(|it| it.is_taken = true);
     }
 
     /// The client has answered, so it knows.
     pub(crate) fn acknowledged(&mut self, holder: Holder) {
-        self.unconfirmed.retain(|it| it.holder != holder);
+        self.told.retain(|it| it.holder != holder);
     }
 
-    /// What was lost with a connection.
-    fn take_lost(&mut self, connection: ConnectionId) -> Vec<Unconfirmed> {
-        self.unconfirmed.extract_if(.., |it| it.connection == connection).collect()
+    /// What was told over a connection and not answered.
+    fn take_lost(&mut self, connection: ConnectionId, now: Duration) -> Vec<Told> {
+        self.told.retain(|it| it.until > now);
+        self.told.extract_if(.., |it| it.connection == connection).collect()
     }
 }
 
@@ -86,21 +102,33 @@ impl Server {
     /// Tells the client over its oldest channel. Where there is none, the break's time runs out, or
     /// the end of the session has closed the open.
     pub(crate) fn send_break(&mut self, holder: Holder, body: BytesMut) {
+        let until = self.globals.files.break_deadline();
+        self.send_break_until(until, holder, body);
+    }
+
+    fn send_break_until(&mut self, until: Duration, holder: Holder, body: BytesMut) {
         let Some(channel) = self.channel_for(holder) else { return };
-        let retry = self.globals.settings.oplock_break_retry;
-        let breaks = &mut self.globals.breaks;
-        let confirmation = retry.then(|| breaks.expect(channel.0, holder, &body)).flatten();
+        let mut confirmation = None;
+        if self.globals.settings.oplock_break_retry {
+            let (connection, body) = (channel.0, body.clone());
+            let now = self.globals.files.now();
+            let breaks = &mut self.globals.breaks;
+            let id = breaks.next_id();
+            let told = Told { id, connection, holder, body, is_taken: false, until };
+            confirmation = breaks.keep(told, now);
+        }
         self.notify(channel, confirmation, header(), body);
     }
 
-    /// Sends the breaks again that a connection did not confirm, now that it is gone.
+    /// Sends the breaks again that were told over a connection which is gone, and not answered.
     pub(crate) fn repeat_breaks(&mut self, lost: ConnectionId) {
-        for Unconfirmed { holder, body, .. } in self.globals.breaks.take_lost(lost) {
+        let now = self.globals.files.now();
+        for Told { holder, body, until, .. } in self.globals.breaks.take_lost(lost, now) {
             let next = self.channel_for(holder).map(|(connection, _)| connection);
             if let Some(connection) = next.and_then(|next| self.connections.get_mut(&next)) {
                 connection.repeated_breaks = connection.repeated_breaks.saturating_add(1);
             }
-            self.send_break(holder, body);
+            self.send_break_until(until, holder, body);
         }
     }
 

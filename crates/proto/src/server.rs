@@ -745,12 +745,16 @@ impl Server {
     }
 
     /// Ends requests of a connection that is gone which wait for something without an end, and
-    /// change nothing before it comes: the client asks again over another channel.
+    /// which the client can only ask for anew over another channel: what it cannot know of would
+    /// stand in its own way. A LOCK with a number goes on, and its repetition has its answer.
     fn forget_waits(&mut self, connection: ConnectionId) {
         let waits = |it: &InFlight| {
-            let command = it.incoming.header.command;
-            let changes_nothing = matches!(command, Command::CHANGE_NOTIFY | Command::LOCK);
-            it.chain.connection == connection && it.is_suspended && changes_nothing
+            let is_asked_anew = match &it.pending {
+                dispatch::Pending::ChangeNotify(_) => true,
+                dispatch::Pending::Lock(pending) => !pending.may_be_repeated(),
+                _ => false,
+            };
+            it.chain.connection == connection && it.is_suspended && is_asked_anew
         };
         let ids: Vec<RequestId> =
             self.in_flight.iter().filter(|(_, it)| waits(it)).map(|(id, _)| *id).collect();

@@ -3,6 +3,7 @@
 
 use dtyp::{Guid, NtStatus};
 use proto::Disconnect;
+use proto::files::BREAK_TIMEOUT;
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
 use testkit::{Create, Login, Peer, World};
@@ -109,15 +110,33 @@ fn a_break_is_told_again_at_once_when_its_channel_is_lost() {
     assert_opened(&mut other);
 }
 
+/// The client's TCP had it; whether its program has read it before the channel was lost, nobody
+/// knows.
 #[test]
-fn a_break_that_was_taken_is_told_once() {
+fn a_break_that_was_taken_and_not_answered_is_told_again_when_its_channel_is_lost() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world);
-    keep(&mut first);
-    disturb(&world);
+    let file_id = keep(&mut first);
+    let mut other = disturb(&world);
     assert_eq!(breaks(&mut first).len(), 1);
     assert_eq!(first.confirm(), 1);
     assert_eq!(first.closed(), None);
+    assert_eq!(breaks(&mut second), [], "not while the channel lives");
+    first.disconnect();
+    assert_eq!(breaks(&mut second).len(), 1);
+    answer(&mut second, file_id);
+    assert_opened(&mut other);
+}
+
+#[test]
+fn a_break_whose_time_is_over_is_not_told_again() {
+    let world = World::new();
+    let (mut first, mut second) = two_channels(&world);
+    keep(&mut first);
+    let mut other = disturb(&world);
+    first.confirm();
+    world.advance(BREAK_TIMEOUT);
+    assert_opened(&mut other);
     first.disconnect();
     assert_eq!(breaks(&mut second), []);
 }

@@ -6,8 +6,10 @@ use proto::effect::LentSession;
 use proto::{Disconnect, Effect};
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
-use testkit::{Create, Login, Peer, World};
+use testkit::{Create, Login, Peer, Request, World};
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use wire::create::CreateResponse;
+use wire::create_context::{DurableFlags, DurableHandleRequestV2};
 use wire::header::HeaderFlags;
 use wire::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterface,
@@ -17,7 +19,7 @@ use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::negotiate::{Capabilities, NegotiateResponse};
 use wire::negotiate_context::{CipherId, SigningAlgorithmId};
 use wire::session_setup::SessionSetupFlags;
-use wire::{Command, Dialect, FileId};
+use wire::{Command, Dialect, FileId, OplockLevel};
 
 const SMB3: [Dialect; 3] = [Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1];
 
@@ -406,6 +408,48 @@ fn an_open_that_nobody_can_ask_for_again_is_closed_with_its_channel() {
     second.tree("data");
 }
 
+/// Bob, who keeps all of a file.
+fn holder_of(world: &World, name: &str) -> (Peer, FileId) {
+    let mut peer = world.connect();
+    let offer = Offer { client_guid: Guid([0xB0; 16]), ..offer(Dialect::SMB_3_1_1) };
+    peer.negotiate_with(&offer).ok();
+    peer.authenticate(&Login::user(BOB.0, BOB.1)).ok();
+    peer.tree("data");
+    let file = peer.create(&Create::open_if(name).oplock(OplockLevel::BATCH)).file_id;
+    (peer, file)
+}
+
+#[test]
+fn a_create_that_waits_for_a_break_goes_on_when_its_channel_is_lost_and_opens_once() {
+    for is_known in [true, false] {
+        let world = World::new();
+        let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
+        let (mut holder, held) = holder_of(&world, "file");
+        let (timeout_ms, flags, create_guid) = (0, DurableFlags::empty(), Guid([9; 16]));
+        let durable = DurableHandleRequestV2 { timeout_ms, flags, create_guid };
+        let wanted = Create::open("file").context(&durable);
+        let request = first.request(Command::CREATE, &wanted);
+        first.send(request);
+        assert_eq!(statuses(&mut first), [NtStatus::PENDING]);
+        if is_known {
+            first.disconnect();
+        }
+        let repeated = |peer: &Peer| {
+            let request = peer.request(Command::CREATE, &wanted);
+            request.flags(HeaderFlags::REPLAY_OPERATION).channel_sequence(1)
+        };
+        let request = repeated(&second);
+        assert_eq!(second.call(request).status(), NtStatus::FILE_NOT_AVAILABLE);
+        assert_eq!(holder.receive()[0].header.command, Command::OPLOCK_BREAK);
+        holder.close(held).ok();
+        let request = repeated(&second);
+        let opened = second.call(request).ok();
+        assert_eq!(world.open_count(), 1, "{is_known}");
+        second.close(opened.body::<CreateResponse<'_>>().file_id).ok();
+        assert_eq!(world.open_count(), 0);
+    }
+}
+
 fn watch(peer: &mut Peer, directory: FileId) {
     let body = ChangeNotifyRequest {
         flags: ChangeNotifyFlags::empty(),
@@ -418,11 +462,114 @@ fn watch(peer: &mut Peer, directory: FileId) {
 }
 
 fn lock(peer: &mut Peer, file_id: FileId) {
-    let flags = LockFlags::EXCLUSIVE_LOCK;
-    let elements = [LockElement { offset: 0, length: 10, flags }];
-    let body = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
-    let request = peer.request(Command::LOCK, &body);
+    let request = lock_request(peer, file_id, LockFlags::EXCLUSIVE_LOCK, 0);
     peer.send(request);
+}
+
+/// The first entry of the open's list has this number.
+fn numbered(number: u32) -> u32 {
+    (1 << 4) | number
+}
+
+fn lock_request(peer: &Peer, file_id: FileId, flags: LockFlags, lock_sequence: u32) -> Request {
+    let elements = [LockElement { offset: 0, length: 10, flags }];
+    let body = LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) };
+    peer.request(Command::LOCK, &body)
+}
+
+/// Statuses of what came.
+fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
+    peer.receive().iter().map(testkit::Response::status).collect()
+}
+
+/// A file that the second channel has locked, and an open of it whose LOCK, with a number, waits on
+/// the first.
+fn waiting_lock(world: &World) -> (Peer, Peer, FileId, FileId) {
+    let (mut first, mut second) = two_channels(world, Dialect::SMB_3_1_1);
+    let holder = second.create(&Create::new("file")).file_id;
+    lock(&mut second, holder);
+    assert_eq!(statuses(&mut second), [NtStatus::SUCCESS]);
+    let waiter = second.create(&Create::open("file")).file_id;
+    let request = lock_request(&first, waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1));
+    first.send(request);
+    assert_eq!(statuses(&mut first), [NtStatus::PENDING]);
+    (first, second, holder, waiter)
+}
+
+/// The LOCK again, over another channel.
+fn repeat_lock(peer: &mut Peer, file_id: FileId) {
+    let request = lock_request(peer, file_id, LockFlags::EXCLUSIVE_LOCK, numbered(1))
+        .flags(HeaderFlags::REPLAY_OPERATION)
+        .channel_sequence(1);
+    peer.send(request);
+}
+
+/// How often the range is locked: each UNLOCK gives one lock back.
+fn lock_count(peer: &mut Peer, file_id: FileId) -> usize {
+    let mut unlock = || {
+        let request = lock_request(peer, file_id, LockFlags::UNLOCK, 0).channel_sequence(1);
+        peer.call(request).status()
+    };
+    std::iter::repeat_with(&mut unlock).take_while(|it| it.is_success()).count()
+}
+
+#[test]
+fn a_lock_that_waits_goes_on_when_its_channel_is_lost_and_is_taken_once() {
+    let world = World::new();
+    let (first, mut second, holder, waiter) = waiting_lock(&world);
+    first.disconnect();
+    second.close(holder).ok();
+    // It is the client's already, which hears of it when it asks again.
+    let mut other = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let file = other.create(&Create::open("file")).file_id;
+    let at_once = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+    let request = lock_request(&other, file, at_once, 0);
+    assert_eq!(other.call(request).status(), NtStatus::LOCK_NOT_GRANTED);
+    repeat_lock(&mut second, waiter);
+    assert_eq!(statuses(&mut second), [NtStatus::SUCCESS]);
+    assert_eq!(lock_count(&mut second, waiter), 1);
+}
+
+/// Whether the server knows that the first channel is lost or does not.
+#[test]
+fn a_lock_that_is_repeated_while_it_waits_is_taken_once() {
+    for is_known in [true, false] {
+        let world = World::new();
+        let (first, mut second, holder, waiter) = waiting_lock(&world);
+        if is_known {
+            first.disconnect();
+        }
+        repeat_lock(&mut second, waiter);
+        assert_eq!(statuses(&mut second), [NtStatus::PENDING]);
+        let close = second.close_request(holder);
+        second.send(close);
+        assert_eq!(statuses(&mut second), [NtStatus::SUCCESS; 2], "LOCK and CLOSE");
+        assert_eq!(lock_count(&mut second, waiter), 1);
+    }
+}
+
+#[test]
+fn a_lock_that_was_asked_for_twice_is_cancelled_wholly() {
+    for is_known in [true, false] {
+        let world = World::new();
+        let (mut first, mut second, holder, waiter) = waiting_lock(&world);
+        if is_known {
+            first.disconnect();
+        }
+        let request = lock_request(&second, waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1))
+            .flags(HeaderFlags::REPLAY_OPERATION)
+            .channel_sequence(1);
+        let id = second.send(request);
+        assert_eq!(statuses(&mut second), [NtStatus::PENDING]);
+        let cancel = second.request(Command::CANCEL, &wire::cancel::CancelRequest).message_id(id);
+        second.send(cancel);
+        assert_eq!(statuses(&mut second), [NtStatus::CANCELLED]);
+        if !is_known {
+            assert_eq!(statuses(&mut first), [NtStatus::CANCELLED]);
+        }
+        second.close(holder).ok();
+        assert_eq!(lock_count(&mut second, waiter), 0);
+    }
 }
 
 /// A lock that is granted to nobody would stand in the client's own way.

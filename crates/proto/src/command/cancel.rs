@@ -2,7 +2,7 @@
 
 use wire::Command;
 
-use crate::dispatch;
+use crate::dispatch::{self, Pending};
 use crate::reject::Reject;
 use crate::request::{InFlight, Incoming, RequestId};
 use crate::respond::error_body;
@@ -15,8 +15,16 @@ use crate::server::Server;
 /// [MS-SMB2] lets a server finish it.
 pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     let Some(id) = find(server, incoming) else { return };
+    // A LOCK that was asked for over a lost channel, and again over this one, is one to its client.
+    for id in [id].into_iter().chain(find_same(server, id)) {
+        end(server, incoming, id);
+    }
+}
+
+fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     server.forget_held(incoming.now, id);
-    let waiting = server.in_flight.remove(&id).expect("found above");
+    // What went on because another was cancelled may have ended.
+    let Some(waiting) = server.in_flight.remove(&id) else { return };
     if let Some(file) = dispatch::waits_for(&waiting.pending) {
         server.globals.files.forget_waiting(file, id);
     }
@@ -46,4 +54,14 @@ fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
             .find(|(_, waiting)| waiting.incoming.header.message_id == header.message_id),
     };
     found.map(|(id, _)| *id)
+}
+
+/// The requests that wait for the same LOCK as another one.
+fn find_same(server: &Server, id: RequestId) -> Vec<RequestId> {
+    let Some(Pending::Lock(lock)) = server.in_flight.get(&id).map(|it| &it.pending) else {
+        return Vec::new();
+    };
+    let is_same = |other: &Pending| matches!(other, Pending::Lock(other) if lock.is_same(other));
+    let others = server.in_flight.iter().filter(|(other, _)| **other != id);
+    others.filter(|(_, it)| is_same(&it.pending)).map(|(id, _)| *id).collect()
 }

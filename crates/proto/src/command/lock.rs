@@ -34,6 +34,20 @@ pub struct Pending {
     sequence: Option<LockSequence>,
 }
 
+impl Pending {
+    /// Whether a client that loses the channel can ask for the lock again without asking for
+    /// another one.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// Whether one of them repeats the other.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_of_open = (self.file, self.lock.open) == (other.file, other.lock.open);
+        is_of_open && self.may_be_repeated() && self.sequence == other.sequence
+    }
+}
+
 impl Command for Lock {
     type Scope<'s> = InOpen<'s>;
     type Request<'a> = LockRequest<'a>;
@@ -72,6 +86,10 @@ impl Command for Lock {
     ) -> Result<Step<Pending>, Reject> {
         let file = open.file_mut()?;
         let Pending { lock, sequence, .. } = pending;
+        // While this one waited, another was granted that repeats it, or that it repeats.
+        if sequence.is_some_and(|it| file.lock_sequences.is_repetition(it)) {
+            return Ok(done());
+        }
         match lock_all(&mut globals.files, pending.file, &[lock], true, sequence) {
             Ok(()) => {
                 sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
