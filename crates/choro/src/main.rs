@@ -13,6 +13,7 @@ mod domain_sid;
 mod interfaces;
 mod log;
 mod messaging_settings;
+mod mistake;
 mod multichannel;
 mod notifyd;
 mod report;

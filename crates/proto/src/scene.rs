@@ -491,6 +491,7 @@ fn settings() -> Arc<ServerSettings> {
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
         smbtorture_hooks: false,
+        replay_detection: true,
         oplock_break_retry: true,
         lock_sequence_checking: true,
         dfs: false,

@@ -133,8 +133,8 @@ impl<'s> Scope<'s> for InTree<'s> {
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
-        let is_smb3 = self.connection.negotiated().is_smb3();
-        match (is_smb3 && self.file_id.is_some()).then(|| self.open()) {
+        let counts = counts_channels(self.connection, self.globals);
+        match (counts && self.file_id.is_some()).then(|| self.open()) {
             // Whether the open must be there is the command's to say.
             Some(Ok(open)) => open.channel_sequence.verify(&incoming.header),
             Some(Err(_)) | None => Ok(()),
@@ -173,11 +173,16 @@ impl<'s> Scope<'s> for InOpen<'s> {
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
-        if !self.connection.negotiated().is_smb3() {
+        if !counts_channels(self.connection, self.globals) {
             return Ok(());
         }
         self.open.channel_sequence.verify(&incoming.header)
     }
+}
+
+/// Before 3.0 there is nothing to count, and the field of the number is a status.
+fn counts_channels(connection: &Connection, globals: &Globals) -> bool {
+    connection.negotiated().is_smb3() && globals.settings.replay_detection
 }
 
 /// [MS-SMB2] 3.3.5.2.9 Verifying the Session.

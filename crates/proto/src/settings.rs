@@ -75,6 +75,10 @@ pub struct ServerSettings {
     pub credits_max: u32,
     /// `smbd:FSCTL_SMBTORTURE`: the control codes with which tests make the server behave oddly.
     pub smbtorture_hooks: bool,
+    /// What a client repeats is done once: CREATEs are known by their CreateGuid, and requests of an
+    /// earlier channel sequence change nothing. No parameter switches that off; tests do, to see that
+    /// it matters.
+    pub replay_detection: bool,
     /// A break that one channel does not take is sent again on another: the opposite of
     /// `smb2 disable oplock break retry`.
     pub oplock_break_retry: bool,

@@ -124,6 +124,7 @@ pub fn settings() -> ServerSettings {
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
         smbtorture_hooks: false,
+        replay_detection: true,
         oplock_break_retry: true,
         lock_sequence_checking: true,
         dfs: false,

@@ -579,7 +579,7 @@ impl Worker {
         self.watch_messages();
     }
 
-    fn take_messages(&mut self) {
+    pub(super) fn take_messages(&mut self) {
         self.trace.enter(Phase::Messages);
         // Messages that waited for room may need a new connection, which is the server's to make.
         self.store.wear_server();

@@ -5,8 +5,10 @@
 //! hands, so that no two processes ever speak on it and none is forgotten, is in
 //! [`messaging::OfferConnection`].
 
+mod handover;
+
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{Guid, ServerId};
@@ -20,17 +22,8 @@ use tracing::{debug, info, warn};
 
 use super::connection::Channel;
 use super::event_loop::{Worker, wall_clock};
-
-/// How long the other worker may take to answer. One that takes longer is stuck, and the client
-/// better served here than waiting.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How often to look meanwhile whether the other worker is still there.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// How long a connection that was accepted is kept until it is settled whose it is. Longer than
-/// [`ANSWER_TIMEOUT`], in which it is settled unless the sender has died.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::mistake::{Mistake, is_made};
+use handover::{Answered, Handover, Offered};
 
 /// Connections that a worker has at most when others are passed to it. A session has 32 channels at
 /// most; a client may have some sessions.
@@ -40,12 +33,7 @@ pub(super) const CONNECTIONS_MAX: usize = 256;
 const OFFERS_MAX: u32 = 3;
 
 /// Connections on their way from here to other workers, and from others to here.
-#[derive(Debug, Default)]
-pub(super) struct Passing {
-    last_offer_id: u64,
-    offered: Vec<Offered>,
-    accepted: Vec<Accepted>,
-}
+pub(super) type Passing = Handover<Newcomer, Received>;
 
 /// Whose a connection is, and how it began.
 #[derive(Clone, Debug)]
@@ -58,49 +46,11 @@ pub(super) struct Newcomer {
     pub(super) after_smb1: bool,
 }
 
-/// A connection that was offered to another worker.
+/// What came with an offer.
 #[derive(Debug)]
-struct Offered {
-    offer_id: u64,
-    to: ServerId,
-    newcomer: Newcomer,
-    offers_left: u32,
-    until: Instant,
-    look_at: Instant,
-}
-
-/// A connection that another worker has offered, and not given yet.
-#[derive(Debug)]
-struct Accepted {
-    offer_id: u64,
-    from: ServerId,
+pub(super) struct Received {
     socket: TcpStream,
     offer: OfferConnection,
-    until: Instant,
-}
-
-impl Passing {
-    /// Whether nothing is on its way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.offered.is_empty() && self.accepted.is_empty()
-    }
-
-    /// When [`Worker::serve_passing_timeouts`] is due.
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let offered = self.offered.iter().map(|it| it.until.min(it.look_at));
-        offered.chain(self.accepted.iter().map(|it| it.until)).min()
-    }
-
-    fn take_offered(&mut self, to: ServerId, offer_id: u64) -> Option<Offered> {
-        let found = self.offered.iter().position(|it| (it.to, it.offer_id) == (to, offer_id))?;
-        Some(self.offered.swap_remove(found))
-    }
-
-    fn take_accepted(&mut self, from: ServerId, offer_id: u64) -> Option<Accepted> {
-        let found =
-            self.accepted.iter().position(|it| (it.from, it.offer_id) == (from, offer_id))?;
-        Some(self.accepted.swap_remove(found))
-    }
 }
 
 impl Worker {
@@ -185,9 +135,8 @@ impl Worker {
         if channel.has_received() || channel.is_busy() {
             return Err(SendError::Full);
         }
-        self.passing.last_offer_id += 1;
         let offer = OfferConnection {
-            offer_id: self.passing.last_offer_id,
+            offer_id: self.passing.next_offer_id(),
             client_guid: newcomer.client_guid,
             after_smb1: newcomer.after_smb1,
             negotiate: newcomer.negotiate.to_vec(),
@@ -199,16 +148,14 @@ impl Worker {
             descriptors: &[channel.descriptor()],
         };
         self.messaging.send(now, to, &content)?;
+        if is_made(Mistake::PassesUnasked) {
+            self.server.handle_passed_on(newcomer.connection);
+            self.channels.remove(&newcomer.connection);
+            return Ok(());
+        }
         channel.is_lent = true;
         debug!("connection {} is offered to worker {}", newcomer.connection.0, to.pid);
-        self.passing.offered.push(Offered {
-            offer_id: offer.offer_id,
-            to,
-            newcomer: newcomer.clone(),
-            offers_left,
-            until: now + ANSWER_TIMEOUT,
-            look_at: now + LOOK_INTERVAL,
-        });
+        self.passing.offered(now, (to, offer.offer_id), newcomer.clone(), offers_left);
         Ok(())
     }
 
@@ -223,11 +170,10 @@ impl Worker {
                 }
             }
             MessageKind::SETTLE_OFFER => {
-                let settled = SettleOffer::decode(&message.data);
-                let found = settled.and_then(|it| self.passing.take_accepted(sender, it.offer_id));
-                match (found, settled) {
-                    (Some(accepted), Some(SettleOffer { yours: true, .. })) => self.adopt(accepted),
-                    _ => debug!("worker {} serves a connection itself", sender.pid),
+                let Some(settled) = SettleOffer::decode(&message.data) else { return None };
+                match self.passing.settled(sender, settled.offer_id, settled.yours) {
+                    Some(received) => self.adopt(sender, received),
+                    None => debug!("worker {} serves a connection itself", sender.pid),
                 }
             }
             _ => return Some(message),
@@ -240,7 +186,10 @@ impl Worker {
         let Message { sender, data, mut descriptors, .. } = message;
         let Some(offer) = OfferConnection::decode(&data) else { return };
         let Some(socket) = descriptors.pop().filter(|_| descriptors.is_empty()) else { return };
-        let count = self.channels.len() + self.passing.accepted.len();
+        if is_made(Mistake::PassesUnasked) {
+            return self.adopt(sender, Received { socket: socket.into(), offer });
+        }
+        let count = self.channels.len() + self.passing.accepted();
         let accepted = self.stop_at.is_none()
             && self.notices.claims(offer.client_guid)
             && count < CONNECTIONS_MAX;
@@ -251,23 +200,30 @@ impl Worker {
         if let Err(error) = self.messaging.send(now, sender, &content) {
             debug!("worker {} offered a connection and is gone: {error}", sender.pid);
         } else if accepted {
-            let (socket, until) = (socket.into(), now + SETTLE_TIMEOUT);
-            self.passing.accepted.push(Accepted { offer_id, from: sender, socket, offer, until });
+            let received = Received { socket: socket.into(), offer };
+            self.passing.accept(now, sender, offer_id, received);
         }
     }
 
     /// The worker to which a connection was offered has answered.
     fn take_answer(&mut self, sender: ServerId, answer: AnswerOffer) {
-        let Some(offered) = self.passing.take_offered(sender, answer.offer_id) else {
-            // It took too long: the connection is served here.
-            let _ = self.settle(sender, answer.offer_id, false);
-            return;
-        };
-        let Offered { newcomer, offers_left, .. } = offered;
-        if !answer.accepted {
+        let answered =
+            self.passing.answered(Instant::now(), (sender, answer.offer_id), answer.accepted);
+        let Offered { newcomer, offers_left, .. } = match answered {
+            Answered::Give(offered) => offered,
             // It is about to end, or has too many.
-            return self.find_worker(newcomer, offers_left.min(1), None);
-        }
+            Answered::Refused(Offered { newcomer, offers_left, .. }) => {
+                return self.find_worker(newcomer, offers_left.min(1), None);
+            }
+            Answered::TooLate(offered) => {
+                let _ = self.settle(sender, answer.offer_id, false);
+                // Else it is served here already.
+                if let Some(Offered { newcomer, offers_left, .. }) = offered {
+                    self.find_worker(newcomer, offers_left, Some(sender));
+                }
+                return;
+            }
+        };
         match self.settle(sender, answer.offer_id, true) {
             Ok(()) => {
                 info!("connection {} is passed to worker {}", newcomer.connection.0, sender.pid);
@@ -286,8 +242,8 @@ impl Worker {
     }
 
     /// A connection of another worker is this one's from now on.
-    fn adopt(&mut self, accepted: Accepted) {
-        let Accepted { socket, offer, from, .. } = accepted;
+    fn adopt(&mut self, from: ServerId, received: Received) {
+        let Received { socket, offer } = received;
         let channel = Channel::new(socket);
         let (client, server) = match channel.addresses() {
             Ok(addresses) => addresses,
@@ -310,29 +266,28 @@ impl Worker {
         self.receive(id);
     }
 
-    /// Does what is due: see [`Passing::next_timeout`].
+    /// Does what is due: see [`Handover::next_timeout`].
     pub(super) fn serve_passing_timeouts(&mut self, now: Instant) {
         if self.passing.next_timeout().is_none_or(|at| at > now) {
             return;
         }
         self.store.wear_server();
-        self.passing.accepted.retain(|it| it.until > now);
-        let (due, later) = std::mem::take(&mut self.passing.offered)
-            .into_iter()
-            .partition(|it| it.until <= now || it.look_at <= now);
-        self.passing.offered = later;
-        let due: Vec<Offered> = due;
-        for mut offered in due {
-            let guid = offered.newcomer.client_guid;
-            let is_there = self.registry.find_claim(guid).is_ok_and(|it| it == Some(offered.to));
-            if offered.until > now && is_there {
-                offered.look_at = now + LOOK_INTERVAL;
-                self.passing.offered.push(offered);
-                continue;
-            }
-            debug!("worker {} does not answer", offered.to.pid);
-            let _ = self.settle(offered.to, offered.offer_id, false);
-            self.find_worker(offered.newcomer, offered.offers_left, Some(offered.to));
+        if self.passing.looks_for_senders(now) {
+            // If that cannot be found out, they are taken to live.
+            let living = self.messaging.members().ok();
+            // What the dead have said before is heard first.
+            self.take_messages();
+            let is_alive = |it| living.as_ref().is_none_or(|living| living.contains(&it));
+            self.passing.forget_dead(now, is_alive);
+        }
+        let registry = &self.registry;
+        let due = self.passing.take_due(now, |to, newcomer| {
+            registry.find_claim(newcomer.client_guid).is_ok_and(|it| it == Some(to))
+        });
+        for Offered { offer_id, to, newcomer, offers_left, .. } in due {
+            debug!("worker {} does not answer", to.pid);
+            let _ = self.settle(to, offer_id, false);
+            self.find_worker(newcomer, offers_left, Some(to));
         }
         self.serve_effects();
     }

@@ -11,6 +11,7 @@ use wire::Dialect;
 use super::catalogue::ConfiguredShares;
 use super::event_loop::wall_clock;
 use super::shares::is_continuously_available;
+use crate::mistake::{Mistake, is_made};
 use crate::multichannel::Multichannel;
 use crate::settings::Settings;
 
@@ -57,9 +58,12 @@ pub(super) fn server_settings(
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         // Where nothing tells what was taken, everything would seem lost.
         oplock_break_retry: !global.smb2_disable_oplock_break_retry
-            && !matches!(multichannel, Multichannel::Unsupported(_)),
+            && !matches!(multichannel, Multichannel::Unsupported(_))
+            && !is_made(Mistake::BreaksToldOnce),
+        replay_detection: !is_made(Mistake::ReplaysUndetected),
         dfs: global.host_msdfs && config.shares.iter().any(|share| share.msdfs_root),
-        lock_sequence_checking: !global.smb2_disable_lock_sequence_checking,
+        lock_sequence_checking: !global.smb2_disable_lock_sequence_checking
+            && !is_made(Mistake::ReplaysUndetected),
         change_notify: global.change_notify,
         leases: global.smb2_leases,
         directory_leases: global.smb3_directory_leases != Tri::No,

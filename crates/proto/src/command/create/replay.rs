@@ -41,7 +41,8 @@ pub(super) fn find_replayed(
     incoming: &Incoming,
     wish: &Wish,
 ) -> Result<Option<Replayed>, Reject> {
-    let Some(name) = asked.create_name() else { return Ok(None) };
+    let detects = scope.globals.settings.replay_detection;
+    let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
     // The section has no word for it: two of them would make two opens. The client asks again.
     let is_first = |it: &InFlight| match &it.pending {
         dispatch::Pending::Create(pending) => pending.create_name() == Some(name),
