@@ -9,7 +9,7 @@
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance fuzz help install lint run simulate test
+.PHONY: bench build conformance fuzz help install lint mutations run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -35,6 +35,9 @@ test: ## Run every test
 
 conformance: ## Run all of smbtorture, also what takes long
 	@scripts/conformance.sh '$(ONLY)'
+
+mutations: ## Break the server on purpose and see that the tests notice
+	@scripts/mutations.sh
 
 simulate: ## Simulate workers, clients and failures until something breaks
 	@SEED='$(SEED)' scripts/simulate.sh

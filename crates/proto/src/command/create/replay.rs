@@ -1,6 +1,8 @@
 //! The repetition of a CREATE whose response was lost: [MS-SMB2] 3.3.5.9.10.
 //!
 //! The CreateGuid of a durable handle's request is its name, whether durability was granted or not.
+//! The name goes with the open. A request that arrives when its repetition was answered, and the open
+//! closed, is a new one for all that a server can know; its client has given up the channel.
 
 use arbitration::{Caching, Granted, Wish};
 use object::{ObjectOp, ObjectReply};

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Shows that the tests of failing channels would notice a server that does it wrong: they pass with
+# the server as it is, and fail with each of the mistakes of crates/choro/src/mistake.rs.
+#
+#   TIMES=3 scripts/mutations.sh    each mistake so often
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/needs.sh
+
+need_to_test
+[ "$(id -u)" -eq 0 ] || fail 'this needs root, for network namespaces'
+unset CHORO_BIN
+
+# A mistake, and the tests that have to notice it.
+MISTAKES=(
+    'ReplaysUndetected channel_faults answers_that_are_lost'
+    'BreaksToldOnce channel_faults packets_are_dropped'
+    'PassesUnasked channels whose_worker_does_not_answer'
+)
+
+run() {
+    CHORO_MISTAKE=$1 cargo test --locked --quiet -p choro --features mutations --test "$2" -- "$3" 2>&1
+}
+
+say 'building'
+cargo test --locked --quiet -p choro --features mutations --no-run \
+    --test channels --test channel_faults
+for ((time = 1; time <= ${TIMES:-1}; time++)); do
+    for line in "${MISTAKES[@]}"; do
+        read -r mistake program name <<<"$line"
+        if ! output=$(run none "$program" "$name"); then
+            printf '%s\n' "$output" >&2
+            fail "$program $name fails without any mistake"
+        fi
+        if output=$(run "$mistake" "$program" "$name"); then
+            fail "$mistake was not noticed by $program $name"
+        fi
+        grep -q 'test result: FAILED' <<<"$output" || fail "$mistake: $output"
+        say "$time: $mistake was noticed: $(grep -m 1 -A 1 'panicked at' <<<"$output" | tail -n 1)"
+    done
+done
+say 'every mistake was noticed'
