@@ -170,7 +170,7 @@ impl Worker {
                 }
             }
             MessageKind::SETTLE_OFFER => {
-                let Some(settled) = SettleOffer::decode(&message.data) else { return None };
+                let settled = SettleOffer::decode(&message.data)?;
                 match self.passing.settled(sender, settled.offer_id, settled.yours) {
                     Some(received) => self.adopt(sender, received),
                     None => debug!("worker {} serves a connection itself", sender.pid),
