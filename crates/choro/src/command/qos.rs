@@ -14,7 +14,7 @@ use tables::{QosPage, Registry};
 use crate::report::{self, Row};
 use crate::settings::Settings;
 
-/// Show and change what classes of service (sections [qos:NAME] of smb.conf) may have.
+/// Show and change what classes of service (sections `[qos:NAME]` of smb.conf) may have.
 ///
 /// Exits with 1 if the server is not running.
 #[derive(Debug, Subcommand)]
