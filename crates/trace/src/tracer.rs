@@ -386,11 +386,13 @@ impl Request {
             Phase::Peer => Phase::Messages,
             other => other,
         };
-        inner.switch(&mut state, worker);
+        let now = inner.switch(&mut state, worker);
         if state.current == Some(index) {
             state.current = None;
         }
         if let Some(span) = state.span(index) {
+            // One that was held, for example, waits for something else now.
+            span.spend(span.waits, now);
             span.waits = phase;
         }
     }

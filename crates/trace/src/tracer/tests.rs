@@ -169,6 +169,20 @@ fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
 }
 
 #[test]
+fn what_is_held_before_it_may_wait_for_the_store_has_both_times() {
+    let scene = Scene::new();
+    let request = scene.tracer.begin(Came::default());
+    request.identify(1, 8);
+    request.wait(Phase::Held);
+    scene.pass(100);
+    request.wait(Phase::Storage);
+    scene.pass(7);
+    request.resume();
+    drop(request);
+    assert_eq!(scene.request(1), (vec![(Phase::Held, 100), (Phase::Storage, 7)], 107));
+}
+
+#[test]
 fn a_request_that_nobody_answers_ends_as_cancelled() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default());
