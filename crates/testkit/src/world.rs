@@ -439,8 +439,14 @@ impl World {
     /// Keeps the time of requests from now on, and every event of the schema.
     #[must_use]
     pub fn trace(&self) -> trace::Tracer {
+        self.trace_with(true)
+    }
+
+    /// As [`World::trace`], which may keep no events.
+    #[must_use]
+    pub fn trace_with(&self, records: bool) -> trace::Tracer {
         let mut inner = self.inner();
-        let tracer = trace::Tracer::in_test(Rc::clone(&inner.traced_ns));
+        let tracer = trace::Tracer::in_virtual_time(Rc::clone(&inner.traced_ns), records);
         inner.server.set_tracer(tracer.clone());
         tracer
     }

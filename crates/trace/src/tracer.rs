@@ -37,6 +37,8 @@ pub(crate) struct Inner {
     /// Set in tests: nanoseconds.
     #[cfg(feature = "recorder")]
     time: Option<Rc<Cell<u64>>>,
+    #[cfg(feature = "recorder")]
+    records: bool,
 }
 
 #[derive(Default)]
@@ -156,6 +158,8 @@ impl Tracer {
             recorder: crate::recorder::Recorder::default(),
             #[cfg(feature = "recorder")]
             time: None,
+            #[cfg(feature = "recorder")]
+            records: false,
         };
         inner.begin();
         Self(Some(Rc::new(inner)))
@@ -168,11 +172,22 @@ impl Tracer {
     #[cfg(feature = "recorder")]
     #[must_use]
     pub fn in_test(time: Rc<Cell<u64>>) -> Self {
+        Self::in_virtual_time(time, true)
+    }
+
+    /// As [`Tracer::in_test`], which may keep no events: to count what it costs.
+    ///
+    /// # Panics
+    /// There is no memory.
+    #[cfg(feature = "recorder")]
+    #[must_use]
+    pub fn in_virtual_time(time: Rc<Cell<u64>>, records: bool) -> Self {
         let inner = Inner {
             page: Page::private().expect("there is memory"),
             state: RefCell::default(),
             recorder: crate::recorder::Recorder::default(),
             time: Some(time),
+            records,
         };
         inner.begin();
         Self(Some(Rc::new(inner)))
@@ -550,7 +565,7 @@ impl Inner {
 
     #[cfg(feature = "recorder")]
     pub(crate) fn record(&self, name: &'static str, arguments: &[u64]) {
-        if self.time.is_some() {
+        if self.records {
             self.recorder.record(name, arguments);
         }
     }
