@@ -37,6 +37,7 @@ pub(super) const TDB_INCOMPATIBLE_HASH: c_int = 2048;
 pub(super) const TDB_MUTEX_LOCKING: c_int = 4096;
 
 // `enum TDB_ERROR`.
+pub(super) const TDB_SUCCESS: c_int = 0;
 pub(super) const TDB_ERR_LOCK: c_int = 3;
 pub(super) const TDB_ERR_OOM: c_int = 4;
 pub(super) const TDB_ERR_EXISTS: c_int = 5;

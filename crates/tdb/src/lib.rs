@@ -211,6 +211,11 @@ impl Tdb {
         }
     }
 
+    fn has_no_error(&self) -> bool {
+        // SAFETY: the context is open.
+        unsafe { ffi::tdb_error(self.context.as_ptr()) == ffi::TDB_SUCCESS }
+    }
+
     fn is_absent(&self) -> bool {
         // SAFETY: the context is open.
         unsafe { ffi::tdb_error(self.context.as_ptr()) == ffi::TDB_ERR_NOEXIST }
@@ -221,8 +226,11 @@ impl Tdb {
             return Err(TdbError::RecordTooLarge(value.len()));
         }
         // SAFETY: the context is open, and libtdb only reads key and value, which outlive the call.
-        match unsafe { ffi::tdb_store(self.context.as_ptr(), data(key), data(value), flag) } {
+        let result = unsafe { ffi::tdb_store(self.context.as_ptr(), data(key), data(value), flag) };
+        match result {
             0 => Ok(()),
+            // Of a full file system it says nothing of its own: only that there was no record.
+            _ if self.is_absent() || self.has_no_error() => Err(TdbError::Full),
             _ => Err(self.error()),
         }
     }
@@ -292,7 +300,8 @@ impl Tdb {
     /// touch this table again.
     ///
     /// # Errors
-    /// What the table could not do; nothing is changed then.
+    /// What the table could not do; nothing is changed then, also if there is no room for the record
+    /// to grow.
     pub fn with_record<R>(
         &self,
         key: &[u8],
@@ -328,7 +337,17 @@ impl Tdb {
         decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
     ) -> Result<R, TdbError> {
         let mut decide = Some(decide);
-        let found = self.parse(key, |value| decide.take().map(|decide| decide(Some(value))))?;
+        // libtdb deletes a record for which it has to look for more room before it looks.
+        let mut before = None;
+        let found = self.parse(key, |value| {
+            let decided = decide.take().map(|decide| decide(Some(value)));
+            if let Some((Change::Store(new), _)) = &decided
+                && new.len() > value.len()
+            {
+                before = Some(value.to_vec());
+            }
+            decided
+        })?;
         let (change, result) = match (found.flatten(), decide) {
             (Some(decided), _) => decided,
             (None, Some(decide)) => decide(None),
@@ -337,7 +356,15 @@ impl Tdb {
         match change {
             Change::Delete => _ = self.delete(key)?,
             Change::Keep => {}
-            Change::Store(value) => self.store(key, &value, ffi::TDB_REPLACE)?,
+            Change::Store(value) => {
+                if let Err(error) = self.store(key, &value, ffi::TDB_REPLACE) {
+                    if let Some(before) = before {
+                        // Its room was freed in this chain, which is locked.
+                        self.store(key, &before, ffi::TDB_REPLACE)?;
+                    }
+                    return Err(error);
+                }
+            }
         }
         Ok(result)
     }
