@@ -112,10 +112,10 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
-    messaging::transport::remove_stale_sockets(&lock)
-        .context("cannot remove what the last server left")?;
     let messaging = Messaging::init(&lock, registry.server_id(), how)
         .context("cannot join the server's messages")?;
+    messaging::transport::remove_stale(&lock, how.kind)
+        .context("cannot remove what the last server left")?;
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand { config: effective::path(&lock), generation: 1, log_level: None };
     effective::write(&command.config, &settings.config)?;

@@ -146,6 +146,11 @@ fn check_as_json_is_flat_and_has_the_remarks() {
     assert!(rows.iter().any(|row| row["kind"] == "warning"
         && row["subject"] == "unknown-parameter"
         && row["line"] == site.config_lines()));
+    let messages: Vec<_> = rows.iter().filter(|row| row["kind"] == "messages").collect();
+    let [messages] = messages.as_slice() else { panic!("{messages:?}") };
+    assert_eq!(messages["type"], messaging::TransportKind::DEFAULT.name());
+    let len = messages["max_dgram_qlen"].as_u64();
+    assert_eq!(len.is_some(), messages["type"] == "dgram", "{messages:?}");
     assert!(rows.iter().any(|row| row["kind"] == "parameter"
         && row["section"] == "data"
         && row["parameter"] == "path"

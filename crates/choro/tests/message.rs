@@ -173,6 +173,29 @@ fn who_asked_leaves_nothing_behind() {
     assert!(left.iter().all(|pid| all.contains(pid)), "{left:?} of {all:?}");
 }
 
+/// One that was killed can remove nothing.
+#[test]
+fn who_asks_removes_what_one_that_was_killed_has_left() {
+    let site = Site::new();
+    let server = serve(&site);
+    server.signal(Signal::STOP);
+    let mut killed =
+        site.command(&["message", "--timeout", "60", "ping"]).spawn().expect("it runs");
+    let name = format!("{}-", killed.id());
+    let sockets = || {
+        let entries = fs::read_dir(site.path("lock/msg")).expect("it exists");
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|other| other.starts_with(&name)).count()
+    };
+    wait_until(|| sockets() == 1, || "it has no socket".to_owned());
+    killed.kill().expect("it runs");
+    killed.wait().expect("ours");
+    server.signal(Signal::CONT);
+    assert_eq!(sockets(), 1);
+    site.run(&["message", "ping"]).succeeds();
+    assert_eq!(sockets(), 0);
+}
+
 #[test]
 fn the_list_tells_workers_with_clients_from_those_that_wait() {
     let server = Setup::new().share("data", "").start();
@@ -340,7 +363,7 @@ fn processes_are_asked_over_every_messaging_type() {
         let site = Site::new();
         let global = format!("messaging type = {}\n", kind.name());
         site.write_config_with(&global, &format!("[data]\npath = {}\n", text(&site.path("data"))));
-        let _server = serve(&site);
+        let server = serve(&site);
         let rows = rows(&site.run(&["message", "stats", "--json"]).succeeds());
         assert_eq!(rows.len(), 5, "{rows:?}");
         for row in &rows {
@@ -352,6 +375,13 @@ fn processes_are_asked_over_every_messaging_type() {
         let changed = config.replace(&global, &format!("messaging type = {}\n", other.name()));
         fs::write(site.path("smb.conf"), changed).expect("it is ours");
         site.run(&["message", "ping"]).succeeds();
+        // The next server takes what the file says, and leaves nothing of what was before.
+        let has_records = || site.path("lock/messages.tdb").exists();
+        assert_eq!(has_records(), *kind == TransportKind::Tdb);
+        server.stop();
+        let _server = serve(&site);
+        site.run(&["message", "ping"]).succeeds();
+        assert_eq!(has_records(), *other == TransportKind::Tdb);
     }
 }
 

@@ -142,11 +142,11 @@ impl Messaging {
         Ok(Broadcast { receivers, failed })
     }
 
-    /// All processes of the server that live, this one included.
+    /// All processes of the server that live, this one included. What the dead have left is removed.
     ///
     /// # Errors
     /// The directory of their sockets cannot be read.
-    pub fn members(&self) -> Result<Vec<ServerId>, InitError> {
+    pub fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
         self.transport.members()
     }
 

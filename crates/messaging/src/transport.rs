@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use dtyp::ServerId;
 
 use crate::counters::Counters;
-use members::Members;
+use members::{Census, Members};
 
 #[cfg(not(any(
     feature = "messaging-dgram",
@@ -90,11 +90,11 @@ pub trait Transport: fmt::Debug {
         None
     }
 
-    /// All processes of the server that live, this one included.
+    /// All processes of the server that live, this one included. Those that are dead are buried.
     ///
     /// # Errors
     /// The directory of the sockets cannot be read.
-    fn members(&self) -> Result<Vec<ServerId>, InitError>;
+    fn members(&mut self) -> Result<Vec<ServerId>, InitError>;
 
     /// A process is dead: what waits for it is dropped, and what it left behind is removed. Whether
     /// it had left something, which one that ends in order does not.
@@ -308,7 +308,8 @@ pub fn in_use(lock_dir: &Path) -> Result<Option<TransportKind>, InitError> {
 /// # Errors
 /// The directory cannot be read.
 pub fn members(lock_dir: &Path) -> Result<Vec<ServerId>, InitError> {
-    existing(lock_dir)?.map_or(Ok(Vec::new()), |members| alive(&members))
+    let Some(members) = existing(lock_dir)? else { return Ok(Vec::new()) };
+    Ok(members.list().map_err(|error| of_members(&members, error))?.living)
 }
 
 /// How many datagrams the kernel keeps for a socket that does not read them, beyond the one that is
@@ -318,16 +319,29 @@ pub fn datagram_queue_len() -> Option<u32> {
     std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok()?.trim().parse().ok()
 }
 
-/// Removes the sockets that dead processes left in `lock_dir`: for the supervisor when it starts.
-/// Returns how many there were.
+/// Removes the sockets that dead processes left in `lock_dir`, and what another transport than `kind`
+/// keeps there: for the supervisor when it has joined, so that nobody talks in another way. Returns
+/// how many sockets there were.
 ///
 /// # Errors
 /// What the file system says.
-pub fn remove_stale_sockets(lock_dir: &Path) -> Result<usize, InitError> {
+pub fn remove_stale(lock_dir: &Path, kind: TransportKind) -> Result<usize, InitError> {
+    if kind != TransportKind::Tdb {
+        let path = lock_dir.join(TDB_FILE);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(InitError::System { path, source });
+            }
+            _ => {}
+        }
+    }
     let members = Members::open(lock_dir)?;
-    let system = |error| of_members(&members, error);
-    members.remove_dead().map_err(system)
+    let removed = members.remove_dead().map_err(|error| of_members(&members, error))?;
+    Ok(removed.len())
 }
+
+/// What [`TransportKind::Tdb`] keeps its records in; another build may have left it.
+const TDB_FILE: &str = "messages.tdb";
 
 fn existing(lock_dir: &Path) -> Result<Option<Members>, InitError> {
     match Members::open_existing(lock_dir) {
@@ -338,8 +352,14 @@ fn existing(lock_dir: &Path) -> Result<Option<Members>, InitError> {
     }
 }
 
-fn alive(members: &Members) -> Result<Vec<ServerId>, InitError> {
-    members.list().map_err(|error| of_members(members, error))
+/// All that live, and those whose sockets were removed because they are dead.
+fn take_census(members: &Members) -> Result<(Vec<ServerId>, Vec<ServerId>), InitError> {
+    let count = || {
+        let Census { living, others } = members.list()?;
+        let dead = if others.is_empty() { Vec::new() } else { members.remove_dead()? };
+        Ok((living, dead))
+    };
+    count().map_err(|error| of_members(members, error))
 }
 
 /// Removes the socket of a process that is dead; whether it had left it. One that stays is harmless:

@@ -49,7 +49,7 @@ impl Check {
         let how = messaging_settings(&settings.config.global)?;
         let text = config::render_effective(&settings.config, self.verbose);
         if self.json {
-            return report::print_json(self.rows(&settings, &text));
+            return report::print_json(self.rows(&settings, how.kind, &text));
         }
         let mut errors = io::stderr().lock();
         writeln!(errors, "Configuration: {}", settings.source)?;
@@ -60,9 +60,19 @@ impl Check {
             writeln!(errors, "choro: {warning}")?;
         }
         if self.verbose {
-            for line in messaging_remarks(how.kind) {
-                writeln!(errors, "{line}")?;
-            }
+            writeln!(
+                errors,
+                "Messages: the processes of the server talk by messaging type {}",
+                how.kind.name()
+            )?;
+        }
+        let len = queue_len(how.kind).filter(|len| self.verbose || *len <= QUEUE_LEN_SMALL);
+        if let Some(len) = len {
+            writeln!(
+                errors,
+                "Messages: net.unix.max_dgram_qlen is {len}: so many packets of messages wait for a \
+                 process that is busy, further ones at their senders"
+            )?;
         }
         drop(errors);
         report::print(&text)
@@ -72,7 +82,7 @@ impl Check {
         self.verbose || !warning.kind.is_note()
     }
 
-    fn rows(&self, settings: &Settings, effective: &str) -> Vec<report::Row> {
+    fn rows(&self, settings: &Settings, kind: TransportKind, effective: &str) -> Vec<report::Row> {
         let source = match &settings.source {
             Source::Default(_) => Value::Null,
             Source::File(path) => path.display().to_string().into(),
@@ -87,6 +97,11 @@ impl Check {
                 ("message", warning.message.clone().into()),
             ]);
         }
+        rows.push(vec![
+            ("kind", "messages".into()),
+            ("type", kind.name().into()),
+            ("max_dgram_qlen", queue_len(kind).into()),
+        ]);
         let mut section = "";
         for line in effective.lines().map(str::trim) {
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
@@ -106,19 +121,10 @@ impl Check {
     }
 }
 
-/// How the processes talk, and what of the machine that depends on.
-fn messaging_remarks(kind: TransportKind) -> Vec<String> {
-    let mut remarks = vec![format!(
-        "Messages: the processes of the server talk by messaging type {}",
-        kind.name()
-    )];
-    if kind == TransportKind::Dgram
-        && let Some(len) = messaging::transport::datagram_queue_len()
-    {
-        remarks.push(format!(
-            "Messages: net.unix.max_dgram_qlen is {len}: so many packets of messages wait for a process that \
-             is busy, further ones at their senders"
-        ));
-    }
-    remarks
+/// How many packets the kernel keeps for a process, where messages depend on it.
+fn queue_len(kind: TransportKind) -> Option<u32> {
+    (kind == TransportKind::Dgram).then(messaging::transport::datagram_queue_len).flatten()
 }
+
+/// What the kernel has unless the system sets more; systemd does.
+const QUEUE_LEN_SMALL: u32 = 10;

@@ -58,8 +58,11 @@ impl Dgram {
         Ok(Self { outgoing, inbox: Inbox::new(server_id, clock), receiver: None })
     }
 
-    pub(super) fn members(&self) -> &Members {
-        self.outgoing.carrier.member.members()
+    /// All that live, and those that were found dead and are buried.
+    pub(super) fn take_census(&mut self) -> Result<(Vec<ServerId>, Vec<ServerId>), InitError> {
+        let (living, dead) = super::take_census(self.outgoing.carrier.member.members())?;
+        dead.iter().for_each(|dead| self.outgoing.bury(*dead));
+        Ok((living, dead))
     }
 }
 
@@ -174,13 +177,13 @@ impl Transport for Dgram {
         Datagrams::DESCRIPTORS_MAX
     }
 
-    fn members(&self) -> Result<Vec<ServerId>, InitError> {
-        super::alive(self.members())
+    fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
+        Ok(self.take_census()?.0)
     }
 
     fn bury(&mut self, dead: ServerId) -> bool {
         self.outgoing.bury(dead);
-        super::remove_socket(self.members(), dead)
+        super::remove_socket(self.outgoing.carrier.member.members(), dead)
     }
 
     fn counters(&self) -> Counters {

@@ -69,7 +69,7 @@ impl Members {
     ) -> Result<Member, InitError> {
         let name = name_of(server_id);
         {
-            let _lock = self.lock().map_err(system(&self.path))?;
+            let _lock = self.lock(FlockOperation::LockExclusive).map_err(system(&self.path))?;
             self.agree(transport)?;
             let path = self.path.join(&name);
             self.bind(&name, kind).map_err(system(&path))
@@ -85,7 +85,7 @@ impl Members {
             return Ok(());
         }
         if let Some(running) = written
-            && !self.list().map_err(system(&self.path))?.is_empty()
+            && !self.list().map_err(system(&self.path))?.living.is_empty()
         {
             return Err(InitError::OtherTransport { running, asked: transport });
         }
@@ -160,27 +160,32 @@ impl Members {
         matches!(self.connect_to(name, SocketType::DGRAM), Ok(_) | Err(Errno::PROTOTYPE))
     }
 
-    /// All that live.
-    pub(super) fn list(&self) -> Result<Vec<ServerId>, Errno> {
-        let mut alive = Vec::new();
+    /// All that live, and all that are dead or about to live.
+    pub(super) fn list(&self) -> Result<Census, Errno> {
+        let mut census = Census::default();
         self.for_each(|name, id| {
-            if self.has_life(name) {
-                alive.push(id);
+            match self.has_life(name) {
+                true => census.living.push(id),
+                false => census.others.push(id),
             }
             Ok(())
         })?;
-        alive.sort_unstable();
-        Ok(alive)
+        census.living.sort_unstable();
+        Ok(census)
     }
 
-    /// Removes what dead members left; how many they were.
-    pub(super) fn remove_dead(&self) -> Result<usize, Errno> {
-        let _lock = self.lock()?;
-        let mut removed = 0;
-        self.for_each(|name, _| {
+    /// Removes what dead members left; who they were. Nobody, while others join: one of them may be
+    /// stopped.
+    pub(super) fn remove_dead(&self) -> Result<Vec<ServerId>, Errno> {
+        let _lock = match self.lock(FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(Vec::new()),
+            lock => lock?,
+        };
+        let mut removed = Vec::new();
+        self.for_each(|name, id| {
             if !self.has_life(name) {
                 rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?;
-                removed += 1;
+                removed.push(id);
             }
             Ok(())
         })?;
@@ -226,11 +231,11 @@ impl Members {
 
     /// Keeps others from joining and from removing what is dead meanwhile. Held for a few system
     /// calls.
-    fn lock(&self) -> Result<DirectoryLock, Errno> {
+    fn lock(&self, operation: FlockOperation) -> Result<DirectoryLock, Errno> {
         // A lock of this kind belongs to the open file, so it needs one of its own.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
-        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        rustix::fs::flock(&file, operation)?;
         Ok(DirectoryLock { _file: file })
     }
 
@@ -246,7 +251,7 @@ impl Member {
 
     fn remove(&self) -> Result<(), Errno> {
         let directory = &self.members.descriptor;
-        let _lock = self.members.lock()?;
+        let _lock = self.members.lock(FlockOperation::LockExclusive)?;
         let stat = rustix::fs::statat(directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (stat.st_dev, stat.st_ino) == self.file {
             rustix::fs::unlinkat(directory, &self.name, AtFlags::empty())?;
@@ -260,6 +265,14 @@ impl Drop for Member {
         // A file that stays is stale and harmless: nobody can connect to it.
         let _ = self.remove();
     }
+}
+
+/// Who has a socket in the directory.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    pub(super) living: Vec<ServerId>,
+    /// Dead, or about to live.
+    pub(super) others: Vec<ServerId>,
 }
 
 /// Releases the lock when dropped.

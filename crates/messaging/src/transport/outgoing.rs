@@ -410,7 +410,10 @@ impl<C: Carrier> Outgoing<C> {
                 *frame_bytes += frame.len();
                 is_full = packet.len() + len > C::PACKET_BYTES_MAX;
             }
-            _ => {
+            last => {
+                if let Some(Parcel { content: Content::Packet(packet), .. }) = last {
+                    packet.shrink_to_fit();
+                }
                 let content = if is_small {
                     let mut packet = std::mem::take(&mut self.spare);
                     packet.clear();

@@ -255,7 +255,7 @@ impl Transport for Simulated {
         Ways::DESCRIPTORS_MAX
     }
 
-    fn members(&self) -> Result<Vec<ServerId>, InitError> {
+    fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
         Ok(self.outgoing.carrier.network.shared.borrow().mailboxes.keys().copied().collect())
     }
 

@@ -519,8 +519,10 @@ impl Transport for Stream {
         Streams::DESCRIPTORS_MAX
     }
 
-    fn members(&self) -> Result<Vec<ServerId>, InitError> {
-        super::alive(self.outgoing.carrier.member.members())
+    fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
+        let (living, dead) = super::take_census(self.outgoing.carrier.member.members())?;
+        dead.iter().for_each(|dead| self.outgoing.bury(*dead));
+        Ok(living)
     }
 
     fn bury(&mut self, dead: ServerId) -> bool {

@@ -203,8 +203,13 @@ impl Transport for TdbMessages {
         Some(&mut self.side)
     }
 
-    fn members(&self) -> Result<Vec<ServerId>, InitError> {
-        Transport::members(&self.side)
+    fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
+        let (living, dead) = self.side.take_census()?;
+        for dead in dead {
+            self.outgoing.bury(dead);
+            self.outgoing.carrier.remove(dead);
+        }
+        Ok(living)
     }
 
     fn bury(&mut self, dead: ServerId) -> bool {

@@ -7,6 +7,7 @@ use messaging::transport::FRAME_BYTES_MAX;
 
 use crate::bench::{Bench, frame};
 use crate::each_transport;
+use crate::memory;
 use crate::part::Role;
 
 #[test]
@@ -85,6 +86,35 @@ fn a_stopped_peer_harms_nobody() {
         let counters = bench.counters();
         assert_eq!((counters.queued, counters.lost, counters.dropped), (0, 0, 0));
         assert_eq!(counters.latency.count(), counters.received);
+    });
+}
+
+/// Whatever its size: as much as the largest messages that may wait, and a little for each.
+#[test]
+fn what_waits_for_a_stopped_peer_needs_no_more_memory_than_it_may() {
+    const A_LITTLE: isize = 1 << 20;
+    each_transport(|stage| {
+        let mut bench = Bench::new(stage);
+        let limit = (2 * FRAME_BYTES_MAX).cast_signed() + A_LITTLE;
+        for size in [0, 11, 1_000, 10_000, 17_000, 100_000, FRAME_BYTES_MAX] {
+            let stopped = bench.echo();
+            bench.check_echo(stopped, b"it runs");
+            bench.stage.stop(stopped);
+            let load = frame(size, 1);
+            let (before, refused) = (memory::bytes(), bench.counters().refused);
+            while bench.counters().refused < refused + 10 {
+                let sent = bench.send(stopped, &load);
+                assert!(matches!(sent, Ok(()) | Err(SendError::Full)), "{sent:?}");
+                let more = memory::bytes() - before;
+                assert!(more <= limit, "{more} bytes for messages of {size}");
+            }
+            assert!(bench.counters().queued <= 4_096);
+            bench.stage.kill(stopped);
+            bench.transport.bury(stopped);
+            assert_eq!((bench.counters().queued, bench.counters().queued_bytes), (0, 0));
+            let more = memory::bytes() - before;
+            assert!(more <= A_LITTLE, "{more} bytes are left of messages of {size}");
+        }
     });
 }
 

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a peer talks to its test through standard output")]
 
 mod bench;
+mod memory;
 mod part;
 mod processes;
 mod stage;

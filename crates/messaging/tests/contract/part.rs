@@ -38,7 +38,7 @@ impl Role {
     }
 
     /// Begins to play it; all peers are there.
-    pub(crate) fn begin(self, transport: &dyn Transport, me: ServerId) -> Part {
+    pub(crate) fn begin(self, transport: &mut dyn Transport, me: ServerId) -> Part {
         match self {
             Self::Echo => Part::Echo(None),
             Self::Mesh => Part::Mesh(Mesh::new(transport, me)),
@@ -104,7 +104,7 @@ pub(crate) struct Mesh {
 }
 
 impl Mesh {
-    fn new(transport: &dyn Transport, me: ServerId) -> Self {
+    fn new(transport: &mut dyn Transport, me: ServerId) -> Self {
         let members = transport.members().expect("readable");
         let is_peer = |id: &ServerId| id.unique_id != TEST_UNIQUE_ID && *id != me;
         let to_send = (0..MESH_EACH)

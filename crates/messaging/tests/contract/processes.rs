@@ -32,8 +32,8 @@ const MOMENT: Duration = Duration::from_millis(100);
 pub(crate) struct Processes {
     /// The place of the settings in [`settings()`].
     settings: usize,
-    lock_dir: PathBuf,
     peers: HashMap<ServerId, Peer>,
+    lock_dir: PathBuf,
     _dir: TempDir,
 }
 
@@ -49,6 +49,13 @@ impl Processes {
         let dir = tempfile::tempdir().expect("a folder");
         let lock_dir = dir.path().to_owned();
         Self { settings, lock_dir, peers: HashMap::new(), _dir: dir }
+    }
+
+    /// Starts a peer that may find no way in; what it says to that.
+    pub(crate) fn try_start(&mut self) -> Result<ServerId, String> {
+        let (id, peer) = Peer::start(self.settings, &self.lock_dir)?;
+        self.peers.insert(id, peer);
+        Ok(id)
     }
 
     fn settings(&self) -> Settings {
@@ -70,9 +77,7 @@ impl Stage for Processes {
     }
 
     fn start(&mut self) -> ServerId {
-        let (id, peer) = Peer::start(self.settings, &self.lock_dir);
-        self.peers.insert(id, peer);
-        id
+        self.try_start().expect("it finds a way in")
     }
 
     fn tell(&mut self, peer: ServerId, role: Role) {
@@ -110,7 +115,7 @@ impl Stage for Processes {
 }
 
 impl Peer {
-    fn start(settings: usize, lock_dir: &Path) -> (ServerId, Self) {
+    fn start(settings: usize, lock_dir: &Path) -> Result<(ServerId, Self), String> {
         let mut child = Command::new(std::env::current_exe().expect("this binary"))
             .args(["--exact", "processes::peer", "--nocapture", "--test-threads=1"])
             .env(SETTINGS, settings.to_string())
@@ -128,9 +133,13 @@ impl Peer {
             if let Some((_, id)) = line.split_once("id:") {
                 break id.trim().parse().expect("a number");
             }
+            if let Some((_, reason)) = line.split_once("no way in:") {
+                child.wait().expect("ours");
+                return Err(reason.trim().to_owned());
+            }
         };
         let id = ServerId { pid: child.id(), unique_id };
-        (id, Self { child, stdin, _stdout: stdout })
+        Ok((id, Self { child, stdin, _stdout: stdout }))
     }
 
     fn signal(&self, signal: Signal) {
@@ -152,7 +161,7 @@ fn peer() {
     let Ok(place) = std::env::var(SETTINGS) else {
         return each_built(|place| {
             let dir = tempfile::tempdir().expect("a folder");
-            let (_, mut peer) = Peer::start(place, dir.path());
+            let (_, mut peer) = Peer::start(place, dir.path()).expect("it finds a way in");
             let (_, closed) = std::io::pipe().expect("a pipe");
             drop(std::mem::replace(
                 &mut peer.stdin,
@@ -167,14 +176,17 @@ fn peer() {
     let lock_dir = std::env::var(LOCK_DIR).expect("given with the settings");
     let unique_id = u64::from(std::process::id()) << 32 | 0xecc0;
     let id = ServerId { pid: std::process::id(), unique_id };
-    let mut transport = transport::open(settings()[place], Path::new(&lock_dir), id).expect("open");
+    let mut transport = match transport::open(settings()[place], Path::new(&lock_dir), id) {
+        Ok(transport) => transport,
+        Err(error) => return println!("no way in:{error}"),
+    };
     println!("id:{unique_id}");
     let mut told = [0];
     if std::io::stdin().read(&mut told).expect("readable") == 0 {
         return;
     }
     let role = Role::ALL.into_iter().find(|role| role.byte() == told[0]).expect("a role");
-    let mut part = role.begin(&*transport, id);
+    let mut part = role.begin(&mut *transport, id);
     loop {
         while part.turn(Instant::now(), &mut *transport) {}
         let until = transport.next_timeout().unwrap_or_else(|| Instant::now() + MOMENT);

@@ -95,7 +95,7 @@ impl Stage for World {
 
     fn tell(&mut self, peer: ServerId, role: Role) {
         let told = self.peer(peer);
-        told.part = Some(role.begin(&*told.transport, peer));
+        told.part = Some(role.begin(&mut *told.transport, peer));
     }
 
     fn stop(&mut self, peer: ServerId) {

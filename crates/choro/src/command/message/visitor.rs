@@ -80,7 +80,9 @@ impl Visitor {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .context("cannot receive signals")?;
         }
-        let messaging = Messaging::init(lock_dir, server_id, how).map_err(explain)?;
+        let mut messaging = Messaging::init(lock_dir, server_id, how).map_err(explain)?;
+        // A visitor that was killed leaves its socket, and nobody else reaps it.
+        let _ = messaging.members().map_err(explain)?;
         Ok(Self { messaging, supervisor, timeout, interrupted })
     }
 

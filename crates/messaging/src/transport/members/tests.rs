@@ -7,7 +7,7 @@ use rustix::net::SocketType;
 use tempfile::TempDir;
 
 use super::{InitError, Member, Members, id_of, name_of};
-use crate::transport::remove_stale_sockets;
+use crate::transport::{TDB_FILE, TransportKind, remove_stale};
 
 const ME: ServerId = ServerId { pid: 7, unique_id: 0x1_0000_0001 };
 const OTHER: ServerId = ServerId { pid: 7, unique_id: 2 };
@@ -42,16 +42,20 @@ fn who_lives_is_listed_and_who_does_not_is_removed() {
         }
         drop(UnixDatagram::bind(path.join("not-a-process")).expect("the name is free"));
         fs::write(path.join("888888-0000000000000001"), b"").expect("written");
-        assert_eq!(me.members().list().expect("readable"), [OTHER, ME]);
+        assert_eq!(me.members().list().expect("readable").living, [OTHER, ME]);
         assert!(!me.members().is_alive(DEAD));
         assert_eq!(me.members().connect(DEAD, kind).err(), Some(Errno::CONNREFUSED));
-        assert_eq!(remove_stale_sockets(dir.path()).expect("readable"), 1);
-        assert_eq!(remove_stale_sockets(dir.path()).expect("readable"), 0);
+        let remove = |kind| remove_stale(dir.path(), kind).expect("readable");
+        fs::write(dir.path().join(TDB_FILE), b"").expect("written");
+        assert_eq!(remove(TransportKind::Tdb), 1);
+        assert!(dir.path().join(TDB_FILE).exists());
+        assert_eq!(remove(TransportKind::Dgram), 0);
+        assert!(!dir.path().join(TDB_FILE).exists());
         assert!(!path.join(name_of(DEAD)).exists());
         assert!(path.join("not-a-process").exists());
         assert!(path.join("888888-0000000000000001").exists());
         drop(other);
-        assert_eq!(me.members().list().expect("readable"), [ME]);
+        assert_eq!(me.members().list().expect("readable").living, [ME]);
     }
 }
 

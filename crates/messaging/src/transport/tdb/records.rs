@@ -12,9 +12,9 @@ use rustix::process::{Pid, PidfdFlags};
 use tdb::{Change, Mapping, Tdb, TdbError};
 
 use super::signal::{self, Signal};
-use crate::transport::InitError;
 use crate::transport::members::Members;
 use crate::transport::outgoing::Carrier;
+use crate::transport::{InitError, TDB_FILE};
 
 /// The records as this process sees them.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Records {
         use_mmap: bool,
     ) -> Result<Self, InitError> {
         let members = Members::open(lock_dir)?;
-        let path = lock_dir.join(FILE);
+        let path = lock_dir.join(TDB_FILE);
         let system = |source| InitError::System { path: path.clone(), source };
         let signal = Signal::open().map_err(system)?;
         let mapping = if use_mmap { Mapping::Mapped } else { Mapping::Unmapped };
@@ -267,9 +267,6 @@ fn thread_of_record(record: &[u8]) -> Option<i32> {
 fn room_key(process: ServerId) -> Vec<u8> {
     [&b"room"[..], &process.to_bytes()].concat()
 }
-
-/// The file in the lock directory.
-const FILE: &str = "messages.tdb";
 
 /// Hash chains. A prime.
 const HASH_SIZE: u16 = 1_009;
