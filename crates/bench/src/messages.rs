@@ -18,6 +18,7 @@ pub mod options;
 pub mod peer;
 mod report;
 mod samba;
+mod stopped_peer;
 mod workload;
 
 use std::ffi::OsString;
@@ -80,6 +81,12 @@ pub fn run(options: &MessagingOptions, program: &PeerProgram) -> Result<()> {
     let interrupt = Interrupt::of_signals()?;
     let mut progress = io::stderr().lock();
     let directory = fresh_directory(options.directory.as_deref())?;
+    if options.stopped_peer.is_some() {
+        drop(progress);
+        let report = stopped_peer::run(options, program, directory.path(), &interrupt)?;
+        let json = options.json.then(|| report.to_json()).transpose()?;
+        return show(options, json, &report.to_text(), &report.to_markdown());
+    }
     let carriers = options.carriers()?;
     let workloads = options.workloads();
     let samba = samba::PingSpeed::find(directory.path(), options.without_samba)?;
@@ -120,13 +127,23 @@ pub fn run(options: &MessagingOptions, program: &PeerProgram) -> Result<()> {
         fs::write(path, chart::draw(&report))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let mut out = io::stdout().lock();
-    match options.json {
-        true => out.write_all(report.to_json()?.as_bytes())?,
-        false => out.write_all(report.to_text().as_bytes())?,
+    let json = options.json.then(|| report.to_json()).transpose()?;
+    show(options, json, &report.to_text(), &report.to_markdown())
+}
+
+/// Writes what came out to where it is wanted.
+fn show(
+    options: &MessagingOptions,
+    json: Option<String>,
+    text: &str,
+    markdown: &str,
+) -> Result<()> {
+    if let Some(path) = &options.markdown {
+        fs::write(path, markdown).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    out.flush()?;
-    Ok(())
+    let mut out = io::stdout().lock();
+    out.write_all(json.as_deref().unwrap_or(text).as_bytes())?;
+    Ok(out.flush()?)
 }
 
 fn measure_one(

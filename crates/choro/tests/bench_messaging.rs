@@ -69,6 +69,36 @@ fn every_workload_over_every_transport_has_the_documented_members() {
     assert_eq!(chart.matches("class=\"bare\"").count(), 6, "{chart}");
 }
 
+/// What was accepted for it and not dropped came when it went on, else there would be no rows.
+#[test]
+fn a_stopped_peer_is_measured_beside_none_over_every_transport() {
+    let site = Site::new();
+    let markdown = text(&site.path("table.md"));
+    let directory = text(&site.path("data"));
+    let arguments = ["bench", "messaging", "--json", "--stopped-peer", "0.2"];
+    let more = ["--directory", &directory, "--markdown", &markdown];
+    let rows = rows(&site.run(&[&arguments[..], &more].concat()).succeeds());
+    assert_eq!(rows.len(), 2 * TransportKind::BUILT.len());
+    for kind in TransportKind::BUILT {
+        for stopped in [false, true] {
+            let is_it = |row: &&Value| {
+                (&row["transport"], &row["stopped"]) == (&kind.name().into(), &stopped.into())
+            };
+            let row = rows.iter().find(is_it).expect("one of each");
+            for name in ["messages_per_second", "gap_p999_us", "gap_max_us", "memory_peak_kib"] {
+                assert!(row[name].as_f64().is_some_and(|it| it > 0.0), "{name}: {row}");
+            }
+            assert_eq!(row["delivered_afterwards"].as_u64().is_some_and(|it| it > 0), stopped);
+            assert!(stopped || row["refused"] == 0, "{row}");
+            let limit = 2 * messaging::transport::FRAME_BYTES_MAX as u64;
+            assert!(row["queued_bytes_max"].as_u64().is_some_and(|it| it <= limit), "{row}");
+        }
+    }
+    let table = fs::read_to_string(markdown).expect("it was written");
+    assert!(table.contains("| transport |"), "{table}");
+    assert_eq!(fs::read_dir(site.path("data")).expect("it exists").count(), 0);
+}
+
 #[test]
 fn nothing_is_left_of_the_processes_and_their_sockets() {
     let site = Site::new();

@@ -22,7 +22,7 @@ pub(super) struct Measurement {
 }
 
 /// One of the processes. Ended when it is dropped.
-struct Peer {
+pub(super) struct Peer {
     child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
@@ -50,14 +50,14 @@ pub(super) fn measure(
             format!("--outstanding={}", workload.outstanding),
             format!("--milliseconds={}", duration.as_millis()),
             "--to".to_owned(),
-            other.child.id().to_string(),
+            other.pid().to_string(),
             (2 * pair + 1).to_string(),
         ];
         arguments.extend(workload.sizes.iter().map(|size| format!("--size={size}")));
         asking.push(start("ask", 2 * pair + 2, &arguments)?);
     }
     asking.iter_mut().try_for_each(Peer::wait_until_ready)?;
-    asking.iter_mut().try_for_each(|peer| writeln!(peer.stdin, "go"))?;
+    asking.iter_mut().try_for_each(|peer| writeln!(peer.stdin(), "go"))?;
     let mut measurement =
         Measurement { messages_per_second: 0.0, round_trips: Histogram::default() };
     for peer in &mut asking {
@@ -73,7 +73,7 @@ pub(super) fn measure(
 }
 
 impl Peer {
-    fn start(
+    pub(super) fn start(
         program: &PeerProgram,
         role: &str,
         carrier: Carrier,
@@ -96,11 +96,23 @@ impl Peer {
         Ok(Self { child, stdin, lines: BufReader::new(stdout).lines() })
     }
 
-    fn line(&mut self) -> Result<String> {
+    pub(super) fn line(&mut self) -> Result<String> {
         self.lines.next().context("a process ended; see above for the reason")?.context("its line")
     }
 
-    fn wait_until_ready(&mut self) -> Result<()> {
+    pub(super) fn stdin(&mut self) -> &mut ChildStdin {
+        &mut self.stdin
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal).context("a process that was started")
+    }
+
+    pub(super) fn wait_until_ready(&mut self) -> Result<()> {
         let line = self.line()?;
         ensure!(line == "ready", "a process said {line:?}");
         Ok(())
@@ -109,11 +121,9 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // One that has ended is still ours to wait for.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        // One that has ended is still ours to wait for; one that is stopped ends when it goes on.
+        let _ = self.signal(Signal::TERM);
+        let _ = self.signal(Signal::CONT);
         let _ = self.child.wait();
     }
 }

@@ -45,13 +45,33 @@ pub struct MessagingOptions {
     /// Do not run Samba's own test.
     #[arg(long)]
     pub without_samba: bool,
+    /// Measure something else: what a process that is stopped for so many seconds does to one that
+    /// goes on sending to it and to others.
+    ///
+    /// One process asks three others as fast as they answer, first with nobody stopped and then, as
+    /// long, with one more that is stopped and that it sends messages of 16 KiB to. The table shows
+    /// how long those that live were without a message; the processor time of the sender's longest
+    /// turn, which tells its own pauses from those of a machine with few processors; its memory; and
+    /// what waited, was refused and was dropped, which what waits for a minute is. What was accepted
+    /// and not dropped must come when the process goes on.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds,
+          conflicts_with_all = ["workload", "svg", "seconds", "rounds"])]
+    pub stopped_peer: Option<f64>,
     /// Print a JSON array with an object for each line of the table.
     ///
     /// Its members: workload, transport, pairs, message_bytes (the larger of a pair), outstanding,
     /// messages_per_second with messages_per_second_min and _max, p50_us and p99_us (of the round
     /// trip; null for samba), ratio_to_samba (null where it was not measured), ratio_to_bare.
+    ///
+    /// With --stopped-peer: workload ("stopped_peer"), transport, stopped (whether one was), seconds,
+    /// living (processes), messages_per_second, gap_p50_us, gap_p999_us, gap_max_us, gap_max_us_each
+    /// (of each that lives), turn_max_us, memory_peak_kib, queued_max, queued_bytes_max, refused,
+    /// dropped, delivered_afterwards.
     #[arg(long)]
     pub json: bool,
+    /// Also write the table, in Markdown, into this file.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
     /// Also draw the table, into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::TDB_WITHOUT_MMAP;
 use super::bare::BareSocket;
 use super::histogram::Histogram;
+use super::stopped_peer::roles;
 
 /// What a process is to do.
 #[derive(Args, Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct PeerOptions {
     /// Its own unique id.
     #[arg(long)]
     pub unique_id: u64,
-    /// Who answers: pid and unique id.
+    /// Who answers: pid and unique id. The one that loads has several, of which the last is stopped.
     #[arg(long, num_args = 2)]
     pub to: Vec<u64>,
     /// Bytes of the pings.
@@ -59,6 +60,10 @@ pub enum Role {
     Answer,
     /// Sends pings and counts pongs.
     Ask,
+    /// Sends pings to some, and whatever there is room for to one that is stopped.
+    Load,
+    /// Answers, and notes when something comes.
+    Witness,
 }
 
 /// What the one that asks has seen.
@@ -92,7 +97,24 @@ pub(super) trait Wire {
 pub fn run(options: &PeerOptions) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .context("cannot bind to the life of the one that measures")?;
-    let mut wire: Box<dyn Wire> = match options.carrier.as_str() {
+    match options.role {
+        Role::Answer => answer(open(options)?.as_mut()),
+        Role::Ask => {
+            let mut wire = open(options)?;
+            let mut line = String::new();
+            io::stdin().read_line(&mut line).context("waiting for the start")?;
+            ensure!(!line.is_empty(), "there is no start");
+            let outcome = ask(wire.as_mut(), options)?;
+            say(&serde_json::to_string(&outcome)?)
+        }
+        Role::Load => roles::load(&mut join_as_named(options)?, options),
+        Role::Witness => roles::witness(&mut join_as_named(options)?),
+    }
+}
+
+/// Opens what carries pings, and says so.
+fn open(options: &PeerOptions) -> Result<Box<dyn Wire>> {
+    let wire: Box<dyn Wire> = match options.carrier.as_str() {
         "bare" => Box::new(BareSocket::open(options)?),
         TDB_WITHOUT_MMAP => {
             let settings = Settings { use_mmap: false, ..TransportKind::Tdb.into() };
@@ -101,19 +123,18 @@ pub fn run(options: &PeerOptions) -> Result<()> {
         name => Box::new(Ours::open(options, TransportKind::from_name(name)?.into())?),
     };
     say("ready")?;
-    match options.role {
-        Role::Answer => answer(wire.as_mut()),
-        Role::Ask => {
-            let mut line = String::new();
-            io::stdin().read_line(&mut line).context("waiting for the start")?;
-            ensure!(!line.is_empty(), "there is no start");
-            let outcome = ask(wire.as_mut(), options)?;
-            say(&serde_json::to_string(&outcome)?)
-        }
-    }
+    Ok(wire)
 }
 
-fn say(line: &str) -> Result<()> {
+/// Opens one of our transports as it is, and says so.
+fn join_as_named(options: &PeerOptions) -> Result<Messaging> {
+    let messaging = join(options, TransportKind::from_name(&options.carrier)?.into())?;
+    say("ready")?;
+    Ok(messaging)
+}
+
+/// Says a line to the one that measures.
+pub(super) fn say(line: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
@@ -190,7 +211,7 @@ fn ask(wire: &mut dyn Wire, options: &PeerOptions) -> Result<Outcome> {
 }
 
 /// How long a pong may take. One that has not come by then was lost.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One of our transports, with all that a process of the server puts around it.
 struct Ours {
@@ -201,13 +222,18 @@ struct Ours {
 
 impl Ours {
     fn open(options: &PeerOptions, settings: Settings) -> Result<Self> {
-        let own = ServerId { pid: std::process::id(), unique_id: options.unique_id };
         let to = match *options.to.as_slice() {
             [pid, unique_id] => Some(ServerId { pid: u32::try_from(pid)?, unique_id }),
             _ => None,
         };
-        Ok(Self { messaging: Messaging::init(&options.directory, own, settings)?, to })
+        Ok(Self { messaging: join(options, settings)?, to })
     }
+}
+
+/// Joins those that meet in the lock directory.
+fn join(options: &PeerOptions, settings: Settings) -> Result<Messaging> {
+    let own = ServerId { pid: std::process::id(), unique_id: options.unique_id };
+    Ok(Messaging::init(&options.directory, own, settings)?)
 }
 
 impl Wire for Ours {
@@ -229,12 +255,17 @@ impl Wire for Ours {
     }
 
     fn wait(&self, timeout: Duration) -> Result<()> {
-        let next = self.messaging.next_timeout();
-        let next = next.map(|at| at.saturating_duration_since(Instant::now()));
-        let timeout = next.map_or(timeout, |next| next.min(timeout));
-        let source = self.messaging.wake_source().context("there is nothing to wait for")?;
-        wait_for(&mut [PollFd::new(&source, PollFlags::IN)], timeout)
+        wait_for_messages(&self.messaging, timeout)
     }
+}
+
+/// Waits until there may be something to receive, or room.
+pub(super) fn wait_for_messages(messaging: &Messaging, timeout: Duration) -> Result<()> {
+    let next = messaging.next_timeout();
+    let next = next.map(|at| at.saturating_duration_since(Instant::now()));
+    let timeout = next.map_or(timeout, |next| next.min(timeout));
+    let source = messaging.wake_source().context("there is nothing to wait for")?;
+    wait_for(&mut [PollFd::new(&source, PollFlags::IN)], timeout)
 }
 
 /// Waits for one of the sources.

@@ -105,6 +105,14 @@ impl Report {
     }
 
     pub(super) fn to_text(&self) -> String {
+        format!("{}\n\n{}", self.conditions, self.table().to_text())
+    }
+
+    pub(super) fn to_markdown(&self) -> String {
+        format!("{}\n\n{}", self.conditions, self.table().to_markdown())
+    }
+
+    fn table(&self) -> Table {
         let mut table = Table::new([
             "workload",
             "transport",
@@ -134,7 +142,7 @@ impl Report {
                 or_dash(line.p99_us),
             ]);
         }
-        format!("{}\n\n{}", self.conditions, table.to_text())
+        table
     }
 }
 
