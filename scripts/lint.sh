@@ -9,6 +9,13 @@ say 'form'
 cargo fmt --all --check
 say 'lints'
 cargo clippy --workspace --all-targets --locked -- -D warnings
+# What MESSAGING leaves out must not leave anything useless behind.
+for transport in tdb dgram stream; do
+    say "lints of a build with messaging type $transport alone"
+    # shellcheck disable=SC2046
+    cargo clippy -p messaging -p choro --all-targets --locked \
+        $(MESSAGING=$transport choro_features) -- -D warnings
+done
 say 'documentation'
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet --document-private-items
 say 'scripts'

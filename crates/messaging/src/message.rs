@@ -1,8 +1,9 @@
 //! A message and its frame.
 //!
-//! The frame is what a transport carries: version (2 bytes), kind (2), length of the data (4), all
-//! little-endian, and the data. Sender and receiver are not in it: every transport must carry and
-//! check them anyway.
+//! The frame is what a transport carries: the data, then version (2 bytes), kind (2), and length of
+//! the data (4), all little-endian. They come last so that the data of a message that arrives lies
+//! where it is to lie. Sender and receiver are not in the frame: every transport must carry and check
+//! them anyway.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -14,7 +15,8 @@ use crate::transport::Frame;
 /// The version of the frame.
 ///
 /// 1: the first.
-pub const MESSAGE_VERSION: u16 = 1;
+/// 2: the data comes first.
+pub const MESSAGE_VERSION: u16 = 2;
 
 /// A message that arrived.
 #[derive(Debug)]
@@ -55,11 +57,11 @@ impl<'a> Content<'a> {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
         let len = u32::try_from(self.data.len()).ok()?;
         out.clear();
-        out.reserve(HEADER_BYTES + self.data.len());
+        out.reserve(TRAILER_BYTES + self.data.len());
+        out.extend_from_slice(self.data);
         out.extend_from_slice(&MESSAGE_VERSION.to_le_bytes());
         out.extend_from_slice(&self.kind.0.to_le_bytes());
         out.extend_from_slice(&len.to_le_bytes());
-        out.extend_from_slice(self.data);
         Some(())
     }
 }
@@ -68,8 +70,8 @@ impl Message {
     /// Reads the frame; the error says what is wrong with it.
     pub(crate) fn decode(frame: Frame, receiver: ServerId) -> Result<Self, FrameError> {
         let Frame { sender, mut bytes, descriptors } = frame;
-        let (&[v0, v1, k0, k1, l0, l1, l2, l3], data) =
-            bytes.split_first_chunk::<HEADER_BYTES>().ok_or(FrameError::Length)?;
+        let (data, &[v0, v1, k0, k1, l0, l1, l2, l3]) =
+            bytes.split_last_chunk::<TRAILER_BYTES>().ok_or(FrameError::Length)?;
         let version = u16::from_le_bytes([v0, v1]);
         if version != MESSAGE_VERSION {
             return Err(FrameError::Version);
@@ -78,7 +80,7 @@ impl Message {
             return Err(FrameError::Length);
         }
         let kind = MessageKind(u16::from_le_bytes([k0, k1]));
-        bytes.drain(..HEADER_BYTES);
+        bytes.truncate(data.len());
         Ok(Self { version, kind, sender, receiver, data: bytes, descriptors })
     }
 }
@@ -92,8 +94,8 @@ pub(crate) enum FrameError {
     Version,
 }
 
-/// Bytes before the data.
-pub(crate) const HEADER_BYTES: usize = 8;
+/// Bytes after the data.
+pub(crate) const TRAILER_BYTES: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -113,7 +115,7 @@ mod tests {
     fn frames_round_trip() {
         let mut frame = Vec::new();
         Content::new(MessageKind::PING, b"hello").encode(&mut frame).expect("short");
-        assert_eq!(frame, [1, 0, 1, 0, 5, 0, 0, 0, b'h', b'e', b'l', b'l', b'o']);
+        assert_eq!(frame, [b'h', b'e', b'l', b'l', b'o', 2, 0, 1, 0, 5, 0, 0, 0]);
         let message = decode(&frame).expect("just written");
         assert_eq!((message.kind, message.data.as_slice()), (MessageKind::PING, &b"hello"[..]));
         assert_eq!((message.sender, message.receiver), (PEER, ME));
@@ -121,16 +123,16 @@ mod tests {
 
     #[test]
     fn a_frame_of_another_length_is_refused() {
-        let frame = [1, 0, 1, 0, 2, 0, 0, 0, 7, 7];
+        let frame = [7, 7, 2, 0, 1, 0, 2, 0, 0, 0];
         decode(&frame).expect("whole");
-        for len in 0..frame.len() {
-            assert_eq!(decode(&frame[..len]).err(), Some(FrameError::Length));
+        for start in 1..frame.len() {
+            assert_eq!(decode(&frame[start..]).err(), Some(FrameError::Length));
         }
-        assert_eq!(decode(&[1, 0, 1, 0, 1, 0, 0, 0, 7, 7]).err(), Some(FrameError::Length));
+        assert_eq!(decode(&[7, 7, 2, 0, 1, 0, 1, 0, 0, 0]).err(), Some(FrameError::Length));
     }
 
     #[test]
     fn a_frame_of_another_version_is_refused() {
-        assert_eq!(decode(&[2, 0, 1, 0, 0, 0, 0, 0]).err(), Some(FrameError::Version));
+        assert_eq!(decode(&[1, 0, 1, 0, 0, 0, 0, 0]).err(), Some(FrameError::Version));
     }
 }

@@ -8,13 +8,13 @@ use dtyp::ServerId;
 use trace::Tracer;
 
 use crate::counters::Counters;
-use crate::message::{Content, FrameError, HEADER_BYTES, Message};
+use crate::message::{Content, FrameError, Message, TRAILER_BYTES};
 use crate::transport::{
     self, FRAME_BYTES_MAX, InitError, SendError, Settings, Transport, TransportKind,
 };
 
 /// Bytes of data that a message may have.
-pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - HEADER_BYTES;
+pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - TRAILER_BYTES;
 
 /// Whom a message to all went to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -247,7 +247,7 @@ impl Messaging {
 }
 
 /// Bytes of the frame buffer that are kept for the next message; a larger one was an exception.
-const FRAME_BYTES_KEPT: usize = 64 * 1024;
+const FRAME_BYTES_KEPT: usize = 128 * 1024;
 
 #[cfg(test)]
 mod tests;

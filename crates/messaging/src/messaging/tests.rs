@@ -35,7 +35,7 @@ fn a_message_arrives_with_all_its_parts() {
 fn frames_that_are_no_messages_are_counted_and_passed_over() {
     let (_dir, mut messaging) = messaging();
     let (me, now) = (messaging.server_id(), Instant::now());
-    for frame in [&b"short"[..], &[1, 0, 1, 0, 9, 0, 0, 0], &[2, 0, 1, 0, 0, 0, 0, 0]] {
+    for frame in [&b"short"[..], &[2, 0, 1, 0, 9, 0, 0, 0], &[1, 0, 1, 0, 0, 0, 0, 0]] {
         messaging.transport.send(now, me, frame, &[]).expect("room");
     }
     messaging.send(now, me, &Content::new(MessageKind::PONG, b"")).expect("room");

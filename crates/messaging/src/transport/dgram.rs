@@ -30,6 +30,8 @@ pub(crate) struct Dgram {
     outgoing: Outgoing<Datagrams>,
     inbox: Inbox,
     receiver: Option<Receiver>,
+    /// All that was there has been received, and nobody has been told so yet.
+    is_drained: bool,
 }
 
 /// The sending half.
@@ -55,7 +57,18 @@ impl Dgram {
         let carrier = Datagrams { member, wake, waiting: HashMap::new() };
         let clock = Clock::new();
         let outgoing = Outgoing::new(carrier, server_id, clock, LINES);
-        Ok(Self { outgoing, inbox: Inbox::new(server_id, clock), receiver: None })
+        Ok(Self {
+            outgoing,
+            inbox: Inbox::new(server_id, clock),
+            receiver: None,
+            is_drained: false,
+        })
+    }
+
+    /// The next [`Transport::poll_receive`] is to look at the socket.
+    #[cfg(feature = "messaging-tdb")]
+    pub(super) fn look_again(&mut self) {
+        self.is_drained = false;
     }
 
     /// All that live, and those that were found dead and are buried.
@@ -69,9 +82,9 @@ impl Dgram {
 impl Carrier for Datagrams {
     type Line = OwnedFd;
 
-    /// A datagram is one allocation in the kernel and counts against the sender's socket buffer
-    /// until it is read, so it should be well below that (208 KiB by default).
-    const PACKET_BYTES_MAX: usize = 32 * 1024;
+    /// A message of 64 KiB. A datagram is one allocation in the kernel and counts against the sender's
+    /// socket buffer until it is read, so it should be well below that (208 KiB by default).
+    const PACKET_BYTES_MAX: usize = 64 * 1024 + 64;
 
     const DESCRIPTORS_MAX: usize = DESCRIPTORS_MAX;
 
@@ -140,6 +153,11 @@ impl Transport for Dgram {
         if let Some(frame) = self.inbox.pop() {
             return Some(frame);
         }
+        // A look that most likely finds nothing is saved; if there is something, the wake source says
+        // so.
+        if std::mem::take(&mut self.is_drained) {
+            return None;
+        }
         let Outgoing { carrier, counters, .. } = &mut self.outgoing;
         self.inbox.expire(now, counters);
         let receiver = self
@@ -149,8 +167,9 @@ impl Transport for Dgram {
             let inbox = &mut self.inbox;
             let take = |packet: &[u8], arrival| _ = inbox.take(now, packet, arrival, counters);
             // Whatever the error is, EAGAIN or not, there is nothing to take.
-            receiver.receive(carrier.member.socket.as_fd(), take).ok()?;
+            let count = receiver.receive(carrier.member.socket.as_fd(), take).ok()?;
             if let Some(frame) = self.inbox.pop() {
+                self.is_drained = count < DATAGRAMS_AT_ONCE;
                 return Some(frame);
             }
         }

@@ -91,6 +91,13 @@ impl Reassembly {
             *incomplete += 1;
             return Outcome::Refused;
         }
+        if partial.bytes.capacity() < partial.bytes.len() + fragment.len() {
+            // As much as there is to be, if that is not much more than has come.
+            let missing = total - partial.bytes.len();
+            partial
+                .bytes
+                .reserve_exact(missing.min(GROWTH * (partial.bytes.len() + fragment.len())));
+        }
         partial.bytes.extend_from_slice(fragment);
         if partial.bytes.len() == total {
             let Partial { bytes, descriptors, .. } = partial;
@@ -137,6 +144,9 @@ pub(super) const PARTIALS_MAX: usize = 256;
 
 /// Bytes of frames of which more is to come, of all senders. Four frames of the largest size.
 pub(super) const PARTIAL_BYTES_MAX: usize = 4 * FRAME_BYTES_MAX;
+
+/// How many times what has come of a frame is allocated for what is to come.
+const GROWTH: usize = 3;
 
 /// How long the next fragment may take. The sender sends it as soon as there is room, so this is
 /// how long the sender may be held up.

@@ -41,6 +41,8 @@ pub(crate) struct Stream {
     receiver: Option<Receiver>,
     /// Connections that were read and may have packets that were not taken.
     filled: Vec<Token>,
+    /// Something was received, and nobody has been told yet that there is no more.
+    is_drained: bool,
 }
 
 /// The connections.
@@ -89,7 +91,7 @@ impl Stream {
             Lines { idle_max: settings.stream_connections.max(1), idle: settings.stream_idle };
         let outgoing = Outgoing::new(carrier, server_id, clock, lines);
         let inbox = Inbox::new(server_id, clock);
-        Ok(Self { outgoing, inbox, receiver: None, filled: Vec::new() })
+        Ok(Self { outgoing, inbox, receiver: None, filled: Vec::new(), is_drained: false })
     }
 
     /// Does what the sockets are ready for. While frames that were received wait to be taken, nothing
@@ -489,8 +491,14 @@ impl Transport for Stream {
 
     fn poll_receive(&mut self, now: Instant) -> Option<Frame> {
         if self.inbox.is_empty() {
+            // A look that most likely finds nothing is saved; if there is something, the wake source
+            // says so.
+            if std::mem::take(&mut self.is_drained) {
+                return None;
+            }
             self.inbox.expire(now, &mut self.outgoing.counters);
             self.turn(now);
+            self.is_drained = !self.inbox.is_empty();
         }
         self.inbox.pop()
     }

@@ -47,6 +47,8 @@ pub(crate) struct TdbMessages {
     /// Frames with descriptors, which come before those of the record.
     side: Dgram,
     has_side: bool,
+    /// Something was received, and nobody has been told yet that there is no more.
+    is_drained: bool,
     wake: OwnedFd,
     /// When frames that found no room are tried again, and how long after the last time.
     retry_at: Option<Instant>,
@@ -77,6 +79,7 @@ impl TdbMessages {
             taken: Vec::new(),
             side,
             has_side: false,
+            is_drained: false,
             wake,
             retry_at: None,
             retry_after: RETRY_FIRST,
@@ -157,9 +160,16 @@ impl Transport for TdbMessages {
 
     fn poll_receive(&mut self, now: Instant) -> Option<Frame> {
         if self.inbox.is_empty() && !self.has_side {
+            // A look that most likely finds nothing is saved; if there is something, the wake source
+            // says so.
+            if std::mem::take(&mut self.is_drained) {
+                return None;
+            }
             self.inbox.expire(now, &mut self.outgoing.counters);
             self.take_record(now);
             self.has_side = true;
+            self.side.look_again();
+            self.is_drained = !self.inbox.is_empty();
         }
         // What went by the side before something was appended is there now, and comes first.
         if self.has_side {

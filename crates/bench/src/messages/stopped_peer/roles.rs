@@ -182,20 +182,27 @@ fn ask(
 
 /// Lets what waits for one that was stopped leave.
 fn drain(messaging: &mut Messaging, to: ServerId) -> Result<Loaded> {
-    let begin = Instant::now();
-    while messaging.counters().queued > 0 {
-        ensure!(begin.elapsed() < PATIENCE, "it does not take what waits for it");
-        wait_for_messages(messaging, PATIENCE)?;
-        messaging.flush(Instant::now());
-    }
+    leave(messaging, 0)?;
     ask_what_was_seen(messaging, to)?;
     Ok(Loaded { dropped: messaging.counters().dropped, ..Loaded::default() })
 }
 
 fn ask_what_was_seen(messaging: &mut Messaging, of: ServerId) -> Result<()> {
+    let waiting = messaging.counters().queued;
     let question = Content::new(MessageKind::COUNT_MESSAGES, &[]);
     messaging.send(Instant::now(), of, &question).context("asking what was seen")?;
     messaging.flush(Instant::now());
+    leave(messaging, waiting)
+}
+
+/// Waits until no more than so many messages wait for room.
+fn leave(messaging: &mut Messaging, waiting: u64) -> Result<()> {
+    let begin = Instant::now();
+    while messaging.counters().queued > waiting {
+        ensure!(begin.elapsed() < PATIENCE, "what waits for room does not leave");
+        wait_for_messages(messaging, PATIENCE)?;
+        messaging.flush(Instant::now());
+    }
     Ok(())
 }
 

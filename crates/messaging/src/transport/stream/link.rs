@@ -15,8 +15,9 @@ use crate::transport::socket::{self, Credentials, Receiver};
 /// Names a connection; never used again for another.
 pub(super) type Token = u64;
 
-/// Bytes of a packet on a stream. Two fit in what a socket holds (208 KiB by default).
-pub(super) const PACKET_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a packet on a stream: a message of 64 KiB. Two fit in what a socket holds (208 KiB by
+/// default).
+pub(super) const PACKET_BYTES_MAX: usize = 64 * 1024 + 64;
 
 /// A connection to or from another process.
 #[derive(Debug)]

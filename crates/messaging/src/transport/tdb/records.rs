@@ -173,7 +173,8 @@ impl Records {
 impl Carrier for Records {
     type Line = Line;
 
-    const PACKET_BYTES_MAX: usize = 64 * 1024;
+    /// A message of 64 KiB.
+    const PACKET_BYTES_MAX: usize = 64 * 1024 + 64;
 
     const DESCRIPTORS_MAX: usize = 0;
 
