@@ -53,6 +53,17 @@ pub trait FileRecords: Debug {
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
     ) -> Result<(), RecordsError>;
 
+    /// Shows `see` the record of a file, an empty one if there is none.
+    ///
+    /// # Errors
+    /// If the record could not be read.
+    fn view(&self, key: FileKey, see: &mut dyn FnMut(&FileRecord)) -> Result<(), RecordsError> {
+        self.change(key, &mut |record| {
+            see(record);
+            false
+        })
+    }
+
     /// What the shared word of a file says: never less than is true, and maybe more, since files
     /// share words.
     fn word(&self, key: FileKey) -> FileWord;

@@ -10,6 +10,7 @@ mod codec;
 mod persistent;
 mod words;
 
+use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 
@@ -45,6 +46,26 @@ pub struct FileTable<T = Tdb> {
     /// What was there could not be opened, and was put aside.
     is_damaged: bool,
     words: Words,
+    /// The record that this process has read or kept last.
+    last: RefCell<Option<Last>>,
+}
+
+/// A record, and its bytes: as long as they are in the table, it need not be read from them again.
+/// A CREATE, what follows it and its CLOSE look at the same one.
+#[derive(Debug)]
+struct Last {
+    key: FileKey,
+    bytes: Vec<u8>,
+    record: FileRecord,
+}
+
+impl Last {
+    /// Bytes of a record that is worth keeping: that of a file which few have open.
+    const BYTES_MAX: usize = 4_096;
+
+    fn is(&self, key: FileKey, bytes: &[u8]) -> bool {
+        self.key == key && self.bytes == bytes
+    }
 }
 
 /// Whether what a decision leaves is to be kept beyond the server.
@@ -81,6 +102,7 @@ impl MemoryFiles {
             persistent: Some(self.persistent.clone()),
             is_damaged: false,
             words: self.words.clone(),
+            last: RefCell::default(),
         }
     }
 
@@ -151,6 +173,7 @@ impl FileTable {
             persistent: None,
             is_damaged: false,
             words,
+            last: RefCell::default(),
         })
     }
 }
@@ -298,10 +321,15 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     ) -> Result<Result<(), RecordsError>, TableError> {
         let kept = self.persistent.as_ref().filter(|_| judged == Judged::Anew);
         let mut must_sync = false;
+        let last = self.last.take();
         let result = self.files.with_record(&codec::key_of(key), |found| {
-            let mut record = match found.map(codec::decode).transpose() {
-                Ok(record) => record.unwrap_or_default(),
-                Err(_) => return (Change::Keep, Err(RecordsError::Damaged)),
+            let mut record = match (found, last) {
+                (None, _) => FileRecord::default(),
+                (Some(bytes), Some(last)) if last.is(key, bytes) => last.record,
+                (Some(bytes), _) => match codec::decode(bytes) {
+                    Ok(record) => record,
+                    Err(_) => return (Change::Keep, Err(RecordsError::Damaged)),
+                },
             };
             let before = record.word();
             let parts = kept.map(|_| persistent::parts(key, &record));
@@ -325,6 +353,9 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             // Under the lock of the record, and more before less: whoever reads the word between
             // the two sees too much at worst, and looks at the record.
             self.words.change(key, before, after);
+            if let Change::Store(bytes) = &change {
+                self.keep(Last { key, bytes: bytes.clone(), record });
+            }
             (change, Ok(()))
         })?;
         // Others need not wait for the disk; whoever asked must.
@@ -335,6 +366,14 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     }
 }
 
+impl<T> FileTable<T> {
+    fn keep(&self, last: Last) {
+        if last.bytes.len() <= Last::BYTES_MAX {
+            self.last.replace(Some(last));
+        }
+    }
+}
+
 impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
     fn change(
         &self,
@@ -342,6 +381,23 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
     ) -> Result<(), RecordsError> {
         self.judge(key, decide, Judged::Anew).map_err(failure)?
+    }
+
+    fn view(&self, key: FileKey, see: &mut dyn FnMut(&FileRecord)) -> Result<(), RecordsError> {
+        let last = self.last.take();
+        let read = |bytes: &[u8]| match last {
+            Some(last) if last.is(key, bytes) => Ok(last),
+            _ => codec::decode(bytes).map(|record| Last { key, bytes: bytes.to_vec(), record }),
+        };
+        match self.files.get(&codec::key_of(key), read).map_err(failure)? {
+            None => see(&FileRecord::default()),
+            Some(found) => {
+                let found = found.map_err(|_| RecordsError::Damaged)?;
+                see(&found.record);
+                self.keep(found);
+            }
+        }
+        Ok(())
     }
 
     fn word(&self, key: FileKey) -> FileWord {

@@ -11,6 +11,7 @@ use dtyp::{AccessMask, Guid, ServerId};
 use tdb::Tdb;
 
 use super::{FileTable, MemoryFiles, Restored, codec};
+use crate::memory::MemoryTable;
 use crate::table::Table;
 
 const KEY: FileKey = FileKey { device: 1, inode: 2 };
@@ -322,4 +323,38 @@ fn a_file_without_persistent_opens_leaves_stable_storage_alone() {
     };
     files.change(KEY, enter).expect("room");
     assert_eq!(tables.persistent.updates(), 0);
+}
+
+#[test]
+fn a_record_that_another_process_has_changed_is_read_anew() {
+    let tables = MemoryFiles::default();
+    let (ours, theirs) = (tables.handle(), tables.handle());
+    let enter = |files: &FileTable<MemoryTable>, number| {
+        files
+            .change(KEY, &mut |record| {
+                let ask = ask(WORKER, number, Wish::Nothing);
+                record.admit(&ask, None, &mut Look::default());
+                true
+            })
+            .expect("room");
+    };
+    let opens = |files: &FileTable<MemoryTable>| {
+        let mut opens = 0;
+        files.view(KEY, &mut |record| opens = record.opens.len()).expect("readable");
+        opens
+    };
+    assert_eq!(opens(&ours), 0);
+    enter(&ours, 1);
+    assert_eq!((opens(&ours), opens(&theirs)), (1, 1));
+    enter(&theirs, 2);
+    assert_eq!((opens(&ours), opens(&ours), opens(&theirs)), (2, 2, 2));
+    // What a decision left in its copy and did not keep is nobody's record.
+    let spoil = &mut |record: &mut FileRecord| {
+        record.opens.clear();
+        false
+    };
+    ours.change(KEY, spoil).expect("readable");
+    assert_eq!(opens(&ours), 2);
+    enter(&ours, 3);
+    assert_eq!((opens(&ours), opens(&theirs)), (3, 3));
 }
