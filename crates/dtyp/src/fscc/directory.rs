@@ -3,6 +3,8 @@
 //! The classes are the same entry with more or fewer fields. One structure holds all that any of
 //! them can say, so that an enumeration collects once and encodes for whichever was asked.
 
+use std::borrow::Cow;
+
 use super::FileInformationClass;
 use super::field::Field;
 use super::name::put_len;
@@ -11,7 +13,7 @@ use crate::{AccessMask, FileAttributes, FileTime, utf16};
 
 /// What the directory classes tell of a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct DirectoryEntryFields {
+pub struct DirectoryEntryFields<'a> {
     /// FileIndex; zero where the position in a directory is not stable, which is everywhere here.
     pub file_index: u32,
     /// CreationTime.
@@ -33,13 +35,13 @@ pub struct DirectoryEntryFields {
     /// ReparsePointTag. Classes without that field say it in EaSize, if REPARSE_POINT is set.
     pub reparse_tag: u32,
     /// ShortName: at most 12 units; empty if there is none.
-    pub short_name: String,
+    pub short_name: Cow<'a, str>,
     /// FileId of 64 bits.
     pub file_id: u64,
     /// FileId of 128 bits.
     pub file_id_128: [u8; 16],
     /// FileName.
-    pub file_name: String,
+    pub file_name: Cow<'a, str>,
     /// What Apple's clients are told in FileIdBothDirectoryInformation in place of EaSize and ShortName.
     pub apple: Option<AppleFields>,
 }
@@ -101,7 +103,7 @@ const SHORT_NAME_LEN: usize = 24;
 #[must_use]
 pub fn encode_directory_entry(
     class: FileInformationClass,
-    fields: &DirectoryEntryFields,
+    fields: &DirectoryEntryFields<'_>,
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let parts = parts(class)?;
@@ -172,7 +174,7 @@ fn put_short_name(name: &str, out: &mut Vec<u8>) {
 pub fn decode_directory_entry(
     class: FileInformationClass,
     bytes: &[u8],
-) -> Option<DirectoryEntryFields> {
+) -> Option<DirectoryEntryFields<'static>> {
     let parts = parts(class)?;
     let reader = &mut Reader::new(bytes);
     let _next_entry_offset = reader.u32()?;
@@ -195,8 +197,8 @@ pub fn decode_directory_entry(
             Part::Tag => fields.reparse_tag = reader.u32()?,
             Part::ShortName => {
                 let (len, _reserved) = (usize::from(reader.u8()?), reader.u8()?);
-                fields.short_name =
-                    utf16::decode(reader.bytes(SHORT_NAME_LEN)?.get(..len)?).ok()?;
+                let name = reader.bytes(SHORT_NAME_LEN)?.get(..len)?;
+                fields.short_name = utf16::decode(name).ok()?.into();
             }
             Part::Id64 => fields.file_id = reader.u64()?,
             Part::Id128 => fields.file_id_128 = reader.array()?,
@@ -204,7 +206,7 @@ pub fn decode_directory_entry(
             Part::Reserved4 => drop(reader.u32()?),
         }
     }
-    fields.file_name = utf16::decode(reader.bytes(file_name_len)?).ok()?;
+    fields.file_name = utf16::decode(reader.bytes(file_name_len)?).ok()?.into();
     Some(fields)
 }
 
@@ -213,7 +215,7 @@ pub fn decode_directory_entry(
 pub fn decode_directory_list(
     class: FileInformationClass,
     bytes: &[u8],
-) -> Option<Vec<DirectoryEntryFields>> {
+) -> Option<Vec<DirectoryEntryFields<'static>>> {
     super::entry_list::entries(bytes)
         .map(|entry| decode_directory_entry(class, entry.ok()?.1))
         .collect()

@@ -196,7 +196,7 @@ const DIRECTORY_CLASSES: [FileInformationClass; 12] = [
     FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY,
 ];
 
-fn entry(name: &str) -> DirectoryEntryFields {
+fn entry(name: &str) -> DirectoryEntryFields<'static> {
     let [creation_time, last_access_time, last_write_time, change_time] = times();
     DirectoryEntryFields {
         file_index: 0,
@@ -209,10 +209,10 @@ fn entry(name: &str) -> DirectoryEntryFields {
         file_attributes: FileAttributes::ARCHIVE,
         ea_size: 77,
         reparse_tag: 0,
-        short_name: "A~1.TXT".to_owned(),
+        short_name: "A~1.TXT".into(),
         file_id: 0x1122_3344_5566_7788,
         file_id_128: [0xAB; 16],
-        file_name: name.to_owned(),
+        file_name: name.to_owned().into(),
         apple: None,
     }
 }
@@ -275,7 +275,7 @@ fn the_tag_of_a_reparse_point_stands_in_for_the_size_of_attributes() {
 fn a_short_name_that_does_not_fit_is_left_out() {
     let class = FileInformationClass::BOTH_DIRECTORY;
     let mut fields = entry("a");
-    fields.short_name = "ABCDEFGHIJKLM".to_owned();
+    fields.short_name = "ABCDEFGHIJKLM".into();
     let mut out = Vec::new();
     encode_directory_entry(class, &fields, &mut out).expect("a directory class");
     assert_eq!(out[68..94], [0; 26]);

@@ -1,5 +1,6 @@
 //! Where a listing stands.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use dtyp::NtStatus;
@@ -241,9 +242,9 @@ fn encode(class: FileInformationClass, entry: &DirectoryEntry, out: &mut Vec<u8>
     }
 }
 
-fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields {
-    let file_name = entry.name.clone();
-    let short_name = entry.short_name.clone().unwrap_or_default();
+fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
+    let file_name = Cow::Borrowed(entry.name.as_str());
+    let short_name = Cow::Borrowed(entry.short_name.as_deref().unwrap_or_default());
     let Some(metadata) = &entry.metadata else {
         return DirectoryEntryFields { file_name, short_name, ..DirectoryEntryFields::default() };
     };

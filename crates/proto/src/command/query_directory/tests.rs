@@ -121,13 +121,13 @@ fn entry(index: usize, name: &str, detail: EntryDetail) -> DirectoryEntry {
     DirectoryEntry { name: name.to_owned(), short_name, metadata, apple: None }
 }
 
-fn fields(answer: &Answer, class: FileInformationClass) -> Vec<DirectoryEntryFields> {
+fn fields(answer: &Answer, class: FileInformationClass) -> Vec<DirectoryEntryFields<'static>> {
     let QueryDirectoryResponse { output_buffer } = answer.body();
     decode_directory_list(class, output_buffer).expect("whole entries")
 }
 
 fn names(answer: &Answer, class: FileInformationClass) -> Vec<String> {
-    fields(answer, class).into_iter().map(|fields| fields.file_name).collect()
+    fields(answer, class).into_iter().map(|fields| fields.file_name.into_owned()).collect()
 }
 
 #[test]
@@ -164,8 +164,7 @@ fn a_short_name_is_told_and_matches() {
         let mut listing = Listing::of(&["other", LONG]);
         let answer = listing.query(Query { pattern, ..ALL });
         let entries = fields(&answer, CLASS);
-        let names: Vec<_> =
-            entries.iter().map(|it| (it.file_name.as_str(), it.short_name.as_str())).collect();
+        let names: Vec<_> = entries.iter().map(|it| (&*it.file_name, &*it.short_name)).collect();
         assert_eq!(names, [(LONG, SHORT)], "{pattern}");
     }
     let mut listing = Listing::of(&["other", LONG]);
@@ -260,7 +259,7 @@ fn a_class_that_tells_more_finds_what_the_one_before_left() {
     listing.check(names_only, &["."]);
     let answer = listing.query(ALL);
     let fields = fields(&answer, CLASS);
-    let got: Vec<_> = fields.iter().map(|it| (it.file_name.as_str(), it.file_id)).collect();
+    let got: Vec<_> = fields.iter().map(|it| (&*it.file_name, it.file_id)).collect();
     assert_eq!(got, [("..", 0), ("a", 102), ("b", 103), ("c", 104)]);
     assert!(fields.iter().all(|it| it.ea_size == 12));
 }
