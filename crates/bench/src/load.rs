@@ -8,6 +8,7 @@ use crate::client::Client;
 
 pub mod channels;
 pub mod connects;
+pub mod creates;
 pub mod dbench;
 pub mod fixture;
 pub mod listing;

@@ -8,6 +8,7 @@ use crate::client::Protection;
 use crate::load::Load;
 use crate::load::channels::Channels;
 use crate::load::connects::Connects;
+use crate::load::creates::{Creates, Crowd};
 use crate::load::fixture::Scale;
 use crate::load::listing::Listing;
 use crate::load::metadata::{Metadata, Question};
@@ -44,6 +45,11 @@ pub enum Work {
     },
     /// Connects and logs off.
     Connects,
+    /// Makes files.
+    Creates {
+        /// In what directory.
+        crowd: Crowd,
+    },
     /// Is connected, and does nothing.
     Idle,
     /// Lists a directory.
@@ -142,7 +148,7 @@ impl Row {
     pub const fn is_pinned(&self) -> bool {
         match self.work {
             Work::Channels { .. } => false,
-            Work::Connects | Work::Idle | Work::Listing { .. } => true,
+            Work::Connects | Work::Creates { .. } | Work::Idle | Work::Listing { .. } => true,
             Work::Metadata { depth, .. }
             | Work::SmallFiles { depth }
             | Work::Stream { depth, .. } => depth == 1,
@@ -163,6 +169,9 @@ impl Row {
                 Box::new(Channels::prepare(server, scale, protection, (channels, discards), what)?)
             }
             Work::Connects => Box::new(Connects::prepare(server)),
+            Work::Creates { crowd } => {
+                Box::new(Creates::prepare(server, scale, protection, crowd)?)
+            }
             Work::Listing { buffer_bytes } => {
                 Box::new(Listing::prepare(server, scale, protection, buffer_bytes)?)
             }
@@ -189,6 +198,8 @@ impl fmt::Display for Row {
         }
         match self.work {
             Work::Connects => f.write_str("connect + session setup")?,
+            Work::Creates { crowd: Crowd::Nobody } => f.write_str("create, empty directory")?,
+            Work::Creates { crowd: Crowd::Many } => f.write_str("create, large directory")?,
             Work::Idle => f.write_str("idle client")?,
             Work::Listing { buffer_bytes } => write!(f, "listing, {} buffer", Size(buffer_bytes))?,
             Work::Metadata { question, depth } => {
@@ -273,6 +284,8 @@ pub fn all() -> Vec<Row> {
         metadata(Question::Stat, 1),
         metadata(Question::OpenClose, 1),
         metadata(Question::Echo, 1),
+        Work::Creates { crowd: Crowd::Nobody },
+        Work::Creates { crowd: Crowd::Many },
         Work::Listing { buffer_bytes: KIB_64 },
         Work::Listing { buffer_bytes: MIB },
         Work::Connects,

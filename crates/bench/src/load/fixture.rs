@@ -16,6 +16,8 @@ pub struct Scale {
     pub known_files: u32,
     /// Files of the directory that is listed.
     pub listed_files: u32,
+    /// Files of the directory in which new ones are made.
+    pub crowding_files: u32,
     /// Files that are copied; the copy has a directory for each [`FILES_PER_DIRECTORY`] of them.
     pub copied_files: u32,
     /// Clients that are idle at once.
@@ -36,6 +38,7 @@ impl Scale {
         stream_bytes: 256 << 20,
         known_files: 1_000,
         listed_files: 50_000,
+        crowding_files: 100_000,
         copied_files: 10_000,
         idle_clients: 20,
         traced_operations: 1_000,
@@ -46,6 +49,7 @@ impl Scale {
         stream_bytes: 16 << 20,
         known_files: 50,
         listed_files: 1_000,
+        crowding_files: 2_000,
         copied_files: 200,
         idle_clients: 3,
         traced_operations: 50,
@@ -88,6 +92,16 @@ pub fn known(share: &Path, scale: Scale) -> Result<Vec<String>> {
 pub fn listed(share: &Path, scale: Scale) -> Result<&'static str> {
     fill(share, "listed", scale.listed_files)?;
     Ok("listed")
+}
+
+/// Makes the directory that is full already, if it is not there, and returns its name.
+///
+/// # Errors
+///
+/// When the file system refuses.
+pub fn crowded(share: &Path, scale: Scale) -> Result<&'static str> {
+    fill(share, "crowded", scale.crowding_files)?;
+    Ok("crowded")
 }
 
 fn fill(share: &Path, directory: &str, files: u32) -> Result<()> {
