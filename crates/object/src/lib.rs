@@ -109,6 +109,8 @@ pub enum ObjectOp {
     QueryMetadata {
         /// The open.
         open: LocalOpen,
+        /// Whether the size of the extended attributes is wanted: it costs most.
+        with_ea_size: bool,
     },
     /// Sets times and attributes; `None` leaves a value alone. Answer: `Done`.
     SetBasic {

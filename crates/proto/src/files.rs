@@ -16,6 +16,7 @@ use arbitration::{
 };
 use dtyp::ServerId;
 use object::{FileIdentity, ObjectPath};
+use rustc_hash::FxHashMap;
 use trace::Tracer;
 
 use crate::open::CreateName;
@@ -40,9 +41,9 @@ pub struct Files {
     /// Now, on the clock of the machine.
     now: Duration,
     /// Requests of this worker that wait for a record to change.
-    waiting: HashMap<FileKey, Waiting>,
+    waiting: FxHashMap<FileKey, Waiting>,
     /// When this worker looks at a file without being asked to, because somebody owes an answer.
-    deadlines: HashMap<FileKey, Duration>,
+    deadlines: FxHashMap<FileKey, Duration>,
     /// Who has to look at which file.
     looks: Vec<(FileKey, ServerId)>,
     /// `Server.GlobalLeaseTableList`, as far as this worker's clients go.
@@ -104,8 +105,8 @@ impl Files {
             records,
             server,
             now: Duration::ZERO,
-            waiting: HashMap::new(),
-            deadlines: HashMap::new(),
+            waiting: FxHashMap::default(),
+            deadlines: FxHashMap::default(),
             looks: Vec::new(),
             leases: HashMap::new(),
             trace: Tracer::default(),
@@ -183,10 +184,7 @@ impl Files {
         let mut seen = None;
         let _visit = self.trace.visit_table();
         self.records
-            .change(file, &mut |record| {
-                seen = Some(view(record));
-                false
-            })
+            .view(file, &mut |record| seen = Some(view(record)))
             .map_err(Reject::Records)?;
         Ok(seen.expect("every record is shown"))
     }

@@ -1,7 +1,6 @@
 //! A server in the middle of things, for the tests of commands: a connection, a session, two tree
 //! connects (files and pipes) and opens are there without anyone having asked for them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -10,6 +9,7 @@ use object::{
     FileIdentity, LocalOpen, Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId,
     UserId,
 };
+use rustc_hash::FxHashMap;
 use wire::create::{CreateOptions, ShareAccess};
 use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
@@ -113,7 +113,7 @@ impl Scene {
                 acceptor: None,
                 is_bound: true,
             }],
-            tree_connects: HashMap::new(),
+            tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),
         };

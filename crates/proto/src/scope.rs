@@ -1,7 +1,6 @@
 //! What a command may touch, resolved once before it runs.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use wire::{Command, FileId};
 
 use crate::connection::Connection;
@@ -40,7 +39,7 @@ pub struct InConnection<'s> {
     /// The connection.
     pub connection: &'s mut Connection,
     /// All sessions of the client.
-    pub sessions: &'s mut HashMap<u64, Session>,
+    pub sessions: &'s mut FxHashMap<u64, Session>,
     /// Everything that belongs to no connection or session.
     pub globals: &'s mut Globals,
 }
@@ -53,9 +52,9 @@ pub struct InSession<'s> {
     /// The session.
     pub session: &'s mut Session,
     /// All opens of the client.
-    pub opens: &'s mut HashMap<u64, Open>,
+    pub opens: &'s mut FxHashMap<u64, Open>,
     /// The requests that wait.
-    pub(crate) in_flight: &'s HashMap<RequestId, InFlight>,
+    pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
     /// Everything that belongs to no connection or session.
     pub globals: &'s mut Globals,
 }
@@ -70,11 +69,11 @@ pub struct InTree<'s> {
     /// The tree connect.
     pub tree: &'s TreeConnect,
     /// All opens of the client, by volatile id.
-    pub opens: &'s mut HashMap<u64, Open>,
+    pub opens: &'s mut FxHashMap<u64, Open>,
     /// The open that the request names, if it names one; not looked up yet.
     pub file_id: Option<FileId>,
     /// The requests that wait.
-    pub(crate) in_flight: &'s HashMap<RequestId, InFlight>,
+    pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
     /// Everything that belongs to no connection or session.
     pub globals: &'s mut Globals,
 }
@@ -218,7 +217,7 @@ fn verify_tree_connect<'t>(
 }
 
 fn find_open(
-    opens: &mut HashMap<u64, Open>,
+    opens: &mut FxHashMap<u64, Open>,
     file_id: Option<FileId>,
     session_id: u64,
     tree_id: u32,

@@ -13,6 +13,7 @@ use dtyp::{FileTime, ServerId, Sid};
 use object::{
     FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, RootId, UserId,
 };
+use rustc_hash::FxHashMap;
 use trace::{Phase, Tracer};
 use wire::{Command, FileId};
 
@@ -75,14 +76,14 @@ pub struct Passed {
 #[derive(Debug)]
 pub struct Server {
     /// `Server.ConnectionList`.
-    pub(crate) connections: HashMap<ConnectionId, Connection>,
+    pub(crate) connections: FxHashMap<ConnectionId, Connection>,
     /// `Server.GlobalSessionTable`, as far as this client's sessions go.
-    pub(crate) sessions: HashMap<u64, Session>,
+    pub(crate) sessions: FxHashMap<u64, Session>,
     /// `Server.GlobalOpenTable`, as far as this client's opens go; by volatile id.
-    pub(crate) opens: HashMap<u64, Open>,
-    pub(crate) in_flight: HashMap<RequestId, InFlight>,
+    pub(crate) opens: FxHashMap<u64, Open>,
+    pub(crate) in_flight: FxHashMap<RequestId, InFlight>,
     pub(crate) globals: Globals,
-    deadlines: HashMap<ConnectionId, Duration>,
+    deadlines: FxHashMap<ConnectionId, Duration>,
     request_count: u64,
     connection_count: u32,
 }
@@ -196,10 +197,10 @@ impl Server {
     ) -> Self {
         let file_id_base = u64::from(u32::from_le_bytes(entropy.bytes())) << 32;
         Self {
-            connections: HashMap::new(),
-            sessions: HashMap::new(),
-            opens: HashMap::new(),
-            in_flight: HashMap::new(),
+            connections: FxHashMap::default(),
+            sessions: FxHashMap::default(),
+            opens: FxHashMap::default(),
+            in_flight: FxHashMap::default(),
             globals: Globals {
                 settings,
                 files: Files::new(records, server),
@@ -217,7 +218,7 @@ impl Server {
                 trace: Tracer::default(),
                 folders: HashMap::new(),
             },
-            deadlines: HashMap::new(),
+            deadlines: FxHashMap::default(),
             request_count: 0,
             connection_count: 0,
         }
@@ -795,7 +796,7 @@ impl Globals {
     }
 
     /// Closes all that a session has, and tells the tables.
-    pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut HashMap<u64, Open>) {
+    pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut FxHashMap<u64, Open>) {
         let tree_ids: Vec<u32> = session.tree_connects.keys().copied().collect();
         for tree_id in tree_ids {
             self.end_tree_connect(session, tree_id, opens);
@@ -812,7 +813,7 @@ impl Globals {
         &mut self,
         session: &mut Session,
         tree_id: u32,
-        opens: &mut HashMap<u64, Open>,
+        opens: &mut FxHashMap<u64, Open>,
     ) {
         let Some(tree) = session.tree_connects.remove(&tree_id) else { return };
         let session_id = session.session_id;
@@ -889,7 +890,7 @@ impl Globals {
 
     /// The opens of a session that outlive it leave this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. What
     /// is left of them is in the file's record.
-    pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut HashMap<u64, Open>) {
+    pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut FxHashMap<u64, Open>) {
         let is_durable = |open: &Open| {
             open.session_id == session_id && open.file().is_ok_and(|file| file.durable.is_some())
         };

@@ -1,9 +1,9 @@
 //! [MS-SMB2] 3.3.1.8 Per Session, and 3.3.1.13 Per Channel.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crypto::{NonceCounter, SigningKey, TransformKey};
+use rustc_hash::FxHashMap;
 
 use crate::connection::{ConnectionId, Negotiated};
 use crate::effect::Account;
@@ -56,7 +56,7 @@ pub struct Session {
     /// `Session.ChannelList`, and the connections that are being bound.
     pub channels: Vec<Channel>,
     /// `Session.TreeConnectTable`.
-    pub tree_connects: HashMap<u32, TreeConnect>,
+    pub tree_connects: FxHashMap<u32, TreeConnect>,
     /// The next tree id to try.
     pub next_tree_id: u32,
     /// Where its user's requests are counted.
@@ -109,7 +109,7 @@ impl Session {
             negotiated,
             signing_key: None,
             channels: vec![Channel { connection, signing_key: None, acceptor, is_bound: true }],
-            tree_connects: HashMap::new(),
+            tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),
         }

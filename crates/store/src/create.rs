@@ -51,14 +51,17 @@ impl Store {
         }
         let directory = request.kind == KindWanted::Directory;
         access::verify_may_add(&mut self.wardrobe, root, parent, directory)?;
-        let verified = self.names.verified(&parent.directory);
+        let verified = self.names.holds(&parent.directory, &parent.status);
         let made = if directory {
             make_directory(root, parent, &place.name, writable_mode(request))
         } else {
             make_file(root, parent, &place.name, writable_mode(request))
         };
         let fd = match made {
-            Err(Errno::EXIST) => return Ok(Created::Exists),
+            Err(Errno::EXIST) => {
+                self.names.forget(&parent.directory);
+                return Ok(Created::Exists);
+            }
             result => result.during(Operation::Create)?,
         };
         self.names.changed(&parent.directory, verified, Some(&place.name));
@@ -118,7 +121,9 @@ impl Store {
         let granted_access = if maximum { maximal_access | system } else { required };
         let metadata = assemble(root, name, &status, dos);
         let named = Inode::of(&status);
-        Ok(Admitted { fd, path_only: false, granted_access, maximal_access, metadata, named })
+        let is_bare = !stored;
+        let path_only = false;
+        Ok(Admitted { fd, path_only, granted_access, maximal_access, metadata, is_bare, named })
     }
 
     /// Takes back what was created when the rest of the request failed.

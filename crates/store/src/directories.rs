@@ -3,10 +3,10 @@
 //! An open keeps the directory of its name, so that it can be renamed and removed also after the
 //! directories above were moved. Opens in one directory share one descriptor.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 
+use rustc_hash::FxHashMap;
 use rustix::fs::Statx;
 
 /// Which inode.
@@ -42,7 +42,7 @@ pub(crate) struct Directory {
 /// The directories that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
-    used: HashMap<Inode, Weak<Directory>>,
+    used: FxHashMap<Inode, Weak<Directory>>,
     /// When to look for entries that nobody uses any more.
     sweep_at: usize,
 }

@@ -6,25 +6,25 @@
 
 use std::borrow::Cow;
 use std::ffi::{CStr, OsStr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
-use rustix::fs::{Mode, OFlags, Statx};
+use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::Store;
 use crate::access;
 use crate::apple::AppleReader;
 use crate::credentials::Wardrobe;
-use crate::dos_attributes::{self, DosAttributes};
+use crate::dos_attributes::DosAttributes;
 use crate::entries::Entries;
 use crate::errno::{During, Operation};
 use crate::extended_attributes;
 use crate::lookup::{Root, follow};
-use crate::metadata::{assemble, is_link, kind_of, stored_attributes};
+use crate::metadata::{Stored, assemble, is_link, kind_of, stored_attributes};
 use crate::opens::Open;
 use crate::reparse;
 use crate::security::stored::Subject;
@@ -267,35 +267,14 @@ impl Reader<'_> {
     }
 
     fn plain(&self, name: &CStr, status: &Statx) -> Metadata {
+        let attributes = Attributes::at(self.directory, name);
+        let Stored { dos, is_bare } = Stored::look(self.root(), attributes);
         let stored = OsStr::from_bytes(name.to_bytes());
-        let mut metadata = assemble(self.root(), stored, status, self.stored_at(name));
-        if self.detail == EntryDetail::MetadataAndEaSize && self.root().settings.ea_support {
-            let mut path = format!("/proc/self/fd/{}/", self.directory.as_raw_fd()).into_bytes();
-            path.extend_from_slice(name.to_bytes());
-            metadata.ea_size = extended_attributes::size_at(self.root(), &path);
+        let mut metadata = assemble(self.root(), stored, status, dos);
+        if self.detail == EntryDetail::MetadataAndEaSize && !is_bare {
+            metadata.ea_size = extended_attributes::size_of_all(self.root(), attributes);
         }
         metadata
-    }
-
-    fn stored_at(&self, name: &CStr) -> DosAttributes {
-        if !self.root().settings.store_dos_attributes {
-            return DosAttributes::default();
-        }
-        let mut value = [0; dos_attributes::SIZE_MAX];
-        let attribute = c"user.DOSATTRIB";
-        let length = system::attribute_at(self.directory, name, attribute, &mut value);
-        let value = length.ok().and_then(|length| value.get(..length));
-        let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
-        if dos.claims_reparse_point() {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = rustix::fs::openat(self.directory, name, flags, Mode::empty());
-            if let Ok(fd) = fd {
-                let attributes = Attributes::new(fd.as_fd(), true);
-                dos.reparse_tag = reparse::stored_tag(attributes);
-                dos.reparse_type = reparse::stored_type(attributes);
-            }
-        }
-        dos
     }
 
     /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be

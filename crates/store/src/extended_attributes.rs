@@ -8,9 +8,8 @@ use rustix::io::Errno;
 use crate::Store;
 use crate::errno::{During, Operation};
 use crate::lookup::Root;
-use crate::opens::Open;
 use crate::stream;
-use crate::xattr::{self, Attributes};
+use crate::xattr::Attributes;
 
 /// Names that servers keep their own things in, compared without case so that no client can make
 /// one that a case-insensitive file system takes for ours.
@@ -57,15 +56,14 @@ fn packed_size(lengths: impl Iterator<Item = (usize, usize)>) -> u32 {
     u32::try_from(total).unwrap_or(u32::MAX)
 }
 
-/// The size of all attributes of an entry whose names and values `names` and `value_size` tell.
-pub(crate) fn size_of_all(
-    root: &Root,
-    names: Vec<String>,
-    value_size: impl Fn(&str) -> Result<usize, Errno>,
-) -> u32 {
-    packed_size(
-        shown(root, names).filter_map(|name| Some((name.len() - 5, value_size(&name).ok()?))),
-    )
+/// As [`Metadata::ea_size`](object::Metadata::ea_size) wants it; 0 if it cannot be known.
+pub(crate) fn size_of_all(root: &Root, attributes: Attributes<'_>) -> u32 {
+    if !root.settings.ea_support {
+        return 0;
+    }
+    let names = attributes.names().unwrap_or_default();
+    let lengths = |name: String| Some((name.len() - 5, attributes.length(&name).ok()?));
+    packed_size(shown(root, names).filter_map(lengths))
 }
 
 /// Removes all that clients see: a file that is overwritten starts anew.
@@ -112,16 +110,6 @@ pub(crate) fn set_all(
 }
 
 impl Store {
-    /// As [`Metadata::ea_size`](object::Metadata::ea_size) wants it; 0 if it cannot be known.
-    pub(crate) fn ea_size(&self, open: &Open) -> u32 {
-        if !open.root.settings.ea_support {
-            return 0;
-        }
-        let attributes = open.attributes();
-        let names = attributes.names().unwrap_or_default();
-        size_of_all(&open.root, names, |name| attributes.length(name))
-    }
-
     pub(crate) fn read_extended_attributes(
         &self,
         open: LocalOpen,
@@ -152,11 +140,4 @@ impl Store {
         open.root.verify_changeable()?;
         set_all(&open.root, open.attributes(), wanted)
     }
-}
-
-/// The size for a directory's entry that is not open.
-pub(crate) fn size_at(root: &Root, path: &[u8]) -> u32 {
-    let list = xattr::grow(|buffer| rustix::fs::llistxattr(path, buffer));
-    let names = list.map(|list| xattr::names_in(&list)).unwrap_or_default();
-    size_of_all(root, names, |name| rustix::fs::lgetxattr_query(path, name))
 }

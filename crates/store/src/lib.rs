@@ -65,6 +65,7 @@ use crate::directories::{Directories, Inode};
 use crate::errno::{During, Operation};
 use crate::extents::Extents;
 use crate::lookup::Root;
+use crate::metadata::Seen;
 use crate::names::Names;
 use crate::opens::Opens;
 use crate::overwrite::Overwrite;
@@ -80,6 +81,8 @@ pub struct Store {
     names: Names,
     names_left_out: u64,
     more_waits: bool,
+    serves_frame: bool,
+    seen: Option<Seen>,
 }
 
 /// What became of an operation.
@@ -116,6 +119,8 @@ impl Store {
             names: Names::default(),
             names_left_out: 0,
             more_waits: false,
+            serves_frame: false,
+            seen: None,
             settings,
         }
     }
@@ -152,7 +157,7 @@ impl Store {
         })?;
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
         let directory = self.directories.share(fd, Inode::of(&status));
-        let root = Some(Rc::new(Root { settings, directory, snapshot: None }));
+        let root = Some(Rc::new(Root::new(settings, directory, None)));
         if free == self.roots.len() {
             self.roots.push(root);
         } else {
@@ -199,12 +204,32 @@ impl Store {
         self.more_waits = more_waits;
     }
 
+    /// The requests of one frame are served from here on. What one of them has seen of an object
+    /// another need not look at again, unless one between them changed it.
+    pub fn begin_frame(&mut self) {
+        self.serves_frame = true;
+    }
+
+    /// They are served; what comes now looks for itself.
+    pub fn end_frame(&mut self) {
+        self.serves_frame = false;
+        self.seen = None;
+    }
+
+    /// Keeps what was seen for the other requests of the frame.
+    fn remember(&mut self, seen: Seen) {
+        self.seen = self.serves_frame.then_some(seen);
+    }
+
     /// Begins an operation with the rights of `user`.
     pub fn start(&mut self, user: UserId, op: ObjectOp) -> Started {
         if needs_rights(&op)
             && let Err(status) = self.wardrobe.wear(user)
         {
             return Started::Done(Err(status));
+        }
+        if !matches!(op, ObjectOp::QueryMetadata { .. }) {
+            self.seen = None;
         }
         let changed = data_changed_by(&op);
         let started = match op {
@@ -276,8 +301,9 @@ impl Store {
                     Overwrite { supersede, attributes, extended_attributes, allocation_size };
                 self.overwrite(open, &wanted).map(|metadata| Reply::Metadata(Box::new(metadata)))
             }
-            ObjectOp::QueryMetadata { open } => {
-                self.query_metadata(open).map(|metadata| Reply::Metadata(Box::new(metadata)))
+            ObjectOp::QueryMetadata { open, with_ea_size } => {
+                let metadata = self.query_metadata(open, with_ea_size);
+                metadata.map(|metadata| Reply::Metadata(Box::new(metadata)))
             }
             ObjectOp::QueryShortName { open } => self.query_short_name(open).map(Reply::ShortName),
             ObjectOp::QueryVolume { open } => {

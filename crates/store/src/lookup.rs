@@ -7,6 +7,7 @@
 //! is followed as the relative one that it could be.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -37,9 +38,19 @@ pub(crate) struct Root {
     pub(crate) directory: Rc<Directory>,
     /// This is the share as it was then.
     pub(crate) snapshot: Option<FileTime>,
+    /// The object that was looked at last had DOS attributes stored.
+    pub(crate) stores_attributes: Cell<bool>,
 }
 
 impl Root {
+    pub(crate) fn new(
+        settings: RootSettings,
+        directory: Rc<Directory>,
+        snapshot: Option<FileTime>,
+    ) -> Self {
+        Self { settings, directory, snapshot, stores_attributes: Cell::new(false) }
+    }
+
     /// Refuses to change anything in a snapshot, or in a share that is read only.
     pub(crate) fn verify_changeable(&self) -> Result<(), NtStatus> {
         if self.snapshot.is_some() {
@@ -133,6 +144,18 @@ impl Store {
         path: &ObjectPath,
         link_itself: bool,
     ) -> Result<Place, NtStatus> {
+        self.look_for(root, path, link_itself, false)
+    }
+
+    /// As [`Store::locate`]. With `expects_new` an object is not looked for in a directory that is known
+    /// to have none of that name: whoever makes it finds out if there is one all the same.
+    pub(crate) fn look_for(
+        &mut self,
+        root: &Root,
+        path: &ObjectPath,
+        link_itself: bool,
+        expects_new: bool,
+    ) -> Result<Place, NtStatus> {
         let exact = path.is_posix();
         let path = match exact {
             true => Cow::Borrowed(path.as_str()),
@@ -144,16 +167,21 @@ impl Store {
         let parent = self.parent(root, parent, exact)?;
         let mut wanted = if exact { asked.into() } else { root.settings.new_name(asked) };
         let mut name = OsString::from(asked);
-        let mut opened = open_entry(&parent, &name);
+        let Parent { directory, status, .. } = &parent;
+        let is_new = expects_new && self.names.lacks(directory, status, asked, &root.settings);
+        let mut opened = if is_new { Err(Errno::NOENT) } else { open_entry(&parent, &name) };
         if matches!(opened, Err(Errno::NOENT)) && !exact {
-            let found = self.names.find(&parent.directory, asked, &root.settings);
+            let found = match is_new {
+                true => Ok(None),
+                false => self.names.find(directory, status, asked, &root.settings),
+            };
             match found.during(Operation::Open)? {
                 Some(stored) => {
                     opened = open_entry(&parent, &stored);
                     name = stored;
                 }
                 None => {
-                    let remembered = self.names.remembered(&parent.directory, asked);
+                    let remembered = self.names.remembered(directory, asked);
                     wanted = remembered.unwrap_or(wanted);
                     name.clone_from(&wanted);
                 }
@@ -187,27 +215,27 @@ impl Store {
         exact: bool,
     ) -> Result<Parent, NtStatus> {
         if path.is_empty() {
-            let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
-            return Ok(Parent { directory: root.directory.clone(), path: String::new(), status });
+            let (directory, status) = look_at_root(root)?;
+            return Ok(Parent { directory, path: String::new(), status });
         }
         let (directory, path) = match open_directory(root, path) {
             Ok(fd) => (self.share(fd)?, path.to_owned()),
             Err(Errno::NOENT) if !exact => self.walk(root, path)?,
             Err(errno) => return Err(errno).during(Operation::Parent),
         };
-        let status = system::status_of(directory.fd.as_fd()).during(Operation::Parent)?;
+        let (directory, status) = directory;
         Ok(Parent { directory, path, status })
     }
 
-    fn walk(&mut self, root: &Root, path: &str) -> Result<(Rc<Directory>, String), NtStatus> {
-        let mut directory = root.directory.clone();
+    fn walk(&mut self, root: &Root, path: &str) -> Result<(Looked, String), NtStatus> {
+        let mut directory = look_at_root(root)?;
         let mut stored = OsString::new();
         let mut shown = String::new();
         for component in path.split('/') {
             let mut name = OsString::from(component);
             let mut fd = open_directory(root, join_stored(&stored, &name));
             if matches!(fd, Err(Errno::NOENT)) {
-                let found = self.names.find(&directory, component, &root.settings);
+                let found = self.names.find(&directory.0, &directory.1, component, &root.settings);
                 name = found.during(Operation::Parent)?.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?;
                 fd = open_directory(root, join_stored(&stored, &name));
             }
@@ -218,9 +246,9 @@ impl Store {
         Ok((directory, shown))
     }
 
-    fn share(&mut self, fd: OwnedFd) -> Result<Rc<Directory>, NtStatus> {
+    fn share(&mut self, fd: OwnedFd) -> Result<Looked, NtStatus> {
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
-        Ok(self.directories.share(fd, Inode::of(&status)))
+        Ok((self.directories.share(fd, Inode::of(&status)), status))
     }
 
     /// Metadata of a path without opening it.
@@ -230,6 +258,14 @@ impl Store {
         let entry = place.entry.as_ref().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
         self.metadata_of(root, &place.name, entry, path.stream())
     }
+}
+
+/// A directory, and what it looked like when it was opened.
+type Looked = (Rc<Directory>, Statx);
+
+fn look_at_root(root: &Root) -> Result<Looked, NtStatus> {
+    let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
+    Ok((root.directory.clone(), status))
 }
 
 fn root_place(root: &Root) -> Result<Place, NtStatus> {

@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{BasicChange, LocalOpen, Metadata, ObjectKind};
-use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxAttributes, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{AtFlags, OFlags, Statx, StatxAttributes, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use crate::Store;
 use crate::dos_attributes::{self, DosAttributes};
 use crate::errno::{During, Operation};
+use crate::extended_attributes;
 use crate::lookup::{Entry, Root};
 use crate::opens::Open;
 use crate::reparse;
@@ -19,7 +20,7 @@ use crate::snapshot;
 use crate::stream;
 use crate::system;
 use crate::times::{self, Times};
-use crate::xattr::Attributes;
+use crate::xattr::{Attributes, Listed};
 
 /// Bytes of an allocation unit as shown to clients. File systems with smaller blocks are rounded up.
 pub(crate) const CLUSTER_BYTES: u64 = 4_096;
@@ -149,35 +150,91 @@ pub(crate) fn round_up(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(CLUSTER_BYTES).unwrap_or(bytes)
 }
 
-/// What is stored with the object. What cannot be read is as good as absent: the file may belong to
-/// another, the file system may have no extended attributes.
+/// What is stored with an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) dos: DosAttributes,
+    /// It is known to have no extended attribute in `user.`, of ours or of a client.
+    pub(crate) is_bare: bool,
+}
+
+impl Stored {
+    /// Looks. What cannot be read is as good as absent: the file may belong to another, the file
+    /// system may have no extended attributes.
+    ///
+    /// Most objects of most shares have nothing stored with them, and a list of no names says so for
+    /// clients' attributes, too. In a share that came from Samba all have something, and to read it
+    /// is enough. So what the object before had decides what is done first.
+    pub(crate) fn look(root: &Root, attributes: Attributes<'_>) -> Self {
+        if !root.settings.store_dos_attributes {
+            return Self::default();
+        }
+        if !root.stores_attributes.get() {
+            match attributes.listed(dos_attributes::NAME) {
+                Ok(Listed::Nothing) => return Self { is_bare: true, ..Self::default() },
+                Ok(Listed::Others) => return Self::default(),
+                Ok(Listed::Wanted) | Err(_) => {}
+            }
+        }
+        let mut value = [0; dos_attributes::SIZE_MAX];
+        let length = attributes.get_into(dos_attributes::NAME, &mut value);
+        root.stores_attributes.set(length.is_ok());
+        let value = length.ok().and_then(|length| value.get(..length));
+        let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
+        if dos.claims_reparse_point() {
+            dos.reparse_tag = reparse::stored_tag(attributes);
+            dos.reparse_type = reparse::stored_type(attributes);
+        }
+        Self { dos, is_bare: false }
+    }
+}
+
+/// As [`Stored::look`].
 pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
-    if !root.settings.store_dos_attributes {
-        return DosAttributes::default();
-    }
-    let mut value = [0; dos_attributes::SIZE_MAX];
-    let length = attributes.get_into(dos_attributes::NAME, &mut value);
-    let value = length.ok().and_then(|length| value.get(..length));
-    let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
-    if dos.claims_reparse_point() {
-        dos.reparse_tag = reparse::stored_tag(attributes);
-        dos.reparse_type = reparse::stored_type(attributes);
-    }
-    dos
+    Stored::look(root, attributes).dos
+}
+
+/// What was seen of an open while the requests of one frame are served: the CREATE, QUERY_INFO and
+/// CLOSE of a compound ask one after the other for the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) open: LocalOpen,
+    /// Without the size of the extended attributes.
+    pub(crate) metadata: Metadata,
+    /// There are none.
+    pub(crate) is_bare: bool,
 }
 
 impl Store {
-    pub(crate) fn query_metadata(&self, open: LocalOpen) -> Result<Metadata, NtStatus> {
-        let open = self.opens.get(open)?;
-        let status = system::status_of(open.fd()).during(Operation::Query)?;
-        let stored = stored_attributes(&open.root, open.attributes());
-        let mut metadata = assemble(&open.root, &open.name, &status, stored);
-        if let Some(name) = &open.stream {
-            let size = stream::size(open.attributes(), name)?;
+    /// What is known of an open; the size of its extended attributes only `with_ea_size`.
+    pub(crate) fn query_metadata(
+        &mut self,
+        open: LocalOpen,
+        with_ea_size: bool,
+    ) -> Result<Metadata, NtStatus> {
+        let seen = match self.seen.take().filter(|seen| seen.open == open) {
+            Some(seen) => seen,
+            None => self.look(open)?,
+        };
+        let mut metadata = seen.metadata.clone();
+        if with_ea_size && !seen.is_bare {
+            let opened = self.opens.get(open)?;
+            metadata.ea_size = extended_attributes::size_of_all(&opened.root, opened.attributes());
+        }
+        self.remember(seen);
+        Ok(metadata)
+    }
+
+    fn look(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
+        let opened = self.opens.get(open)?;
+        let status = system::status_of(opened.fd()).during(Operation::Query)?;
+        let Stored { dos, is_bare } = Stored::look(&opened.root, opened.attributes());
+        let mut metadata = assemble(&opened.root, &opened.name, &status, dos);
+        if let Some(name) = &opened.stream {
+            let size = stream::size(opened.attributes(), name)?;
             stream::describe(&mut metadata, name, size);
         }
-        metadata.ea_size = self.ea_size(open);
-        Ok(metadata)
+        Ok(Seen { open, metadata, is_bare })
     }
 
     /// Metadata of an object that was located.
@@ -275,8 +332,7 @@ impl Store {
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         let times = times::timestamps(last_access, last_write);
-        let path = system::magic_path(opened.fd());
-        let set = || rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty());
+        let set = || rustix::fs::utimensat(opened.fd(), c"", &times, AtFlags::EMPTY_PATH);
         match set() {
             // POSIX lets owners only choose times; with NT it is who may write the attributes. The
             // open was granted that because the kernel let the user write.

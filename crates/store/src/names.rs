@@ -6,8 +6,8 @@
 //! present leads to a look into the directory itself. Short names are not kept: a name that looks like one
 //! is rare, and always looked for in the directory.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr, OsString};
 use std::hash::BuildHasher;
 use std::os::fd::AsFd;
@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use dtyp::upcase;
+use rustc_hash::FxHashSet;
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
@@ -56,7 +57,7 @@ struct Known {
     modified: Modified,
     read_at: Instant,
     cost: Duration,
-    hashes: HashSet<u64>,
+    hashes: FxHashSet<u64>,
 }
 
 /// What is looked for in a directory.
@@ -88,10 +89,11 @@ impl Modified {
 impl Names {
     /// The name in `directory` that clients of a share may mean by `name`, which is not there as it
     /// is written: it differs in case, or has `name` as its short name. A directory that may be passed
-    /// though not read has no such names.
+    /// though not read has no such names. `status` is what the directory looks like now.
     pub(crate) fn find(
         &mut self,
         directory: &Directory,
+        status: &Statx,
         name: &str,
         settings: &RootSettings,
     ) -> Result<Option<OsString>, Errno> {
@@ -100,31 +102,56 @@ impl Names {
             return Ok(None);
         }
         let folded = upcase::fold_cow(name);
-        let hash = self.hasher.hash_one(&*folded);
-        let status = system::status_of(directory.fd.as_fd())?;
-        let modified = Modified::of(&status);
-        if let Some(at) = self.known.iter().position(|known| known.inode == directory.inode) {
-            let known = &self.known[at];
-            let believed = BELIEVED + known.cost * BELIEVED_FACTOR;
-            let holds = known.modified == modified && known.read_at.elapsed() < believed;
-            if holds && !short && !known.hashes.contains(&hash) {
-                self.known[..=at].rotate_right(1);
-                return Ok(None);
-            }
-            self.known.remove(at);
+        if !short && self.lacks_folded(directory, status, &folded) {
+            return Ok(None);
         }
+        self.forget(directory);
         let wanted = Wanted { folded: &folded, short, settings };
-        match self.read(directory, modified, &wanted) {
+        match self.read(directory, Modified::of(status), &wanted) {
             Err(Errno::ACCESS) => Ok(None),
             result => result,
         }
     }
 
+    /// Whether a directory that looks like `status` is known to have no such name, in whatever case. Another
+    /// process may have made one within the granularity of modification times.
+    pub(crate) fn lacks(
+        &mut self,
+        directory: &Directory,
+        status: &Statx,
+        name: &str,
+        settings: &RootSettings,
+    ) -> bool {
+        self.known_of(directory).is_some()
+            && !looks_shortened(settings, name)
+            && self.lacks_folded(directory, status, &upcase::fold_cow(name))
+    }
+
+    fn lacks_folded(&mut self, directory: &Directory, status: &Statx, folded: &str) -> bool {
+        let place = self.known.iter().position(|known| known.inode == directory.inode);
+        let Some(at) = place else { return false };
+        let known = &self.known[at];
+        let believed = BELIEVED + known.cost * BELIEVED_FACTOR;
+        let holds = known.modified == Modified::of(status) && known.read_at.elapsed() < believed;
+        let lacks = holds && !known.hashes.contains(&self.hasher.hash_one(folded));
+        if lacks {
+            self.known[..=at].rotate_right(1);
+        }
+        lacks
+    }
+
+    /// What is known of a directory turned out to be wrong, or is read anew.
+    pub(crate) fn forget(&mut self, directory: &Directory) {
+        self.known.retain(|known| known.inode != directory.inode);
+    }
+
     /// The name that a short one stood for, if it is used for something new: a program that knows short
     /// names alone replaces a file by removing it and making it again, and means the same name.
     pub(crate) fn remembered(&self, directory: &Directory, short: &str) -> Option<OsString> {
-        let found = self.short_names.get(&(directory.inode, upcase::fold(short)));
-        found.cloned()
+        if self.short_names.is_empty() {
+            return None;
+        }
+        self.short_names.get(&(directory.inode, upcase::fold(short))).cloned()
     }
 
     /// Remembers what a short name that a client uses or was told stands for.
@@ -146,7 +173,7 @@ impl Names {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory.fd.as_fd(), ".", flags, 0, false)?;
         let mut entries = Entries::default();
-        let mut hashes = HashSet::new();
+        let mut hashes = FxHashSet::default();
         let (mut found, mut found_short) = (None, None);
         while let Some(name) = entries.next(fd.as_fd())? {
             if found_short.is_none() && wanted.is_short_name_of(name) {
@@ -175,11 +202,18 @@ impl Names {
 
     /// To be called before a change of our own: whether what is known of the directory holds.
     pub(crate) fn verified(&self, directory: &Directory) -> bool {
-        let known = self.known.iter().find(|known| known.inode == directory.inode);
-        known.is_some_and(|known| {
-            let status = system::status_of(directory.fd.as_fd());
-            status.is_ok_and(|status| Modified::of(&status) == known.modified)
-        })
+        self.known_of(directory).is_some()
+            && system::status_of(directory.fd.as_fd())
+                .is_ok_and(|status| self.holds(directory, &status))
+    }
+
+    /// As [`verified`](Self::verified), if the directory looks like `status` now.
+    pub(crate) fn holds(&self, directory: &Directory, status: &Statx) -> bool {
+        self.known_of(directory).is_some_and(|known| known.modified == Modified::of(status))
+    }
+
+    fn known_of(&self, directory: &Directory) -> Option<&Known> {
+        self.known.iter().find(|known| known.inode == directory.inode)
     }
 
     /// To be called after a change of our own: keeps what was known, if it held before the change. A
@@ -193,6 +227,9 @@ impl Names {
         {
             known.modified = Modified::of(&status);
             known.hashes.extend(hash);
+            if known.hashes.len() > NAMES_MAX {
+                self.forget(directory);
+            }
         }
     }
 }

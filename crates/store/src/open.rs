@@ -17,7 +17,7 @@ use crate::create::Created;
 use crate::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::lookup::{Entry, Place, Root};
-use crate::metadata::{assemble, is_hidden_by_name, kind_of, stored_attributes};
+use crate::metadata::{Seen, Stored, assemble, is_hidden_by_name, kind_of};
 use crate::opens::Open;
 use crate::reparse;
 use crate::security::stored::Subject;
@@ -38,6 +38,8 @@ pub(crate) struct Admitted {
     pub(crate) granted_access: AccessMask,
     pub(crate) maximal_access: AccessMask,
     pub(crate) metadata: Metadata,
+    /// It has no extended attributes.
+    pub(crate) is_bare: bool,
     pub(crate) named: Inode,
 }
 
@@ -58,8 +60,10 @@ impl Store {
                 return Err(NtStatus::NOT_A_DIRECTORY);
             }
         }
-        for _ in 0..ATTEMPTS_MAX {
-            let mut place = self.locate(&root, &request.path, request.open_reparse_point)?;
+        for attempt in 0..ATTEMPTS_MAX {
+            let expects_new = request.disposition.creates() && attempt == 0;
+            let link_itself = request.open_reparse_point;
+            let mut place = self.look_for(&root, &request.path, link_itself, expects_new)?;
             if let Some(entry) = place.entry.take() {
                 return self.open_existing(&root, request, place, entry);
             }
@@ -101,12 +105,12 @@ impl Store {
         if !has_data {
             maximal.remove(DATA);
         }
-        let stored = stored_attributes(root, Attributes::new(fd, true));
+        let Stored { dos, is_bare } = Stored::look(root, Attributes::new(fd, true));
         if !request.open_reparse_point && kind == ObjectKind::File {
-            let attributes = stored.attributes.unwrap_or_default();
+            let attributes = dos.attributes.unwrap_or_default();
             reparse::verify_not_reparse(Attributes::new(fd, true), attributes)?;
         }
-        let metadata = assemble(root, &place.name, &entry.status, stored);
+        let metadata = assemble(root, &place.name, &entry.status, dos);
         let granted_access = verify_access(root, request, &metadata, maximal)?;
         let (fd, path_only, granted_access) = if request.path.stream().is_some() || !has_data {
             (entry.fd, true, granted_access)
@@ -119,6 +123,7 @@ impl Store {
             granted_access,
             maximal_access: maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY),
             metadata,
+            is_bare,
             named: entry.named,
         };
         self.finish_open(root, request, place, admitted, false)
@@ -133,8 +138,9 @@ impl Store {
         admitted: Admitted,
         created: bool,
     ) -> Result<Opened, NtStatus> {
-        let Admitted { fd, path_only, granted_access, maximal_access, mut metadata, named } =
+        let Admitted { fd, path_only, granted_access, maximal_access, is_bare, named, .. } =
             admitted;
+        let mut metadata = admitted.metadata;
         let mut stream = None;
         let mut stream_created = created;
         if let Some(wanted) = request.path.stream() {
@@ -182,6 +188,7 @@ impl Store {
             listing: None,
         });
         let created = stream_created;
+        self.remember(Seen { open, metadata: metadata.clone(), is_bare });
         Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
     }
 }

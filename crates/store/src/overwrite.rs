@@ -31,7 +31,7 @@ impl Store {
         verify_writable(opened)?;
         if let Some(name) = &opened.stream {
             stream::save(opened.attributes(), name, Vec::new())?;
-            return self.query_metadata(open);
+            return self.query_metadata(open, false);
         }
         rustix::fs::ftruncate(opened.fd(), 0).during(Operation::SetSize)?;
         if opened.root.settings.streams {
@@ -64,7 +64,7 @@ impl Store {
                 }
             })?;
         }
-        self.query_metadata(open)
+        self.query_metadata(open, false)
     }
 }
 

@@ -14,8 +14,8 @@ use crate::settings::{MangledNames, RootSettings};
 
 /// The device names of DOS, which no Windows client can use as a file's: alone or before a dot. Windows
 /// has some more of them; these are Samba's.
-const RESERVED: [&[u8]; 11] =
-    [b"AUX", b"COM1", b"COM2", b"COM3", b"COM4", b"CON", b"LPT1", b"LPT2", b"LPT3", b"NUL", b"PRN"];
+const RESERVED: [&str; 11] =
+    ["AUX", "COM1", "COM2", "COM3", "COM4", "CON", "LPT1", "LPT2", "LPT3", "NUL", "PRN"];
 
 /// Of FNV-1, with which Samba hashes; the first is a hash itself.
 const HASH_FIRST: u32 = 0xA6B9_3095;
@@ -39,7 +39,7 @@ pub(crate) fn shown<'a>(settings: &RootSettings, stored: &'a OsStr) -> Option<Co
     let mangles = settings.mangled_names != MangledNames::No;
     match name {
         Ok(name) if !mangles && !name.bytes().any(is_forbidden) => Some(name),
-        Ok(name) if mangles && is_legal(name.as_bytes()) => Some(name),
+        Ok(name) if mangles && is_legal(&name) => Some(name),
         _ if !mangles => None,
         Ok(name) => Some(Cow::Owned(shorten(name.as_bytes(), settings.mangle_prefix))),
         Err(bytes) => Some(Cow::Owned(shorten(bytes, settings.mangle_prefix))),
@@ -51,13 +51,11 @@ pub(crate) fn short_name(settings: &RootSettings, stored: &OsStr) -> Option<Stri
     if settings.mangled_names == MangledNames::No {
         return None;
     }
-    let name = client_name(settings, stored);
-    let bytes = match &name {
-        Ok(name) => name.as_bytes(),
-        Err(bytes) => bytes,
-    };
-    let is_its_own = is_legal(bytes) && is_8_3(bytes);
-    (!is_its_own).then(|| shorten(bytes, settings.mangle_prefix))
+    match client_name(settings, stored) {
+        Ok(name) if is_legal(&name) && is_8_3(name.as_bytes()) => None,
+        Ok(name) => Some(shorten(name.as_bytes(), settings.mangle_prefix)),
+        Err(bytes) => Some(shorten(bytes, settings.mangle_prefix)),
+    }
 }
 
 /// The short name that a listing tells beside the name: only where all long names have one, as in Samba.
@@ -65,7 +63,7 @@ pub(crate) fn listed(settings: &RootSettings, stored: &OsStr) -> Option<String> 
     if settings.mangled_names != MangledNames::Yes {
         return None;
     }
-    let is_shown = client_name(settings, stored).is_ok_and(|name| is_legal(name.as_bytes()));
+    let is_shown = client_name(settings, stored).is_ok_and(|name| is_legal(&name));
     if is_shown { short_name(settings, stored) } else { None }
 }
 
@@ -73,7 +71,7 @@ pub(crate) fn listed(settings: &RootSettings, stored: &OsStr) -> Option<String> 
 pub(crate) fn alternate(settings: &RootSettings, stored: &OsStr) -> Option<String> {
     let own = || {
         let name = client_name(settings, stored).ok()?;
-        let fits = is_legal(name.as_bytes()) && is_8_3(name.as_bytes()) && !name.is_empty();
+        let fits = is_legal(&name) && is_8_3(name.as_bytes()) && !name.is_empty();
         fits.then(|| name.to_ascii_uppercase())
     };
     short_name(settings, stored).or_else(own)
@@ -106,24 +104,36 @@ pub(crate) fn looks_shortened(settings: &RootSettings, name: &str) -> bool {
 }
 
 /// Whether every client can use the name: [MS-FSCC] 2.1.5.2, and what Win32 forbids beyond it.
-pub(crate) fn is_legal(name: &[u8]) -> bool {
-    if matches!(name, b"." | b"..") {
+pub(crate) fn is_legal(name: &str) -> bool {
+    if matches!(name, "." | "..") {
         return true;
     }
-    let ends_well = !matches!(name.last(), Some(b'.' | b' '));
-    ends_well
-        && !name.iter().copied().any(is_forbidden)
-        && !is_reserved(name)
-        && std::str::from_utf8(name).is_ok()
+    let ends_well = !name.ends_with(['.', ' ']);
+    ends_well && !name.bytes().any(is_forbidden) && !is_reserved(name)
 }
 
 fn is_forbidden(byte: u8) -> bool {
-    byte < b' ' || b"\"*/:<>?\\|".contains(&byte)
+    /// Looked up, because every byte of every name of a listing is.
+    const FORBIDDEN: [bool; 256] = {
+        let (marks, mut table, mut at) = (b"\"*/:<>?\\|", [false; 256], 0);
+        while at < b' ' as usize {
+            table[at] = true;
+            at += 1;
+        }
+        at = 0;
+        while at < marks.len() {
+            table[marks[at] as usize] = true;
+            at += 1;
+        }
+        table
+    };
+    FORBIDDEN[usize::from(byte)]
 }
 
-fn is_reserved(name: &[u8]) -> bool {
-    let base = name.split(|byte| *byte == b'.').next().unwrap_or_default();
-    RESERVED.iter().any(|reserved| base.eq_ignore_ascii_case(reserved))
+fn is_reserved(name: &str) -> bool {
+    let base = name.split_once('.').map_or(name, |(base, _)| base);
+    matches!(base.len(), 3 | 4)
+        && RESERVED.iter().any(|reserved| base.eq_ignore_ascii_case(reserved))
 }
 
 /// Whether a legal name is its own short name.

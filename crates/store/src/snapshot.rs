@@ -71,7 +71,7 @@ impl Store {
         let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
         let directory = self.directories.share(fd, Inode::of(&status));
         let settings = root.settings.clone();
-        Ok((Rc::new(Root { settings, directory, snapshot: Some(time) }), path))
+        Ok((Rc::new(Root::new(settings, directory, Some(time))), path))
     }
 
     /// The snapshots in which the path of an open exists.

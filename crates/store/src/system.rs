@@ -1,12 +1,14 @@
 //! System calls that rustix does not have in the form needed here.
 
 use std::ffi::{CStr, OsStr};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::BytesMut;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
+use rustix::path::DecInt;
 
 use crate::extents::Extents;
 
@@ -14,8 +16,12 @@ use crate::extents::Extents;
 /// in a symbolic link.
 const RESOLVE_ATTEMPTS_MAX: u32 = 16;
 
-/// `getxattrat`: Linux 6.13, the same number on every architecture.
+/// `getxattrat` and `listxattrat`: Linux 6.13, the same numbers on every architecture.
 const SYS_GETXATTRAT: libc::c_long = 464;
+const SYS_LISTXATTRAT: libc::c_long = 465;
+
+/// Kernels before 6.13, and sandboxes that do not know the two.
+static NO_XATTRAT: AtomicBool = AtomicBool::new(false);
 
 /// Opens `path` beneath `directory`, whatever links and `..` it meets on the way.
 pub(crate) fn open_beneath(
@@ -60,7 +66,22 @@ pub(crate) fn open_anywhere(
 /// learned about it still holds.
 pub(crate) fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
-    rustix::io::retry_on_intr(|| rustix::fs::open(magic_path(fd), flags, Mode::empty()))
+    let (directory, number) = (descriptors()?, DecInt::from_fd(fd));
+    rustix::io::retry_on_intr(|| {
+        rustix::fs::openat(directory, number.as_c_str(), flags, Mode::empty())
+    })
+}
+
+/// Where the kernel shows what the descriptors of this process stand for, by number. Kept open: the way
+/// through `/proc` costs more than what is done at its end.
+fn descriptors() -> Result<BorrowedFd<'static>, Errno> {
+    static DIRECTORY: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(directory) = DIRECTORY.get() {
+        return Ok(directory.as_fd());
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(c"/proc/self/fd", flags, Mode::empty())?;
+    Ok(DIRECTORY.get_or_init(|| directory).as_fd())
 }
 
 /// The path that leads to the object of a descriptor, also one opened with O_PATH.
@@ -254,47 +275,134 @@ pub(crate) fn read_entries(directory: BorrowedFd<'_>, buffer: &mut [u8]) -> Resu
     check(result)
 }
 
-/// An extended attribute of a directory's entry, of the link itself if it is one.
+/// An extended attribute of a directory's entry, of the link itself if it is one. The length of the value
+/// alone if the buffer is empty.
 pub(crate) fn attribute_at(
     directory: BorrowedFd<'_>,
     name: &CStr,
     attribute: &CStr,
     value: &mut [u8],
 ) -> Result<usize, Errno> {
+    getxattrat(directory, name, libc::AT_SYMLINK_NOFOLLOW, attribute, value).unwrap_or_else(|| {
+        let path = entry_path(directory, name);
+        match value.is_empty() {
+            true => rustix::fs::lgetxattr_query(path, attribute),
+            false => rustix::fs::lgetxattr(path, attribute, value),
+        }
+    })
+}
+
+/// An extended attribute of the object of `fd`, which was opened with O_PATH; as [`attribute_at`].
+pub(crate) fn attribute_of_path(
+    fd: BorrowedFd<'_>,
+    attribute: &CStr,
+    value: &mut [u8],
+) -> Result<usize, Errno> {
+    let number = DecInt::from_fd(fd);
+    getxattrat(descriptors()?, number.as_c_str(), 0, attribute, value).unwrap_or_else(
+        || match value.is_empty() {
+            true => rustix::fs::getxattr_query(magic_path(fd), attribute),
+            false => rustix::fs::getxattr(magic_path(fd), attribute, value),
+        },
+    )
+}
+
+/// The names of the extended attributes of a directory's entry, of the link itself if it is one.
+pub(crate) fn attribute_names_at(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    names: &mut [u8],
+) -> Result<usize, Errno> {
+    listxattrat(directory, name, libc::AT_SYMLINK_NOFOLLOW, names)
+        .unwrap_or_else(|| rustix::fs::llistxattr(entry_path(directory, name), names))
+}
+
+/// The names of the extended attributes of the object of `fd`, which was opened with O_PATH.
+pub(crate) fn attribute_names_of_path(
+    fd: BorrowedFd<'_>,
+    names: &mut [u8],
+) -> Result<usize, Errno> {
+    let number = DecInt::from_fd(fd);
+    listxattrat(descriptors()?, number.as_c_str(), 0, names)
+        .unwrap_or_else(|| rustix::fs::listxattr(magic_path(fd), names))
+}
+
+/// The path of a directory's entry.
+fn entry_path(directory: BorrowedFd<'_>, name: &CStr) -> Vec<u8> {
+    let mut path = magic_path(directory).into_bytes();
+    path.push(b'/');
+    path.extend_from_slice(name.to_bytes());
+    path
+}
+
+/// `None` where the call is not to be had.
+fn listxattrat(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    flags: libc::c_int,
+    names: &mut [u8],
+) -> Option<Result<usize, Errno>> {
+    if NO_XATTRAT.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: the path is terminated; the kernel writes at most `names.len()` bytes to `names`, which
+    // this function borrows mutably.
+    let result = unsafe {
+        libc::syscall(
+            SYS_LISTXATTRAT,
+            directory.as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            names.as_mut_ptr(),
+            names.len(),
+        )
+    };
+    known(check(result))
+}
+
+/// `None` if the result says that the kernel, or a sandbox, does not know the call.
+fn known(result: Result<usize, Errno>) -> Option<Result<usize, Errno>> {
+    let is_missing = matches!(result, Err(Errno::NOSYS | Errno::PERM));
+    if is_missing {
+        NO_XATTRAT.store(true, Ordering::Relaxed);
+    }
+    (!is_missing).then_some(result)
+}
+
+/// `None` where the call is not to be had.
+fn getxattrat(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    flags: libc::c_int,
+    attribute: &CStr,
+    value: &mut [u8],
+) -> Option<Result<usize, Errno>> {
     #[repr(C)]
     struct Arguments {
         value: u64,
         size: u32,
         flags: u32,
     }
-    static MISSING: AtomicBool = AtomicBool::new(false);
 
-    let size = u32::try_from(value.len()).map_err(|_| Errno::INVAL)?;
-    if !MISSING.load(Ordering::Relaxed) {
-        let mut arguments = Arguments { value: value.as_mut_ptr() as u64, size, flags: 0 };
-        // SAFETY: both names are terminated; the kernel writes at most `size` bytes to `value`,
-        // which this function borrows mutably.
-        let result = unsafe {
-            libc::syscall(
-                SYS_GETXATTRAT,
-                directory.as_raw_fd(),
-                name.as_ptr(),
-                libc::AT_SYMLINK_NOFOLLOW,
-                attribute.as_ptr(),
-                &raw mut arguments,
-                size_of::<Arguments>(),
-            )
-        };
-        match check(result) {
-            // Kernels before 6.13, and sandboxes that do not know the call.
-            Err(Errno::NOSYS | Errno::PERM) => MISSING.store(true, Ordering::Relaxed),
-            result => return result,
-        }
+    if NO_XATTRAT.load(Ordering::Relaxed) {
+        return None;
     }
-    let mut path = magic_path(directory).into_bytes();
-    path.push(b'/');
-    path.extend_from_slice(name.to_bytes());
-    rustix::fs::lgetxattr(path, attribute, value)
+    let Ok(size) = u32::try_from(value.len()) else { return Some(Err(Errno::INVAL)) };
+    let mut arguments = Arguments { value: value.as_mut_ptr() as u64, size, flags: 0 };
+    // SAFETY: both names are terminated; the kernel writes at most `size` bytes to `value`, which this
+    // function borrows mutably.
+    let result = unsafe {
+        libc::syscall(
+            SYS_GETXATTRAT,
+            directory.as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            attribute.as_ptr(),
+            &raw mut arguments,
+            size_of::<Arguments>(),
+        )
+    };
+    known(check(result))
 }
 
 /// Gives this thread a umask and a current directory of its own. Where a sandbox forbids that they
@@ -332,4 +440,45 @@ fn check(result: libc::c_long) -> Result<usize, Errno> {
 
 fn last_errno() -> Errno {
     std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::Ordering;
+
+    use rustix::fs::{Mode, OFlags, XattrFlags};
+    use rustix::io::Errno;
+
+    use super::{NO_XATTRAT, attribute_at, attribute_names_at};
+    use super::{attribute_names_of_path, attribute_of_path};
+
+    #[test]
+    fn attributes_are_read_the_same_by_old_kernels_and_new_ones() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = fs::File::create(folder.path().join("file")).expect("made");
+        fs::write(folder.path().join("bare"), b"").expect("made");
+        rustix::fs::fsetxattr(&file, "user.a", b"value", XattrFlags::empty()).expect("room");
+        let open = |path: &std::path::Path| {
+            rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("there")
+        };
+        let directory = open(folder.path());
+        let (directory, path) = (directory.as_fd(), open(&folder.path().join("file")));
+        for is_old in [false, true] {
+            NO_XATTRAT.store(is_old, Ordering::Relaxed);
+            let mut value = [0; 8];
+            assert_eq!(attribute_at(directory, c"file", c"user.a", &mut value), Ok(5));
+            assert_eq!(&value, b"value\0\0\0");
+            assert_eq!(attribute_at(directory, c"file", c"user.a", &mut []), Ok(5));
+            assert_eq!(attribute_of_path(path.as_fd(), c"user.a", &mut []), Ok(5));
+            assert_eq!(attribute_of_path(path.as_fd(), c"user.a", &mut [0; 2]), Err(Errno::RANGE));
+            assert_eq!(attribute_of_path(path.as_fd(), c"user.b", &mut value), Err(Errno::NODATA));
+            assert_eq!(attribute_names_at(directory, c"file", &mut value), Ok(7));
+            assert_eq!(attribute_names_of_path(path.as_fd(), &mut value), Ok(7));
+            assert_eq!(&value, b"user.a\0\0");
+            assert_eq!(attribute_names_at(directory, c"bare", &mut value), Ok(0));
+        }
+        NO_XATTRAT.store(false, Ordering::Relaxed);
+    }
 }

@@ -511,3 +511,57 @@ fn the_times_told_at_creation_are_those_of_the_file() {
     assert_eq!(opened.metadata.last_write_time, metadata.last_write_time);
     assert_eq!(opened.metadata.creation_time, metadata.creation_time);
 }
+
+#[test]
+fn what_a_request_has_seen_holds_for_its_frame_until_something_is_changed() {
+    let mut share = Share::new();
+    share.local("file", "1");
+    let size = |share: &mut Share, open| share.metadata(open).end_of_file;
+    share.store.begin_frame();
+    let open = share.open_for("file", READ | WRITE);
+    assert_eq!(size(&mut share, open), 1);
+    share.write(open, 1, b"2");
+    assert_eq!(size(&mut share, open), 2);
+    // By others, which a request of this frame may or may not see.
+    share.local("file", "123");
+    let within = size(&mut share, open);
+    assert!(matches!(within, 2 | 3), "{within}");
+    share.store.end_frame();
+    assert_eq!(size(&mut share, open), 3);
+    share.local("file", "1234");
+    assert_eq!(size(&mut share, open), 4);
+}
+
+#[test]
+fn each_object_tells_its_own_attributes_whatever_the_one_before_had() {
+    let mut share = Share::new();
+    for name in ["bare", "dos", "ea", "both"] {
+        share.local(name, "");
+    }
+    for name in ["dos", "both"] {
+        share.set_attribute(name, "user.DOSATTRIB", &FROM_SAMBA);
+    }
+    for name in ["ea", "both"] {
+        share.set_attribute(name, "user.a", b"value");
+    }
+    let mut seen = |name: &str| {
+        let open = share.open(name);
+        share.store.begin_frame();
+        let metadata = share.metadata(open);
+        let without = ObjectOp::QueryMetadata { open, with_ea_size: false };
+        assert!(matches!(share.run(without), Ok(ObjectReply::Metadata(it)) if it.ea_size == 0));
+        share.store.end_frame();
+        (metadata.attributes.contains(FileAttributes::HIDDEN), metadata.ea_size)
+    };
+    let names = ["bare", "dos", "ea", "both"];
+    for first in names {
+        for second in names {
+            for name in [first, second] {
+                let dos = matches!(name, "dos" | "both");
+                // 8 bytes, "a", a zero, "value".
+                let ea_size = if matches!(name, "ea" | "both") { 15 } else { 0 };
+                assert_eq!(seen(name), (dos, ea_size), "{name} of {first} and {second}");
+            }
+        }
+    }
+}

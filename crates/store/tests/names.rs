@@ -453,3 +453,24 @@ fn a_file_made_again_by_its_short_name_has_its_long_name_again() {
         std::fs::remove_dir_all(share.host("other")).expect("there");
     }
 }
+
+/// Two changes may come within the granularity of modification times.
+#[test]
+fn a_name_that_others_made_unnoticed_is_not_made_again() {
+    let mut share = Share::new();
+    share.local_directory("d");
+    let open = share.create("d\\first");
+    share.close(open);
+    let directory = std::fs::File::open(share.host("d")).expect("there");
+    let modified = directory.metadata().and_then(|it| it.modified()).expect("it has a time");
+    share.local("d/second", "x");
+    directory.set_modified(modified).expect("ours");
+    let as_if_new = |share: &mut Share, disposition| {
+        share.try_open("d\\second", |request| request.disposition = disposition)
+    };
+    let created = as_if_new(&mut share, Disposition::Create).map(drop);
+    assert_eq!(created, Err(NtStatus::OBJECT_NAME_COLLISION));
+    let opened = as_if_new(&mut share, Disposition::OpenIf).expect("it is there");
+    assert!(!opened.created);
+    assert_eq!(share.read(opened.open, 0, 10), b"x");
+}

@@ -115,8 +115,12 @@ impl MemoryStore {
                 self.write(open, offset, &data).map(ObjectReply::Written)
             }
             ObjectOp::Flush { open } => self.get(open).map(|_| ObjectReply::Done),
-            ObjectOp::QueryMetadata { open } => {
-                self.metadata(open).map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
+            ObjectOp::QueryMetadata { open, with_ea_size } => {
+                let mut metadata = self.metadata(open);
+                if let (Ok(metadata), false) = (&mut metadata, with_ea_size) {
+                    metadata.ea_size = 0;
+                }
+                metadata.map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
             }
             ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
             ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),

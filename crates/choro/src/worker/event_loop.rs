@@ -4,7 +4,7 @@
 //! wants nothing more, then hand all frames out. So requests that arrived together are answered
 //! together, by one system call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,6 +17,7 @@ use dtyp::{FileTime, Guid, ServerId};
 use messaging::{MessageKind, Messaging};
 use proto::server::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Opened, Server};
+use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{FileTable, QosPage, Registry, WatchPage};
@@ -69,7 +70,7 @@ pub(crate) struct Worker {
     refused: VecDeque<(Token, Op)>,
     // Before the channels, whose sockets they use.
     lanes: Lanes,
-    pub(super) channels: HashMap<ConnectionId, Channel>,
+    pub(super) channels: FxHashMap<ConnectionId, Channel>,
     /// A worker that waits for its client is not one that has lost it.
     had_client: bool,
     server_guid: Guid,
@@ -77,6 +78,8 @@ pub(crate) struct Worker {
     keeps_persistent: bool,
     /// When to stop waiting for requests to end, once told to stop.
     pub(super) stop_at: Option<Instant>,
+    /// When this turn began: the clocks are read once a turn.
+    turn: Now,
 }
 
 /// What a token is for: its upper half says what, its lower half which.
@@ -136,12 +139,13 @@ impl Worker {
             control,
             driver,
             refused: VecDeque::new(),
-            channels: HashMap::new(),
+            channels: FxHashMap::default(),
             lanes: Lanes::new().context("no descriptor for lanes")?,
             had_client: false,
             server_guid,
             keeps_persistent,
             stop_at: None,
+            turn: read_clocks(),
             settings,
         };
         worker.watch_messages();
@@ -161,6 +165,7 @@ impl Worker {
             self.trace.enter(Phase::Waiting);
             self.driver.wait(timeout, &mut completions).context("waiting")?;
             self.trace.woke(completions.len());
+            self.turn = read_clocks();
             for completion in completions.drain(..) {
                 self.complete(completion);
                 self.serve_effects();
@@ -176,9 +181,9 @@ impl Worker {
         Ok(())
     }
 
-    /// The time that the engine is told.
+    /// The time that the engine is told: when this turn began.
     pub(super) fn now(&self) -> Now {
-        Now { monotonic: machine_clock(), wall: wall_clock() }
+        self.turn
     }
 
     /// Hands an operation to the kernel, now or when there is room.
@@ -209,8 +214,8 @@ impl Worker {
 
     fn timeout(&self) -> Option<Duration> {
         let now = Instant::now();
-        let clock = machine_clock();
-        let engine = self.server.poll_timeout().map(|at| now + at.saturating_sub(clock));
+        let engine = self.server.poll_timeout();
+        let engine = engine.map(|at| now + at.saturating_sub(machine_clock()));
         let messages = self.messaging.next_timeout();
         let others = [
             self.waiting.next_timeout(),
@@ -351,8 +356,10 @@ impl Worker {
             channel.arrival.take(&self.trace, id, frame.len());
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
+        self.store.begin_frame();
         self.server.handle_opened_frame(id, now, frame, opened);
         self.serve_effects();
+        self.store.end_frame();
     }
 
     /// The transport is gone; the engine hears of it.
@@ -413,7 +420,7 @@ impl Worker {
                 }
             }
         }
-        let now = wall_clock();
+        let now = self.now().wall;
         while let Some(notice) = self.server.poll_notice() {
             self.enter(notice, now);
         }
@@ -478,29 +485,30 @@ impl Worker {
     }
 
     fn serve_timeouts(&mut self) {
-        if self.server.poll_timeout().is_some_and(|at| at <= machine_clock()) {
-            let now = self.now();
-            self.server.handle_timeout(now);
+        let now = Instant::now();
+        let clocks = self.now();
+        if self.server.poll_timeout().is_some_and(|at| at <= clocks.monotonic) {
+            self.server.handle_timeout(clocks);
             self.serve_effects();
         }
-        while let Some(request) = self.waiting.take_late(Instant::now()) {
+        while let Some(request) = self.waiting.take_late(now) {
             self.answer(Some(request), proto::Reply::PreviousSessionClosed);
             self.serve_effects();
         }
-        while let Some(request) = self.waiting.take_awake(Instant::now()) {
+        while let Some(request) = self.waiting.take_awake(now) {
             self.answer(Some(request), proto::Reply::Woken);
             self.serve_effects();
         }
-        if self.messaging.next_timeout().is_some_and(|at| at <= Instant::now()) {
+        if self.messaging.next_timeout().is_some_and(|at| at <= now) {
             self.take_messages();
             let dropped = self.messaging.take_dropped();
             if dropped > 0 {
                 warn!("{dropped} messages found no room at their receivers and are dropped");
             }
         }
-        self.serve_confirmations(Instant::now());
-        self.serve_passing_timeouts(Instant::now());
-        self.serve_asked_session_timeouts(Instant::now());
+        self.serve_confirmations(now);
+        self.serve_passing_timeouts(now);
+        self.serve_asked_session_timeouts(now);
     }
 
     /// Sends what is queued, and goes on receiving where that was held back.
@@ -679,6 +687,10 @@ fn start_tracer(lock_dir: &Path, server_id: ServerId) -> Tracer {
 /// The token of an operation for the store.
 pub(super) fn store_token(slot: usize) -> Token {
     Token(STORE | u64::from(u32::try_from(slot).expect("few operations are in flight")))
+}
+
+fn read_clocks() -> Now {
+    Now { monotonic: machine_clock(), wall: wall_clock() }
 }
 
 /// The clock of the machine, which all processes of the server agree on and nobody sets:

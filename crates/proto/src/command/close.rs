@@ -105,7 +105,7 @@ fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step<Pending>, Reje
     }
     match &open.target {
         Target::File(file) if flags.contains(CloseFlags::POSTQUERY_ATTRIB) => {
-            let op = ObjectOp::QueryMetadata { open: file.local_open };
+            let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
             Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Querying))
         }
         _ => close(scope, CloseResponse::default()),

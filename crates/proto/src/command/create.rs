@@ -301,8 +301,9 @@ fn opened_by_store(
     opened: Opened,
 ) -> Result<Step<Pending>, Reject> {
     let file_id = scope.globals.allocate_file_id();
+    let link = files::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
-        .and_then(|()| admit(&mut scope, incoming, &opening, &opened, file_id));
+        .and_then(|()| admit(&mut scope, incoming, &opening, &opened, (file_id, link)));
     let granted = match admitted {
         Ok(Admitted::Granted(granted)) => granted,
         other => {
@@ -334,7 +335,7 @@ fn opened_by_store(
     let metadata = opened.metadata.clone();
     let created = opened.created;
     let action = create_action(&opening, created);
-    enter(&mut scope, &opening, opened, &granted, file_id, action);
+    enter(&mut scope, &opening, opened, &granted, (file_id, link), action);
     if !overwrites {
         let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
         return Ok(Step::Done(response));
@@ -420,7 +421,7 @@ fn admit(
     incoming: &Incoming,
     opening: &Opening,
     opened: &Opened,
-    file_id: FileId,
+    (file_id, link): (FileId, u64),
 ) -> Result<Admitted, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
     let mut mode = share_mode(opened.granted_access, opening.share_access);
@@ -453,7 +454,7 @@ fn admit(
         now: files.now(),
         deadline: files.break_deadline(),
         facts: OpenFacts {
-            link: files::link(opened.parent, &opened.path, opened.metadata.identity),
+            link,
             client: scope.connection.negotiated().client_guid,
             app_instance_id: opening.durable.app_instance_id,
             session_id: scope.session.session_id,
@@ -517,10 +518,9 @@ fn enter(
     opening: &Opening,
     opened: Opened,
     granted: &Granted,
-    file_id: FileId,
+    (file_id, link): (FileId, u64),
     action: CreateAction,
 ) {
-    let link = files::link(opened.parent, &opened.path, opened.metadata.identity);
     let options = opening.create_options;
     let create_name = opening.durable.create_name();
     if let Some(name) = create_name {

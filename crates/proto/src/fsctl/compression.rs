@@ -41,7 +41,7 @@ impl Fsctl for GetCompression {
         if output_max(request) < size_of::<u16>() {
             return Err(INVALID);
         }
-        let op = ObjectOp::QueryMetadata { open };
+        let op = ObjectOp::QueryMetadata { open, with_ea_size: false };
         Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))
     }
 

@@ -97,7 +97,8 @@ fn start(
     let open = find_source(&scope, source).ok_or(Reject::NoSuchCopySource)?;
     // Whoever may execute a file may read it, as with READ.
     let source_is_readable = verify_file(open, AccessMask::READ_DATA | AccessMask::EXECUTE);
-    let source_op = ObjectOp::QueryMetadata { open: open.file()?.local_open };
+    let source_open = open.file()?.local_open;
+    let source_op = ObjectOp::QueryMetadata { open: source_open, with_ea_size: false };
     let source_user = open.user;
     if output_max(request) < CopyChunkResponse::SIZE {
         return Err(INVALID);

@@ -230,7 +230,7 @@ impl Share {
 
     #[track_caller]
     pub fn metadata(&mut self, open: LocalOpen) -> Metadata {
-        match self.run(ObjectOp::QueryMetadata { open }) {
+        match self.run(ObjectOp::QueryMetadata { open, with_ea_size: true }) {
             Ok(ObjectReply::Metadata(metadata)) => *metadata,
             other => panic!("no metadata: {other:?}"),
         }

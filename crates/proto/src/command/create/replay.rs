@@ -83,7 +83,7 @@ pub(super) fn replay(
 ) -> Result<Step<Pending>, Reject> {
     let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
     let file = open.file()?;
-    let op = ObjectOp::QueryMetadata { open: file.local_open };
+    let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
     let action = file.replay.unwrap_or(CreateAction::OPENED);
     let replaying = Replaying { volatile, contexts, asked, wish, action };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))

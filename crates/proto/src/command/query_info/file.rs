@@ -60,7 +60,7 @@ pub(super) fn start(
     let op = match class {
         FileInformationClass::ALTERNATE_NAME => ObjectOp::QueryShortName { open: open_id },
         FileInformationClass::STREAM => ObjectOp::ListStreams { open: open_id },
-        _ => ObjectOp::QueryMetadata { open: open_id },
+        _ => ObjectOp::QueryMetadata { open: open_id, with_ea_size: tells_ea_size(class) },
     };
     let question = Question { class, output_buffer_length };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::File(question)))
@@ -105,6 +105,10 @@ fn needs_read_attributes(class: FileInformationClass) -> bool {
             | FileInformationClass::NETWORK_OPEN
             | FileInformationClass::POSIX
     )
+}
+
+fn tells_ea_size(class: FileInformationClass) -> bool {
+    matches!(class, FileInformationClass::ALL | FileInformationClass::EA)
 }
 
 /// Answers with what the store told.

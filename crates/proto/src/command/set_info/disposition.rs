@@ -67,7 +67,7 @@ fn mark(
     if file.path.is_root() && file.path.stream().is_none() {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
-    let op = ObjectOp::QueryMetadata { open: file.local_open };
+    let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
     Ok(Step::Wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
 }
 
