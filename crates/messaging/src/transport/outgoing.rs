@@ -496,14 +496,17 @@ impl<C: Carrier> Outgoing<C> {
     }
 }
 
-/// For lines that go both ways.
-#[cfg(feature = "messaging-stream")]
+#[cfg(any(feature = "messaging-stream", test))]
 impl<C: Carrier> Outgoing<C> {
     /// The line to a process, if there is one.
     pub(super) fn line(&self, to: ServerId) -> Option<&C::Line> {
         self.peers.get(&to).map(|peer| &peer.line)
     }
+}
 
+/// For lines that go both ways.
+#[cfg(feature = "messaging-stream")]
+impl<C: Carrier> Outgoing<C> {
     /// Something came over the line to a process: it is in use.
     pub(super) fn used(&mut self, now: Instant, to: ServerId) {
         if let Some(peer) = self.peers.get_mut(&to) {
