@@ -14,3 +14,7 @@ CHORO_BIN=$(cargo build --release --locked -p choro --message-format=json 2>/dev
 export CHORO_BIN SMBTORTURE_ALL=1 SMBTORTURE_ONLY=${1:-}
 say 'smbtorture against the release (about ten minutes)'
 cargo test --locked -p choro --test smbtorture
+# Those that need another server, if they are meant.
+case multichannel in
+*"$SMBTORTURE_ONLY"*) cargo test --locked -p choro --test smbtorture_apart ;;
+esac

@@ -108,7 +108,8 @@ parameter_table! {
         /// Do not recognize the repetition of lock requests after a channel was lost.
         smb2_disable_lock_sequence_checking: bool =
             "smb2 disable lock sequence checking", Kind::Bool, "No";
-        /// Do not send a break again on another channel when the first one does not take it.
+        /// Tell a break of an oplock once, on the newest channel, as Windows does, and not again on
+        /// another when that one does not take it. Those of leases are told again in any case.
         smb2_disable_oplock_break_retry: bool =
             "smb2 disable oplock break retry", Kind::Bool, "No";
         /// Grant leases.

@@ -20,6 +20,7 @@ use crate::connection::ConnectionId;
 use crate::open::Open;
 use crate::server::Server;
 use crate::session::{Session, SessionState};
+use crate::settings::BreakRetry;
 
 /// Breaks of a worker that may have to be told again. Beyond it the oldest is forgotten that a
 /// client's transport has taken, and if none was taken, the new one is told once.
@@ -99,7 +100,7 @@ impl BreakNotifications {
 }
 
 impl Server {
-    /// Tells the client over its oldest channel. Where there is none, the break's time runs out, or
+    /// Tells the client over one of its channels. Where there is none, the break's time runs out, or
     /// the end of the session has closed the open.
     pub(crate) fn send_break(&mut self, holder: Holder, body: BytesMut) {
         let until = self.globals.files.break_deadline();
@@ -108,8 +109,13 @@ impl Server {
 
     fn send_break_until(&mut self, until: Duration, holder: Holder, body: BytesMut) {
         let Some(channel) = self.channel_for(holder) else { return };
+        let is_retried = match self.globals.settings.break_retry {
+            BreakRetry::All => true,
+            BreakRetry::LeasesOnly => matches!(holder, Holder::Lease(_)),
+            BreakRetry::Never => false,
+        };
         let mut confirmation = None;
-        if self.globals.settings.oplock_break_retry {
+        if is_retried {
             let (connection, body) = (channel.0, body.clone());
             let now = self.globals.files.now();
             let breaks = &mut self.globals.breaks;
@@ -134,6 +140,7 @@ impl Server {
 
     /// The oldest connection that a break may be told on, and the session to seal it for, if that
     /// one wants it. An oplock belongs to an open, and so to a session; a lease to the ClientGuid.
+    /// Where oplocks are broken as by Windows, it is the newest connection for those.
     fn channel_for(&self, holder: Holder) -> Option<(ConnectionId, Option<u64>)> {
         let shares_in = |open: &&Open, lease| open.file().is_ok_and(|it| it.lease == Some(lease));
         let of_open = match holder {
@@ -147,14 +154,21 @@ impl Server {
             Holder::Oplock(_) => session.session_id == of_open,
             Holder::Lease(id) => session.negotiated.client_guid == id.client,
         };
-        self.sessions
-            .values()
+        let sessions = self.sessions.values();
+        let channels = sessions
             .filter(|session| matches!(session.state, SessionState::Valid | SessionState::Expired))
             .filter(may_tell)
-            .flat_map(|session| session.bound_channels().map(move |it| (it.connection, session)))
+            .flat_map(|session| session.bound_channels().map(move |it| (it.connection, session)));
+        let is_as_by_windows = self.globals.settings.break_retry == BreakRetry::LeasesOnly
+            && matches!(holder, Holder::Oplock(_));
+        let chosen = match is_as_by_windows {
+            true => channels.max_by_key(|(connection, _)| *connection),
             // Of the sessions on one connection, rather that of the open.
-            .min_by_key(|(connection, it)| (*connection, it.session_id != of_open, it.session_id))
-            .map(|(connection, it)| (connection, it.encrypt_data.then_some(it.session_id)))
+            false => channels.min_by_key(|(connection, it)| {
+                (*connection, it.session_id != of_open, it.session_id)
+            }),
+        };
+        chosen.map(|(connection, it)| (connection, it.encrypt_data.then_some(it.session_id)))
     }
 }
 

@@ -27,7 +27,7 @@ pub struct ChannelInfo {
     pub negotiated: Arc<Negotiated>,
     /// The client has asked for the addresses of this server on it.
     pub asked_for_interfaces: bool,
-    /// Breaks that were told on it because another connection had not taken them.
+    /// Breaks that were told on it again, because another connection ended before an answer.
     pub repeated_breaks: u32,
 }
 

@@ -44,7 +44,7 @@ pub struct Connection {
     pub binding_key: Option<(u64, Arc<SigningKey>)>,
     /// The client has asked which other addresses it may come to.
     pub asked_for_interfaces: bool,
-    /// Breaks that were told on it because another connection had not taken them.
+    /// Breaks that were told on it again, because another connection ended before an answer.
     pub repeated_breaks: u32,
     /// Bytes without a meaning that a test wants before the data of READ responses.
     pub read_padding: u8,

@@ -22,7 +22,7 @@ use crate::reject::Disconnect;
 use crate::request::RequestId;
 use crate::server::{Entropy, Now, Server};
 use crate::session::{Channel, Session, SessionState};
-use crate::settings::{CatalogueDebug, MapToGuest, Policy, ServerSettings};
+use crate::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
 use crate::tree_connect::TreeConnect;
 
 /// The client of a scene.
@@ -492,7 +492,7 @@ fn settings() -> Arc<ServerSettings> {
         credits_max: 512,
         smbtorture_hooks: false,
         replay_detection: true,
-        oplock_break_retry: true,
+        break_retry: BreakRetry::All,
         lock_sequence_checking: true,
         dfs: false,
         change_notify: true,

@@ -4,6 +4,17 @@ use std::sync::Arc;
 
 use dtyp::Guid;
 
+/// Which breaks are told again, if one channel does not take them: [MS-SMB2] 3.3.4.6, 3.3.4.7.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BreakRetry {
+    /// All, as the specification has it.
+    All,
+    /// Those of leases. One of an oplock is told once, on the newest channel, as by Windows.
+    LeasesOnly,
+    /// None: nobody tells what channels take.
+    Never,
+}
+
 /// Whether something is offered, asked for or insisted upon.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Policy {
@@ -79,9 +90,8 @@ pub struct ServerSettings {
     /// earlier channel sequence change nothing. No parameter switches that off; tests do, to see that
     /// it matters.
     pub replay_detection: bool,
-    /// A break that one channel does not take is sent again on another: the opposite of
-    /// `smb2 disable oplock break retry`.
-    pub oplock_break_retry: bool,
+    /// Which breaks are told again on another channel: `smb2 disable oplock break retry`.
+    pub break_retry: BreakRetry,
     /// `IsDfsCapable`: a share is the root of a DFS namespace.
     pub dfs: bool,
     /// A LOCK that is repeated is done once: the opposite of

@@ -4,6 +4,7 @@
 use dtyp::{Guid, NtStatus};
 use proto::Disconnect;
 use proto::files::BREAK_TIMEOUT;
+use proto::settings::BreakRetry;
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
 use testkit::{Create, Login, Peer, World};
@@ -156,13 +157,38 @@ fn a_break_that_was_answered_is_told_once() {
 
 #[test]
 fn without_retry_a_break_is_told_once_and_nobody_asks_for_it() {
-    let world = World::with(|settings| settings.oplock_break_retry = false);
+    let world = World::with(|settings| settings.break_retry = BreakRetry::Never);
     let (mut first, mut second) = two_channels(&world);
     keep(&mut first);
     disturb(&world);
     assert_eq!(first.confirm(), 0);
     first.disconnect();
     assert_eq!(breaks(&mut second), []);
+}
+
+#[test]
+fn as_by_windows_a_break_of_an_oplock_is_told_once_on_the_newest_channel() {
+    let world = World::with(|settings| settings.break_retry = BreakRetry::LeasesOnly);
+    let (mut first, mut second) = two_channels(&world);
+    let file_id = keep(&mut first);
+    disturb(&world);
+    let told = OplockBreak { oplock_level: OplockLevel::II, file_id };
+    assert_eq!((breaks(&mut first), breaks(&mut second)), (vec![], vec![told]));
+    assert_eq!(second.confirm(), 0);
+    second.disconnect();
+    assert_eq!(breaks(&mut first), []);
+}
+
+#[test]
+fn as_by_windows_a_break_of_a_lease_is_told_again() {
+    let world = World::with(|settings| settings.break_retry = BreakRetry::LeasesOnly);
+    let (mut first, mut second) = two_channels(&world);
+    keep_by_lease(&mut second);
+    disturb(&world);
+    let count = |peer: &mut Peer| peer.receive().len();
+    assert_eq!((count(&mut first), count(&mut second)), (1, 0));
+    first.take_nothing();
+    assert_eq!(count(&mut second), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crypto::{Cipher, SigningAlgorithm};
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{AccessMask, FileTime, Guid, Sid};
 use object::{ObjectPath, RootId, UserId};
-use proto::settings::{MapToGuest, Policy};
+use proto::settings::{BreakRetry, MapToGuest, Policy};
 use proto::{Account, ServerSettings, Share};
 use rpc::{Catalogue, ServerEntry, ShareEntry};
 use wire::Dialect;
@@ -125,7 +125,7 @@ pub fn settings() -> ServerSettings {
         credits_max: 8_192,
         smbtorture_hooks: false,
         replay_detection: true,
-        oplock_break_retry: true,
+        break_retry: BreakRetry::All,
         lock_sequence_checking: true,
         dfs: false,
         change_notify: true,

@@ -20,8 +20,9 @@ use channels::SessionChannels;
 ///
 /// A channel is a connection of a session; one that carries several sessions is listed with each.
 /// Bytes are those of the connection, and those that went out are counted once the client's machine
-/// has acknowledged them. Break retries are breaks of oplocks and leases that were told on a channel
-/// because another one had not taken them. Where a session has one channel only, it is said why.
+/// has acknowledged them. Break retries are breaks of oplocks and leases that were told again on a
+/// channel, because another one ended before an answer. Where a session has one channel only, it is
+/// said why.
 ///
 /// Only the user that the server runs as sees the channels. Exits with 1 if the server is not
 /// running.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use config::Config;
 use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm, Tri};
 use dtyp::Guid;
-use proto::settings::{MapToGuest, Policy, ServerSettings};
+use proto::settings::{BreakRetry, MapToGuest, Policy, ServerSettings};
 use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
@@ -56,10 +56,13 @@ pub(super) fn server_settings(
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
-        // Where nothing tells what was taken, everything would seem lost.
-        oplock_break_retry: !global.smb2_disable_oplock_break_retry
-            && !matches!(multichannel, Multichannel::Unsupported(_))
-            && !is_made(Mistake::BreaksToldOnce),
+        break_retry: match (&multichannel, global.smb2_disable_oplock_break_retry) {
+            // Everything would seem lost.
+            (Multichannel::Unsupported(_), _) => BreakRetry::Never,
+            _ if is_made(Mistake::BreaksToldOnce) => BreakRetry::Never,
+            (_, true) => BreakRetry::LeasesOnly,
+            (_, false) => BreakRetry::All,
+        },
         replay_detection: !is_made(Mistake::ReplaysUndetected),
         dfs: global.host_msdfs && config.shares.iter().any(|share| share.msdfs_root),
         lock_sequence_checking: !global.smb2_disable_lock_sequence_checking

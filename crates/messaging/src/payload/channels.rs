@@ -25,8 +25,8 @@ pub struct Channel {
     pub bytes_in: u64,
     /// Bytes that went to the client over the connection, and that its TCP has acknowledged.
     pub bytes_out: u64,
-    /// Breaks of oplocks and leases that were told on it because another connection had not taken
-    /// them.
+    /// Breaks of oplocks and leases that were told on it again, because another connection ended
+    /// before an answer.
     pub break_retries: u32,
     /// When the connection came.
     pub connected_at: FileTime,
