@@ -20,7 +20,7 @@ use wire::{Command, Dialect, Encode, Header};
 use crate::entropy::Random;
 use crate::request::Request;
 use crate::response::Response;
-use crate::world::World;
+use crate::world::{Cut, Passage, World};
 use window::Window;
 
 pub use negotiate::Offer;
@@ -156,6 +156,17 @@ impl Peer {
     /// Its transport says nothing any more, and the server finds that out.
     pub fn take_nothing(&self) {
         self.world.take_nothing(self.connection);
+    }
+
+    /// From now on so many bytes pass, and no more.
+    pub fn cut(&self, cut: Cut) {
+        self.world.cut(self.connection, cut);
+    }
+
+    /// Bytes that have passed since [`Peer::cut`].
+    #[must_use]
+    pub fn passed(&self) -> Passage {
+        self.world.passed(self.connection)
     }
 
     /// Ends the connection.

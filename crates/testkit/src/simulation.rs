@@ -8,6 +8,7 @@
 
 mod check;
 mod client;
+pub mod cuts;
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -35,6 +35,9 @@ use worker::Worker;
 /// for ever.
 const ROUNDS_MAX: usize = 100_000;
 
+/// Bytes of the transport before a frame.
+const LENGTH_BYTES: usize = wire::frame::SIZE;
+
 /// A server with a store, accounts and shares, of which every handle is the same one.
 ///
 /// It begins with the users of [`accounts`], and with the shares `data` (everything is granted),
@@ -70,6 +73,8 @@ struct Inner {
     interfaces: Vec<NetworkInterface>,
     ledger: Ledger,
     connections: HashMap<ConnectionId, Wire>,
+    /// Connections that were cut, of which the server is to hear.
+    lost: Vec<ConnectionId>,
     client_count: u16,
     hold: Option<Matches>,
     held: VecDeque<(RequestId, Reply)>,
@@ -98,6 +103,47 @@ struct Wire {
     gone: bool,
     /// Frames that came, of which the server wants to know that they did.
     unconfirmed: Vec<ConfirmationId>,
+    cut: Option<Cut>,
+    /// What has passed since then.
+    passed: Passage,
+}
+
+/// Bytes in each direction, the transport's lengths included.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Passage {
+    /// From the client.
+    pub requests: usize,
+    /// From the server.
+    pub responses: usize,
+}
+
+/// Where a connection is cut: a frame that does not pass wholly is lost, and so is all behind it, in
+/// both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// What passes.
+    pub after: Passage,
+    /// The server is told. Else it takes the connection for alive.
+    pub is_told: bool,
+}
+
+impl Wire {
+    /// Whether a frame with that many bytes comes through.
+    fn lets_pass(&mut self, direction: fn(&mut Passage) -> &mut usize, bytes: usize) -> bool {
+        let Some(mut cut) = self.cut else { return true };
+        let passed = direction(&mut self.passed);
+        let room = *direction(&mut cut.after) - *passed;
+        *passed += bytes.min(room);
+        bytes <= room
+    }
+
+    /// Whether nothing more is to pass in one direction.
+    fn is_at_its_end(&self) -> bool {
+        self.cut.is_some_and(|cut| {
+            let Passage { requests, responses } = cut.after;
+            self.passed.requests == requests || self.passed.responses == responses
+        })
+    }
 }
 
 impl World {
@@ -148,6 +194,7 @@ impl World {
             interfaces: Vec::new(),
             ledger: Ledger::default(),
             connections: HashMap::new(),
+            lost: Vec::new(),
             client_count: 0,
             hold: None,
             held: VecDeque::new(),
@@ -530,8 +577,30 @@ impl World {
         self.inner().plain.push(plain);
     }
 
+    /// Cuts a connection later on.
+    pub(crate) fn cut(&self, connection: ConnectionId, cut: Cut) {
+        let mut inner = self.inner();
+        let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
+        (wire.cut, wire.passed) = (Some(cut), Passage::default());
+        inner.cut_off(connection);
+        inner.pump();
+    }
+
+    /// What has passed since it was said where the connection is cut.
+    pub(crate) fn passed(&self, connection: ConnectionId) -> Passage {
+        self.inner().connections[&connection].passed
+    }
+
     pub(crate) fn deliver(&self, connection: ConnectionId, frame: &[u8]) {
         let mut inner = self.inner();
+        if let Some(wire) = inner.connections.get_mut(&connection).filter(|it| it.cut.is_some()) {
+            let passes =
+                !wire.gone && wire.lets_pass(|it| &mut it.requests, frame.len() + LENGTH_BYTES);
+            if !passes {
+                inner.cut_off(connection);
+                return inner.pump();
+            }
+        }
         inner.frames.push(frame.to_vec());
         let frame_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let now = inner.clock.now();
@@ -552,6 +621,8 @@ impl World {
             let opened = opening.flatten().map(|opening| opening.open(&mut bytes));
             inner.server.handle_opened_frame(connection, now, bytes, opened);
         }
+        inner.pump();
+        inner.cut_off(connection);
         inner.pump();
     }
 
@@ -649,7 +720,14 @@ impl Inner {
         for _ in 0..ROUNDS_MAX {
             let Some((id, effect)) = self.server.poll_effect() else {
                 self.collect();
-                return;
+                if self.lost.is_empty() {
+                    return;
+                }
+                let now = self.clock.now();
+                for connection in std::mem::take(&mut self.lost) {
+                    self.server.handle_disconnect(now, connection);
+                }
+                continue;
             };
             let Some((id, effect)) = self.keep(id, effect) else { continue };
             let holds = self.hold.as_ref().is_some_and(|matches| matches(&effect));
@@ -669,6 +747,14 @@ impl Inner {
         panic!("the server does not come to rest");
     }
 
+    /// Ends a connection that has come to where it is cut.
+    fn cut_off(&mut self, connection: ConnectionId) {
+        let wire = self.connections.get_mut(&connection).expect("a connection of this world");
+        let Some(cut) = wire.cut.filter(|_| !wire.gone && wire.is_at_its_end()) else { return };
+        wire.gone = true;
+        self.lost.extend(cut.is_told.then_some(connection));
+    }
+
     /// Frames, notices and ends of connections.
     fn collect(&mut self) {
         while let Some(mut transmit) = self.server.poll_transmit() {
@@ -679,6 +765,12 @@ impl Inner {
             assert_eq!(length, frame.len(), "the transport's length is that of the frame");
             assert!(length <= wire::frame::LENGTH_MAX, "a frame's length has 24 bits");
             assert!(wire.closed.is_none(), "a frame for a connection that was ended");
+            if wire.cut.is_some()
+                && (wire.gone || !wire.lets_pass(|it| &mut it.responses, length + LENGTH_BYTES))
+            {
+                self.cut_off(transmit.connection);
+                continue;
+            }
             wire.inbox.push_back(frame.to_vec());
             wire.unconfirmed.extend(transmit.confirmation);
         }

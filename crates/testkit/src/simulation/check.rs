@@ -119,7 +119,7 @@ fn state_of(record: Option<&FileRecord>, handle: &Handle, id: OpenId) -> Option<
     Some(record.cache_of(entry).state)
 }
 
-fn verify_sharing(record: &FileRecord) {
+pub(super) fn verify_sharing(record: &FileRecord) {
     let here: Vec<&OpenEntry> = record.opens.iter().filter(|it| !it.is_disconnected()).collect();
     for (at, one) in here.iter().enumerate() {
         for other in here[at + 1..].iter().filter(|it| it.stream == one.stream) {
@@ -129,7 +129,7 @@ fn verify_sharing(record: &FileRecord) {
 }
 
 /// Whoever keeps writes is alone with the stream, but for those who only look.
-fn verify_writers(record: &FileRecord) {
+pub(super) fn verify_writers(record: &FileRecord) {
     let looks = AccessMask::READ_ATTRIBUTES
         | AccessMask::WRITE_ATTRIBUTES
         | AccessMask::READ_CONTROL
@@ -150,7 +150,7 @@ fn verify_writers(record: &FileRecord) {
     }
 }
 
-fn verify_locks(record: &FileRecord) {
+pub(super) fn verify_locks(record: &FileRecord) {
     let locks = record.locks.as_slice();
     for (at, one) in locks.iter().enumerate() {
         assert!(record.open(one.open).is_some(), "a lock of nobody: {one:?}");

@@ -60,6 +60,7 @@ impl World {
             interfaces: Vec::new(),
             ledger: Ledger::default(),
             connections: HashMap::new(),
+            lost: Vec::new(),
             client_count: 0,
             hold: None,
             held: VecDeque::new(),
