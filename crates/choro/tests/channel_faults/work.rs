@@ -5,7 +5,7 @@
 //! takes that one's lease; at last a counter that all share is increased by one under a lock that
 //! the others wait for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -33,6 +33,9 @@ pub(crate) const CLIENTS: usize = 4;
 /// Places in a client's file that are written over and over, and the bytes of each.
 const SLOTS: u64 = 8;
 const SLOT_BYTES: usize = 32 * 1024;
+
+/// Entries of the list in which a server remembers the LOCKs of an open.
+const LOCK_ENTRIES: u32 = 64;
 
 /// Files that a client keeps open, so that others may take their leases.
 const KEPT_MAX: usize = 4;
@@ -94,6 +97,8 @@ struct Worker<'a> {
     counter: FileId,
     kept: VecDeque<(FileId, LeaseKey)>,
     lock_count: u32,
+    /// Entries of the list of locks that are used for nothing more.
+    retired: HashSet<u32>,
     done: Done,
     is_clogged: bool,
     links: Vec<usize>,
@@ -148,6 +153,7 @@ impl<'a> Worker<'a> {
             counter,
             kept: VecDeque::new(),
             lock_count: 0,
+            retired: HashSet::new(),
             done,
             is_clogged: false,
             links,
@@ -201,7 +207,7 @@ impl<'a> Worker<'a> {
         let name = format!("f{}-{round}", self.number);
         let key = LeaseKey(random());
         let at_once = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
-        let lock = self.lock(self.locks, round * 10, at_once);
+        let (index, lock) = self.lock(self.locks, round * 10, at_once);
         let [made, locked, written] = self.client.call_all([
             create(&name, CreateDisposition::CREATE, key),
             lock,
@@ -209,7 +215,7 @@ impl<'a> Worker<'a> {
         ]);
         assert_eq!(made.status, NtStatus::SUCCESS, "CREATE, {made:?}");
         assert_eq!(created(&made).create_action, CreateAction::CREATED);
-        assert_eq!(locked.status, NtStatus::SUCCESS, "LOCK, {locked:?}");
+        self.locked(index, &locked);
         assert_eq!(written.status, NtStatus::SUCCESS, "WRITE, {written:?}");
         self.done.created.push(name.clone());
         self.done.slots.insert(slot, generation);
@@ -217,12 +223,12 @@ impl<'a> Worker<'a> {
         self.client.leases.lock().expect("nobody panics with it").insert(key, lease_of(&made));
 
         let small = content(self.number, SLOTS + round, 0, SMALL_BYTES);
-        let unlock = self.lock(self.locks, round * 10, LockFlags::UNLOCK);
+        let (index, unlock) = self.lock(self.locks, round * 10, LockFlags::UNLOCK);
         let write = WriteRequest::new(file, 0, &small);
         let [written, unlocked] =
             self.client.call_all([Request::new(Command::WRITE, &write), unlock]);
         assert_eq!(written.status, NtStatus::SUCCESS, "WRITE, {written:?}");
-        assert_eq!(unlocked.status, NtStatus::SUCCESS, "UNLOCK, {unlocked:?}");
+        self.locked(index, &unlocked);
         self.kept.push_back((file, key));
         let offer = Offer { owner: self.number, name, lease: key };
         self.board.offers.lock().expect("nobody panics with it").push_back(offer);
@@ -268,9 +274,9 @@ impl<'a> Worker<'a> {
 
     /// Adds one to what all count together.
     fn increase(&mut self) {
-        let lock = self.lock(self.counter, 0, LockFlags::EXCLUSIVE_LOCK);
+        let (index, lock) = self.lock(self.counter, 0, LockFlags::EXCLUSIVE_LOCK);
         let locked = self.client.call(lock);
-        assert_eq!(locked.status, NtStatus::SUCCESS, "LOCK, {locked:?}");
+        self.locked(index, &locked);
         let read = ReadRequest { file_id: self.counter, length: 8, ..Default::default() };
         let read = self.client.call(Request::new(Command::READ, &read));
         let count = match read.status {
@@ -286,20 +292,36 @@ impl<'a> Worker<'a> {
         let written = self.client.call(Request::new(Command::WRITE, &write));
         assert_eq!(written.status, NtStatus::SUCCESS, "WRITE, {written:?}");
         self.board.increments.fetch_add(1, Ordering::Relaxed);
-        let unlock = self.lock(self.counter, 0, LockFlags::UNLOCK);
+        let (index, unlock) = self.lock(self.counter, 0, LockFlags::UNLOCK);
         let unlocked = self.client.call(unlock);
-        assert_eq!(unlocked.status, NtStatus::SUCCESS, "UNLOCK, {unlocked:?}");
+        self.locked(index, &unlocked);
     }
 
-    /// A LOCK with a number of its own: [MS-SMB2] 3.2.4.19. The entry is used again after 64 others,
-    /// with the next number.
-    fn lock(&mut self, file_id: FileId, offset: u64, flags: LockFlags) -> Request {
-        let (index, number) = (self.lock_count % 64 + 1, self.lock_count / 64 % 16);
-        self.lock_count += 1;
+    /// A LOCK with a number of its own, and the index of its entry: [MS-SMB2] 3.2.4.19. The entry is
+    /// used again after all others, with the next number.
+    fn lock(&mut self, file_id: FileId, offset: u64, flags: LockFlags) -> (u32, Request) {
+        let (index, number) = loop {
+            let count = self.lock_count;
+            self.lock_count += 1;
+            let index = count % LOCK_ENTRIES + 1;
+            if !self.retired.contains(&index) {
+                break (index, count / LOCK_ENTRIES % 16);
+            }
+        };
         let lock_sequence = (index << 4) | number;
         let elements = [LockElement { offset, length: 10, flags }];
         let body = LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) };
-        Request::new(Command::LOCK, &body)
+        (index, Request::new(Command::LOCK, &body))
+    }
+
+    /// A LOCK is answered. What was sent over a lost channel may arrive there still: it is known for
+    /// a repetition for as long as its entry is not used for another, since the channel sequence
+    /// keeps no LOCK away ([MS-SMB2] 3.3.5.2.10).
+    fn locked(&mut self, index: u32, answer: &Answer) {
+        assert_eq!(answer.status, NtStatus::SUCCESS, "LOCK or UNLOCK, {answer:?}");
+        if answer.was_repeated {
+            self.retired.insert(index);
+        }
     }
 
     fn close_oldest(&mut self) {

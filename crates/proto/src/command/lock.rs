@@ -158,6 +158,9 @@ fn done() -> Step<Pending> {
 ///
 /// [MS-SMB2] 3.3.5.14 keeps it for durable opens, and for all of a server with multichannel; it
 /// costs nothing to keep it for all of every server, so that no client locks twice.
+///
+/// What arrives over a lost channel when its entry has been used again is a new request for all that
+/// a server can know: 3.3.5.2.10 keeps no LOCK away, and clients would not expect it.
 fn sequence_of(request: &LockRequest<'_>, dialect: Dialect) -> Option<LockSequence> {
     if dialect < Dialect::SMB_2_1 {
         return None;
