@@ -15,6 +15,7 @@ mod qos_page;
 mod record;
 mod registry;
 mod server_lock;
+mod shared_memory;
 mod table;
 mod typed_table;
 mod unique_ids;

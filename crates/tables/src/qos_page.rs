@@ -1,30 +1,24 @@
 //! The figures of all classes of service: memory that all processes share.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
 
 use qos::class::CLASSES_MAX;
 use qos::{Class, ClassId, Slot, Slots};
 
+use crate::shared_memory::{self, Shared, SharedMemory};
+
+// SAFETY: all in it are atomics, for which any bytes are a value.
+unsafe impl Shared for Slot {}
+
 /// The slots, as one process sees them.
 #[derive(Debug)]
 pub struct QosPage {
-    slots: NonNull<[Slot; CLASSES_MAX]>,
+    slots: SharedMemory<[Slot; CLASSES_MAX]>,
 }
-
-// SAFETY: all that is behind the pointer are atomics.
-unsafe impl Send for QosPage {}
-// SAFETY: as above.
-unsafe impl Sync for QosPage {}
 
 /// The file in the lock directory.
 const NAME: &str = "qos";
-
-const BYTES: usize = size_of::<[Slot; CLASSES_MAX]>();
 
 impl QosPage {
     /// Opens the slots of the server on `lock_dir`, and makes them if they are not there. A slot
@@ -33,31 +27,7 @@ impl QosPage {
     /// # Errors
     /// What the file system says.
     pub fn open(lock_dir: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(lock_dir.join(NAME))?;
-        file.set_len(BYTES as u64)?;
-        // SAFETY: a new mapping of a file that is at least so long; nothing else is touched.
-        let slots = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if slots == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let slots = NonNull::new(slots.cast()).expect("the kernel maps nothing at zero unasked");
-        Ok(Self { slots })
+        Ok(Self { slots: SharedMemory::open(&lock_dir.join(NAME))? })
     }
 
     /// Begins anew: no class has a slot. For a supervisor that starts.
@@ -65,10 +35,7 @@ impl QosPage {
     /// # Errors
     /// What the file system says.
     pub fn reset(lock_dir: &Path) -> io::Result<()> {
-        match std::fs::remove_file(lock_dir.join(NAME)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        shared_memory::remove(&lock_dir.join(NAME))
     }
 
     /// Gives each class a slot, and puts its limits there: for the supervisor. Slots of classes that
@@ -102,16 +69,7 @@ impl QosPage {
 
 impl Slots for QosPage {
     fn slots(&self) -> &[Slot] {
-        // SAFETY: mapped in `open` until this is dropped, aligned as a page is, and all in it are
-        // atomics, for which any bytes are a value.
-        unsafe { self.slots.as_ref() }
-    }
-}
-
-impl Drop for QosPage {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `open` with this length, and nobody has a reference any more.
-        unsafe { libc::munmap(self.slots.as_ptr().cast(), BYTES) };
+        &*self.slots
     }
 }
 

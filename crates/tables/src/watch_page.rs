@@ -6,25 +6,23 @@
 //! worker has died. A count that is too high therefore costs messages; it is never too low, but
 //! while a new `notifyd` begins, and then all watches end in a look anyway.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dtyp::ServerId;
 
+use crate::shared_memory::{Shared, SharedMemory};
+
 /// The page, as one process sees it.
 #[derive(Debug)]
 pub struct WatchPage {
-    page: NonNull<Page>,
+    page: SharedMemory<Page>,
 }
 
 /// What is in the file `watches` of the lock directory.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(4096))]
 struct Page {
     /// Watches of all workers.
     count: AtomicU32,
@@ -35,43 +33,22 @@ struct Page {
     needs_all: AtomicU32,
 }
 
+// SAFETY: all in it are atomics, for which any bytes are a value.
+unsafe impl Shared for Page {}
+
 impl WatchPage {
     /// Opens the page of the server on `lock_dir`, and makes it if it is not there.
     ///
     /// # Errors
     /// What the file system says.
     pub fn open(lock_dir: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(lock_dir.join(NAME))?;
-        file.set_len(PAGE_BYTES as u64)?;
-        // SAFETY: a new mapping of a file that is at least so long; nothing else is touched.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if page == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let page = NonNull::new(page.cast()).expect("the kernel maps nothing at zero unasked");
-        Ok(Self { page })
+        Ok(Self { page: SharedMemory::open(&lock_dir.join(NAME))? })
     }
 
     /// Whether a change has to be told by a worker that has `own` of the watches.
     #[must_use]
     pub fn is_wanted(&self, own: u32) -> bool {
-        let page = self.page();
+        let page = &*self.page;
         let count = page.count.load(Ordering::Acquire);
         count > own || (count != 0 && page.needs_all.load(Ordering::Relaxed) != 0)
     }
@@ -79,31 +56,31 @@ impl WatchPage {
     /// Wants every change, also those that only the client itself watches for, or not any more: for
     /// `notifyd`, where the kernel tells it what changed but not who did it.
     pub fn set_needs_all(&self, needs_all: bool) {
-        self.page().needs_all.store(needs_all.into(), Ordering::Release);
+        self.page.needs_all.store(needs_all.into(), Ordering::Release);
     }
 
     /// Watches that are counted.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.page().count.load(Ordering::Acquire)
+        self.page.count.load(Ordering::Acquire)
     }
 
     /// Counts a watch that begins: for its worker, before it tells `notifyd`.
     pub fn add(&self) {
         let add = |count: u32| count.checked_add(1);
-        let _ = self.page().count.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        let _ = self.page.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 
     /// Counts watches that have ended: for `notifyd`.
     pub fn remove(&self, watches: u32) {
         let remove = |count: u32| Some(count.saturating_sub(watches));
-        let _ = self.page().count.fetch_update(Ordering::AcqRel, Ordering::Acquire, remove);
+        let _ = self.page.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, remove);
     }
 
     /// Who `notifyd` is at the moment.
     #[must_use]
     pub fn notifyd(&self) -> Option<ServerId> {
-        let page = self.page();
+        let page = &*self.page;
         let unique_id = page.notifyd_unique_id.load(Ordering::Acquire);
         let pid = page.notifyd_pid.load(Ordering::Acquire);
         // If it was replaced in between, the new one is about to be announced.
@@ -113,33 +90,17 @@ impl WatchPage {
 
     /// Begins anew, as `notifyd`: nobody watches.
     pub fn begin(&self, notifyd: ServerId) {
-        let page = self.page();
+        let page = &*self.page;
         page.notifyd_unique_id.store(0, Ordering::SeqCst);
         page.count.store(0, Ordering::SeqCst);
         page.needs_all.store(0, Ordering::SeqCst);
         page.notifyd_pid.store(notifyd.pid, Ordering::SeqCst);
         page.notifyd_unique_id.store(notifyd.unique_id, Ordering::SeqCst);
     }
-
-    fn page(&self) -> &Page {
-        // SAFETY: mapped in `open` until this is dropped, aligned as a page is, and all in it are
-        // atomics, which other processes may change at any time.
-        unsafe { self.page.as_ref() }
-    }
-}
-
-impl Drop for WatchPage {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `open` with this length, and nobody has a reference any more.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
-    }
 }
 
 /// The file in the lock directory.
 const NAME: &str = "watches";
-
-/// Bytes of the file: the least that is mapped.
-const PAGE_BYTES: usize = 4_096;
 
 #[cfg(test)]
 mod tests {

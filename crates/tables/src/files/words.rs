@@ -5,16 +5,14 @@
 //! changed under the lock of a record only. A worker that dies between changing the word and the
 //! record leaves a word that says too much, which costs looks and nothing else.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arbitration::{FileKey, FileWord};
+
+use crate::shared_memory::{Shared, SharedMemory};
 
 /// Words. A busy server has some thousand files with locks or leases open at once.
 const WORDS_COUNT: usize = 1 << 16;
@@ -22,14 +20,15 @@ const WORDS_COUNT: usize = 1 << 16;
 /// Words of files, and behind them one whose `locks` counts deletions.
 const SLOTS: usize = WORDS_COUNT + 1;
 
-const BYTES: usize = SLOTS * size_of::<Word>();
-
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Word {
     locks: AtomicU32,
     readers: AtomicU32,
 }
+
+// SAFETY: atomics, for which any bytes are a value.
+unsafe impl Shared for Word {}
 
 /// The words of all files.
 #[derive(Clone, Debug)]
@@ -39,14 +38,9 @@ pub(super) struct Words(Memory);
 enum Memory {
     /// Shared by the threads of a simulation, or by nobody.
     Own(Arc<[Word]>),
-    /// Shared by the processes of a server; never unmapped.
-    Mapped(NonNull<Word>),
+    /// Shared by the processes of a server.
+    Mapped(Arc<SharedMemory<[Word; SLOTS]>>),
 }
-
-// SAFETY: the mapping lives as long as the process, and its words are atomics.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
 
 impl Default for Words {
     fn default() -> Self {
@@ -56,42 +50,11 @@ impl Default for Words {
 
 impl Words {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        file.set_len(u64::try_from(BYTES).expect("half a megabyte"))?;
-        Self::map(&file)
+        Ok(Self(Memory::Mapped(Arc::new(SharedMemory::create(path)?))))
     }
 
     pub(super) fn join(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if usize::try_from(file.metadata()?.len()) != Ok(BYTES) {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        Self::map(&file)
-    }
-
-    fn map(file: &File) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new shared mapping of a file that is long enough; nothing else is at its place.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                BYTES,
-                protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let words = NonNull::new(address.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self(Memory::Mapped(words)))
+        Ok(Self(Memory::Mapped(Arc::new(SharedMemory::join(path)?))))
     }
 
     fn word(&self, key: FileKey) -> &Word {
@@ -110,9 +73,7 @@ impl Words {
     fn at(&self, at: usize) -> &Word {
         match &self.0 {
             Memory::Own(words) => &words[at],
-            // SAFETY: the mapping has `SLOTS` words, is never unmapped, and is accessed as
-            // atomics alone; `at` is below their number.
-            Memory::Mapped(words) => unsafe { words.add(at).as_ref() },
+            Memory::Mapped(words) => &words[at],
         }
     }
 

@@ -1,0 +1,114 @@
+//! Memory that all processes of a server share: a file of the lock directory, mapped.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::ptr::NonNull;
+
+/// What may be seen in shared memory.
+///
+/// # Safety
+/// Any bytes are a value of it, and everything in it that is ever written is an atomic, because
+/// other processes write at any time.
+pub(crate) unsafe trait Shared: Sync {}
+
+// SAFETY: an array has nothing but its elements.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+
+/// A value that lives in a file, as one process sees it.
+#[derive(Debug)]
+pub(crate) struct SharedMemory<T: Shared> {
+    value: NonNull<T>,
+}
+
+// SAFETY: what is behind the pointer is `Sync`, and no thread owns it.
+unsafe impl<T: Shared> Send for SharedMemory<T> {}
+// SAFETY: as above.
+unsafe impl<T: Shared> Sync for SharedMemory<T> {}
+
+impl<T: Shared> SharedMemory<T> {
+    /// Opens the file at `path`, which is made if it is not there, and made as long as the value. What
+    /// was never written is zero. A link is not followed.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = options().create(true).truncate(false).open(path)?;
+        file.set_len(size_of::<T>() as u64)?;
+        Self::map(&file)
+    }
+
+    /// Makes the file anew, of zeros. Whoever has the one before keeps that.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        remove(path)?;
+        let file = options().create_new(true).open(path)?;
+        file.set_len(size_of::<T>() as u64)?;
+        Self::map(&file)
+    }
+
+    /// Opens the file that another process has made.
+    ///
+    /// # Errors
+    /// `InvalidData` if it has another length; else what the file system says.
+    pub(crate) fn join(path: &Path) -> io::Result<Self> {
+        let file = options().open(path)?;
+        if file.metadata()?.len() != size_of::<T>() as u64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Self::map(&file)
+    }
+
+    fn map(file: &File) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (length, fd) = (size_of::<T>(), file.as_raw_fd());
+        // SAFETY: a new shared mapping of a file that is long enough; nothing else is at its place.
+        let value = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, 0)
+        };
+        if value == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let value = NonNull::new(value.cast()).expect("the kernel maps nothing at zero unasked");
+        Ok(Self { value })
+    }
+}
+
+impl<T: Shared> Deref for SharedMemory<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: mapped with the length of `T` until this is dropped, aligned as a page is; any bytes
+        // are a value, and what others write are atomics.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+impl<T: Shared> Drop for SharedMemory<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and nobody has a reference any more.
+        unsafe { libc::munmap(self.value.as_ptr().cast(), size_of::<T>()) };
+    }
+}
+
+/// Removes the file, if it is there. Whoever has it mapped keeps it.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options
+}
