@@ -123,11 +123,12 @@ fn start_one<C: Command>(
     incoming: &Incoming,
     related: Option<Option<FileId>>,
 ) -> (Result<Step<C::Pending>, Reject>, Option<FileId>) {
+    // Decoding a body takes no longer than looking at the clock.
+    incoming.trace.enter(Phase::Running);
     let request = match C::Request::decode(&incoming.message) {
         Ok(request) => request,
         Err(error) => return (Err(Reject::Malformed(error)), None),
     };
-    incoming.trace.enter(Phase::Running);
     let file_id = match (request.file_id(), related) {
         (Some(_), Some(None)) => return (Err(Reject::NoRelatedFileId), None),
         (Some(_), Some(handed_down)) => handed_down,

@@ -36,10 +36,11 @@ impl Server {
             None => (None, None),
         };
         let came = self.globals.trace.take_came();
-        let first = self.globals.trace.begin(came);
+        let is_sealed = frame.starts_with(b"\xFDSMB");
+        let phase = if is_sealed { Phase::Verifying } else { Phase::Parsing };
+        let first = self.globals.trace.begin(came, phase);
         let sealed = match frame.first_chunk::<4>() {
             Some(b"\xFDSMB") => {
-                first.enter(Phase::Verifying);
                 let session_id = self.unseal(connection, &mut frame, unsealed)?;
                 first.enter(Phase::Parsing);
                 Some(session_id)
@@ -131,7 +132,9 @@ impl Server {
                 return; // Nothing is begun for a connection that is gone.
             }
             let id = self.next_request_id();
-            let trace = first.take().unwrap_or_else(|| self.globals.trace.begin(chain.came));
+            let trace = first
+                .take()
+                .unwrap_or_else(|| self.globals.trace.begin(chain.came, Phase::Parsing));
             trace.identify(header.message_id, header.command.0);
             let mut incoming = Incoming {
                 id,
@@ -233,7 +236,6 @@ impl Server {
                     Some((by, result)) if Arc::ptr_eq(&by, key) => result,
                     _ => key.verify(message),
                 };
-                incoming.trace.enter(Phase::Parsing);
                 verified.map_err(|BadSignature| Reject::BadSignature)
             }
             // It may be bound to a session by this very request, which then looks for the key itself.

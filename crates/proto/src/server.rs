@@ -226,7 +226,7 @@ impl Server {
 
     /// Keeps the time of requests from now on; by default nobody does.
     pub fn set_tracer(&mut self, trace: Tracer) {
-        self.globals.files.set_tracer(trace.clone());
+        self.globals.files.set_tracer(trace);
         self.globals.trace = trace;
     }
 

@@ -194,3 +194,25 @@ fn a_request_that_came_in_pieces_was_received_from_its_first_byte_on() {
     let expected = [(Phase::Receiving.number(), STEP_NS), (Phase::Queued.number(), STEP_NS)];
     assert_eq!(ended[0].phases, BTreeMap::from(expected));
 }
+
+#[test]
+fn a_slow_request_has_its_path_also_where_no_open_is_left() {
+    let world = World::new();
+    world.add_file("data", "file", &[]);
+    let mut peer = ready(&world);
+    let file_id = peer.create(&Create::open("file")).file_id;
+    let tracer = world.trace();
+    tracer.set_slow_threshold(STEP_NS);
+    world.hold(|effect| {
+        matches!(effect, Effect::Object { op: ObjectOp::Close { .. } | ObjectOp::Open(_), .. })
+    });
+    peer.send(peer.close_request(file_id));
+    peer.send(peer.request(Command::CREATE, &Create::open("nobody\\has\\this")));
+    world.advance(STEP);
+    world.release_all();
+    let (slow, _) = tracer.take_slow();
+    let slow: Vec<_> = slow.iter().map(|it| (it.operation, it.path.as_deref())).collect();
+    let expected =
+        [(Operation::Close, Some("file")), (Operation::Create, Some("nobody\\has\\this"))];
+    assert_eq!(slow, expected);
+}

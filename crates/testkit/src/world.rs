@@ -484,18 +484,17 @@ impl World {
     }
 
     /// Keeps the time of requests from now on, and every event of the schema.
+    #[cfg(feature = "recorder")]
     #[must_use]
     pub fn trace(&self) -> trace::Tracer {
-        self.trace_with(true)
+        let tracer = trace::Tracer::in_test(Rc::clone(&self.inner().traced_ns));
+        self.set_tracer(tracer);
+        tracer
     }
 
-    /// As [`World::trace`], which may keep no events.
-    #[must_use]
-    pub fn trace_with(&self, records: bool) -> trace::Tracer {
-        let mut inner = self.inner();
-        let tracer = trace::Tracer::in_virtual_time(Rc::clone(&inner.traced_ns), records);
-        inner.server.set_tracer(tracer.clone());
-        tracer
+    /// Has the server count its requests.
+    pub fn set_tracer(&self, tracer: trace::Tracer) {
+        self.inner().server.set_tracer(tracer);
     }
 
     /// Lets time pass; what is due meanwhile happens when it is due.

@@ -23,7 +23,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// The layout; what is counted is told apart by [`FINGERPRINT`].
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Shares, and users, that a worker counts one by one; what the others do is counted together.
 pub const PARTIES_MAX: usize = 16;
@@ -139,6 +139,13 @@ impl Page {
         }
         let page = Self::map(&file, libc::PROT_READ)?;
         Ok((page, file))
+    }
+
+    /// Its contents, which stay mapped for as long as the process lives.
+    pub(crate) fn keep(self) -> &'static Layout {
+        let page = std::mem::ManuallyDrop::new(self);
+        // SAFETY: as in `layout`; it is never dropped, so it is never unmapped.
+        unsafe { page.layout.as_ref() }
     }
 
     fn begin(&self, pid: u32, unique_id: u64) {

@@ -8,7 +8,7 @@ use crate::names::Kind;
 #[allow(unused_imports, reason = "each of them is what some event is counted by")]
 use crate::names::{Operation, Phase, StoreOperation};
 use crate::series::Series as _;
-use crate::series::{Count, Histogram, SeriesValue, Sum};
+use crate::series::{Count, Histogram, SeriesValue, Sum, Total};
 
 /// What is known of an event beside its values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,7 +19,7 @@ pub struct EventInfo {
     pub name: &'static str,
     /// The arguments of the probe, in their order. All are integers of 64 bits.
     pub arguments: &'static [&'static str],
-    /// What is kept of it: `count`, `sum` or `histogram`.
+    /// What is kept of it: `count`, `sum` (with how often), `total` or `histogram`.
     pub series: &'static str,
     /// The argument that is added up.
     pub value: &'static str,
@@ -103,7 +103,7 @@ macro_rules! events {
     (@len $kind:ident) => { <$kind as Kind>::NAMES.len() };
     (@index $series:ident) => { 0 };
     (@index $series:ident $per:ident) => {
-        usize::try_from($per).unwrap_or(usize::MAX).min($series.len() - 1)
+        index($per, $series.len())
     };
 }
 
@@ -120,7 +120,7 @@ events! {
         "a whole frame came";
     smb2 frame_sent(connection, bytes): Sum of bytes,
         "a frame is to be sent";
-    choro phase(phase, next, ns): Sum of ns per phase in Phase,
+    choro phase(phase, next, ns): Total of ns per phase in Phase,
         "a worker has left a phase for the next one";
     choro woke(completions): Sum of completions,
         "waiting for events has ended";
@@ -136,6 +136,13 @@ events! {
         "a message is on its way to another process";
     choro message_received(kind, bytes): Sum of bytes,
         "a message of another process came";
+}
+
+/// The place of a number among so many; what is beyond them has none of its own.
+#[inline(always)]
+fn index(number: u64, places: usize) -> usize {
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    if places.is_power_of_two() { number & (places - 1) } else { number.min(places - 1) }
 }
 
 fn since(now: &[SeriesValue], earlier: &[SeriesValue]) -> Vec<SeriesValue> {

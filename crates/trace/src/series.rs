@@ -34,6 +34,11 @@ pub(crate) struct Sum {
     total: AtomicU64,
 }
 
+/// How much in all.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Total(AtomicU64);
+
 /// How often, how much in all, the least and the most, and how much how often.
 #[derive(Debug)]
 #[repr(C)]
@@ -75,6 +80,19 @@ impl Series for Count {
 
     fn read(&self) -> SeriesValue {
         SeriesValue { count: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
+    }
+}
+
+impl Series for Total {
+    const NAME: &'static str = "total";
+
+    #[inline]
+    fn add(&self, value: u64) {
+        add(&self.0, value);
+    }
+
+    fn read(&self) -> SeriesValue {
+        SeriesValue { total: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
     }
 }
 

@@ -25,28 +25,28 @@ pub struct SlowRequest {
     pub share: String,
     /// The open that it was about.
     pub open: Option<u64>,
+    /// The path that it was about, if it was said while it was served.
+    pub path: Option<String>,
 }
 
-/// What is slow, and what was.
+/// What was slow.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
-    /// Nanoseconds; nothing is slow if it is zero.
-    pub(crate) threshold: u64,
-    pub(crate) requests: Vec<SlowRequest>,
-    pub(crate) left_out: u64,
+    requests: Vec<SlowRequest>,
+    left_out: u64,
 }
 
 impl Slow {
-    /// Whether that is slow, of a request that waited `event_ns` for an event.
-    pub(crate) fn is_slow(&self, total: u64, event_ns: u64) -> bool {
-        self.threshold != 0 && total.saturating_sub(event_ns) >= self.threshold
-    }
-
     pub(crate) fn push(&mut self, request: SlowRequest) {
         if self.requests.len() < SLOW_MAX {
             self.requests.push(request);
         } else {
             self.left_out += 1;
         }
+    }
+
+    /// The requests, and how many more there were.
+    pub(crate) fn into_parts(self) -> (Vec<SlowRequest>, u64) {
+        (self.requests, self.left_out)
     }
 }

@@ -112,8 +112,8 @@ impl Worker {
             FileTable::join(lock_dir, state_dir).context("cannot join the table of files")?;
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
-        messaging.set_tracer(trace.clone());
-        server.set_tracer(trace.clone());
+        messaging.set_tracer(trace);
+        server.set_tracer(trace);
         let open_page = || QosPage::open(lock_dir).context("cannot open the figures of classes");
         server.handle_slots(Box::new(open_page()?));
         let store_settings = StoreSettings {

@@ -25,9 +25,9 @@ impl Worker {
     }
 
     fn describe_slow(&self, request: &SlowRequest) -> String {
-        let SlowRequest { mid, operation, status, ns, phases, user, share, open } = request;
-        // Of a CLOSE there is none any more.
-        let path = open.and_then(|open| self.server.path_of(open)).unwrap_or_default();
+        let SlowRequest { mid, operation, status, ns, phases, user, share, open, path } = request;
+        let of_open = || open.and_then(|open| self.server.path_of(open));
+        let path = path.clone().or_else(of_open).unwrap_or_default();
         // All connections of a worker are of one client.
         let address = self.channels.values().find_map(|channel| channel.addresses().ok());
         let client = address.map(|(client, _)| client.ip().to_canonical().to_string());

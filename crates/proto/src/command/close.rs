@@ -39,10 +39,16 @@ impl Command for Close {
     type Pending = Pending;
 
     fn start(
-        scope: InTree<'_>,
-        _: &Incoming,
+        mut scope: InTree<'_>,
+        incoming: &Incoming,
         request: CloseRequest,
     ) -> Result<Step<Pending>, Reject> {
+        // Once it is closed, nobody knows what it was.
+        if incoming.trace.wants_path()
+            && let Ok(file) = scope.open().and_then(|open| open.file())
+        {
+            incoming.trace.set_path(file.path.to_windows());
+        }
         begin(scope, request.flags)
     }
 

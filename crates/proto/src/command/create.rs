@@ -130,6 +130,10 @@ impl Command for Create {
         incoming: &Incoming,
         request: CreateRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
+        // If it fails, there is no open that has a name.
+        if incoming.trace.wants_path() {
+            incoming.trace.set_path(dtyp::utf16::decode(request.name).unwrap_or_default());
+        }
         begin(scope, incoming, &request, Attempt::default())
     }
 

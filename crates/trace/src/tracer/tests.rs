@@ -49,7 +49,7 @@ fn the_phases_of_a_request_add_up_to_its_total() {
     scene.tracer.enter(Phase::Receiving);
     let came = scene.came(100);
     scene.pass(5);
-    let request = scene.tracer.begin(came);
+    let request = scene.tracer.begin(came, Phase::Parsing);
     request.identify(7, 8);
     scene.pass(10);
     request.enter(Phase::Running);
@@ -105,11 +105,11 @@ fn a_worker_is_always_in_one_phase() {
 #[test]
 fn requests_that_wait_together_each_have_their_own_time() {
     let scene = Scene::new();
-    let first = scene.tracer.begin(Came::default());
+    let first = scene.tracer.begin(Came::default(), Phase::Parsing);
     first.identify(1, 8);
     first.wait(Phase::Storage);
     scene.pass(10);
-    let second = scene.tracer.begin(Came::default());
+    let second = scene.tracer.begin(Came::default(), Phase::Parsing);
     second.identify(2, 5);
     scene.pass(3);
     second.wait(Phase::Break);
@@ -135,7 +135,7 @@ fn what_is_answered_first_in_a_compound_waits_for_the_rest() {
     let came = scene.came(0);
     let mut answered = Answered::default();
     for mid in 1..=2 {
-        let request = scene.tracer.begin(came);
+        let request = scene.tracer.begin(came, Phase::Parsing);
         request.identify(mid, 5);
         scene.pass(10);
         request.answer(0, Default::default(), &mut answered);
@@ -154,7 +154,7 @@ fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
     let came = scene.came(0);
     let mut answered = Answered::default();
     for mid in 1..=2 {
-        let request = scene.tracer.begin(came);
+        let request = scene.tracer.begin(came, Phase::Parsing);
         request.identify(mid, 8);
         request.wait(Phase::Storage);
         scene.pass(10);
@@ -171,7 +171,7 @@ fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
 #[test]
 fn what_is_held_before_it_may_wait_for_the_store_has_both_times() {
     let scene = Scene::new();
-    let request = scene.tracer.begin(Came::default());
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
     request.wait(Phase::Held);
     scene.pass(100);
@@ -185,7 +185,7 @@ fn what_is_held_before_it_may_wait_for_the_store_has_both_times() {
 #[test]
 fn a_request_that_nobody_answers_ends_as_cancelled() {
     let scene = Scene::new();
-    let request = scene.tracer.begin(Came::default());
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(3, 15);
     request.wait(Phase::Event);
     scene.pass(9);
@@ -197,7 +197,7 @@ fn a_request_that_nobody_answers_ends_as_cancelled() {
 #[test]
 fn what_never_became_a_request_is_not_counted() {
     let scene = Scene::new();
-    drop(scene.tracer.begin(Came::default()));
+    drop(scene.tracer.begin(Came::default(), Phase::Parsing));
     assert_eq!(scene.events("request_end"), Vec::<Vec<u64>>::new());
 }
 
@@ -205,7 +205,7 @@ fn what_never_became_a_request_is_not_counted() {
 fn more_requests_than_are_traced_are_served_all_the_same() {
     let scene = Scene::new();
     let begin = || {
-        let request = scene.tracer.begin(Came::default());
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(1, 8);
         request
     };
@@ -220,7 +220,7 @@ fn more_requests_than_are_traced_are_served_all_the_same() {
 #[test]
 fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
     let scene = Scene::new();
-    let request = scene.tracer.begin(Came::default());
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 6);
     request.enter(Phase::Running);
     scene.pass(1);
@@ -237,7 +237,7 @@ fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
 fn a_tracer_that_keeps_nothing_is_asked_like_any_other() {
     let tracer = Tracer::default();
     tracer.enter(Phase::Running);
-    let request = tracer.begin(tracer.take_came());
+    let request = tracer.begin(tracer.take_came(), Phase::Parsing);
     request.identify(1, 1);
     let mut answered = Answered::default();
     request.answer(0, Default::default(), &mut answered);
@@ -253,7 +253,7 @@ fn shares_beyond_their_places_are_counted_together() {
         let share = scene.tracer.share(&format!("share{number}"));
         let user = scene.tracer.user("somebody");
         assert_eq!(share, scene.tracer.share(&format!("share{number}")), "the same place again");
-        let request = scene.tracer.begin(Came::default());
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(number, 8);
         request.answer(0, Subject { user, share, open: None }, &mut Answered::default());
     }
@@ -275,7 +275,7 @@ fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow()
         open: Some(5),
     };
     let request = |mid: u64, waits: Phase, ns: u64| {
-        let request = scene.tracer.begin(Came::default());
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(mid, 8);
         request.wait(waits);
         scene.pass(ns);
