@@ -93,7 +93,7 @@ struct Span {
     read_bytes: Cell<u64>,
     written_bytes: Cell<u64>,
     /// The next one that was answered in the same frame, or that is free.
-    next: Cell<Option<&'static Span>>,
+    next: Cell<Option<&'static Self>>,
     /// A bit for each of `phases` that may have something.
     touched: Cell<u32>,
     phases: [Cell<u64>; Phase::NAMES.len()],

@@ -45,7 +45,6 @@ fn the_page_of_a_worker_that_ended_can_still_be_read() {
     let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
     let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
     tracer.message_received(1, 1);
-    drop(tracer);
     trace::remove(lock_dir.path(), 7, 8).expect("it is ours");
     trace::remove(lock_dir.path(), 7, 8).expect("once is enough");
     assert!(reader.has_ended());
@@ -68,7 +67,7 @@ fn workers_are_found_by_their_pages_and_nothing_else_is() {
 #[test]
 fn a_page_of_another_version_is_refused_in_words() {
     let lock_dir = lock_dir();
-    drop(Tracer::create(lock_dir.path(), 7, 8).expect("there is space"));
+    Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
     let path = trace::path(lock_dir.path(), 7, 8);
     let change = |offset: u64, word: u64| {
         let file = fs::OpenOptions::new().write(true).open(&path).expect("it is ours");
@@ -91,7 +90,7 @@ fn a_page_of_another_version_is_refused_in_words() {
 #[test]
 fn its_group_may_read_a_page_and_others_may_not() {
     let lock_dir = lock_dir();
-    drop(Tracer::create(lock_dir.path(), 7, 8).expect("there is space"));
+    Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
     let mode = |path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(trace::path(lock_dir.path(), 7, 8)), 0o640);
     assert_eq!(mode(lock_dir.path().join(trace::DIRECTORY)), 0o750);
