@@ -4,19 +4,19 @@
 //! and has done nothing yet. Whoever sent it may be told by an interim response, which gives it its
 //! credits back, so that the rest of the connection moves on; within the budget of [`qos::gate`].
 
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dtyp::NtStatus;
 use object::ObjectOp;
 use qos::class::InterimResponses;
 use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots};
 use trace::Phase;
 use wire::{Command, FileId};
 
-use crate::effect::{Account, Effect};
-use crate::request::{Chain, Incoming, RequestId};
+use crate::effect::{Account, Effect, Reply};
+use crate::request::{Chain, InFlight, Incoming, RequestId};
 use crate::server::{Now, Server};
 use crate::session::Session;
 
@@ -143,33 +143,37 @@ impl Server {
         self.globals.gate.forget(nanoseconds(now.monotonic), id)
     }
 
-    /// What is held for an open that was closed begins at once: the store will refuse it, and nobody
-    /// waits any longer.
-    pub(crate) fn give_way(
-        &mut self,
-        now: Now,
-        concerns: impl Fn(&Incoming, Option<FileId>) -> bool,
-    ) {
+    /// What is held for an open that was closed ends at once: nobody waits any longer.
+    pub(crate) fn end_held_on(&mut self, now: Now, volatile: u64) {
+        self.end_held(now, |_, it| it.file_id.is_some_and(|id| id.volatile == volatile));
+    }
+
+    /// As [`Self::end_held_on`], for what is held in tree connects that are gone. It must not reach
+    /// the store: the root that it names may be another share's by then.
+    pub(crate) fn end_held_without_tree(&mut self, now: Now) {
+        self.end_held(now, |server, it| {
+            let header = &it.incoming.header;
+            let session = server.sessions.get(&header.session_id);
+            !session.is_some_and(|it| it.tree_connects.contains_key(&header.tree_id))
+        });
+    }
+
+    /// Ends requests that are held as if the store had refused them.
+    fn end_held(&mut self, now: Now, is_meant: impl Fn(&Self, &InFlight) -> bool) {
         if self.globals.gate.is_empty() {
             return;
         }
         let held = self.in_flight.iter().filter(|(_, it)| it.held.is_some());
         let mut ids: Vec<RequestId> =
-            held.filter(|(_, it)| concerns(&it.incoming, it.file_id)).map(|(id, _)| *id).collect();
+            held.filter(|(_, it)| is_meant(self, it)).map(|(id, _)| *id).collect();
         ids.sort_unstable();
         for id in ids {
             self.forget_held(now, id);
-            self.begin_held(id);
+            let Some(waiting) = self.in_flight.get_mut(&id) else { continue };
+            // Nothing has happened.
+            (waiting.held, waiting.changed) = (None, None);
+            self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
         }
-    }
-
-    /// As [`Self::give_way`], for what is held in sessions that have ended.
-    pub(crate) fn give_way_without_session(&mut self, now: Now) {
-        if self.globals.gate.is_empty() {
-            return;
-        }
-        let sessions: HashSet<u64> = self.sessions.keys().copied().collect();
-        self.give_way(now, |incoming, _| !sessions.contains(&incoming.header.session_id));
     }
 
     fn begin_held(&mut self, id: RequestId) {

@@ -514,7 +514,7 @@ impl Server {
     /// Serves what handlers left behind, until nothing more comes of it.
     fn quiesce(&mut self, now: Now) {
         loop {
-            self.give_way_without_session(now);
+            self.end_held_without_tree(now);
             change_notify::deliver(self);
             let own = self.globals.files.server();
             for (file, server) in self.globals.files.take_looks() {
@@ -528,7 +528,7 @@ impl Server {
             for volatile in std::mem::take(&mut self.globals.outbox.closed_opens) {
                 let on_open = self.suspended_on(volatile);
                 self.globals.outbox.wakes.extend(on_open);
-                self.give_way(now, |_, open| open.is_some_and(|it| it.volatile == volatile));
+                self.end_held_on(now, volatile);
             }
             if let Some(id) = self.globals.outbox.wakes.pop_front() {
                 if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
@@ -561,7 +561,7 @@ impl Server {
     }
 
     /// Goes on with a request that waited.
-    fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
+    pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
         let Some(waiting) = self.in_flight.remove(&id) else {
             return; // It was cancelled, and only a wake-up can come for it.
         };

@@ -9,6 +9,7 @@ use qos::{Class, Membership, Meter, Slot, Slots, Subject};
 use testkit::{Create, Peer, World};
 use wire::echo::EchoRequest;
 use wire::logoff::LogoffRequest;
+use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId};
 
 /// Bytes of each request. The limit is one of them a second.
@@ -159,6 +160,30 @@ fn what_is_held_gives_way_when_its_session_ends() {
         world.assert_nothing_left();
         assert!(world.is_idle());
     }
+}
+
+/// The store gives the root of a share that is closed to the next one: what is held must not meet
+/// another share there.
+#[test]
+fn what_is_held_in_a_tree_connect_ends_with_it_and_never_reaches_the_store() {
+    let (world, mut peer, _, slots) = limited(InterimResponses::No);
+    let mut limits = Limits::default();
+    limits.per_second[Meter::Iops as usize] = Some(1);
+    slots.0[0].configure(&limits);
+    for index in 0..3 {
+        let create = Create::open_if(&format!("new{index}"));
+        peer.send(peer.request(Command::CREATE, &create));
+    }
+    let begun = statuses(&mut peer).len();
+    assert!(begun < 3, "some are held");
+    peer.send(peer.request(Command::TREE_DISCONNECT, &TreeDisconnectRequest));
+    let ended = statuses(&mut peer);
+    let gone = ended.iter().filter(|it| **it == NtStatus::NETWORK_NAME_DELETED).count();
+    assert_eq!(begun + gone, 3, "{ended:?}");
+    world.advance(10 * SECOND);
+    assert_eq!(statuses(&mut peer), []);
+    assert!(!world.exists("slow", "new2"));
+    assert_eq!(slots.0[0].figures().waiting, 0);
 }
 
 #[test]
