@@ -185,6 +185,8 @@ pub enum Reject {
     TooManyTreeConnects,
     /// The client has its limit of watched directories.
     TooManyWatches,
+    /// The request would wait for something without an end, and is longer than is kept for that.
+    TooLongToWait,
     /// No such command.
     UnknownCommand,
     /// No such FSCTL, or not for what was opened.
@@ -258,7 +260,8 @@ impl Reject {
             Self::Records(RecordsError::Damaged) => NtStatus::INTERNAL_DB_CORRUPTION,
             Self::SharingViolation => NtStatus::SHARING_VIOLATION,
             Self::SessionExpired => NtStatus::NETWORK_SESSION_EXPIRED,
-            Self::TooManyAsyncCommands
+            Self::TooLongToWait
+            | Self::TooManyAsyncCommands
             | Self::TooManyChannels
             | Self::TooManyLocks
             | Self::TooManyWatches => NtStatus::INSUFFICIENT_RESOURCES,

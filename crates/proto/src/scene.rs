@@ -47,6 +47,8 @@ pub(crate) const PIPES: u32 = 6;
 pub(crate) const CLIENT_GUID: Guid = Guid([7; 16]);
 pub(crate) const TRANSACT_MAX: u32 = 0x10_0000;
 const ROOT: RootId = RootId(1);
+/// Bytes that a receive has room for.
+pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 /// Where the share is on the host.
 pub(crate) const FOLDER: &str = "srv/data";
 
@@ -302,7 +304,10 @@ impl Scene {
         let mut message = Vec::new();
         header.encode(&mut message);
         body.encode(&mut message);
-        self.server.handle_frame(self.connection, Now::default(), BytesMut::from(&message[..]));
+        // As after a receive: the frame is a part of a larger buffer.
+        let mut frame = BytesMut::with_capacity(RECEIVE_BYTES);
+        frame.extend_from_slice(&message);
+        self.server.handle_frame(self.connection, Now::default(), frame);
     }
 
     /// The next response, if there is one.

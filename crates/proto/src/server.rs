@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{FileKey, FileRecords};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, ServerId, Sid};
 use object::{
@@ -43,6 +43,10 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(45);
 ///
 /// Each keeps its message and takes a place in a wait list; no known client has more than a few.
 const ASYNC_COMMANDS_MAX: u32 = 512;
+
+/// Bytes of such a request, and of those behind it in its compound. A CREATE with all that fits its
+/// contexts has less; those that pay for more move data, and none of them waits so.
+const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes of a frame beyond its payload: headers, transform, a compound's further requests.
 const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
@@ -649,7 +653,7 @@ impl Server {
                 (pending, false)
             }
             Ok(Step::Suspend(pending)) if async_id.is_some() => (pending, true),
-            Ok(Step::Suspend(pending)) => match self.go_async(&mut chain, &incoming) {
+            Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming) {
                 Ok(id) => {
                     async_id = Some(id);
                     (pending, true)
@@ -689,6 +693,21 @@ impl Server {
         let open = file_id.filter(|_| op.changes_contents())?;
         let file = self.opens.get(&open.volatile)?.file().ok()?;
         Some((file.identity, open.volatile))
+    }
+
+    /// Has a request wait for something without an end, for as little memory as that takes: the
+    /// client has its credits back, and its frame may be much longer than what is left of it.
+    fn suspend(&mut self, chain: &mut Chain, incoming: &mut Incoming) -> Result<u64, Reject> {
+        let behind = chain.messages.iter().map(|(_, message)| message.len());
+        if incoming.message.len() + behind.sum::<usize>() > SUSPENDED_BYTES_MAX {
+            return Err(Reject::TooLongToWait);
+        }
+        let async_id = self.go_async(chain, incoming)?;
+        incoming.message = Bytes::copy_from_slice(&incoming.message);
+        for (_, message) in &mut chain.messages {
+            *message = BytesMut::from(&message[..]);
+        }
+        Ok(async_id)
     }
 
     /// Sends what the chain has so far, and the interim response behind it.

@@ -1,5 +1,6 @@
 //! The end of a connection, whoever ends it: [MS-SMB2] 3.3.7.1. Nothing of it stays anywhere.
 
+use dtyp::NtStatus;
 use proto::{Disconnect, Effect};
 use testkit::entropy::Random;
 use testkit::{Create, Peer, World};
@@ -61,6 +62,28 @@ fn a_rule_that_is_broken_ends_everything_as_well() {
     let request = peer.request(Command::ECHO, &EchoRequest).message_id(0);
     peer.send(request);
     assert!(matches!(peer.closed(), Some(Disconnect::Sequence(_))));
+    world.assert_nothing_left();
+}
+
+/// It would be kept, and its credits are back: a few thousand of them fill any memory.
+#[test]
+fn a_request_that_is_padded_does_not_wait_without_an_end() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let directory = peer.create(&Create::directory("dir")).file_id;
+    let body = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 1_000,
+        file_id: directory,
+        completion_filter: CompletionFilter::all(),
+    };
+    for (len, status) in [(1 << 20, NtStatus::INSUFFICIENT_RESOURCES), (1_000, NtStatus::PENDING)] {
+        let request = peer.request(Command::CHANGE_NOTIFY, &body);
+        peer.send(request.body(|body| body.resize(len, 0)));
+        let statuses: Vec<NtStatus> = peer.receive().iter().map(|it| it.status()).collect();
+        assert_eq!(statuses, [status], "{len} bytes");
+    }
+    peer.disconnect();
     world.assert_nothing_left();
 }
 
@@ -143,7 +166,7 @@ fn what_was_excluded_is_possible_again() {
     let exclusive = Create::open_if("file").share(wire::create::ShareAccess::empty());
     first.create(&exclusive);
     let mut second = ready(&world);
-    let violation = dtyp::NtStatus::SHARING_VIOLATION;
+    let violation = NtStatus::SHARING_VIOLATION;
     assert_eq!(second.try_create(&exclusive).status(), violation);
     first.disconnect();
     second.create(&exclusive);

@@ -15,7 +15,7 @@ use wire::{Command, FileId};
 
 use crate::change::{Change, ChangeKind};
 use crate::notice::{Notice, WatchedDirectory};
-use crate::scene::{Answer, FOLDER, Scene, TRANSACT_MAX};
+use crate::scene::{Answer, FOLDER, RECEIVE_BYTES, Scene, TRANSACT_MAX};
 use crate::server::Now;
 
 const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
@@ -121,6 +121,18 @@ fn check(
 ) {
     let want = (!want.is_empty()).then(|| expect(want));
     assert_eq!(tells(directory, how, changes), want);
+}
+
+#[test]
+fn a_request_that_waits_lets_go_of_the_buffer_that_it_came_in() {
+    let mut scene = Scene::new();
+    let directory = scene.open_directory("dir");
+    watch(&mut scene, request(directory));
+    let (_, waiting) = scene.server.in_flight.drain().next().expect("it waits");
+    let message = waiting.incoming.message;
+    drop(waiting.chain);
+    let kept = message.try_into_mut().expect("nobody else has it").capacity();
+    assert!(kept < RECEIVE_BYTES / 2, "{kept} bytes");
 }
 
 #[test]
