@@ -12,6 +12,7 @@ pub mod creates;
 pub mod dbench;
 pub mod fixture;
 pub mod listing;
+pub mod lost_channel;
 pub mod metadata;
 pub mod small_files;
 pub mod stream;

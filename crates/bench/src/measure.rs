@@ -26,6 +26,9 @@ pub struct Sample {
     pub figure: f64,
     /// Processor time, when the row has a load that is timed.
     pub cpu: Option<Cpu>,
+    /// The figure to that of one channel, which was measured right before, when the row is of a
+    /// capacity.
+    pub of_one_channel: Option<f64>,
 }
 
 /// Processor time of a timed load.
@@ -49,6 +52,8 @@ pub struct Conditions {
     pub duration: Duration,
     /// Where.
     pub processors: Processors,
+    /// This process has a network namespace of its own, in which it may drop packets.
+    pub own_network: bool,
 }
 
 /// Measures `row` on `server`.
@@ -60,13 +65,32 @@ pub fn measure(row: &Row, server: &Server, conditions: &Conditions) -> Result<Sa
     let Conditions { scale, processors, .. } = *conditions;
     // The server first, so that what it starts for the client inherits the processors.
     processors.apply(row.is_pinned(), server)?;
-    let Some(mut load) = row.prepare(server, scale)? else {
-        return idle_memory(server, scale);
-    };
-    match row.quantity {
-        Quantity::SystemCalls => system_calls(row, server, &mut *load, scale),
-        Quantity::Memory | Quantity::Throughput => timed(row, server, &mut *load, conditions),
+    match (row.quantity, row.work) {
+        (Quantity::Capacity, _) => capacity(row, server, conditions),
+        (Quantity::Memory, _) => idle_memory(server, scale),
+        (Quantity::SystemCalls, _) => {
+            system_calls(row, server, &mut *row.prepare(server, scale)?, scale)
+        }
+        (_, Work::LostChannel { loss }) => {
+            let time = loss.measure(server, scale, conditions.own_network)?;
+            Ok(Sample { figure: time.as_secs_f64() * 1e3, ..Sample::default() })
+        }
+        _ => timed(row, server, &mut *row.prepare(server, scale)?, conditions),
     }
+}
+
+/// What the server could carry, and what that is of what it could over one channel.
+fn capacity(row: &Row, server: &Server, conditions: &Conditions) -> Result<Sample> {
+    let measure = |row: &Row| -> Result<(Sample, f64)> {
+        let mut load = row.prepare(server, conditions.scale)?;
+        let sample = timed(row, server, &mut *load, conditions)?;
+        let busiest = sample.cpu.map(|cpu| cpu.busiest).filter(|busiest| *busiest > 0.0);
+        Ok((sample, 1.0 / busiest.context("the server took no time that could be seen")?))
+    };
+    // Both within a moment, for machines change.
+    let of_one = row.over_one_channel().map(|row| measure(&row)).transpose()?;
+    let (sample, figure) = measure(row)?;
+    Ok(Sample { figure, of_one_channel: of_one.map(|(_, one)| figure / one), ..sample })
 }
 
 fn timed(
@@ -115,13 +139,13 @@ fn sample(
     let seconds = wall.as_secs_f64();
     // What was done, and what makes processor time of it a cost.
     let (amount, scale) = match unit {
-        Unit::MibPerSecond => (done.bytes as f64 / f64::from(1 << 20), 1024.0),
+        Unit::GibPerSecond | Unit::MibPerSecond => (done.bytes as f64 / f64::from(1 << 20), 1024.0),
         _ => (done.operations as f64, 1e6),
     };
     let cost = |time: Duration| time.as_secs_f64() * scale / amount;
     let client_percent = client.as_secs_f64() / seconds * 100.0;
     let cpu = Cpu { server: cost(server), client_percent, busiest: cost(busiest) };
-    Sample { figure: amount / seconds, cpu: Some(cpu) }
+    Sample { figure: amount / seconds, cpu: Some(cpu), of_one_channel: None }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures are for people")]
@@ -139,7 +163,7 @@ fn system_calls(row: &Row, server: &Server, load: &mut dyn Load, scale: Scale) -
     let counter = Counter::attach(pid)?;
     let done = load.run(limit)?;
     let calls = counter.count()?;
-    Ok(Sample { figure: calls as f64 / done.operations as f64, cpu: None })
+    Ok(Sample { figure: calls as f64 / done.operations as f64, ..Sample::default() })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures are for people")]
@@ -153,7 +177,7 @@ fn idle_memory(server: &Server, scale: Scale) -> Result<Sample> {
     for client in clients {
         client.logoff()?;
     }
-    Ok(Sample { figure: each / 1024.0, cpu: None })
+    Ok(Sample { figure: each / 1024.0, ..Sample::default() })
 }
 
 /// The server's private memory once it no longer changes: processes of clients that left may

@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -58,6 +59,36 @@ pub fn set_up() -> Result<()> {
     fs::write(SETTING, first)
         .or_else(|_| fs::write(SETTING, second))
         .with_context(|| format!("choosing {first} or {second} for TCP"))
+}
+
+/// As long as it lives, nothing that is sent to an address of the loopback interface arrives, and
+/// nobody is told. It takes a network of its own.
+#[derive(Debug)]
+pub struct Silence(Ipv4Addr);
+
+impl Silence {
+    /// # Errors
+    ///
+    /// When this process may not change the network.
+    pub fn of(address: Ipv4Addr) -> Result<Self> {
+        ensure!(Self::route("add", address)?, "what is sent to {address} cannot be dropped");
+        Ok(Self(address))
+    }
+
+    fn route(change: &str, address: Ipv4Addr) -> Result<bool> {
+        // In the table that is asked first, and more particular than what is there.
+        let route = format!("blackhole {address}/32 table local");
+        let mut command = Command::new("ip");
+        let command = command.args(["route", change]).args(route.split(' '));
+        Ok(command.stderr(Stdio::null()).status().context("running ip")?.success())
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        // The network goes with the run at the latest.
+        let _ = Self::route("del", self.0);
+    }
 }
 
 /// The congestion control of new connections.

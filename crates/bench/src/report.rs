@@ -62,6 +62,9 @@ pub struct Figures {
     pub server_cpu: Option<f64>,
     /// Processor time of the server's busiest thread, as `server_cpu`.
     pub busiest_thread_cpu: Option<f64>,
+    /// The capacity to that of one channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_one_channel: Option<Summary>,
     /// Processor time of the client in percent of the wall time.
     pub client_cpu_percent: Option<f64>,
 }
@@ -75,6 +78,7 @@ impl Figures {
             samples: samples.iter().map(|sample| sample.figure).collect(),
             server_cpu: median(Summary::of(cpu().map(|cpu| cpu.server))),
             busiest_thread_cpu: median(Summary::of(cpu().map(|cpu| cpu.busiest))),
+            of_one_channel: Summary::of(samples.iter().filter_map(|it| it.of_one_channel)),
             client_cpu_percent: median(Summary::of(cpu().map(|cpu| cpu.client_percent))),
         })
     }
@@ -111,10 +115,6 @@ impl RowReport {
     #[must_use]
     pub fn cells(&self) -> Vec<String> {
         let nothing = || "-".to_owned();
-        let spread = |summary: &Summary| {
-            let Summary { median, min, max } = *summary;
-            format!("{} ({}–{})", figure(median), figure(min), figure(max))
-        };
         let figures = |server: &Option<Figures>| {
             server.as_ref().map_or_else(nothing, |figures| spread(&figures.summary))
         };
@@ -146,6 +146,11 @@ impl RowReport {
     }
 }
 
+fn spread(summary: &Summary) -> String {
+    let Summary { median, min, max } = *summary;
+    format!("{} ({}–{})", figure(median), figure(min), figure(max))
+}
+
 impl Report {
     /// The table of all rows.
     #[must_use]
@@ -170,13 +175,32 @@ impl Report {
         table
     }
 
+    /// What further channels add to what one client can have of the server; nothing when no row is
+    /// of that.
+    #[must_use]
+    pub fn channels(&self) -> Option<Table> {
+        let nothing = || "-".to_owned();
+        let mut table = Table::new(["capacity of the channels to that of one", "Choro", "Samba"]);
+        for row in &self.rows {
+            let of_one = |server: &Option<Figures>| server.as_ref()?.of_one_channel;
+            let both = [&row.choro, row.second()].map(of_one);
+            if both.iter().any(Option::is_some) {
+                let cells = both.map(|it| it.as_ref().map_or_else(nothing, spread));
+                table.push([vec![row.row.clone()], cells.to_vec()].concat());
+            }
+        }
+        (!table.is_empty()).then_some(table)
+    }
+
     /// What the columns mean.
     #[must_use]
     pub const fn legend() -> &'static str {
         "Medians (smallest–largest). A ratio above 1 is in Choro's favor; it is the median of the\n\
          ratios of the repetitions. CPU is the server's processor time: s/GiB where the unit is\n\
          MiB/s, else µs per operation; \"busiest\" is that of its busiest thread. \"client\" is the client's processor time in percent of the\n\
-         wall time. With depth 1 client and server share one processor.\n"
+         wall time. With depth 1 client and server share one processor. A capacity is what the server\n\
+         could carry if each of its threads had a processor of its own, whatever the client can: bytes\n\
+         for each second of processor time of its busiest thread.\n"
     }
 
     /// The rows that could not be measured.
@@ -206,10 +230,11 @@ impl Report {
              {date}, {cpu}, {processors} processors, {memory_mib} MiB, Linux {kernel},\n\
              TCP {tcp}, load average {load_average} before the run.\n\
              {conditions}\n\n\
-             {legend}\n{table}\n{failures}",
+             {legend}\n{table}\n{channels}{failures}",
             conditions = self.conditions,
             legend = Self::legend(),
             table = self.table().to_markdown(),
+            channels = self.channels().map(|it| it.to_markdown() + "\n").unwrap_or_default(),
             failures = self.failures(),
         )
     }
@@ -241,6 +266,7 @@ mod tests {
         let sample = |figure, server| Sample {
             figure,
             cpu: Some(Cpu { server, client_percent: 40.0, busiest: server / 2.0 }),
+            of_one_channel: None,
         };
         let samples = [
             (Kind::Choro, vec![sample(200.0, 1.0), sample(240.0, 1.0), sample(220.0, 1.0)]),
@@ -268,7 +294,7 @@ mod tests {
 
     #[test]
     fn one_server_alone_has_no_ratio() {
-        let samples = [(Kind::Samba, vec![Sample { figure: 7.0, cpu: None }])];
+        let samples = [(Kind::Samba, vec![Sample { figure: 7.0, ..Sample::default() }])];
         let cells = RowReport::new(&row::all()[0], &samples, None).cells();
         assert_eq!(cells[2..6], ["-", "7.00 (7.00–7.00)", "-", "-"]);
     }

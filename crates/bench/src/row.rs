@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::client::Protection;
 use crate::load::Load;
@@ -11,6 +11,7 @@ use crate::load::connects::Connects;
 use crate::load::creates::{Creates, Crowd};
 use crate::load::fixture::Scale;
 use crate::load::listing::Listing;
+use crate::load::lost_channel::Loss;
 use crate::load::metadata::{Metadata, Question};
 use crate::load::small_files::SmallFiles;
 use crate::load::stream::{Direction, Stream};
@@ -57,6 +58,11 @@ pub enum Work {
         /// Bytes of the buffer of each QUERY_DIRECTORY.
         buffer_bytes: usize,
     },
+    /// Loses one of two channels.
+    LostChannel {
+        /// How.
+        loss: Loss,
+    },
     /// Asks about files.
     Metadata {
         /// What it asks.
@@ -83,6 +89,11 @@ pub enum Work {
 /// What is counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Quantity {
+    /// Bytes for each second of processor time of the server's busiest thread: what it could carry
+    /// if every thread had a processor of its own, whatever the client can.
+    Capacity,
+    /// The time that passes.
+    Latency,
     /// Memory of the server per client.
     Memory,
     /// System calls of the server per operation.
@@ -97,9 +108,15 @@ pub enum Unit {
     /// System calls per operation; fewer are better.
     #[serde(rename = "calls/op")]
     CallsPerOperation,
+    /// GiB per second.
+    #[serde(rename = "GiB/s")]
+    GibPerSecond,
     /// KiB per client; fewer are better.
     #[serde(rename = "KiB/client")]
     KibPerClient,
+    /// Milliseconds; fewer are better.
+    #[serde(rename = "ms")]
+    Milliseconds,
     /// MiB per second.
     #[serde(rename = "MiB/s")]
     MibPerSecond,
@@ -112,7 +129,7 @@ impl Unit {
     /// Whether more is better.
     #[must_use]
     pub const fn more_is_better(self) -> bool {
-        matches!(self, Self::MibPerSecond | Self::PerSecond)
+        matches!(self, Self::GibPerSecond | Self::MibPerSecond | Self::PerSecond)
     }
 }
 
@@ -120,7 +137,9 @@ impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CallsPerOperation => "calls/op",
+            Self::GibPerSecond => "GiB/s",
             Self::KibPerClient => "KiB/client",
+            Self::Milliseconds => "ms",
             Self::MibPerSecond => "MiB/s",
             Self::PerSecond => "op/s",
         })
@@ -132,6 +151,8 @@ impl Row {
     #[must_use]
     pub const fn unit(&self) -> Unit {
         match (self.quantity, self.work) {
+            (Quantity::Capacity, _) => Unit::GibPerSecond,
+            (Quantity::Latency, _) => Unit::Milliseconds,
             (Quantity::Memory, _) => Unit::KibPerClient,
             (Quantity::SystemCalls, _) => Unit::CallsPerOperation,
             (
@@ -148,22 +169,36 @@ impl Row {
     pub const fn is_pinned(&self) -> bool {
         match self.work {
             Work::Channels { .. } => false,
-            Work::Connects | Work::Creates { .. } | Work::Idle | Work::Listing { .. } => true,
+            Work::Connects
+            | Work::Creates { .. }
+            | Work::Idle
+            | Work::Listing { .. }
+            | Work::LostChannel { .. } => true,
             Work::Metadata { depth, .. }
             | Work::SmallFiles { depth }
             | Work::Stream { depth, .. } => depth == 1,
         }
     }
 
-    /// Connects the load to `server`; nothing when the row has none.
+    /// The same over one channel; nothing when it is over one already, or over none.
+    #[must_use]
+    pub const fn over_one_channel(mut self) -> Option<Self> {
+        match &mut self.work {
+            Work::Channels { channels, .. } if *channels > 1 => *channels = 1,
+            _ => return None,
+        }
+        Some(self)
+    }
+
+    /// Connects the load to `server`.
     ///
     /// # Errors
     ///
-    /// When the server refuses.
-    pub fn prepare(&self, server: &Server, scale: Scale) -> Result<Option<Box<dyn Load>>> {
+    /// When the server refuses, or the row has none.
+    pub fn prepare(&self, server: &Server, scale: Scale) -> Result<Box<dyn Load>> {
         let protection = self.protection;
-        Ok(Some(match self.work {
-            Work::Idle => return Ok(None),
+        Ok(match self.work {
+            Work::Idle | Work::LostChannel { .. } => bail!("{self} has no load"),
             Work::Channels { channels, direction, block_bytes, depth, discards } => {
                 let what = (direction, block_bytes, depth);
                 Box::new(Channels::prepare(server, scale, protection, (channels, discards), what)?)
@@ -185,7 +220,7 @@ impl Row {
                 let what = (direction, block_bytes, depth);
                 Box::new(Stream::prepare(server, scale, protection, what)?)
             }
-        }))
+        })
     }
 }
 
@@ -194,7 +229,8 @@ impl fmt::Display for Row {
         match self.quantity {
             Quantity::SystemCalls => f.write_str("system calls: ")?,
             Quantity::Memory => f.write_str("memory: ")?,
-            Quantity::Throughput => {}
+            Quantity::Capacity => f.write_str("capacity, ")?,
+            Quantity::Latency | Quantity::Throughput => {}
         }
         match self.work {
             Work::Connects => f.write_str("connect + session setup")?,
@@ -210,6 +246,7 @@ impl fmt::Display for Row {
                 };
                 write!(f, "{question}, depth {depth}")?;
             }
+            Work::LostChannel { loss } => write!(f, "channel lost: {loss}")?,
             Work::SmallFiles { depth } => write!(f, "small-file copy, depth {depth}")?,
             Work::Channels { channels, direction, block_bytes, depth, discards } => {
                 let (block, s) = (Size(block_bytes), if channels == 1 { "" } else { "s" });
@@ -273,6 +310,15 @@ pub fn all() -> Vec<Row> {
             }
         }
     }
+    for (direction, discards) in [(Direction::Read, true), (Direction::Write, false)] {
+        for block_bytes in [KIB_64, MIB] {
+            for protection in [Protection::Signed, Protection::Sealed] {
+                let (channels, depth) = (2, 16);
+                let work = Work::Channels { channels, direction, block_bytes, depth, discards };
+                rows.push(Row { work, protection, quantity: Quantity::Capacity });
+            }
+        }
+    }
     let stream = |direction, block_bytes, depth| Work::Stream { direction, block_bytes, depth };
     let metadata = |question, depth| Work::Metadata { question, depth };
     let mut push =
@@ -291,6 +337,9 @@ pub fn all() -> Vec<Row> {
         Work::Connects,
     ] {
         push(work, Quantity::Throughput);
+    }
+    for loss in [Loss::Reset, Loss::Silent] {
+        push(Work::LostChannel { loss }, Quantity::Latency);
     }
     push(Work::Idle, Quantity::Memory);
     for work in [

@@ -82,7 +82,12 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     let servers = start_servers(options, directory.path())?;
     let processors = Processors::new(options.cpu)?;
     let duration = options.duration();
-    let conditions = Conditions { scale: options.scale(), duration, processors };
+    let conditions = Conditions {
+        scale: options.scale(),
+        duration,
+        processors,
+        own_network: options.own_network,
+    };
     let mut reports = Vec::new();
     let start = Instant::now();
     for (at, row) in rows.iter().enumerate() {
@@ -149,6 +154,9 @@ pub fn publish(report: &Report, options: &Options) -> Result<()> {
     } else {
         writeln!(out, "{}\n", report.versions.join(" and "))?;
         writeln!(out, "{}\n{}", report.table().to_text(), Report::legend())?;
+        if let Some(channels) = report.channels() {
+            writeln!(out, "{}", channels.to_text())?;
+        }
         write!(out, "{}", report.failures())?;
     }
     if let Some(directory) = options.results() {

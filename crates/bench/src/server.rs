@@ -169,6 +169,17 @@ impl Server {
             .with_context(|| format!("a client of {}", self.kind.name()))
     }
 
+    /// Connects a client from an address of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not let it in.
+    pub fn connect_from(&self, source: Ipv4Addr, protection: Protection) -> Result<Client> {
+        let terms = Terms { dialect: wire::Dialect::SMB_3_1_1, protection };
+        Client::connect_from(source, &self.destination, terms)
+            .with_context(|| format!("a client of {}", self.kind.name()))
+    }
+
     /// Connects a further channel of a client.
     ///
     /// # Errors

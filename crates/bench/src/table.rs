@@ -20,6 +20,12 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// Whether nothing but the heading is in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rows.len() <= 1
+    }
+
     /// The table for a terminal: columns aligned by spaces.
     #[must_use]
     pub fn to_text(&self) -> String {

@@ -57,8 +57,12 @@ pub fn compare(options: &Options) -> Result<Table> {
     let directory = fresh_directory(options)?;
     let servers = start_servers(options, directory.path())?;
     let processors = Processors::new(options.cpu)?;
-    let conditions =
-        Conditions { scale: options.scale(), duration: options.duration(), processors };
+    let conditions = Conditions {
+        scale: options.scale(),
+        duration: options.duration(),
+        processors,
+        own_network: options.own_network,
+    };
     let mut table = Table::new([
         "server and work",
         "unit",

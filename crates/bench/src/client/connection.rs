@@ -1,17 +1,19 @@
 //! Sending and receiving over one connection.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use crypto::TransformKey;
 use dtyp::{Guid, NtStatus};
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, connect, recv};
+use rustix::net::{socket_with, sockopt};
 use wire::header::{self, Header, HeaderFlags};
+use wire::oplock_break::OplockBreak;
 use wire::transform::Protocol;
-use wire::{Command, Dialect, Encode, frame};
+use wire::{Command, Decode, Dialect, Encode, frame};
 
 use super::inbox::Inbox;
 use super::login;
@@ -47,6 +49,8 @@ pub struct Client {
     credits: u32,
     /// A request took more credits than there were; it must not be sent.
     overdrawn: bool,
+    /// ChannelSequence of the requests that follow.
+    channel_sequence: u16,
     /// Where what is thrown away would go.
     discarded: Vec<u8>,
     pub(super) negotiated: Negotiated,
@@ -87,7 +91,25 @@ impl Client {
     ///
     /// What was refused, or how the connection broke.
     pub fn connect(destination: &Destination, terms: Terms) -> Result<Self> {
-        let mut client = Self::open(destination, terms, Guid(negotiate::random()?))?;
+        let stream = TcpStream::connect(destination.address).context("connecting")?;
+        Self::enter(stream, destination, terms)
+    }
+
+    /// As [`Self::connect`], from this address of the client's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect`], and when there is no such address.
+    pub fn connect_from(source: Ipv4Addr, destination: &Destination, terms: Terms) -> Result<Self> {
+        let socket =
+            socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddr::from((source, 0))).context("binding to an address")?;
+        connect(&socket, &destination.address).context("connecting")?;
+        Self::enter(socket.into(), destination, terms)
+    }
+
+    fn enter(stream: TcpStream, destination: &Destination, terms: Terms) -> Result<Self> {
+        let mut client = Self::open(stream, terms, Guid(negotiate::random()?))?;
         login::session_setup(&mut client, destination, terms.protection)?;
         login::tree_connect(&mut client, destination, terms.protection)?;
         Ok(client)
@@ -125,14 +147,14 @@ impl Client {
     ///
     /// As [`Self::connect`].
     pub fn bind(&self, destination: &Destination, terms: Terms, number: u8) -> Result<Self> {
-        let mut client = Self::open(destination, terms, self.negotiated.client_guid)?;
+        let stream = TcpStream::connect(destination.address).context("connecting")?;
+        let mut client = Self::open(stream, terms, self.negotiated.client_guid)?;
         login::bind(&mut client, self, destination, terms.protection, number)?;
         Ok(client)
     }
 
     /// A connection that has negotiated.
-    fn open(destination: &Destination, terms: Terms, client_guid: Guid) -> Result<Self> {
-        let stream = TcpStream::connect(destination.address).context("connecting")?;
+    fn open(stream: TcpStream, terms: Terms, client_guid: Guid) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -146,6 +168,7 @@ impl Client {
             next_message_id: 0,
             credits: 1,
             overdrawn: false,
+            channel_sequence: 0,
             discarded: Vec::new(),
             negotiated: Negotiated::default(),
             session_id: 0,
@@ -168,6 +191,23 @@ impl Client {
         Ok(())
     }
 
+    /// Ends the connection with a reset, as when the client's machine has lost it.
+    ///
+    /// # Errors
+    ///
+    /// When the socket is gone.
+    pub fn reset(self) -> Result<()> {
+        // What closes the socket then resets it: socket(7), SO_LINGER.
+        sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))?;
+        Ok(())
+    }
+
+    /// How many channels this client has lost, by which the server tells old requests from new
+    /// ones: [MS-SMB2] 3.2.4.1.6.
+    pub const fn set_channel_sequence(&mut self, channel_sequence: u16) {
+        self.channel_sequence = channel_sequence;
+    }
+
     /// The port of this end, by which the server's process is found.
     ///
     /// # Errors
@@ -186,6 +226,11 @@ impl Client {
     /// Appends a request that is related to the one before it.
     pub fn push_related(&mut self, command: Command, payload_bytes: usize, body: &impl Encode) {
         self.push_flagged(command, payload_bytes, HeaderFlags::RELATED_OPERATIONS, body);
+    }
+
+    /// Appends a request that was sent before on a channel that is lost.
+    pub fn push_replay(&mut self, command: Command, payload_bytes: usize, body: &impl Encode) {
+        self.push_flagged(command, payload_bytes, HeaderFlags::REPLAY_OPERATION, body);
     }
 
     fn push_flagged(
@@ -227,7 +272,7 @@ impl Client {
         let credits = u16::try_from(missing).unwrap_or(u16::MAX).max(charge);
         // Before 2.1 the field is reserved, and every request takes one.
         let counts = self.negotiated.dialect > Dialect::SMB_2_0_2;
-        Header {
+        let mut header = Header {
             credit_charge: if counts { charge } else { 0 },
             command,
             credits,
@@ -236,7 +281,9 @@ impl Client {
             tree_id: self.tree_id,
             session_id: self.session_id,
             ..Header::default()
-        }
+        };
+        header.set_channel_sequence(self.channel_sequence);
+        header
     }
 
     /// CreditCharge of a request: [MS-SMB2] 3.2.4.1.5.
@@ -333,6 +380,19 @@ impl Client {
             };
             return Ok(Reply { header, slot, range });
         }
+    }
+
+    /// Waits until the server says that the client is to give up an oplock.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or something else comes.
+    pub fn receive_break(&mut self) -> Result<OplockBreak> {
+        let range = self.next_message()?;
+        let message = &self.inbox.bytes()[range];
+        let Header { command, message_id, .. } = Header::decode(message)?;
+        ensure!(message_id == u64::MAX, "an answer to {command:?} came instead of a break");
+        Ok(OplockBreak::decode(message)?)
     }
 
     /// Waits for an answer of `frame_bytes` bytes and lets the kernel throw it away unseen: nothing
