@@ -26,6 +26,10 @@ const RECEIVE_LEN: usize = 64 * 1024;
 /// the requests of one receive alone could ask for gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// How long the last answers may take to leave once the engine has ended a connection. A client that
+/// acknowledges packets and reads nothing would keep its worker for ever.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A channel that has moved much within this time is worth a lane.
 const BULK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -60,6 +64,8 @@ pub(super) struct Channel {
     is_sending: bool,
     /// The engine has ended it: close when what is queued has left.
     pub(super) is_closing: bool,
+    /// When it is closed whatever is still queued.
+    drain_by: Option<Instant>,
     /// Another worker is asked to serve it: nothing is received from it meanwhile.
     pub(super) is_lent: bool,
 }
@@ -93,6 +99,7 @@ impl Channel {
             confirmations: Confirmations::default(),
             is_sending: false,
             is_closing: false,
+            drain_by: None,
             is_lent: false,
         }
     }
@@ -381,8 +388,20 @@ impl Channel {
         self.outgoing_bytes == 0
     }
 
+    /// Nothing more is served; what is queued may still leave.
+    pub(super) fn end(&mut self, now: Instant) {
+        self.is_closing = true;
+        self.drain_by = Some(now + DRAIN_TIMEOUT);
+    }
+
+    /// When what is queued has had its time, if the connection was ended and is not closed.
+    pub(super) fn next_drain_timeout(&self) -> Option<Instant> {
+        self.drain_by
+    }
+
     /// Makes operations in flight end.
-    pub(super) fn shut_down(&self) {
+    pub(super) fn shut_down(&mut self) {
+        (self.is_closing, self.drain_by) = (true, None);
         // It fails if the other side was first, which is as good.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
@@ -455,6 +474,18 @@ mod tests {
         channel.sent(&buffers, true);
         assert!(!channel.must_drain());
         assert!(channel.receive().is_some());
+    }
+
+    #[test]
+    fn a_client_that_reads_nothing_is_not_waited_for_when_it_was_ended() {
+        let (mut channel, now) = (channel_with(&[]), Instant::now());
+        channel.queue(transmit(OUTGOING_BYTES_MAX));
+        assert_eq!(channel.next_drain_timeout(), None);
+        channel.end(now);
+        assert!(channel.is_closing && !channel.is_drained());
+        assert_eq!(channel.next_drain_timeout(), Some(now + DRAIN_TIMEOUT));
+        channel.shut_down();
+        assert_eq!(channel.next_drain_timeout(), None);
     }
 
     #[test]

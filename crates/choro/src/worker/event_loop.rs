@@ -222,6 +222,7 @@ impl Worker {
             self.passing.next_timeout(),
             self.asked_sessions.next_timeout(),
             self.next_confirmation(),
+            self.channels.values().filter_map(Channel::next_drain_timeout).min(),
         ];
         let times = [engine, messages, self.stop_at].into_iter().chain(others);
         times.flatten().min().map(|at| at.saturating_duration_since(now))
@@ -297,8 +298,11 @@ impl Worker {
     fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
         self.channels.get_mut(&id)?.is_bulky_now();
         let channels = self.channels.values().filter(|it| it.is_bulky()).count();
-        let lanes = &mut self.lanes;
-        let choose = || (channels > 1).then(|| lanes.choose(channels)).flatten();
+        let (lanes, store) = (&mut self.lanes, &mut self.store);
+        let wear_server = || {
+            store.wear_server();
+        };
+        let choose = || (channels > 1).then(|| lanes.choose(channels, wear_server)).flatten();
         self.channels.get_mut(&id)?.lane(choose).filter(|_| channels > 1)
     }
 
@@ -374,7 +378,6 @@ impl Worker {
 
     fn close(&mut self, id: ConnectionId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        channel.is_closing = true;
         channel.shut_down();
         if !channel.is_busy() {
             self.channels.remove(&id);
@@ -427,7 +430,7 @@ impl Worker {
         while let Some((id, reason)) = self.server.poll_close() {
             warn!("connection {} is ended: {reason:?}", id.0);
             if let Some(channel) = self.channels.get_mut(&id) {
-                channel.is_closing = true;
+                channel.end(Instant::now());
                 // What is queued for a client that takes nothing would wait for minutes.
                 if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
                     self.close(id);
@@ -507,8 +510,19 @@ impl Worker {
             }
         }
         self.serve_confirmations(now);
+        self.close_undrained(now);
         self.serve_passing_timeouts(now);
         self.serve_asked_session_timeouts(now);
+    }
+
+    /// Closes connections that were ended and whose clients do not read what is left for them.
+    fn close_undrained(&mut self, now: Instant) {
+        let is_late = |it: &Channel| it.next_drain_timeout().is_some_and(|at| at <= now);
+        let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
+        for id in late.collect::<Vec<ConnectionId>>() {
+            info!("connection {} is closed: its client does not read", id.0);
+            self.close(id);
+        }
     }
 
     /// Sends what is queued, and goes on receiving where that was held back.

@@ -132,9 +132,11 @@ impl Lanes {
         self.done.wake.as_fd()
     }
 
-    /// A lane for a channel, one of `channels`. None where they win nothing.
-    pub(super) fn choose(&mut self, channels: usize) -> Option<LaneId> {
+    /// A lane for a channel, one of `channels`. None where they win nothing. A thread has the rights
+    /// of whoever starts it: `wear_server` puts down those of the user who was served last.
+    pub(super) fn choose(&mut self, channels: usize, wear_server: impl FnOnce()) -> Option<LaneId> {
         if self.lanes.len() < self.lanes_max.min(channels) {
+            wear_server();
             match Lane::start(&self.done) {
                 Ok(lane) => self.lanes.push(lane),
                 Err(error) => {
