@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use arbitration::LeaseId;
 use bytes::BytesMut;
+use dtyp::Sid;
 use wire::{Command, Header, HeaderFlags};
 
 use crate::connection::ConnectionId;
@@ -139,7 +140,8 @@ impl Server {
     }
 
     /// The oldest connection that a break may be told on, and the session to seal it for, if that
-    /// one wants it. An oplock belongs to an open, and so to a session; a lease to the ClientGuid.
+    /// one wants it. An oplock belongs to an open, and so to a session; a lease to the ClientGuid and
+    /// the user of its first session.
     /// Where oplocks are broken as by Windows, it is the newest connection for those.
     fn channel_for(&self, holder: Holder) -> Option<(ConnectionId, Option<u64>)> {
         let shares_in = |open: &&Open, lease| open.file().is_ok_and(|it| it.lease == Some(lease));
@@ -150,9 +152,17 @@ impl Server {
                 opens.map(|it| it.session_id).min()?
             }
         };
+        fn user(session: &Session) -> Option<&Sid> {
+            session.account.as_ref().map(|it| &it.sid)
+        }
+        let holds = self.sessions.get(&of_open).and_then(user);
         let may_tell = |session: &&Session| match holder {
             Holder::Oplock(_) => session.session_id == of_open,
-            Holder::Lease(id) => session.negotiated.client_guid == id.client,
+            // A ClientGuid is no secret: another user who says the same must not keep the break from
+            // who holds the lease.
+            Holder::Lease(id) => {
+                session.negotiated.client_guid == id.client && user(session) == holds
+            }
         };
         let sessions = self.sessions.values();
         let channels = sessions

@@ -270,6 +270,27 @@ fn the_break_of_a_lease_goes_to_any_session_of_the_client() {
     world.assert_nothing_left();
 }
 
+/// ClientGuids are sent in the clear.
+#[test]
+fn another_user_who_says_the_same_client_guid_does_not_hear_of_a_break_instead_of_its_holder() {
+    let world = World::new();
+    let mut impostor = world.connect();
+    impostor.negotiate([Dialect::SMB_3_1_1]);
+    impostor.authenticate(&Login::user(BOB.0, BOB.1)).ok();
+    let mut holder = Peer::ready(&world, Dialect::SMB_3_1_1);
+    keep_by_lease(&mut holder);
+    let other = disturb(&world);
+    assert!(impostor.receive().is_empty());
+    let told = holder.receive();
+    let keys: Vec<LeaseKey> =
+        told.iter().map(|it| it.body::<LeaseBreakNotification>().lease_key).collect();
+    assert_eq!(keys, [KEY]);
+    for peer in [impostor, holder, other] {
+        peer.disconnect();
+    }
+    world.assert_nothing_left();
+}
+
 fn force_unacked_timeout(peer: &mut Peer) -> NtStatus {
     let body = IoctlRequest {
         ctl_code: FsctlCode::SMBTORTURE_FORCE_UNACKED_TIMEOUT,
