@@ -19,6 +19,7 @@ pub mod requests;
 pub mod write_frame;
 
 pub use connection::{Client, Reply};
+pub(crate) use negotiate::random;
 pub use outstanding::Slot;
 pub use protection::Protection;
 

@@ -18,6 +18,7 @@ pub mod machine;
 pub mod measure;
 pub mod messages;
 pub mod network;
+pub mod null_server;
 pub mod options;
 pub mod processor;
 pub mod report;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{limits, network, row, transports, truth};
+use bench::{limits, network, null_server, row, transports, truth};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -29,6 +29,9 @@ fn run(options: &Options) -> Result<bool> {
         let mut out = io::stdout().lock();
         row::all().iter().try_for_each(|row| writeln!(out, "{row}"))?;
         return Ok(true);
+    }
+    if let Some(port) = options.serve_nothing {
+        return null_server::serve(port).map(|()| true);
     }
     if options.own_network {
         network::set_up()?;

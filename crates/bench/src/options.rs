@@ -39,6 +39,14 @@ pub struct Options {
     /// Measure beside this other build of Choro instead of Samba.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
+    /// Measure beside a server that answers from memory instead of Samba: what this machine and the
+    /// load generator can do. Rows that it cannot serve are left out.
+    #[arg(long, conflicts_with_all = ["against", "only"])]
+    pub against_null: bool,
+    /// Give Samba what makes it fastest: `vfs objects = io_uring`, `use sendfile = yes`, and
+    /// asynchronous reads and writes of every size.
+    #[arg(long, conflicts_with_all = ["against", "against_null"])]
+    pub tuned_samba: bool,
     /// Print JSON instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -64,6 +72,9 @@ pub struct Options {
     /// unless this is given.
     #[arg(long, value_name = "DIRECTORY")]
     pub results: Option<PathBuf>,
+    /// Be the null server on this port.
+    #[arg(long, value_name = "PORT", hide = true)]
+    pub serve_nothing: Option<u16>,
     /// This process has a network namespace of its own already.
     #[arg(long, hide = true)]
     pub own_network: bool,
@@ -101,7 +112,9 @@ impl Options {
         let mut rows = row::all();
         rows.retain(|row| {
             let name = row.to_string();
-            self.rows.is_empty() || self.rows.iter().any(|pattern| name.contains(pattern.as_str()))
+            let is_chosen = self.rows.is_empty()
+                || self.rows.iter().any(|pattern| name.contains(pattern.as_str()));
+            is_chosen && (!self.against_null || row.has_limit())
         });
         rows
     }
@@ -109,8 +122,23 @@ impl Options {
     /// The servers that were asked for.
     #[must_use]
     pub fn kinds(&self) -> Vec<Kind> {
-        let second = if self.against.is_some() { Kind::Other } else { Kind::Samba };
+        let second = match self.against {
+            Some(_) => Kind::Other,
+            None if self.against_null => Kind::Null,
+            None => Kind::Samba,
+        };
         self.only.map_or_else(|| vec![Kind::Choro, second], |kind| vec![kind])
+    }
+
+    /// More lines for the configuration of a server of this kind.
+    #[must_use]
+    pub const fn global(&self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Samba if self.tuned_samba => {
+                "vfs objects = io_uring\nuse sendfile = yes\naio read size = 1\naio write size = 1\n"
+            }
+            _ => "",
+        }
     }
 
     /// The executable of a server of this kind that is Choro's.
@@ -143,7 +171,8 @@ impl Options {
     /// Where the results go, if anywhere.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
-        let both = self.only.is_none() && self.against.is_none();
+        let is_usual = !self.against_null && !self.tuned_samba;
+        let both = self.only.is_none() && self.against.is_none() && is_usual;
         let whole = !self.quick && self.rows.is_empty() && both;
         let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results"));
         self.results.clone().or_else(|| whole.then(ours))
@@ -175,7 +204,9 @@ mod tests {
     fn only_a_whole_run_is_kept_unasked() {
         assert!(parse(&[]).results().is_some());
         let against = ["--against", "/tmp/choro"];
-        for partial in [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"], &against] {
+        let other = [&["--against-null"][..], &["--tuned-samba"], &against];
+        let partial = [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"]];
+        for partial in partial.into_iter().chain(other) {
             assert_eq!(parse(partial).results(), None, "{partial:?}");
         }
         assert!(parse(&["--quick", "--results", "/tmp/x"]).results().is_some());
@@ -190,6 +221,16 @@ mod tests {
             programs.collect::<Vec<_>>(),
             [Path::new("/new/choro"), Path::new("/old/choro")]
         );
+    }
+
+    #[test]
+    fn a_null_server_has_no_files_to_list_and_no_cipher() {
+        let rows = parse(&["--against-null"]).chosen_rows();
+        let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
+        assert!(names.iter().any(|name| name == "read 1 MiB, depth 16, plain"));
+        assert!(names.iter().any(|name| name == "small-file copy, depth 1"));
+        let without = ["sealed", "signed", "listing", "memory", "system calls", "channel"];
+        assert!(!names.iter().any(|name| without.iter().any(|it| name.contains(it))), "{names:?}");
     }
 
     #[test]

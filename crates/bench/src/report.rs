@@ -40,6 +40,9 @@ pub struct RowReport {
     /// The figures of the other build, if Choro was measured beside one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Figures>,
+    /// The figures of the null server, if Choro was measured beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub null: Option<Figures>,
     /// The figures of Samba.
     pub samba: Option<Figures>,
     /// Choro to the other server; above 1, Choro is better.
@@ -93,7 +96,8 @@ impl RowReport {
             Figures::of(&samples.1)
         };
         let (choro, other, samba) = (of(Kind::Choro), of(Kind::Other), of(Kind::Samba));
-        let both = choro.as_ref().zip(other.as_ref().or(samba.as_ref()));
+        let null = of(Kind::Null);
+        let both = choro.as_ref().zip(other.as_ref().or(null.as_ref()).or(samba.as_ref()));
         let unit = row.unit();
         let ratio = both.and_then(|(choro, second)| {
             Summary::of_ratios(&choro.samples, &second.samples, unit.more_is_better())
@@ -103,12 +107,16 @@ impl RowReport {
             .filter(|ratio| ratio.is_finite());
         let pinned = row.is_pinned();
         let row = row.to_string();
-        Self { row, unit, pinned, choro, other, samba, ratio, server_cpu_ratio, failure }
+        Self { row, unit, pinned, choro, other, null, samba, ratio, server_cpu_ratio, failure }
     }
 
     /// The figures that Choro's are compared with.
     const fn second(&self) -> &Option<Figures> {
-        if self.other.is_some() { &self.other } else { &self.samba }
+        match (&self.other, &self.null) {
+            (Some(_), _) => &self.other,
+            (None, Some(_)) => &self.null,
+            (None, None) => &self.samba,
+        }
     }
 
     /// The cells of the table.
@@ -156,7 +164,13 @@ impl Report {
     #[must_use]
     pub fn table(&self) -> Table {
         let is_other = self.rows.iter().any(|row| row.other.is_some());
-        let second = if is_other { Kind::Other } else { Kind::Samba }.name();
+        let is_null = self.rows.iter().any(|row| row.null.is_some());
+        let second = match (is_other, is_null) {
+            (true, _) => Kind::Other,
+            (false, true) => Kind::Null,
+            (false, false) => Kind::Samba,
+        };
+        let second = second.name();
         let mut table = Table::new([
             "row",
             "unit",

@@ -190,6 +190,21 @@ impl Row {
         Some(self)
     }
 
+    /// Whether a server that answers from memory can serve it, to show what the machine can do.
+    #[must_use]
+    pub fn has_limit(&self) -> bool {
+        self.protection == Protection::Plain
+            && self.quantity == Quantity::Throughput
+            && matches!(
+                self.work,
+                Work::Stream { .. }
+                    | Work::SmallFiles { .. }
+                    | Work::Metadata { .. }
+                    | Work::Creates { .. }
+                    | Work::Connects
+            )
+    }
+
     /// Connects the load to `server`.
     ///
     /// # Errors

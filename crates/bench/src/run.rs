@@ -49,8 +49,10 @@ impl Interrupt {
 ///
 /// When one cannot be started.
 pub fn start_servers(options: &Options, directory: &Path) -> Result<Vec<Server>> {
-    let start =
-        |kind: Kind| Server::start(kind, &directory.join(kind.name()), &options.program(kind)?);
+    let start = |kind: Kind| {
+        let (directory, program) = (directory.join(kind.name()), options.program(kind)?);
+        Server::start_with(kind, &directory, &program, options.global(kind))
+    };
     options.kinds().into_iter().map(start).collect()
 }
 
@@ -96,7 +98,11 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
         reports.push(measure_row(row, &servers, options, &conditions, interrupt)?);
     }
     ensure!(reports.iter().any(|row| row.failure.is_none()), "every row failed");
-    let versions = servers.iter().map(|server| server.version().to_owned()).collect();
+    let version = |server: &Server| match options.global(server.kind()) {
+        "" => server.version().to_owned(),
+        lines => format!("{} ({})", server.version(), lines.trim().replace('\n', ", ")),
+    };
+    let versions = servers.iter().map(version).collect();
     let conditions = format!(
         "{} repetitions, {} s each, shares in {}, pinned to processor {}.",
         options.repetitions(),

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::{Client, Destination, Protection, Terms};
 
 mod choro;
+mod null;
 pub mod process_tree;
 mod samba;
 
@@ -37,6 +38,9 @@ pub enum Kind {
     /// Another build of ours.
     #[value(skip)]
     Other,
+    /// Nothing but answers: see [`crate::null_server`].
+    #[value(skip)]
+    Null,
     /// Debian's smbd.
     Samba,
 }
@@ -48,6 +52,7 @@ impl Kind {
         match self {
             Self::Choro => "Choro",
             Self::Other => "Other",
+            Self::Null => "Null",
             Self::Samba => "Samba",
         }
     }
@@ -103,6 +108,7 @@ impl Server {
         let site = Site { directory, share_path, port: free_port()?, global };
         let setup = match kind {
             Kind::Choro | Kind::Other => choro::set_up(&site, choro),
+            Kind::Null => null::set_up(&site),
             Kind::Samba => samba::set_up(&site),
         };
         let Setup { mut command, version, user, password } =

@@ -98,7 +98,7 @@ fn contexts() -> Result<NegotiateContextList> {
 }
 
 /// Random bytes.
-pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let count = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
         .context("getrandom")?;

@@ -1,0 +1,387 @@
+//! A server that serves nothing: every answer comes from memory, without a file, a check or a lock.
+//!
+//! What a client gets from it is what the client itself, the protocol and the loopback interface
+//! allow: no server does better with the same client on the same machine. It speaks 3.1.1, takes
+//! the one user that it was started for, and signs where it must; it does not encrypt.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail, ensure};
+use auth::{Acceptor, AcceptorSettings, NtHash, Step};
+use crypto::{KeyMaterial, PreauthHash, SessionKeys, SigningAlgorithm, SigningKey};
+use dtyp::{AccessMask, FileTime, Guid, NtStatus};
+use wire::close::CloseResponse;
+use wire::create::{CreateAction, CreateResponse};
+use wire::echo::EchoResponse;
+use wire::frame::{self, FrameHeader};
+use wire::header::{self, Header, HeaderFlags};
+use wire::logoff::LogoffResponse;
+use wire::negotiate::{Capabilities, NegotiateResponse, SecurityMode};
+use wire::negotiate_context::{
+    HashAlgorithmId, NegotiateContextList, PreauthIntegrityCapabilities, SigningAlgorithmId,
+    SigningCapabilities,
+};
+use wire::query_info::QueryInfoResponse;
+use wire::read::{ReadRequest, ReadResponseHead};
+use wire::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
+use wire::set_info::SetInfoResponse;
+use wire::tree_connect::{ShareType, TreeConnectResponse};
+use wire::write::WriteResponse;
+use wire::{Codes, Command, Decode, Dialect, Encode, FileId};
+
+/// Bytes of the largest READ and WRITE.
+const PAYLOAD_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes that are received at once; what is left of a longer frame goes to a place of its own.
+const INBOX_BYTES: usize = 512 << 10;
+
+/// FileAllInformation with an empty name: [MS-FSCC] 2.4.2.
+const ALL_INFORMATION_BYTES: usize = 104;
+
+/// Credits of every answer, if so many are asked for.
+const CREDITS_MAX: u16 = 512;
+
+/// Where the length of the data is in a WRITE, counted from its header: [MS-SMB2] 2.2.21.
+const WRITE_LENGTH_OFFSET: usize = 64 + 4;
+
+/// The password of whoever logs on.
+pub const PASSWORD: &str = "bench-Passw0rd";
+
+/// Serves on `port` of the loopback interface until the process ends.
+///
+/// # Errors
+///
+/// When nobody can be listened to.
+pub fn serve(port: u16) -> Result<()> {
+    serve_on(&TcpListener::bind((Ipv4Addr::LOCALHOST, port)).context("listening")?)
+}
+
+fn serve_on(listener: &TcpListener) -> Result<()> {
+    let account = NtHash::of_password(PASSWORD);
+    let data: Arc<[u8]> = vec![0x5A; PAYLOAD_BYTES_MAX].into();
+    for stream in listener.incoming() {
+        let (stream, account, data) = (stream?, account.clone(), Arc::clone(&data));
+        thread::spawn(move || {
+            let run = || Connection::new(stream, account, data)?.run();
+            if let Err(error) = run() {
+                // If standard error is closed as well, nobody wants to know.
+                let _ = writeln!(io::stderr(), "null server: {error:#}");
+            }
+        });
+    }
+    Ok(())
+}
+
+/// One connection with one session.
+struct Connection {
+    stream: TcpStream,
+    account: NtHash,
+    acceptor: Acceptor,
+    preauth: PreauthHash,
+    signing_key: Option<SigningKey>,
+    /// What every file has in it.
+    data: Arc<[u8]>,
+    /// Answers that were not sent yet.
+    outbox: Vec<u8>,
+    last_file_id: u64,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, account: NtHash, data: Arc<[u8]>) -> Result<Self> {
+        stream.set_nodelay(true)?;
+        let challenge = crate::client::random()?;
+        let name = || "NULL".to_owned();
+        let settings = AcceptorSettings {
+            netbios_name: name(),
+            netbios_domain: name(),
+            dns_name: name(),
+            dns_domain: name(),
+        };
+        Ok(Self {
+            stream,
+            account,
+            acceptor: Acceptor::new(&settings, challenge, now()?),
+            preauth: PreauthHash::ZERO,
+            signing_key: None,
+            data,
+            outbox: Vec::new(),
+            last_file_id: 0,
+        })
+    }
+
+    /// Answers until the client leaves.
+    fn run(&mut self) -> Result<()> {
+        let mut inbox = vec![0; INBOX_BYTES];
+        let mut rest = vec![0; PAYLOAD_BYTES_MAX + INBOX_BYTES];
+        let (mut start, mut end) = (0, 0);
+        loop {
+            while let Some(head) = inbox[start..end].first_chunk::<{ frame::SIZE }>() {
+                let length = FrameHeader::decode(*head).length;
+                let whole = start + frame::SIZE..start + frame::SIZE + length;
+                if whole.end <= end {
+                    self.answer_frame(&mut inbox[whole.clone()])?;
+                    start = whole.end;
+                } else if whole.end - start > inbox.len() && end - whole.start >= INBOX_BYTES / 2 {
+                    // A long WRITE, of which the beginning says everything.
+                    let missing = whole.end - end;
+                    ensure!(missing <= rest.len(), "a frame of {length} bytes");
+                    self.stream.read_exact(&mut rest[..missing])?;
+                    self.answer_frame(&mut inbox[whole.start..end])?;
+                    (start, end) = (0, 0);
+                } else {
+                    break;
+                }
+            }
+            self.flush(&[])?;
+            inbox.copy_within(start..end, 0);
+            (start, end) = (0, end - start);
+            match self.stream.read(&mut inbox[end..]) {
+                Ok(0) => return Ok(()),
+                Ok(count) => end += count,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+                Err(error) => return Err(error).context("receiving"),
+            }
+        }
+    }
+
+    /// Answers the messages of a frame in one. The end of a WRITE may be missing.
+    fn answer_frame(&mut self, frame: &mut [u8]) -> Result<()> {
+        let begin = self.outbox.len();
+        self.outbox.resize(begin + frame::SIZE, 0);
+        let mut offset = 0;
+        let payload = loop {
+            let next = usize::try_from(Header::decode(&frame[offset..])?.next_command)?;
+            let end = if next == 0 { frame.len() } else { offset + next };
+            let message = frame.get_mut(offset..end).context("a compound leaves its frame")?;
+            let at = self.outbox.len();
+            let payload = self.answer(message)?;
+            if next == 0 {
+                break payload;
+            }
+            ensure!(payload == 0, "a READ with something behind it");
+            let length = (self.outbox.len() - at).next_multiple_of(8);
+            self.outbox.resize(at + length, 0);
+            header::set_next_command(&mut self.outbox[at..], u32::try_from(length)?);
+            offset = end;
+        };
+        let length = self.outbox.len() - begin - frame::SIZE + payload;
+        let head = FrameHeader::message(length).context("the answer is too long")?;
+        self.outbox[begin..begin + frame::SIZE].copy_from_slice(&head);
+        if payload > 0 {
+            let data = Arc::clone(&self.data);
+            self.flush(&data[..payload])?;
+        }
+        Ok(())
+    }
+
+    /// Appends the answer to a message, and returns how many bytes of data follow it.
+    fn answer(&mut self, message: &mut [u8]) -> Result<usize> {
+        let request = Header::decode(message)?;
+        let at = self.outbox.len();
+        let answer = Header {
+            credits: request.credits.clamp(1, CREDITS_MAX),
+            flags: HeaderFlags::SERVER_TO_REDIR,
+            status: NtStatus::SUCCESS,
+            next_command: 0,
+            session_id: 1,
+            tree_id: 1,
+            signature: [0; 16],
+            ..request
+        };
+        if request.command == Command::NEGOTIATE {
+            self.preauth.update(message);
+        }
+        if request.command == Command::SESSION_SETUP {
+            self.preauth.update(message);
+            return self.session_setup(message, answer).map(|()| 0);
+        }
+        answer.encode(&mut self.outbox);
+        let mut payload = 0;
+        match request.command {
+            Command::NEGOTIATE => self.negotiate(),
+            Command::TREE_CONNECT => {
+                let share_type = ShareType::DISK;
+                let maximal_access = AccessMask::FILE_ALL;
+                let body = TreeConnectResponse { share_type, maximal_access, ..Default::default() };
+                body.encode(&mut self.outbox);
+            }
+            Command::CREATE => {
+                self.last_file_id += 1;
+                let file_id = FileId { persistent: 1, volatile: self.last_file_id };
+                let create_action = CreateAction::OPENED;
+                let body = CreateResponse { create_action, file_id, ..Default::default() };
+                body.encode(&mut self.outbox);
+            }
+            Command::CLOSE => CloseResponse::default().encode(&mut self.outbox),
+            Command::READ => {
+                let length = ReadRequest::decode(message)?.length;
+                payload = usize::try_from(length)?;
+                ensure!(payload <= PAYLOAD_BYTES_MAX, "a READ of {length} bytes");
+                ReadResponseHead { data_length: length, ..Default::default() }
+                    .encode(&mut self.outbox);
+            }
+            Command::WRITE => {
+                let length = message.get(WRITE_LENGTH_OFFSET..).and_then(<[u8]>::first_chunk);
+                let count = u32::from_le_bytes(*length.context("a WRITE that is too short")?);
+                WriteResponse { count, ..Default::default() }.encode(&mut self.outbox);
+            }
+            Command::QUERY_INFO => {
+                let body = QueryInfoResponse { output_buffer: &[0; ALL_INFORMATION_BYTES] };
+                body.encode(&mut self.outbox);
+            }
+            Command::SET_INFO => SetInfoResponse.encode(&mut self.outbox),
+            Command::ECHO => EchoResponse.encode(&mut self.outbox),
+            Command::LOGOFF => LogoffResponse.encode(&mut self.outbox),
+            other => bail!("{other:?} is not answered"),
+        }
+        if request.command == Command::NEGOTIATE {
+            self.preauth.update(&self.outbox[at..]);
+        } else if request.is_signed() {
+            ensure!(payload == 0, "data is not signed");
+            let key = self.signing_key.as_ref().context("no session to sign with")?;
+            key.sign(&mut self.outbox[at..]);
+        }
+        Ok(payload)
+    }
+
+    fn negotiate(&mut self) {
+        let mut contexts = NegotiateContextList::new();
+        contexts.push(&PreauthIntegrityCapabilities {
+            hash_algorithms: Codes::new(&[HashAlgorithmId::SHA_512]),
+            salt: &[0; 32],
+        });
+        contexts.push(&SigningCapabilities {
+            signing_algorithms: Codes::new(&[SigningAlgorithmId::AES_GMAC]),
+        });
+        let max = u32::try_from(PAYLOAD_BYTES_MAX).expect("8 MiB");
+        let body = NegotiateResponse {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            dialect_revision: Dialect::SMB_3_1_1,
+            server_guid: Guid([1; 16]),
+            capabilities: Capabilities::LARGE_MTU,
+            max_transact_size: max,
+            max_read_size: max,
+            max_write_size: max,
+            security_buffer: &Acceptor::negotiate_hint(),
+            negotiate_contexts: contexts.contexts(),
+            ..Default::default()
+        };
+        body.encode(&mut self.outbox);
+    }
+
+    fn session_setup(&mut self, message: &[u8], mut answer: Header) -> Result<()> {
+        let token = SessionSetupRequest::decode(message)?.security_buffer;
+        let mut step = self.acceptor.step(token)?;
+        if let Step::Account { .. } = step {
+            step = self.acceptor.resume(Some(self.account.clone()))?;
+        }
+        let (token, key) = match step {
+            Step::Continue(token) => (token, None),
+            Step::Done(outcome) => (outcome.token, Some(outcome.session_key)),
+            Step::Account { .. } => bail!("the account was given"),
+        };
+        if key.is_none() {
+            answer.status = NtStatus::MORE_PROCESSING_REQUIRED;
+        }
+        let at = self.outbox.len();
+        answer.encode(&mut self.outbox);
+        let session_flags = SessionFlags::default();
+        SessionSetupResponse { session_flags, security_buffer: &token }.encode(&mut self.outbox);
+        let Some(key) = key else {
+            self.preauth.update(&self.outbox[at..]);
+            return Ok(());
+        };
+        let keys = SessionKeys::derive(KeyMaterial {
+            dialect: Dialect::SMB_3_1_1.0,
+            session_key: key.as_bytes(),
+            full_session_key: key.as_bytes(),
+            preauth_hash: Some(&self.preauth),
+            cipher: None,
+            signing_algorithm: SigningAlgorithm::from_id(SigningAlgorithmId::AES_GMAC.0),
+        });
+        let key = keys.signing_key();
+        key.sign(&mut self.outbox[at..]);
+        self.signing_key = Some(key);
+        Ok(())
+    }
+
+    /// Sends what waits, and `payload` behind it.
+    fn flush(&mut self, payload: &[u8]) -> Result<()> {
+        let (mut head, mut payload) = (&self.outbox[..], payload);
+        while !head.is_empty() || !payload.is_empty() {
+            let slices = [IoSlice::new(head), IoSlice::new(payload)];
+            let count = self.stream.write_vectored(&slices).context("sending")?;
+            ensure!(count > 0, "the socket takes nothing");
+            let of_head = count.min(head.len());
+            (head, payload) = (&head[of_head..], &payload[count - of_head..]);
+        }
+        self.outbox.clear();
+        Ok(())
+    }
+}
+
+fn now() -> Result<FileTime> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(FileTime::from_unix(i64::try_from(now.as_secs())?, now.subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    use wire::{Command, Dialect};
+
+    use super::{PASSWORD, PAYLOAD_BYTES_MAX, serve_on};
+    use crate::client::requests::{
+        Purpose, close, open, push_read, push_set_basic, push_stat, push_write, verify_read,
+    };
+    use crate::client::{Client, Destination, Protection, Slot, Terms};
+
+    fn client() -> Client {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a port");
+        let address = listener.local_addr().expect("it is bound");
+        thread::spawn(move || serve_on(&listener).expect("it listens"));
+        let (share, user) = ("bench".to_owned(), "bench".to_owned());
+        let destination = Destination { address, share, user, password: PASSWORD.to_owned() };
+        let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Plain };
+        Client::connect(&destination, terms).expect("it lets everybody in")
+    }
+
+    #[test]
+    fn it_answers_all_that_the_loads_ask_and_reads_frames_of_any_length() {
+        let mut client = client();
+        let file = open(&mut client, Purpose::NewFile, "file").expect("there is any file");
+        for bytes in [1, 64 << 10, 1 << 20, PAYLOAD_BYTES_MAX] {
+            client.gather_credits(2, bytes).expect("it grants what is asked for");
+            // Two at once, of which the second follows in the same segments.
+            for _ in 0..2 {
+                push_write(&mut client, file, 0, &vec![1; bytes]);
+                client.flush(Slot(0)).expect("it reads");
+            }
+            for _ in 0..2 {
+                client.receive().and_then(|it| it.succeeded()).expect("written");
+            }
+            push_read(&mut client, file, 0, bytes);
+            client.flush(Slot(0)).expect("it reads");
+            let reply = client.receive().expect("an answer");
+            verify_read(&client, &reply, bytes).expect("as much as was asked for");
+        }
+        push_set_basic(&mut client, file);
+        client.flush(Slot(0)).expect("it reads");
+        client.receive().and_then(|it| it.succeeded()).expect("set");
+        let name = dtyp::utf16::to_bytes("any");
+        push_stat(&mut client, &name);
+        client.flush(Slot(0)).expect("it reads");
+        for command in [Command::CREATE, Command::QUERY_INFO, Command::CLOSE] {
+            let reply = client.receive().and_then(|it| it.succeeded()).expect("an answer");
+            assert_eq!(reply.header.command, command);
+        }
+        close(&mut client, file).expect("closed");
+        client.logoff().expect("it agrees");
+    }
+}
