@@ -60,7 +60,10 @@ pub fn encode(text: &str, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + 2 * text.len(), 0);
         let (units, _) = out[start..].as_chunks_mut::<2>();
-        units.iter_mut().zip(text.bytes()).for_each(|([low, _], byte)| *low = byte);
+        // Whole units, which the processor widens sixteen at a time.
+        for (unit, byte) in units.iter_mut().zip(text.as_bytes()) {
+            *unit = u16::from(*byte).to_le_bytes();
+        }
         return;
     }
     out.reserve(2 * text.len());

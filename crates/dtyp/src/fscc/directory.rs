@@ -94,6 +94,9 @@ fn parts(class: FileInformationClass) -> Option<&'static [Part]> {
     })
 }
 
+/// Bytes before FileNameLength: NextEntryOffset, FileIndex, four times, two sizes, the attributes.
+const HEAD_LEN: usize = 60;
+
 /// Bytes of the ShortName field.
 const SHORT_NAME_LEN: usize = 24;
 
@@ -107,17 +110,18 @@ pub fn encode_directory_entry(
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let parts = parts(class)?;
-    0_u32.put(out);
-    fields.file_index.put(out);
-    if class != FileInformationClass::NAMES {
-        fields.creation_time.put(out);
-        fields.last_access_time.put(out);
-        fields.last_write_time.put(out);
-        fields.change_time.put(out);
-        fields.end_of_file.put(out);
-        fields.allocation_size.put(out);
-        fields.file_attributes.put(out);
-    }
+    // Made in one piece, because a directory has many entries.
+    let mut head = [0; HEAD_LEN];
+    head[4..8].copy_from_slice(&fields.file_index.to_le_bytes());
+    let length = if class == FileInformationClass::NAMES { 8 } else { HEAD_LEN };
+    let (numbers, _) = head[8..].as_chunks_mut::<8>();
+    let times =
+        [fields.creation_time, fields.last_access_time, fields.last_write_time, fields.change_time];
+    let values =
+        times.map(|time| time.0).into_iter().chain([fields.end_of_file, fields.allocation_size]);
+    numbers.iter_mut().zip(values).for_each(|(number, value)| *number = value.to_le_bytes());
+    head[56..].copy_from_slice(&fields.file_attributes.bits().to_le_bytes());
+    out.extend_from_slice(&head[..length]);
     put_len(utf16::encoded_len(&fields.file_name), out);
     let is_reparse_point = fields.file_attributes.contains(FileAttributes::REPARSE_POINT);
     let tag = if is_reparse_point { fields.reparse_tag } else { 0 };

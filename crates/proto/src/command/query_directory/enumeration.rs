@@ -172,6 +172,12 @@ impl Enumeration {
             return;
         }
         self.is_complete = batch.is_empty();
+        let takes_all = self.pattern.matches_all() && self.vetoed.is_empty() && self.skip == 0;
+        if takes_all && self.entries.is_empty() {
+            self.names_bytes += batch.iter().map(|entry| name_bytes(&entry.name)).sum::<usize>();
+            self.entries = batch.into();
+            return;
+        }
         for entry in batch {
             let is_dots = entry.name == "." || entry.name == "..";
             let is_vetoed = !is_dots && matches_any(&self.vetoed, &entry.name);
@@ -203,23 +209,20 @@ impl Enumeration {
         let padded = demand.fixed_bytes() + 8;
         buffer.reserve(demand.limit.min(self.entries.len() * padded + self.names_bytes));
         let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
-        while let Some(entry) = self.entries.pop_front() {
-            let bytes = name_bytes(&entry.name);
-            let fits = writer.push(|out| encode(demand.class, &entry, out));
-            if !fits {
-                self.entries.push_front(entry);
+        let answers_max = if demand.single { 1 } else { usize::MAX };
+        for entry in self.entries.iter().take(answers_max) {
+            if !writer.push(|out| encode(demand.class, entry, out)) {
                 break;
             }
-            self.names_bytes -= bytes;
+            self.names_bytes -= name_bytes(&entry.name);
             self.answered += 1;
-            if demand.single {
-                break;
-            }
         }
         if writer.entries() == 0 {
             // The fixed part would fit, the name does not.
             return Err(Reject::Status(NtStatus::BUFFER_OVERFLOW));
         }
+        let answered = writer.entries();
+        self.entries.drain(..answered);
         Ok(())
     }
 }
