@@ -82,14 +82,17 @@ pub fn parameters() -> &'static [Parameter] {
 /// names do not matter.
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
-    let name = folded(name);
     // Those of the two tables are few and lie in the program; the table of all the others is made
     // only when one of them is met, which a process that reads what another checked never does.
-    let is_meant = |known: &str| folding(known).eq(name.chars());
-    let of_ours = global::PARAMETERS.iter().chain(share::PARAMETERS);
-    let found = of_ours.flat_map(names_of).find(|(known, _, _)| is_meant(known));
+    let of_ours = || global::PARAMETERS.iter().chain(share::PARAMETERS).flat_map(names_of);
+    // As it stands in the table: each process asks for the default of every parameter that way.
+    let found = of_ours().find(|(known, _, _)| *known == name);
+    let found = found.or_else(|| {
+        let name = folded(name);
+        of_ours().find(|(known, _, _)| folding(known).eq(name.chars()))
+    });
     let found = found.map(|(_, parameter, inverse)| (parameter, inverse));
-    found.or_else(|| by_name().get(&name).copied())
+    found.or_else(|| by_name().get(&folded(name)).copied())
 }
 
 /// The known name nearest to a misspelled one, if one is near enough to be worth saying.
