@@ -6,14 +6,16 @@
 #   make MESSAGING=tdb,dgram    build only these ways for the processes to talk (any of tdb, dgram and
 #                               stream; also with run, install and test)
 #   make simulate SEED=7        live through one simulated server that failed
+#   make instructions KEEP=1    keep the figures of now as those to compare with
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance fuzz help install lint mutations run simulate test
+.PHONY: bench build conformance fuzz help install instructions lint mutations run simulate test
 
 SHARE ?=
 CONFIG ?=
 ONLY ?=
+KEEP ?=
 SECONDS ?= 60
 SEED ?=
 MESSAGING ?=
@@ -22,7 +24,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 build: ## Build a release of the server
 	@scripts/build.sh
@@ -44,6 +46,9 @@ simulate: ## Simulate workers, clients and failures until something breaks
 
 bench: ## Measure Choro and Samba side by side
 	@scripts/bench.sh $(ARGS)
+
+instructions: ## Count the instructions of the engine, and fail if they are a tenth more than before
+	@scripts/instructions.sh $(if $(KEEP),--keep)
 
 lint: ## Check form, lints, documentation and dependencies
 	@scripts/lint.sh

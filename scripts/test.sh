@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test: first those of the crates, which end with the black-box suites of the server,
-# then a few seconds of each fuzz target.
+# then what the engine's work costs, then a few seconds of each fuzz target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
@@ -9,7 +9,7 @@ FUZZ_SMOKE_SECONDS=5
 
 need_to_test
 features=$(choro_features)
-say '1/3 building the server and the tests (some minutes the first time)'
+say '1/4 building the server and the tests (some minutes the first time)'
 # shellcheck disable=SC2086
 cargo test --workspace --locked --no-run $features
 # The suites that start the real server start a release: that is what people run, and a gigabyte
@@ -20,13 +20,15 @@ cargo build --release --locked -p choro $features
 CHORO_BIN=$(cargo build --release --locked -p choro $features --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
 export CHORO_BIN
-say '2/3 tests'
+say '2/4 tests'
 # shellcheck disable=SC2086
 cargo test --workspace --locked --no-fail-fast $features
+say '3/4 instructions of the engine'
+scripts/instructions.sh
 if [ -d fuzz ]; then
-    say "3/3 fuzz targets, $FUZZ_SMOKE_SECONDS s each"
+    say "4/4 fuzz targets, $FUZZ_SMOKE_SECONDS s each"
     scripts/fuzz.sh "$FUZZ_SMOKE_SECONDS"
 else
-    say '3/3 no fuzz targets'
+    say '4/4 no fuzz targets'
 fi
 say 'all tests passed'

@@ -1,36 +1,68 @@
-//! The engine at work, for callgrind: what an operation takes, with tracing and without.
+//! The engine at work, for callgrind to count what it does: see `scripts/instructions.sh`.
 //!
-//! `engine_cost read|open COUNT`: the difference of two counts is that of so many operations, with
-//! those of the client that asks for them. `tools/engine_cost.sh` counts, and prints a table.
+//! `engine_cost read|write|open|list COUNT`: a signed client does something COUNT times. Its requests are
+//! counted as by a server if `trace` is built for that.
 
+use dtyp::utf16;
 use testkit::{Create, Peer, World};
-use wire::Dialect;
+use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
+use wire::{Command, Dialect, FileId};
+
+/// Bytes of each READ and WRITE.
+const LENGTH: usize = 4_096;
+
+/// Entries of the directory that is listed with each QUERY_DIRECTORY, "." and ".." left out.
+const ENTRIES: usize = 100;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [operation, count] = &arguments[..] else {
-        panic!("engine_cost read|open COUNT");
+        panic!("engine_cost read|write|open|list COUNT");
     };
     let count: usize = count.parse().expect("a number");
     let world = World::new();
-    world.add_file("data", "file", &[7; 4_096]);
+    world.add_file("data", "file", &[7; LENGTH]);
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     let file_id = peer.create(&Create::open("file")).file_id;
+    world.add_directory("data", "directory");
+    for number in 0..ENTRIES {
+        world.add_file("data", &format!("directory/File number {number:03}.txt"), b"");
+    }
+    let directory = peer.create(&Create::directory("directory")).file_id;
     let tracer = trace::Tracer::private().expect("there is memory");
     world.set_tracer(tracer);
     // Until it is known how fast the processor's clock is, as it is in a worker that waits.
     std::thread::sleep(std::time::Duration::from_millis(150));
     tracer.woke(0);
     for _ in 0..count {
-        if operation == "read" {
-            assert_eq!(peer.read(file_id, 0, 4_096).len(), 4_096);
-        } else {
-            let created = peer.create(&Create::open("file"));
-            assert!(peer.close(created.file_id).header.status.is_success());
+        match operation.as_str() {
+            "read" => assert_eq!(peer.read(file_id, 0, 4_096).len(), LENGTH),
+            "write" => drop(peer.write(file_id, 0, &[7; LENGTH]).ok()),
+            "open" => {
+                let created = peer.create(&Create::open("file"));
+                assert!(peer.close(created.file_id).header.status.is_success());
+            }
+            "list" => list(&mut peer, directory),
+            other => panic!("{other} is nothing that is counted"),
         }
     }
     if tracer.is_on() {
         let requests = trace::all(&tracer.figures().events.request_end).count;
         assert!(requests >= u64::try_from(count).expect("64 bits"), "{requests} were traced");
     }
+}
+
+/// The whole directory, from its beginning, with one request.
+fn list(peer: &mut Peer, directory: FileId) {
+    let body = QueryDirectoryRequest {
+        // FileIdBothDirectoryInformation
+        file_information_class: dtyp::FileInformationClass(37),
+        flags: QueryDirectoryFlags::RESTART_SCANS,
+        file_index: 0,
+        file_id: directory,
+        output_buffer_length: 65_536,
+        file_name: &utf16::to_bytes("*"),
+    };
+    let request = peer.request(Command::QUERY_DIRECTORY, &body);
+    drop(peer.call(request).ok());
 }

@@ -1,5 +1,6 @@
 //! A server and everything around it.
 
+mod engine;
 mod worker;
 
 use std::cell::{Cell, RefCell, RefMut};
@@ -612,13 +613,11 @@ impl World {
         } else {
             let mut bytes = BytesMut::from(frame);
             // As if every second frame had come over a lane.
-            let opening = inner
-                .frames
-                .len()
-                .is_multiple_of(2)
-                .then(|| inner.server.opening(connection, frame));
-            let opened = opening.flatten().map(|opening| opening.open(&mut bytes));
-            inner.server.handle_opened_frame(connection, now, bytes, opened);
+            let over_lane = inner.frames.len().is_multiple_of(2);
+            let opened =
+                over_lane.then(|| engine::open(&inner.server, connection, frame, &mut bytes));
+            let opened = opened.flatten();
+            engine::handle_frame(&mut inner.server, connection, now, bytes, opened);
         }
         inner.pump();
         inner.cut_off(connection);
@@ -717,7 +716,7 @@ impl Inner {
     /// Does all that the server wants done, until it wants nothing more.
     fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            let Some((id, effect)) = self.server.poll_effect() else {
+            let Some((id, effect)) = engine::poll_effect(&mut self.server) else {
                 self.collect();
                 if self.lost.is_empty() {
                     return;
@@ -735,7 +734,7 @@ impl Inner {
                 (Some(id), Some(reply)) if holds => self.held.push_back((id, reply)),
                 (Some(id), Some(reply)) => {
                     let now = self.clock.now();
-                    self.server.handle_reply(now, id, reply);
+                    engine::handle_reply(&mut self.server, now, id, reply);
                 }
                 (Some(_), None) => panic!("a request waits for an effect without a reply"),
                 // A failure that nobody waits for is nobody's.
@@ -756,8 +755,7 @@ impl Inner {
 
     /// Frames, notices and ends of connections.
     fn collect(&mut self) {
-        while let Some(mut transmit) = self.server.poll_transmit() {
-            transmit.protect();
+        while let Some(transmit) = engine::poll_transmit(&mut self.server) {
             let wire = self.connections.get_mut(&transmit.connection).expect("it was connected");
             let (length, frame) = transmit.frame.split_first_chunk::<4>().expect("a length");
             let length = usize::try_from(u32::from_be_bytes(*length)).expect("it fits");

@@ -1,0 +1,47 @@
+//! The engine apart from what is around it.
+//!
+//! Tests need none of this; callgrind does, which counts what happens in these functions
+//! (`scripts/instructions.sh`). Therefore they are never part of their callers, whoever compiles.
+
+use bytes::BytesMut;
+use proto::{ConnectionId, Effect, Now, Opened, Reply, RequestId, Server, Transmit};
+
+/// What a lane does with a frame.
+#[inline(never)]
+pub(super) fn open(
+    server: &Server,
+    connection: ConnectionId,
+    head: &[u8],
+    frame: &mut BytesMut,
+) -> Option<Opened> {
+    server.opening(connection, head).map(|opening| opening.open(frame))
+}
+
+#[inline(never)]
+pub(super) fn handle_frame(
+    server: &mut Server,
+    connection: ConnectionId,
+    now: Now,
+    frame: BytesMut,
+    opened: Option<Opened>,
+) {
+    server.handle_opened_frame(connection, now, frame, opened);
+}
+
+#[inline(never)]
+pub(super) fn handle_reply(server: &mut Server, now: Now, request: RequestId, reply: Reply) {
+    server.handle_reply(now, request, reply);
+}
+
+#[inline(never)]
+pub(super) fn poll_effect(server: &mut Server) -> Option<(Option<RequestId>, Effect)> {
+    server.poll_effect()
+}
+
+/// A frame as it leaves.
+#[inline(never)]
+pub(super) fn poll_transmit(server: &mut Server) -> Option<Transmit> {
+    let mut transmit = server.poll_transmit()?;
+    transmit.protect();
+    Some(transmit)
+}
