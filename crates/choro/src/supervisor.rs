@@ -15,6 +15,7 @@ mod interfaces;
 mod listeners;
 mod messages;
 mod pid_file;
+mod pressure;
 mod reloading;
 mod service_manager;
 mod signals;
@@ -42,6 +43,7 @@ use events::{Event, Events};
 use helper::Helper;
 use listeners::Listener;
 use pid_file::PidFile;
+use pressure::Pressure;
 use signals::{Signal, Signals};
 use workers::{IDLE_WORKERS, Worker, WorkerCommand, WorkerState, Workers};
 
@@ -66,6 +68,7 @@ struct Supervisor {
     registry: Registry,
     files: FileTable,
     qos: QosPage,
+    pressure: Pressure,
     /// Tells workers which files to look at, and hears what an administrator wants.
     messaging: Messaging,
     /// Not all that came was taken in the last turn.
@@ -138,6 +141,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         registry,
         files,
         qos,
+        pressure: Pressure::default(),
         messaging,
         has_more_messages: false,
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
@@ -201,6 +205,7 @@ impl Supervisor {
             self.workers.heir().map(|_| self.scavenge_at),
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
+            self.qos.is_shared().then(|| self.pressure.next_look(now)),
         ];
         let next = next.into_iter().flatten().min();
         self.events.wait(next.map(|at| at.saturating_duration_since(now))).context("cannot poll")
@@ -226,6 +231,12 @@ impl Supervisor {
     }
 
     fn handle_time(&mut self, now: Instant) {
+        self.qos.set_clients(u32::try_from(self.workers.serving_len()).unwrap_or(u32::MAX));
+        if self.qos.is_shared()
+            && let Some(stalled) = self.pressure.look(now)
+        {
+            self.qos.set_stalled(stalled);
+        }
         self.take_messages(now);
         if self.scavenge_at <= now
             && let Some(heir) = self.workers.heir()
@@ -353,6 +364,7 @@ impl Supervisor {
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
             self.messaging.bury(worker.server_id);
+            self.qos.bury(worker.server_id.unique_id);
             self.remove_page(worker.server_id);
             dead.push((worker.server_id, status));
         }

@@ -3,6 +3,8 @@
 mod harness;
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use bench::client::requests::{Purpose, open};
@@ -31,6 +33,52 @@ fn start() -> TestServer {
         harness::give_to_server(&path);
     }
     server
+}
+
+/// A server whose storage takes so many microseconds, with two shares that have parts of it.
+fn start_with_slow_storage(delay: u32) -> TestServer {
+    let setup = Setup::new().share("heavy", "").share("light", "");
+    let server = setup
+        .global(&format!(
+            "choro:storage delay = {delay}\nchoro:storage parallel = 4\n\
+             [qos:heavy]\nmatch = share heavy\nweight = 8\n\
+             [qos:light]\nmatch = share light\nweight = 1\n[global]\n"
+        ))
+        .start();
+    for share in ["heavy", "light"] {
+        let path = server.share_path(share).join("file");
+        fs::write(&path, vec![b'x'; 16 * BLOCK]).expect("the share is there");
+        harness::give_to_server(&path);
+    }
+    server
+}
+
+/// Keeps 16 READs of a share under way until somebody says that it is enough.
+fn keep_reading(server: &TestServer, share: &str, is_enough: &AtomicBool) {
+    let mut client = connect(server, share);
+    let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+    client.gather_credits(32, BLOCK).expect("there are credits");
+    (0..16).for_each(|at| push_read(&mut client, file_id, at));
+    while client.in_flight() > 0 {
+        let at = receive_block(&mut client);
+        if !is_enough.load(Ordering::Relaxed) {
+            push_read(&mut client, file_id, at);
+        }
+    }
+}
+
+/// What classes had, in the order of their names.
+fn had(server: &TestServer) -> Vec<u64> {
+    let text = server.site().run(&["qos", "show", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
+    rows.iter().map(|row| row["requests"].as_u64().expect("a number")).collect()
+}
+
+fn storage(server: &TestServer) -> serde_json::Value {
+    let text = server.site().run(&["qos", "show", "--storage", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
+    assert_eq!(rows.len(), 1, "{text}");
+    rows[0].clone()
 }
 
 fn destination(server: &TestServer, share: &str) -> Destination {
@@ -165,4 +213,56 @@ fn a_class_that_is_wrong_is_refused_and_said_where() {
     fs::write(config, text + "[qos:x]\nmatch = share nowhere\n").expect("it is ours");
     let said = server.site().run(&["check"]).fails(1);
     assert!(said.contains("[qos:x]: `match`: there is no share `nowhere`"), "{said}");
+}
+
+#[test]
+fn two_clients_have_parts_of_the_storage_by_their_weights_and_one_alone_has_all() {
+    let server = start_with_slow_storage(20_000);
+    let is_enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for share in ["heavy", "light"] {
+            let (server, is_enough) = (&server, &is_enough);
+            scope.spawn(move || keep_reading(server, share, is_enough));
+        }
+        // Until it is known what the storage can do.
+        wait_until(|| had(&server)[0] > 300, || server.log());
+        let before = had(&server);
+        wait_until(|| had(&server)[0] > before[0] + 800, || server.log());
+        let after = had(&server);
+        let [heavy, light] = [0, 1].map(|class| after[class] - before[class]);
+        let state = storage(&server);
+        is_enough.store(true, Ordering::Relaxed);
+        assert!(heavy > 6 * light && heavy < 10 * light, "{heavy} and {light}, {state}");
+        assert!(state["limit"].as_u64() >= Some(2), "{state}");
+    });
+    // What is left over is room for others.
+    wait_until(|| storage(&server)["in_flight"] == 0, || storage(&server).to_string());
+    let before = had(&server);
+    let is_enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| keep_reading(&server, "light", &is_enough));
+        wait_until(|| had(&server)[1] > before[1] + 200, || storage(&server).to_string());
+        is_enough.store(true, Ordering::Relaxed);
+    });
+    let text = server.site().run(&["qos", "show"]).succeeds();
+    assert!(text.contains("STORAGE") && text.contains("weight 8"), "{text}");
+}
+
+#[test]
+fn a_worker_that_is_killed_gives_its_place_at_the_storage_back() {
+    let server = start_with_slow_storage(1_000_000);
+    let mut client = connect(&server, "heavy");
+    let workers = server.server().workers();
+    let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+    client.gather_credits(32, BLOCK).expect("there are credits");
+    (0..16).for_each(|at| push_read(&mut client, file_id, at));
+    wait_until(
+        || storage(&server)["in_flight"] != 0 && storage(&server)["waiting"] != 0,
+        || storage(&server).to_string(),
+    );
+    workers.into_iter().for_each(|pid| harness::choro::signal_process(pid, Signal::KILL));
+    wait_until(
+        || storage(&server)["in_flight"] == 0 && storage(&server)["waiting"] == 0,
+        || storage(&server).to_string(),
+    );
 }

@@ -11,18 +11,17 @@
 //! hold is worse than a server that keeps its old configuration.
 
 use qos::class::{CLASSES_MAX, InterimResponses, Match, Network};
+use qos::credits::FLOOR;
+use qos::device::PRIORITY_MAX;
 use qos::slot::NAME_BYTES_MAX;
 use qos::{Class, Limits, Meter};
 
 use crate::load::Place;
+use crate::section::Section;
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
 
 /// What the name of a section begins with that is a class.
 pub(crate) const PREFIX: &str = "qos:";
-
-/// Credits below which clients are known to hang: they need some to list a directory while they
-/// read.
-const CREDITS_FLOOR: u32 = 64;
 
 /// A class, and how it was written.
 #[derive(Clone, Debug)]
@@ -55,8 +54,89 @@ pub(crate) fn read(
             what: "classes of service",
         });
     }
-    sections.into_iter().map(|section| read_one(section, &has_share, warnings)).collect()
+    let places: Vec<(String, Place)> =
+        sections.iter().map(|it| (it.name.clone(), it.place.clone())).collect();
+    let read = sections.into_iter().map(|section| read_one(section, &has_share, warnings));
+    let classes: Vec<ClassSection> = read.collect::<Result<_, _>>()?;
+    if let Some((at, reason)) = promised_too_much(&classes) {
+        let (name, Place { file, line }) = places[at].clone();
+        return Err(LoadError::BadClass { file, line, class: quoted(&name), reason });
+    }
+    Ok(classes)
 }
+
+/// The class that cannot have what is promised within it, and why.
+fn promised_too_much(classes: &[ClassSection]) -> Option<(usize, String)> {
+    for (limited, promised) in
+        [(Meter::Bandwidth, Meter::MinBandwidth), (Meter::Iops, Meter::MinIops)]
+    {
+        for (at, ClassSection { class, .. }) in classes.iter().enumerate() {
+            let Some(max) = class.limits.numbers[limited as usize] else { continue };
+            let within = classes.iter().map(|it| &it.class).filter(|it| it.is_within(class));
+            let minimums = within.filter_map(|it| it.limits.numbers[promised as usize]);
+            let sum = minimums.fold(0, u64::saturating_add);
+            if sum > max {
+                let [limited, promised] = [limited, promised].map(Meter::name);
+                return Some((
+                    at,
+                    format!(
+                        "`{promised}` of the classes in it comes to {sum}, and `{limited}` is {max}"
+                    ),
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// What `aio_ratelimit` is told to do to a share, as a class: Samba limits each share by itself, in
+/// each direction, and lets a multiple of a second's worth through at once (in tenths, 15 by
+/// default).
+pub(crate) fn of_rate_limits(
+    share: &str,
+    at: usize,
+    section: &Section,
+    place: &Place,
+) -> Option<Written> {
+    let modules = section.text("vfs objects").unwrap_or_default();
+    if !crate::list::words(modules).iter().any(|it| it.eq_ignore_ascii_case(RATE_LIMITS)) {
+        return None;
+    }
+    let given = |name: &str| section.option(RATE_LIMITS, name).map(str::trim);
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| {
+        lines.push((name.to_owned(), value, place.clone()));
+    };
+    let mut burst = 0;
+    for (option, parameter) in [
+        ("read_iops_limit", "max read iops"),
+        ("read_bw_limit", "max read bandwidth"),
+        ("write_iops_limit", "max write iops"),
+        ("write_bw_limit", "max write bandwidth"),
+    ] {
+        let Some(value) = given(option).filter(|value| amount(value) != Some(0)) else { continue };
+        line(parameter, value.to_owned());
+        if let (Some(direction), Some(bytes)) = (option.strip_suffix("_bw_limit"), amount(value)) {
+            let tenths = given(&format!("{direction}_burst_mult")).and_then(|it| it.parse().ok());
+            burst = burst.max(bytes.saturating_mul(tenths.unwrap_or(15_u64)) / 10);
+        }
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value, place.clone()));
+    line("burst", burst.to_string());
+    line("match", format!("share \"{share}\""));
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "-_.".contains(*c);
+    let mut name: String = share.chars().filter(is_plain).take(NAME_BYTES_MAX / 2).collect();
+    if name != share {
+        name = format!("{name}-{at}");
+    }
+    Some(Written { name: format!("{RATE_LIMITS}.{name}"), place: place.clone(), lines })
+}
+
+/// The module of Samba that limits shares.
+pub(crate) const RATE_LIMITS: &str = "aio_ratelimit";
 
 fn read_one(
     section: Written,
@@ -112,13 +192,7 @@ fn set(
     has_share: &impl Fn(&str) -> bool,
 ) -> Result<Option<(WarningKind, String)>, String> {
     if let Some((meter, _)) = Meter::NAMES.iter().find(|(_, name)| *name == parameter) {
-        let limit = amount(value).ok_or_else(|| format!("`{parameter}`: {}", expected(*meter)))?;
-        if limit == 0 {
-            return Err(format!(
-                "`{parameter} = 0` would stop everything: leave it out, or say how much"
-            ));
-        }
-        class.limits.per_second[*meter as usize] = Some(limit);
+        class.limits.numbers[*meter as usize] = number(*meter, value)?;
         return Ok(None);
     }
     match parameter {
@@ -135,9 +209,9 @@ fn set(
                 );
             }
             class.max_credits = Some(credits);
-            if credits < CREDITS_FLOOR {
+            if credits < FLOOR {
                 let message = format!(
-                    "[qos:{}]: `max credits = {credits}`: clients are known to hang below {CREDITS_FLOOR}",
+                    "[qos:{}]: `max credits = {credits}`: clients are known to hang below {FLOOR}",
                     class.name
                 );
                 return Ok(Some((WarningKind::BadValue, message)));
@@ -151,13 +225,51 @@ fn set(
                 _ => return Err("`interim responses`: yes, no or auto is wanted".into()),
             };
         }
-        "weight" | "priority" | "min bandwidth" | "min iops" | "latency target" => {
-            let message = format!("[qos:{}]: `{parameter}` has no effect yet", class.name);
-            return Ok(Some((WarningKind::NoEffect, message)));
-        }
         _ => return Err(format!("unknown parameter `{}`", quoted(parameter))),
     }
     Ok(None)
+}
+
+/// What a parameter of a class that is a number is set to; nothing for a priority of zero, which is
+/// as none.
+///
+/// # Errors
+/// What would have been understood.
+pub fn number(meter: Meter, text: &str) -> Result<Option<u64>, String> {
+    let name = meter.name();
+    let number = match meter {
+        Meter::LatencyTarget => nanoseconds(text),
+        Meter::Weight => {
+            text.trim().parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight))
+        }
+        Meter::Priority => text.trim().parse().ok().filter(|priority| *priority <= PRIORITY_MAX),
+        _ => amount(text),
+    };
+    let number = number.ok_or_else(|| format!("`{name}`: {}", expected(meter)))?;
+    match (meter, number) {
+        (Meter::Priority, 0) => Ok(None),
+        (Meter::MinBandwidth | Meter::MinIops | Meter::LatencyTarget, 0) => {
+            Err(format!("`{name} = 0` says nothing: leave it out, or say how much"))
+        }
+        (_, 0) => Err(format!("`{name} = 0` would stop everything: leave it out, or say how much")),
+        _ => Ok(Some(number)),
+    }
+}
+
+/// The largest weight.
+const WEIGHT_MAX: u64 = 1_000;
+
+/// A time such as `10ms`, `500us` or `2s`, in nanoseconds.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let unit = match text[end..].trim() {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    text[..end].parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// A number of bytes or operations in a second, with `K`, `M`, `G` or `T` for powers of 1,024.
@@ -178,10 +290,12 @@ pub fn amount(text: &str) -> Option<u64> {
 }
 
 fn expected(meter: Meter) -> &'static str {
-    if meter.is_bytes() {
-        "bytes a second are wanted, such as 20M"
-    } else {
-        "operations a second are wanted, such as 500"
+    match meter {
+        Meter::Weight => "a number from 1 to 1000 is wanted",
+        Meter::Priority => "a number from 0 to 7 is wanted",
+        Meter::LatencyTarget => "a time is wanted, such as 10ms or 500us",
+        _ if meter.is_bytes() => "bytes a second are wanted, such as 20M",
+        _ => "operations a second are wanted, such as 500",
     }
 }
 
@@ -232,7 +346,7 @@ fn one_match(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Match, Str
 
 /// Why two limits do not go together, if they do not.
 fn contradiction(limits: &Limits) -> Option<String> {
-    let of = |meter: Meter| limits.per_second[meter as usize];
+    let of = |meter: Meter| limits.numbers[meter as usize];
     for (all, parts) in [
         (Meter::Bandwidth, [Meter::ReadBandwidth, Meter::WriteBandwidth]),
         (Meter::Iops, [Meter::ReadIops, Meter::WriteIops]),
@@ -241,7 +355,7 @@ fn contradiction(limits: &Limits) -> Option<String> {
             if let (Some(whole), Some(limit)) = (of(all), of(part))
                 && limit > whole
             {
-                let name = |meter: Meter| Meter::NAMES[meter as usize].1;
+                let name = Meter::name;
                 return Some(format!(
                     "`{}` can never be reached, `{}` is less",
                     name(part),
@@ -277,7 +391,7 @@ mod tests {
         let config = config.expect("it is right");
         assert_eq!(config.shares.len(), 3);
         let class = &config.classes[0].class;
-        assert_eq!((&*class.name, class.limits.per_second[0]), ("slow", Some(10 << 20)));
+        assert_eq!((&*class.name, class.limits.numbers[0]), ("slow", Some(10 << 20)));
         assert_eq!(class.matches[0].shares, ["data"]);
     }
 
@@ -306,6 +420,54 @@ mod tests {
             "never be reached",
         );
         refused("[qos:]\nmatch = all\n", 1, "a name has");
+    }
+
+    #[test]
+    fn a_part_of_a_class_is_read_or_refused_with_line_and_reason() {
+        let config = parse(
+            "[qos:x]\nmatch = all\nweight = 8\npriority = 2\nmin bandwidth = 5M\nmin iops = 10\n\
+             latency target = 20ms\n",
+        );
+        let numbers = config.expect("it is right").classes[0].class.limits.numbers;
+        assert_eq!(numbers[6..], [Some(8), Some(2), Some(5 << 20), Some(10), Some(20_000_000)]);
+        refused("[qos:x]\nmatch = all\nweight = 0\n", 3, "from 1 to 1000");
+        refused("[qos:x]\nmatch = all\npriority = 8\n", 3, "from 0 to 7");
+        refused("[qos:x]\nmatch = all\nlatency target = 10\n", 3, "such as 10ms");
+        refused("[qos:x]\nmatch = all\nmin iops = 0\n", 3, "says nothing");
+    }
+
+    #[test]
+    fn no_more_is_promised_than_may_be_had() {
+        refused("[qos:x]\nmatch = all\nmax bandwidth = 1M\nmin bandwidth = 2M\n", 1, "comes to");
+        let promises = "[qos:a]\nmatch = user a, share data\nmin iops = 60\n\
+                        [qos:b]\nmatch = user b, share data\nmin iops = 60\n";
+        refused(&format!("{promises}[qos:all]\nmatch = share data\nmax iops = 100\n"), 7, "120");
+        // What is promised elsewhere does not matter.
+        let elsewhere = format!("{promises}[qos:all]\nmatch = share vital\nmax iops = 100\n");
+        parse(&elsewhere).expect("it is right");
+    }
+
+    #[test]
+    fn limits_of_aio_ratelimit_are_a_class_of_the_share() {
+        let text = "[fast one]\npath = /f\nvfs objects = acl_xattr aio_ratelimit\n\
+                    aio_ratelimit:read_bw_limit = 2M\naio_ratelimit: write_iops_limit = 500\n\
+                    aio_ratelimit:write_bw_limit = 0\naio_ratelimit:read_burst_mult = 20\n\
+                    [not]\npath = /n\naio_ratelimit:read_bw_limit = 2M\n";
+        let config = parse(text).expect("it is right");
+        let [section] = &*config.classes else { panic!("{:?}", config.classes) };
+        assert_eq!(section.class.name, "aio_ratelimit.fastone-2");
+        assert_eq!(section.class.matches[0].shares, ["fast one"]);
+        let limits = section.class.limits;
+        assert_eq!(limits.numbers[..6], [None, Some(2 << 20), None, None, None, Some(500)]);
+        assert_eq!(limits.burst_bytes, 4 << 20);
+        // Written down for the workers it is the same, once.
+        let once = render_effective(&config, false);
+        let (again, warnings) = Config::parse(&once, "again").expect("it is right");
+        assert_eq!((again.classes.len(), render_effective(&again, false)), (1, once));
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let wrong = text.replace("= 2M", "= much");
+        let error = parse(&wrong).expect_err("it cannot be meant").to_string();
+        assert!(error.contains("such as 20M"), "{error}");
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl Config {
     }
 
     fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
-        let Loaded { global, defaults, sections, classes, mut warnings } = loaded;
+        let Loaded { global, defaults, sections, mut classes, mut warnings } = loaded;
         let global = Global::new("global".to_owned(), global);
         let (min, max) = global.dialects();
         if min > max {
@@ -173,7 +173,10 @@ impl Config {
             homes: None,
             classes: Vec::new(),
         };
-        for named in sections.into_iter().filter(|named| !named.dropped) {
+        for (at, named) in sections.into_iter().filter(|named| !named.dropped).enumerate() {
+            let limits = class::of_rate_limits(&named.name, at, &named.section, &named.place);
+            let is_new = |it: &class::Written| classes.iter().all(|other| other.name != it.name);
+            classes.extend(limits.filter(is_new));
             config.place(named, &mut warnings);
         }
         // A home has the name of its user, who may be anybody.

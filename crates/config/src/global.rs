@@ -118,6 +118,9 @@ parameter_table! {
         smb2_max_credits: u32 = "smb2 max credits", Kind::Integer { min: 1, max: 65_535 }, "8192";
         /// Bytes of one READ.
         smb2_max_read: u32 = "smb2 max read", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Credits that all clients may hold together; 0 for no limit but that of each.
+        smb2_total_credits: u32 =
+            "smb2 total credits", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
         /// Bytes of one query, answer or control code.
         smb2_max_trans: u32 = "smb2 max trans", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
         /// Bytes of one WRITE.

@@ -407,8 +407,15 @@ fn limit(limit: u64, what: &'static str, place: &Place) -> LoadError {
 }
 
 /// Modules of Samba whose work this server does, always or where they are named.
-const BUILT_IN: &[&str] =
-    &["acl_xattr", "catia", "fruit", "io_uring", "shadow_copy2", "streams_xattr"];
+const BUILT_IN: &[&str] = &[
+    "acl_xattr",
+    class::RATE_LIMITS,
+    "catia",
+    "fruit",
+    "io_uring",
+    "shadow_copy2",
+    "streams_xattr",
+];
 
 #[cfg(test)]
 mod tests;

@@ -71,6 +71,8 @@ kinds! {
     /// Look at the record of a file: it changed, and what you serve waits for that or loses
     /// something by it. [`crate::FileChanged`].
     20 FILE_CHANGED,
+    /// To a worker: requests of your client may have their turn at the storage. No data.
+    21 TURN,
     /// Serve a connection of a client of yours: [`crate::OfferConnection`] and its socket.
     40 OFFER_CONNECTION,
     /// Whether it would be served: [`crate::AnswerOffer`].

@@ -77,6 +77,12 @@ pub enum Effect {
         /// The file.
         file: FileKey,
     },
+    /// It is another worker's turn at the storage:
+    /// [`Server::handle_turn`](crate::Server::handle_turn) there. No reply.
+    TellTurn {
+        /// The worker.
+        server: ServerId,
+    },
     /// Where a path of a DFS namespace leads: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
     FindReferral(Box<FindReferral>),
     /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
@@ -106,7 +112,8 @@ impl Effect {
             Self::ClaimClient { .. }
             | Self::ClosePreviousSession { .. }
             | Self::FindSession { .. }
-            | Self::TellFileChanged { .. } => Phase::Peer,
+            | Self::TellFileChanged { .. }
+            | Self::TellTurn { .. } => Phase::Peer,
             Self::ConnectShare(_)
             | Self::DisconnectShare(_)
             | Self::FileDeleted { .. }

@@ -1,15 +1,16 @@
-//! Holding requests that are over a limit of their classes.
+//! Holding requests that are over a limit of their classes, or wait for their turn at the storage.
 //!
 //! A request is held when it is about to ask the store for the first time: it has passed all checks
 //! and has done nothing yet. Whoever sent it may be told by an interim response, which gives it its
 //! credits back, so that the rest of the connection moves on; within the budget of [`qos::gate`].
+//! Who waits for a turn at a busy storage keeps them: that is how the client hears that it is busy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::ObjectOp;
+use object::{ObjectOp, RootId};
 use qos::class::InterimResponses;
 use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots};
 use trace::Phase;
@@ -28,19 +29,24 @@ fn nanoseconds(time: Duration) -> u64 {
 impl Server {
     /// Gives the server the slots in which all workers count what classes have.
     pub fn handle_slots(&mut self, slots: Box<dyn Slots>) {
-        self.globals.gate = Gate::new(slots);
+        self.globals.gate = Gate::new(slots, self.globals.files.server());
     }
 
     /// The classes have changed: asks anew which are those of each tree connect, by its user, where
-    /// the client is, and the share's name.
-    pub fn handle_classes(&mut self, mut of: impl FnMut(&Account, SocketAddr, &str) -> Membership) {
+    /// the client is, and the share's name and root.
+    pub fn handle_classes(
+        &mut self,
+        mut of: impl FnMut(&Account, SocketAddr, &str, Option<RootId>) -> Membership,
+    ) {
         for session in self.sessions.values_mut() {
             let Session { session_id, account, channels, tree_connects, .. } = session;
             let first = channels.first().map(|channel| channel.connection);
             let Some(connection) = first.and_then(|id| self.connections.get(&id)) else { continue };
             let Some(account) = account else { continue };
             for tree in tree_connects.values_mut() {
-                let classes = Arc::new(of(account, connection.client, &tree.share.name));
+                let share = &tree.share;
+                let classes = of(account, connection.client, &share.name, share.root);
+                let classes = Arc::new(classes);
                 for open in self.opens.values_mut() {
                     if (open.session_id, open.tree_id) == (*session_id, tree.tree_id) {
                         let path = open.file().map(|file| file.path.as_str()).unwrap_or_default();
@@ -72,7 +78,9 @@ impl Server {
         {
             let now = nanoseconds(incoming.now.monotonic);
             let interim = self.wants_interim_response(incoming);
-            if self.globals.gate.admit(now, &classes, cost, incoming.id) == Admission::Waits {
+            let admission = self.globals.gate.admit(now, &classes, cost, incoming.id);
+            if admission != Admission::Begins {
+                let interim = interim && admission == Admission::Waits;
                 if interim && async_id.is_none() && chain.messages.is_empty() {
                     // Without one it waits all the same, and keeps its credits.
                     *async_id = self.go_async(chain, incoming).ok();
@@ -173,6 +181,24 @@ impl Server {
             // Nothing has happened.
             (waiting.held, waiting.changed) = (None, None);
             self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
+        }
+    }
+
+    /// The storage is done with what a request asked of it, if it has asked: others may have its
+    /// place.
+    pub(crate) fn end_at_storage(&mut self, now: Now, id: RequestId) {
+        self.globals.gate.end(nanoseconds(now.monotonic), id);
+    }
+
+    /// Lets those begin here whose turn it is, and has the workers of others told.
+    pub(crate) fn tell_turns(&mut self, now: Now) {
+        let own = self.globals.files.server();
+        while let Some(server) = self.globals.gate.poll_turn() {
+            if server == own {
+                self.release(now);
+            } else {
+                self.globals.outbox.effects.push_back((None, Effect::TellTurn { server }));
+            }
         }
     }
 

@@ -94,9 +94,10 @@ impl Server {
         if file_id.is_some() {
             chain.carried.file_id = file_id;
         }
+        let part = self.part_of_credits();
         let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
         // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
-        let credits = if async_id.is_some() { 0 } else { grant(connection, request.credits) };
+        let credits = if async_id.is_some() { 0 } else { grant(connection, part, request.credits) };
         if async_id.is_some() {
             connection.async_commands -= 1;
         }
@@ -118,6 +119,13 @@ impl Server {
         incoming.trace.answer(status.0, subject, &mut chain.outgoing.answered);
     }
 
+    /// What a connection may hold of the credits that all clients have together.
+    fn part_of_credits(&self) -> Option<u32> {
+        let total = self.globals.settings.credits_total;
+        let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        (total > 0).then(|| qos::credits::part(total, self.globals.gate.clients(), connections))
+    }
+
     /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.
     pub(crate) fn respond_interim(
         &mut self,
@@ -126,9 +134,10 @@ impl Server {
         request: &Header,
         async_id: u64,
     ) {
+        let part = self.part_of_credits();
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
         connection.async_commands += 1;
-        let credits = grant(connection, request.credits);
+        let credits = grant(connection, part, request.credits);
         let status = NtStatus::PENDING;
         let (session_id, tree_id) = (request.session_id, request.tree_id);
         let header = response_header(request, status, credits, session_id, tree_id, Some(async_id));
@@ -235,10 +244,10 @@ pub(crate) fn error_body(status: NtStatus) -> Response {
     Response::with_status(status, &ErrorResponse::default())
 }
 
-fn grant(connection: &mut Connection, credit_request: u16) -> u16 {
+fn grant(connection: &mut Connection, part: Option<u32>, credit_request: u16) -> u16 {
     let window = &mut connection.command_sequence_window;
     let mut figures = window.figures();
-    if let Some(limit) = connection.credits_limit {
+    for limit in connection.credits_limit.into_iter().chain(part) {
         figures = figures.limited_to(limit);
     }
     let credits = qos::grant(qos::Demand { credit_request }, figures);

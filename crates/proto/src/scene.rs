@@ -495,6 +495,7 @@ fn settings() -> Arc<ServerSettings> {
         max_write_size: TRANSACT_MAX,
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
+        credits_total: 0,
         smbtorture_hooks: false,
         replay_detection: true,
         break_retry: BreakRetry::All,

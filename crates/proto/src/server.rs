@@ -103,7 +103,7 @@ pub struct Globals {
     pub breaks: BreakNotifications,
     /// Buffers for answers to READ.
     pub buffers: BufferPool,
-    /// Requests that are over a limit of their classes.
+    /// Requests that are over a limit of their classes, or wait for their turn at the storage.
     pub gate: qos::Gate<RequestId>,
     /// Where unguessable bytes come from.
     pub entropy: Entropy,
@@ -210,7 +210,7 @@ impl Server {
                 files: Files::new(records, server),
                 breaks: BreakNotifications::default(),
                 buffers: BufferPool::default(),
-                gate: qos::Gate::new(Box::new(Vec::new())),
+                gate: qos::Gate::new(Box::new(Vec::new()), server),
                 entropy,
                 outbox: Outbox::default(),
                 open_count: 0,
@@ -306,6 +306,7 @@ impl Server {
     /// Takes the answer to an effect that named a request.
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
+        self.end_at_storage(now, id);
         self.go_on(now, id, reply);
         self.quiesce(now);
     }
@@ -442,6 +443,14 @@ impl Server {
         self.quiesce(now);
     }
 
+    /// It is the turn of requests that waited for the storage: what another worker's
+    /// [`Effect::TellTurn`] says.
+    pub fn handle_turn(&mut self, now: Now) {
+        self.globals.files.set_now(now.monotonic);
+        self.release(now);
+        self.quiesce(now);
+    }
+
     /// The next question to the world, and the request that waits for its answer, if any.
     pub fn poll_effect(&mut self) -> Option<(Option<RequestId>, Effect)> {
         self.globals.outbox.effects.pop_front()
@@ -518,6 +527,7 @@ impl Server {
     /// Serves what handlers left behind, until nothing more comes of it.
     fn quiesce(&mut self, now: Now) {
         loop {
+            self.tell_turns(now);
             self.end_held_without_tree(now);
             change_notify::deliver(self);
             let own = self.globals.files.server();

@@ -84,6 +84,8 @@ pub struct ServerSettings {
     pub max_transact_size: u32,
     /// Credits that a connection may hold.
     pub credits_max: u32,
+    /// Credits that all connections may hold together; 0 for no such limit.
+    pub credits_total: u32,
     /// `smbd:FSCTL_SMBTORTURE`: the control codes with which tests make the server behave oddly.
     pub smbtorture_hooks: bool,
     /// What a client repeats is done once: CREATEs are known by their CreateGuid, and requests of an

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::NtStatus;
+use object::ObjectOp;
+use proto::Effect;
 use qos::class::{InterimResponses, Limits, Match};
-use qos::{Class, Membership, Meter, Slot, Slots, Subject};
+use qos::{Class, Device, Membership, Meter, Slot, Slots, Subject};
+use testkit::accounts::BOB;
 use testkit::{Create, Peer, World};
 use wire::echo::EchoRequest;
 use wire::logoff::LogoffRequest;
@@ -18,18 +21,35 @@ const BLOCK: u32 = 64 * 1024;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
-struct Shared(Arc<Vec<Slot>>);
+struct Shared(Arc<Vec<Slot>>, Arc<Vec<Device>>);
 
 impl Slots for Shared {
     fn slots(&self) -> &[Slot] {
         &self.0
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.1
+    }
+
+    fn clients(&self) -> u32 {
+        4
+    }
+}
+
+impl Shared {
+    /// One class.
+    fn new(limits: &Limits) -> Self {
+        let slots = Self(Arc::new(vec![Slot::default()]), Arc::new(vec![Device::default()]));
+        slots.0[0].configure(limits);
+        slots
     }
 }
 
 /// A client of a share that is limited, with a file of it open, beside one that is not.
 fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared) {
     let mut limits = Limits::default();
-    limits.per_second[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
+    limits.numbers[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
     let class = Class {
         name: "slow".to_owned(),
         matches: vec![Match::default()],
@@ -37,8 +57,7 @@ fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared)
         max_credits: None,
         interim_responses,
     };
-    let slots = Shared(Arc::new(vec![Slot::default()]));
-    slots.0[0].configure(&limits);
+    let slots = Shared::new(&limits);
     let world = World::new();
     world.set_slots(Box::new(slots.clone()));
     let subject = Subject {
@@ -168,7 +187,7 @@ fn what_is_held_gives_way_when_its_session_ends() {
 fn what_is_held_in_a_tree_connect_ends_with_it_and_never_reaches_the_store() {
     let (world, mut peer, _, slots) = limited(InterimResponses::No);
     let mut limits = Limits::default();
-    limits.per_second[Meter::Iops as usize] = Some(1);
+    limits.numbers[Meter::Iops as usize] = Some(1);
     slots.0[0].configure(&limits);
     for index in 0..3 {
         let create = Create::open_if(&format!("new{index}"));
@@ -211,6 +230,108 @@ fn a_class_limits_what_its_clients_hold_of_credits() {
     let had = peer.credits();
     assert!(had > 64);
     for _ in 0..had {
+        peer.echo().ok();
+    }
+    assert_eq!(peer.credits(), 64);
+}
+
+/// The class of one user's requests.
+fn of_user(name: &str, limits: Limits) -> Class {
+    Class {
+        name: name.to_owned(),
+        matches: vec![Match { users: vec![name.to_owned()], ..Match::default() }],
+        limits,
+        max_credits: None,
+        interim_responses: InterimResponses::Auto,
+    }
+}
+
+fn membership(class: &Class, user: &str) -> Membership {
+    let client = "192.0.2.1".parse().expect("an address");
+    Membership::of([(0, class)], Subject { client, user, is_in_group: &|_| false, share: "data" })
+}
+
+#[test]
+fn of_two_users_on_one_connection_only_the_limited_one_waits() {
+    let mut limits = Limits::default();
+    limits.numbers[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
+    let class = of_user("alice", limits);
+    let world = World::new();
+    world.set_slots(Box::new(Shared::new(&limits)));
+    world.add_file("data", "file", &vec![7; 16 * BLOCK as usize]);
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.credit_request = 64;
+    peer.echo().ok();
+    let alice = (peer.session_id, peer.tree("data"));
+    let of_alice = peer.create(&Create::open("file")).file_id;
+    peer.session_id = 0;
+    peer.login(BOB.0, BOB.1);
+    let bob = (peer.session_id, peer.tree("data"));
+    let of_bob = peer.create(&Create::open("file")).file_id;
+    world.set_classes(|user, _| membership(&class, user));
+    (peer.session_id, peer.tree_id) = alice;
+    read(&mut peer, of_alice, 4);
+    let answered = statuses(&mut peer);
+    assert_eq!(answered.iter().filter(|it| **it == NtStatus::SUCCESS).count(), 1, "{answered:?}");
+    (peer.session_id, peer.tree_id) = bob;
+    read(&mut peer, of_bob, 8);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 8]);
+    (peer.session_id, peer.tree_id) = alice;
+    world.advance(3 * SECOND);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 3]);
+}
+
+#[test]
+fn a_request_waits_for_its_turn_at_the_storage_and_keeps_its_credits() {
+    let mut limits = Limits::default();
+    limits.numbers[Meter::Weight as usize] = Some(8);
+    let class = of_user("alice", limits);
+    let slots = Shared::new(&limits);
+    let device = qos::device::place(&slots.1, &slots.0, 7);
+    let world = World::new();
+    world.set_slots(Box::new(slots.clone()));
+    world.add_file("data", "file", &vec![7; 16 * BLOCK as usize]);
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.credit_request = 64;
+    peer.echo().ok();
+    peer.credit_request = 1;
+    let file_id = peer.create(&Create::open("file")).file_id;
+    world.set_classes(|user, _| membership(&class, user).on(device));
+    let before = peer.credits();
+    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Read { .. }, .. }));
+    let ids = read(&mut peer, file_id, 4);
+    // Nothing is known of the storage yet, so one at a time is asked of it.
+    assert_eq!((world.held(), slots.1[0].in_flight(), slots.1[0].waiting()), (1, 1, 3));
+    assert_eq!(peer.credits(), before - 4);
+    for held in [2, 1] {
+        world.release(0);
+        assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+        assert_eq!((world.held(), slots.1[0].waiting()), (1, held));
+    }
+    // One that waits can be cancelled, and one whose client leaves gives its place back.
+    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[3]));
+    assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
+    assert_eq!(slots.1[0].waiting(), 0);
+    peer.disconnect();
+    world.release_all();
+    assert_eq!(slots.1[0].in_flight(), 0);
+}
+
+#[test]
+fn credits_of_all_clients_together_are_divided_between_them() {
+    let world = World::with(|settings| settings.credits_total = 1_000);
+    world.set_slots(Box::new(Shared::new(&Limits::default())));
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.credit_request = u16::MAX;
+    for _ in 0..300 {
+        peer.echo().ok();
+        // Four clients share them, of which this is one.
+        assert!(peer.credits() <= 250, "{}", peer.credits());
+    }
+    assert_eq!(peer.credits(), 250);
+    // None is left with fewer than clients need.
+    world.change_settings(|settings| settings.credits_total = 100);
+    for _ in 0..300 {
         peer.echo().ok();
     }
     assert_eq!(peer.credits(), 64);

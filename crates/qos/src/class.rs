@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use dtyp::name_expression::NameExpression;
 
+use crate::device::DeviceId;
+
 /// Classes of a configuration at most. Each has a slot in memory that all workers share.
 pub const CLASSES_MAX: usize = 256;
 
@@ -47,16 +49,17 @@ pub struct Network {
     pub bits: u8,
 }
 
-/// What a class may have in a second; nothing for no limit.
+/// What a class may have, and what part of a busy storage is its own.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Limits {
-    /// By [`Meter`], in bytes or operations.
-    pub per_second: [Option<u64>; Meter::COUNT],
+    /// By [`Meter`]; nothing for no limit, and for no part of its own.
+    pub numbers: [Option<u64>; Meter::COUNT],
     /// Bytes that may be had at once after a pause, beyond what a moment brings.
     pub burst_bytes: u64,
 }
 
-/// What is limited.
+/// What is counted: first what is limited in a second, then what says which part of a busy storage is
+/// a class's own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Meter {
     /// Bytes read and written.
@@ -71,11 +74,21 @@ pub enum Meter {
     ReadIops,
     /// WRITEs.
     WriteIops,
+    /// What it has for each that a class of weight 1 has.
+    Weight,
+    /// Those with a higher one come first.
+    Priority,
+    /// Bytes a second that it has whatever others want.
+    MinBandwidth,
+    /// Operations a second that it has whatever others want.
+    MinIops,
+    /// Nanoseconds that its requests are to take at most.
+    LatencyTarget,
 }
 
 impl Meter {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 11;
 
     /// All of them, with the names of their parameters.
     pub const NAMES: [(Self, &'static str); Self::COUNT] = [
@@ -85,12 +98,30 @@ impl Meter {
         (Self::Iops, "max iops"),
         (Self::ReadIops, "max read iops"),
         (Self::WriteIops, "max write iops"),
+        (Self::Weight, "weight"),
+        (Self::Priority, "priority"),
+        (Self::MinBandwidth, "min bandwidth"),
+        (Self::MinIops, "min iops"),
+        (Self::LatencyTarget, "latency target"),
     ];
+
+    /// Those that give a class a part of its own.
+    pub const PARTS: [Self; 5] =
+        [Self::Weight, Self::Priority, Self::MinBandwidth, Self::MinIops, Self::LatencyTarget];
+
+    /// The name of its parameter.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize].1
+    }
 
     /// Whether it counts bytes; otherwise operations.
     #[must_use]
     pub const fn is_bytes(self) -> bool {
-        matches!(self, Self::Bandwidth | Self::ReadBandwidth | Self::WriteBandwidth)
+        matches!(
+            self,
+            Self::Bandwidth | Self::ReadBandwidth | Self::WriteBandwidth | Self::MinBandwidth
+        )
     }
 }
 
@@ -162,8 +193,21 @@ impl std::fmt::Debug for Subject<'_> {
 /// Names a class: its place in the memory that all workers share.
 pub type ClassId = u16;
 
-/// The classes of a request, each once. Shared by all requests that have the same.
-pub type Classes = Arc<[ClassId]>;
+/// The classes of a request, and the device that it is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Classes {
+    /// Each once, those of files first. Shared by all requests that have the same.
+    pub ids: Arc<[ClassId]>,
+    /// Where what it asks for is stored, if classes share that.
+    pub device: Option<DeviceId>,
+}
+
+impl Classes {
+    /// Nothing if neither is anything: such a request pays for nothing.
+    fn of(ids: Vec<ClassId>, device: Option<DeviceId>) -> Option<Self> {
+        (!ids.is_empty() || device.is_some()).then(|| Self { ids: ids.into(), device })
+    }
+}
 
 /// The classes of a tree connect's requests, as far as they depend on nothing but who asks.
 #[derive(Clone, Debug, Default)]
@@ -218,8 +262,20 @@ impl Membership {
                 max_credits = max_credits.map(least).or(class.max_credits);
             }
         }
-        let always = (!always.is_empty()).then(|| always.into());
-        Self { always, by_file, max_credits, interim_responses }
+        Self { always: Classes::of(always, None), by_file, max_credits, interim_responses }
+    }
+
+    /// The same for what is stored on a device.
+    #[must_use]
+    pub fn on(self, device: Option<DeviceId>) -> Self {
+        let ids = self.always.map(|classes| classes.ids.to_vec()).unwrap_or_default();
+        Self { always: Classes::of(ids, device), ..self }
+    }
+
+    /// The device of all of its requests.
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceId> {
+        self.always.as_ref()?.device
     }
 
     /// The classes of a file's requests; `path` is from the share's root, with slashes or
@@ -235,13 +291,8 @@ impl Membership {
             pattern.expression.matches(if pattern.is_path { &path } else { name })
         };
         let of_name = self.by_file.iter().filter(|(_, patterns)| patterns.iter().any(fits));
-        let classes: Vec<ClassId> = self
-            .always
-            .iter()
-            .flat_map(|classes| classes.iter().copied())
-            .chain(of_name.map(|(id, _)| *id))
-            .collect();
-        (!classes.is_empty()).then(|| classes.into())
+        let always = self.always.iter().flat_map(|classes| classes.ids.iter().copied());
+        Classes::of(of_name.map(|(id, _)| *id).chain(always).collect(), self.device())
     }
 }
 
@@ -253,7 +304,27 @@ impl Pattern {
     }
 }
 
+impl Class {
+    /// Whether all of its requests certainly belong to another one, too.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.matches.iter().all(|it| other.matches.iter().any(|other| it.is_within(other)))
+    }
+}
+
 impl Match {
+    /// Whether what it holds for is what another one holds for, too.
+    fn is_within(&self, other: &Self) -> bool {
+        fn none_or<T: PartialEq>(other: &[T], own: &[T]) -> bool {
+            other.is_empty() || other == own
+        }
+        none_or(&other.clients, &self.clients)
+            && none_or(&other.users, &self.users)
+            && none_or(&other.groups, &self.groups)
+            && none_or(&other.shares, &self.shares)
+            && none_or(&other.files, &self.files)
+    }
+
     /// Whether everything but the file's name fits.
     fn holds_for(&self, subject: Subject<'_>) -> bool {
         let equal = dtyp::upcase::equal_ignoring_case;
@@ -330,7 +401,8 @@ mod tests {
     fn check(matching: Match, belongs: bool) {
         let class = class("it", vec![matching]);
         let membership = Membership::of([(3, &class)], alice_in_vital());
-        assert_eq!(membership.always.as_deref(), belongs.then_some(&[3][..]));
+        let ids = membership.always.as_ref().map(|classes| &*classes.ids);
+        assert_eq!(ids, belongs.then_some(&[3][..]));
     }
 
     #[test]
@@ -356,9 +428,9 @@ mod tests {
         };
         let classes = [files("*.VMDK"), files("spool/*"), class("all", vec![Match::default()])];
         let membership = Membership::of((0..).zip(&classes), alice_in_vital());
-        let of = |path: &str| membership.of_file(path).expect("one has all").to_vec();
-        assert_eq!(of("a\\disk.vmdk"), [2, 0]);
-        assert_eq!(of("spool\\deep\\job"), [2, 1]);
+        let of = |path: &str| membership.of_file(path).expect("one has all").ids.to_vec();
+        assert_eq!(of("a\\disk.vmdk"), [0, 2]);
+        assert_eq!(of("spool\\deep\\job"), [1, 2]);
         assert_eq!(of("spool"), [2]);
         assert_eq!(of(""), [2]);
     }

@@ -1,5 +1,16 @@
 //! Granting credits: [MS-SMB2] 3.3.1.2 and 3.3.4.1.2.
 
+/// Credits below which clients are known to hang: they need some to list a directory while they
+/// read.
+pub const FLOOR: u32 = 64;
+
+/// What a connection may hold of credits that all clients have together: every client as much, and
+/// every connection of one, but never less than [`FLOOR`].
+#[must_use]
+pub fn part(total: u32, clients: u32, connections: u32) -> u32 {
+    (total / clients.max(1) / connections.max(1)).max(FLOOR)
+}
+
 /// What the client asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Demand {
@@ -49,7 +60,7 @@ pub fn grant(demand: Demand, window: Window) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Demand, Window, grant};
+    use super::{Demand, FLOOR, Window, grant, part};
 
     #[track_caller]
     fn check(credit_request: u16, unused: u32, span: u32, want: u16) {
@@ -62,6 +73,14 @@ mod tests {
         check(33, 10, 10, 33);
         check(u16::MAX, 0, 0, 512);
         check(10, 505, 505, 7);
+    }
+
+    #[test]
+    fn a_total_is_for_all_and_leaves_nobody_with_too_little() {
+        assert_eq!(part(8192, 0, 0), 8192);
+        assert_eq!(part(8192, 4, 1), 2048);
+        assert_eq!(part(8192, 4, 4), 512);
+        assert_eq!(part(8192, 1000, 1), FLOOR);
     }
 
     #[test]

@@ -1,14 +1,23 @@
-//! The gate of a worker: requests that are over a limit wait here until they may begin.
+//! The gate of a worker: requests that are over a limit wait here until they may begin, and then for
+//! their turn at the storage.
 //!
 //! Requests that belong to the same classes and do the same (read, write, anything else) are a flow,
 //! and keep their order. Of a flow only the first has taken what it costs, and knows when it may
 //! begin: so a client that has a hundred requests waiting is no further ahead than one that has a
 //! single one, and each worker that has a flow of a class gets its turn.
+//!
+//! Where classes share a [`device`](crate::device), what is within its limits stands in a line for
+//! it: one line for each class that has a part of its own, and one for all others.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
-use crate::class::{Classes, Cost, Kind};
-use crate::slot::{Slots, changes, count, count_waiting, refund, reserve};
+use dtyp::ServerId;
+
+use crate::class::{ClassId, Classes, Cost, Kind, Meter};
+use crate::controller::Operation;
+use crate::device::{DEFAULT_CLASS, Device, DeviceId, RowId};
+use crate::slot::{Slot, Slots, changes, count, count_waiting, refund, reserve};
 
 /// Bytes that the requests of one client which are held may move together. Beyond it nothing more is
 /// received from the client.
@@ -20,23 +29,35 @@ pub const HELD_REQUESTS_MAX: usize = 1_024;
 /// How often it is looked whether a limit was changed for which somebody waits.
 pub const LOOK_INTERVAL_NS: u64 = 200_000_000;
 
+/// How often it is looked whether it is somebody's turn at a device: who has it is told, but a
+/// message can be lost.
+pub const TURN_INTERVAL_NS: u64 = 20_000_000;
+
 /// What may become of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {
     /// It begins.
     Begins,
-    /// It is held: [`Gate::hold`] it.
+    /// It waits for its limits: it is held.
     Waits,
+    /// It waits for its turn at the storage: it is held, as a rule not for long.
+    WaitsForTurn,
 }
 
 /// The requests that are held; `T` names one.
 #[derive(Debug)]
 pub struct Gate<T> {
     slots: Box<dyn Slots>,
+    /// Whose gate it is: who is told that it is its turn.
+    client: ServerId,
     flows: Vec<Flow<T>>,
+    lines: Vec<Line<T>>,
+    /// What has begun at a device that is shared.
+    begun: HashMap<T, Begun>,
     held_bytes: u64,
     held_requests: usize,
     looked_at: u64,
+    tell: Vec<ServerId>,
 }
 
 #[derive(Debug)]
@@ -58,89 +79,257 @@ struct Waiting<T> {
     since: u64,
 }
 
-impl<T: Copy + Eq> Gate<T> {
-    /// A gate over what all workers share.
+/// What stands in line for a device as part of a class.
+#[derive(Debug)]
+struct Line<T> {
+    device: DeviceId,
+    class: ClassId,
+    row: RowId,
+    waiting: VecDeque<(Waiting<T>, Classes)>,
+}
+
+/// A request that is at a device.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    device: DeviceId,
+    class: ClassId,
+    row: RowId,
+    cost: Cost,
+    came: u64,
+    began: u64,
+}
+
+impl<T: Copy + Eq + Hash> Gate<T> {
+    /// A client's gate over what all workers share.
     #[must_use]
-    pub fn new(slots: Box<dyn Slots>) -> Self {
-        Self { slots, flows: Vec::new(), held_bytes: 0, held_requests: 0, looked_at: 0 }
+    pub fn new(slots: Box<dyn Slots>, client: ServerId) -> Self {
+        Self {
+            slots,
+            client,
+            flows: Vec::new(),
+            lines: Vec::new(),
+            begun: HashMap::new(),
+            held_bytes: 0,
+            held_requests: 0,
+            looked_at: 0,
+            tell: Vec::new(),
+        }
     }
 
     /// Whether a request may begin at `now` (nanoseconds of the machine's clock), or else keeps it.
+    /// What has begun is to be [ended](Self::end).
     pub fn admit(&mut self, now: u64, classes: &Classes, cost: Cost, what: T) -> Admission {
         let slots = self.slots.slots();
         let same = |flow: &&mut Flow<T>| flow.kind == cost.kind && flow.classes == *classes;
         let waiting = Waiting { what, cost, since: now };
-        if let Some(flow) = self.flows.iter_mut().find(same) {
+        let admission = if let Some(flow) = self.flows.iter_mut().find(same) {
             flow.waiting.push_back(waiting);
+            Admission::Waits
         } else {
-            let begins = reserve(slots, classes, cost, now);
+            let begins = reserve(slots, &classes.ids, cost, now);
             if begins <= now {
-                count(slots, classes, cost, None);
-                return Admission::Begins;
+                if self.arrive(now, classes, waiting) {
+                    count(self.slots.slots(), &classes.ids, cost, None);
+                    return Admission::Begins;
+                }
+                Admission::WaitsForTurn
+            } else {
+                let changes = changes(slots, &classes.ids);
+                let waiting = VecDeque::from([waiting]);
+                let (classes, kind) = (classes.clone(), cost.kind);
+                self.flows.push(Flow { classes, kind, waiting, begins, changes });
+                Admission::Waits
             }
-            let (changes, waiting) = (changes(slots, classes), VecDeque::from([waiting]));
-            let (classes, kind) = (classes.clone(), cost.kind);
-            self.flows.push(Flow { classes, kind, waiting, begins, changes });
-        }
-        count_waiting(slots, classes, true);
+        };
+        count_waiting(self.slots.slots(), &classes.ids, true);
         self.held_bytes += cost.bytes;
         self.held_requests += 1;
-        Admission::Waits
+        admission
+    }
+
+    /// A request is within its limits: whether it begins; otherwise it stands in line.
+    fn arrive(&mut self, now: u64, classes: &Classes, waiting: Waiting<T>) -> bool {
+        let (slots, devices) = (self.slots.slots(), self.slots.devices());
+        let device = classes.device.and_then(|id| Some((id, devices.get(usize::from(id))?)));
+        let Some((id, device)) = device.filter(|(_, device)| device.is_shared()) else {
+            return true;
+        };
+        let has_part =
+            |class: &&ClassId| slots.get(usize::from(**class)).is_some_and(Slot::has_part);
+        let class = classes.ids.iter().find(has_part).copied().unwrap_or(DEFAULT_CLASS);
+        let is_its = |line: &Line<T>| (line.device, line.class) == (id, class);
+        let at = match self.lines.iter().position(is_its) {
+            Some(at) => at,
+            None => {
+                // Where there is no room for another, it does not wait.
+                let Some(row) = device.take_row(self.client, class) else { return true };
+                self.lines.push(Line { device: id, class, row, waiting: VecDeque::new() });
+                self.lines.len() - 1
+            }
+        };
+        let line = &mut self.lines[at];
+        let Waiting { what, cost, since } = waiting;
+        if line.waiting.is_empty() && device.begin(slots, line.row, cost, now) {
+            let (device, row) = (id, line.row);
+            self.begun.insert(what, Begun { device, class, row, cost, came: since, began: now });
+            return true;
+        }
+        if line.waiting.is_empty() {
+            device.describe(line.row, cost, now);
+        }
+        line.waiting.push_back((waiting, classes.clone()));
+        device.wait(line.row);
+        // Room may have come while it was asked for.
+        device.next(slots, now, &mut self.tell);
+        false
     }
 
     /// The next request that may begin at `now`.
     pub fn release(&mut self, now: u64) -> Option<T> {
-        let slots = self.slots.slots();
         self.looked_at = now;
+        loop {
+            if let Some(what) = self.release_from_lines(now) {
+                return Some(what);
+            }
+            let (waiting, classes) = self.release_from_flows(now)?;
+            let Waiting { what, cost, since } = waiting;
+            if self.arrive(now, &classes, waiting) {
+                self.held_no_more(&classes, cost, Some(now.saturating_sub(since)));
+                return Some(what);
+            }
+        }
+    }
+
+    fn release_from_flows(&mut self, now: u64) -> Option<(Waiting<T>, Classes)> {
+        let slots = self.slots.slots();
         for flow in &mut self.flows {
-            let changes = changes(slots, &flow.classes);
+            let changes = changes(slots, &flow.classes.ids);
             if changes != flow.changes {
                 // With the limit, what was taken of it was forgotten.
                 flow.changes = changes;
                 let first = flow.waiting.front().expect("never empty");
-                flow.begins = reserve(slots, &flow.classes, first.cost, now);
+                flow.begins = reserve(slots, &flow.classes.ids, first.cost, now);
             }
         }
         let at = (0..self.flows.len()).min_by_key(|at| self.flows[*at].begins)?;
         let flow = self.flows.get_mut(at).filter(|flow| flow.begins <= now)?;
-        let Waiting { what, cost, since } = flow.waiting.pop_front().expect("never empty");
-        count(slots, &flow.classes, cost, Some(now.saturating_sub(since)));
-        count_waiting(slots, &flow.classes, false);
-        self.held_bytes -= cost.bytes;
-        self.held_requests -= 1;
+        let waiting = flow.waiting.pop_front().expect("never empty");
+        let classes = flow.classes.clone();
         match flow.waiting.front() {
-            Some(next) => flow.begins = reserve(slots, &flow.classes, next.cost, now),
+            Some(next) => flow.begins = reserve(slots, &flow.classes.ids, next.cost, now),
             None => drop(self.flows.swap_remove(at)),
         }
+        Some((waiting, classes))
+    }
+
+    fn release_from_lines(&mut self, now: u64) -> Option<T> {
+        let (slots, devices) = (self.slots.slots(), self.slots.devices());
+        for line in &self.lines {
+            if !line.waiting.is_empty() {
+                devices[usize::from(line.device)].next(slots, now, &mut self.tell);
+            }
+        }
+        let has_turn = |line: &&mut Line<T>| {
+            !line.waiting.is_empty() && devices[usize::from(line.device)].take_turn(line.row)
+        };
+        let line = self.lines.iter_mut().find(has_turn)?;
+        let (Waiting { what, cost, since }, classes) =
+            line.waiting.pop_front().expect("it is not empty");
+        let Line { device, class, row, .. } = *line;
+        if let Some((next, _)) = line.waiting.front() {
+            devices[usize::from(device)].describe(row, next.cost, now);
+        }
+        self.begun.insert(what, Begun { device, class, row, cost, came: since, began: now });
+        self.held_no_more(&classes, cost, Some(now.saturating_sub(since)));
         Some(what)
+    }
+
+    /// A request that began is done: others may have its place.
+    pub fn end(&mut self, now: u64, what: T) {
+        if self.begun.is_empty() {
+            return;
+        }
+        let Some(begun) = self.begun.remove(&what) else { return };
+        let Begun { class, row, cost, came, began, .. } = begun;
+        let (slots, devices) = (self.slots.slots(), self.slots.devices());
+        let device = &devices[usize::from(begun.device)];
+        device.end(row);
+        let target = slots.get(usize::from(class)).and_then(|it| it.number(Meter::LatencyTarget));
+        let missed = target.map(|target| now.saturating_sub(came) > target);
+        device.controller.measure(&Operation { cost, began, ended: now, missed });
+        device.next(slots, now, &mut self.tell);
+    }
+
+    /// A worker that is to be told that it may [`release`](Self::release) something: it may be this
+    /// one.
+    pub fn poll_turn(&mut self) -> Option<ServerId> {
+        self.tell.pop()
     }
 
     /// Forgets a request that is held; whether it was.
     pub fn forget(&mut self, now: u64, what: T) -> bool {
+        self.forget_in_flows(now, what) || self.forget_in_lines(now, what)
+    }
+
+    fn forget_in_flows(&mut self, now: u64, what: T) -> bool {
         let slots = self.slots.slots();
         let find = |flow: &Flow<T>| flow.waiting.iter().position(|it| it.what == what);
         let found = self.flows.iter().enumerate().find_map(|(at, flow)| Some((at, find(flow)?)));
         let Some((at, place)) = found else { return false };
         let flow = &mut self.flows[at];
         let Waiting { cost, .. } = flow.waiting.remove(place).expect("found above");
-        count_waiting(slots, &flow.classes, false);
-        self.held_bytes -= cost.bytes;
-        self.held_requests -= 1;
+        let classes = flow.classes.clone();
         if place == 0 {
-            refund(slots, &flow.classes, cost);
+            refund(slots, &flow.classes.ids, cost);
             match flow.waiting.front() {
-                Some(next) => flow.begins = reserve(slots, &flow.classes, next.cost, now),
+                Some(next) => flow.begins = reserve(slots, &flow.classes.ids, next.cost, now),
                 None => drop(self.flows.swap_remove(at)),
             }
         }
+        self.held_no_more(&classes, cost, None);
         true
+    }
+
+    fn forget_in_lines(&mut self, now: u64, what: T) -> bool {
+        let find = |line: &Line<T>| line.waiting.iter().position(|(it, _)| it.what == what);
+        let found = self.lines.iter().enumerate().find_map(|(at, line)| Some((at, find(line)?)));
+        let Some((at, place)) = found else { return false };
+        let line = &mut self.lines[at];
+        let (Waiting { cost, .. }, classes) = line.waiting.remove(place).expect("found above");
+        let (slots, devices) = (self.slots.slots(), self.slots.devices());
+        let device = &devices[usize::from(line.device)];
+        device.withdraw(line.row);
+        device.next(slots, now, &mut self.tell);
+        refund(slots, &classes.ids, cost);
+        self.held_no_more(&classes, cost, None);
+        true
+    }
+
+    /// A request waits no more: it begins after so long, or will never begin.
+    fn held_no_more(&mut self, classes: &Classes, cost: Cost, waited: Option<u64>) {
+        let slots = self.slots.slots();
+        count_waiting(slots, &classes.ids, false);
+        if waited.is_some() {
+            count(slots, &classes.ids, cost, waited);
+        }
+        self.held_bytes -= cost.bytes;
+        self.held_requests -= 1;
     }
 
     /// When [`Gate::release`] is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<u64> {
-        let begins = self.flows.iter().map(|flow| flow.begins).min()?;
-        Some(begins.min(self.looked_at + LOOK_INTERVAL_NS))
+        let begins = self.flows.iter().map(|flow| flow.begins).min();
+        let begins = begins.map(|at| at.min(self.looked_at + LOOK_INTERVAL_NS));
+        let waits = self.lines.iter().any(|line| !line.waiting.is_empty());
+        let turn = waits.then_some(self.looked_at + TURN_INTERVAL_NS);
+        begins.into_iter().chain(turn).min()
+    }
+
+    /// Clients that share what all have together.
+    #[must_use]
+    pub fn clients(&self) -> u32 {
+        self.slots.clients()
     }
 
     /// Whether nothing is held.
@@ -163,13 +352,23 @@ impl<T: Copy + Eq> Gate<T> {
 }
 
 impl<T> Drop for Gate<T> {
-    /// What is held by a worker that ends will never begin, and must keep nobody else waiting.
+    /// What is held by a worker that ends will never begin, and must keep nobody else waiting. Who
+    /// comes next at a device sees it at the next look: see [`TURN_INTERVAL_NS`].
     fn drop(&mut self) {
-        let slots = self.slots.slots();
+        let (slots, devices) = (self.slots.slots(), self.slots.devices());
         for flow in &self.flows {
-            flow.waiting.iter().for_each(|_| count_waiting(slots, &flow.classes, false));
+            flow.waiting.iter().for_each(|_| count_waiting(slots, &flow.classes.ids, false));
             if let Some(first) = flow.waiting.front() {
-                refund(slots, &flow.classes, first.cost);
+                refund(slots, &flow.classes.ids, first.cost);
+            }
+        }
+        for line in &self.lines {
+            for (waiting, classes) in &line.waiting {
+                count_waiting(slots, &classes.ids, false);
+                refund(slots, &classes.ids, waiting.cost);
+            }
+            if let Some(device) = devices.get(usize::from(line.device)) {
+                Device::leave_row(device, line.row);
             }
         }
     }

@@ -3,16 +3,22 @@
 //! Two mechanisms together. Credits ([`credits`]) decide how much a client may have outstanding. A
 //! [`gate`] decides when each request begins, by the limits of all [`class`]es that it belongs to:
 //! those of its client, user, share and file. What a class had is counted in a [`slot`] of memory
-//! that all workers share, so that a limit is for all whom it names together.
+//! that all workers share, so that a limit is for all whom it names together. Beneath the limits,
+//! classes share what a storage [`device`] can do, of which a [`controller`] finds out how much that
+//! is.
 
 #![forbid(unsafe_code)]
 
 pub mod class;
+pub mod controller;
 pub mod credits;
+pub mod device;
 pub mod gate;
+pub mod model;
 pub mod slot;
 
 pub use class::{Class, ClassId, Classes, Cost, Kind, Limits, Membership, Meter, Subject};
 pub use credits::{Demand, Window, grant};
+pub use device::{Device, DeviceId};
 pub use gate::{Admission, Gate};
 pub use slot::{Slot, Slots};

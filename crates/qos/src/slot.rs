@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::class::{ClassId, Cost, Kind, Limits, Meter};
+use crate::device::Device;
 
 /// Bytes of a class's name that the slot holds.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -27,8 +28,8 @@ pub struct Slot {
     by_hand: AtomicU32,
     /// Counts changes of limits: who waits by an old one looks again.
     changes: AtomicU32,
-    /// By [`Meter`]; zero is no limit.
-    per_second: [AtomicU64; Meter::COUNT],
+    /// By [`Meter`]; zero is none.
+    numbers: [AtomicU64; Meter::COUNT],
     burst_bytes: AtomicU64,
     /// By [`Meter`]: in nanoseconds of the machine's clock.
     arrival: [AtomicU64; Meter::COUNT],
@@ -61,6 +62,16 @@ pub struct Figures {
 pub trait Slots: std::fmt::Debug + Send + Sync {
     /// All of them.
     fn slots(&self) -> &[Slot];
+
+    /// What classes share; nothing if they share nothing.
+    fn devices(&self) -> &[Device] {
+        &[]
+    }
+
+    /// Clients that there are; zero if that is not known.
+    fn clients(&self) -> u32 {
+        0
+    }
 }
 
 impl Slots for Vec<Slot> {
@@ -114,16 +125,16 @@ impl Slot {
         let by_hand = self.by_hand.load(Ordering::Acquire);
         for (meter, _) in Meter::NAMES {
             if by_hand & meter.bit() == 0 {
-                self.store(meter, limits.per_second[meter as usize]);
+                self.store(meter, limits.numbers[meter as usize]);
             }
         }
         self.burst_bytes.store(limits.burst_bytes, Ordering::Relaxed);
     }
 
     /// Sets one limit by hand, until [`Slot::clear`].
-    pub fn set(&self, meter: Meter, per_second: Option<u64>) {
+    pub fn set(&self, meter: Meter, number: Option<u64>) {
         self.by_hand.fetch_or(meter.bit(), Ordering::AcqRel);
-        self.store(meter, per_second);
+        self.store(meter, number);
     }
 
     /// Forgets what was set by hand.
@@ -137,10 +148,9 @@ impl Slot {
         self.by_hand.load(Ordering::Acquire) & meter.bit() != 0
     }
 
-    fn store(&self, meter: Meter, per_second: Option<u64>) {
-        let before =
-            self.per_second[meter as usize].swap(per_second.unwrap_or(0), Ordering::AcqRel);
-        if before != per_second.unwrap_or(0) {
+    fn store(&self, meter: Meter, number: Option<u64>) {
+        let before = self.numbers[meter as usize].swap(number.unwrap_or(0), Ordering::AcqRel);
+        if before != number.unwrap_or(0) {
             // What was taken at the old rate would have to be waited for at it.
             self.arrival[meter as usize].store(0, Ordering::Release);
             self.changes.fetch_add(1, Ordering::AcqRel);
@@ -152,7 +162,7 @@ impl Slot {
         let mut limits =
             Limits { burst_bytes: self.burst_bytes.load(Ordering::Relaxed), ..Limits::default() };
         for (meter, _) in Meter::NAMES {
-            limits.per_second[meter as usize] = self.limit(meter);
+            limits.numbers[meter as usize] = self.number(meter);
         }
         limits
     }
@@ -170,15 +180,42 @@ impl Slot {
         }
     }
 
-    fn limit(&self, meter: Meter) -> Option<u64> {
-        Some(self.per_second[meter as usize].load(Ordering::Acquire)).filter(|limit| *limit > 0)
+    /// One of its numbers, if it has it.
+    pub fn number(&self, meter: Meter) -> Option<u64> {
+        Some(self.numbers[meter as usize].load(Ordering::Acquire)).filter(|limit| *limit > 0)
+    }
+
+    /// Whether it has a part of its own of what a busy device can do.
+    pub fn has_part(&self) -> bool {
+        Meter::PARTS.iter().any(|meter| self.number(*meter).is_some())
+    }
+
+    /// Whether it had less than it is to have whatever others want.
+    pub(crate) fn is_owed(&self, now: u64) -> bool {
+        [Meter::MinBandwidth, Meter::MinIops].into_iter().any(|meter| {
+            self.number(meter).is_some()
+                && self.arrival[meter as usize].load(Ordering::Acquire) <= now
+        })
+    }
+
+    /// Counts a request for what the class is to have. What it did not ask for in a moment is not
+    /// owed to it later.
+    pub(crate) fn serve_minimum(&self, bytes: u64, now: u64) {
+        for (meter, amount) in [(Meter::MinBandwidth, bytes), (Meter::MinIops, 1)] {
+            let Some(per_second) = self.number(meter) else { continue };
+            let least = now.saturating_sub(BURST_NS);
+            let takes = nanoseconds(amount, per_second);
+            let served = |arrival: u64| Some(arrival.max(least).saturating_add(takes));
+            let arrival = &self.arrival[meter as usize];
+            let _ = arrival.fetch_update(Ordering::AcqRel, Ordering::Acquire, served);
+        }
     }
 
     /// Takes what a request costs, and says when it may begin: at `now`, or later.
     fn reserve(&self, cost: Cost, now: u64) -> u64 {
         let mut begins = now;
         for (meter, amount) in cost.meters() {
-            let Some(per_second) = self.limit(meter) else { continue };
+            let Some(per_second) = self.number(meter) else { continue };
             let takes = nanoseconds(amount, per_second);
             let burst = match meter.is_bytes() {
                 true => {
@@ -198,7 +235,7 @@ impl Slot {
     /// Gives back what a request took that will never begin.
     fn refund(&self, cost: Cost) {
         for (meter, amount) in cost.meters() {
-            let Some(per_second) = self.limit(meter) else { continue };
+            let Some(per_second) = self.number(meter) else { continue };
             let takes = nanoseconds(amount, per_second);
             let given_back = |arrival: u64| Some(arrival.saturating_sub(takes));
             let arrival = &self.arrival[meter as usize];

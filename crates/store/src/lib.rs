@@ -174,6 +174,13 @@ impl Store {
         }
     }
 
+    /// The kernel's number of the device that a share is on.
+    #[must_use]
+    pub fn device(&self, root: RootId) -> Option<u64> {
+        let index = usize::try_from(root.0).ok()?;
+        Some(self.roots.get(index)?.as_ref()?.directory.inode.device)
+    }
+
     /// Where a share's directory is, from the root of the host's file system and with all symbolic
     /// links followed: the name that the kernel has for it.
     #[must_use]

@@ -1,21 +1,35 @@
-//! The figures of all classes of service: memory that all processes share.
+//! The figures of all classes of service, and of the storage that they share: memory of all processes.
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use qos::class::CLASSES_MAX;
-use qos::{Class, ClassId, Slot, Slots};
+use qos::device::{self, DEVICES_MAX};
+use qos::model::SlowStorage;
+use qos::{Class, ClassId, Device, DeviceId, Slot, Slots};
 
 use crate::shared_memory::{self, Shared, SharedMemory};
 
-// SAFETY: all in it are atomics, for which any bytes are a value.
-unsafe impl Shared for Slot {}
-
-/// The slots, as one process sees them.
+/// The slots and devices, as one process sees them.
 #[derive(Debug)]
 pub struct QosPage {
-    slots: SharedMemory<[Slot; CLASSES_MAX]>,
+    memory: SharedMemory<Memory>,
 }
+
+/// What is in the file.
+#[derive(Debug)]
+#[repr(C)]
+struct Memory {
+    slots: [Slot; CLASSES_MAX],
+    devices: [Device; DEVICES_MAX],
+    /// Workers that have a client.
+    clients: AtomicU32,
+    slow_storage: SlowStorage,
+}
+
+// SAFETY: all in it are atomics, for which any bytes are a value.
+unsafe impl Shared for Memory {}
 
 /// The file in the lock directory.
 const NAME: &str = "qos";
@@ -27,7 +41,7 @@ impl QosPage {
     /// # Errors
     /// What the file system says.
     pub fn open(lock_dir: &Path) -> io::Result<Self> {
-        Ok(Self { slots: SharedMemory::open(&lock_dir.join(NAME))? })
+        Ok(Self { memory: SharedMemory::open(&lock_dir.join(NAME))? })
     }
 
     /// Begins anew: no class has a slot. For a supervisor that starts.
@@ -41,6 +55,50 @@ impl QosPage {
     /// Gives each class a slot, and puts its limits there: for the supervisor. Slots of classes that
     /// are none any more are without limits, and are used again.
     pub fn configure<'c>(&self, classes: impl Iterator<Item = &'c Class> + Clone) {
+        self.configure_slots(classes);
+        self.share();
+    }
+
+    /// Devices are shared if a class has a part of its own: to be said when one was given or taken.
+    pub fn share(&self) {
+        device::share(self.devices(), self.slots());
+    }
+
+    /// Whether a device is shared.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.devices().iter().any(|device| device.number().is_some() && device.is_shared())
+    }
+
+    /// Of a thousand parts of time, for how many all of the machine waited for storage of late: for
+    /// the supervisor.
+    pub fn set_stalled(&self, stalled: u64) {
+        self.devices().iter().for_each(|device| device.controller.set_stalled(stalled));
+    }
+
+    /// The place of the storage device with this number of the kernel, if there is one for it.
+    #[must_use]
+    pub fn device(&self, number: u64) -> Option<DeviceId> {
+        device::place(self.devices(), self.slots(), number)
+    }
+
+    /// A worker is gone: for the supervisor.
+    pub fn bury(&self, unique_id: u64) {
+        self.devices().iter().for_each(|device| device.bury(unique_id));
+    }
+
+    /// So many workers have a client: for the supervisor.
+    pub fn set_clients(&self, clients: u32) {
+        self.memory.clients.store(clients, Ordering::Relaxed);
+    }
+
+    /// What tests have for storage.
+    #[must_use]
+    pub fn slow_storage(&self) -> &SlowStorage {
+        &self.memory.slow_storage
+    }
+
+    fn configure_slots<'c>(&self, classes: impl Iterator<Item = &'c Class> + Clone) {
         let slots = self.slots();
         let names: Vec<&str> = classes.clone().map(|class| &*class.name).collect();
         let is_wanted = |slot: &Slot| slot.name().is_some_and(|it| names.contains(&&*it));
@@ -69,7 +127,15 @@ impl QosPage {
 
 impl Slots for QosPage {
     fn slots(&self) -> &[Slot] {
-        &*self.slots
+        &self.memory.slots
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.memory.devices
+    }
+
+    fn clients(&self) -> u32 {
+        self.memory.clients.load(Ordering::Relaxed)
     }
 }
 
@@ -82,7 +148,7 @@ mod tests {
 
     fn class(name: &str, limit: u64) -> Class {
         let mut limits = Limits::default();
-        limits.per_second[Meter::Bandwidth as usize] = Some(limit);
+        limits.numbers[Meter::Bandwidth as usize] = Some(limit);
         Class {
             name: name.to_owned(),
             matches: vec![Match::default()],
@@ -93,6 +159,31 @@ mod tests {
     }
 
     #[test]
+    fn a_device_has_one_place_for_all_and_room_of_the_dead_is_given_back() {
+        let lock_dir = tempfile::tempdir().expect("a directory");
+        let [supervisor, worker] =
+            [(); 2].map(|()| QosPage::open(lock_dir.path()).expect("it can be mapped"));
+        let mut heavy = class("heavy", 10);
+        heavy.limits.numbers[Meter::Weight as usize] = Some(8);
+        supervisor.configure([&heavy].into_iter());
+        let id = worker.device(7).expect("there is room");
+        assert_eq!((supervisor.device(7), supervisor.device(8)), (Some(id), Some(id + 1)));
+        let device = &supervisor.devices()[usize::from(id)];
+        assert!(device.is_shared() && device.number() == Some(7));
+        let client = dtyp::ServerId { pid: 1, unique_id: 5 };
+        let mut gate = qos::Gate::new(Box::new(worker), client);
+        let classes = qos::Classes { ids: [].into(), device: Some(id) };
+        let cost = qos::Cost { kind: qos::Kind::Read, bytes: 1 };
+        assert_eq!(gate.admit(0, &classes, cost, 1), qos::Admission::Begins);
+        assert_eq!(device.in_flight(), 1);
+        std::mem::forget(gate);
+        supervisor.bury(client.unique_id);
+        assert_eq!(device.in_flight(), 0);
+        supervisor.configure(std::iter::empty());
+        assert!(!device.is_shared());
+    }
+
+    #[test]
     fn a_class_keeps_its_slot_and_what_was_set_by_hand() {
         let lock_dir = tempfile::tempdir().expect("a directory");
         let [supervisor, worker] =
@@ -100,7 +191,7 @@ mod tests {
         let (slow, fast) = (class("slow", 10), class("fast", 20));
         supervisor.configure([&slow, &fast].into_iter());
         let at = worker.find("fast").expect("it was configured");
-        let limit = |page: &QosPage| page.slots()[usize::from(at)].limits().per_second[0];
+        let limit = |page: &QosPage| page.slots()[usize::from(at)].limits().numbers[0];
         assert_eq!(limit(&worker), Some(20));
         worker.slots()[usize::from(at)].set(Meter::Bandwidth, Some(5));
         supervisor.configure([&fast].into_iter());

@@ -123,6 +123,7 @@ pub fn settings() -> ServerSettings {
         max_write_size: 0x10_0000,
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
+        credits_total: 0,
         smbtorture_hooks: false,
         replay_detection: true,
         break_retry: BreakRetry::All,

@@ -484,6 +484,12 @@ impl World {
         self.inner().server.handle_slots(slots);
     }
 
+    /// Says which classes of service requests have from now on, by their user and share.
+    pub fn set_classes(&self, mut of: impl FnMut(&str, &str) -> qos::Membership) {
+        let of = |account: &Account, _, share: &str, _| of(&account.user, share);
+        self.inner().server.handle_classes(of);
+    }
+
     /// Keeps the time of requests from now on, and every event of the schema.
     #[cfg(feature = "recorder")]
     #[must_use]
@@ -815,6 +821,8 @@ impl Inner {
                 self.server.handle_deleted(now, file, stream);
                 None
             }
+            // There is no other worker here who waits.
+            Effect::TellTurn { .. } => None,
             Effect::TellFileChanged { server, file } => {
                 let worker = self.worker.as_mut();
                 worker.expect("there is one worker here").tells.push((server, file));

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
+use ::qos::controller::ONE;
 use ::qos::slot::Figures;
-use ::qos::{Class, Meter, Slot, Slots as _};
-use anyhow::{Context, bail, ensure};
+use ::qos::{Class, Device, Meter, Slot, Slots as _};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
-use config::class::amount;
+use config::class::number;
 use tables::{QosPage, Registry};
 
 use crate::report::{self, Row};
@@ -35,6 +36,9 @@ pub(super) struct Show {
     /// Print a JSON array, one object a class.
     #[arg(long)]
     json: bool,
+    /// Show the storage devices that classes share, and not the classes.
+    #[arg(long)]
+    storage: bool,
 }
 
 /// Set limits of a class at once, until `clear` or a restart. Nobody is disconnected.
@@ -42,7 +46,7 @@ pub(super) struct Show {
 pub(super) struct Set {
     /// The class.
     class: String,
-    /// Limits as `NAME=VALUE`, such as `max-bandwidth=20M`, `max-iops=500` or
+    /// Limits as `NAME=VALUE`, such as `max-bandwidth=20M`, `max-iops=500`, `weight=8` or
     /// `max-read-bandwidth=none`.
     #[arg(required = true, value_name = "LIMIT=VALUE")]
     limits: Vec<String>,
@@ -80,6 +84,7 @@ impl Qos {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let place = Place::find(config)?;
         match self {
+            Self::Show(show) if show.storage => place.show_storage(show.json),
             Self::Show(show) => place.show(show.json),
             Self::Set(set) => place.set(set),
             Self::Clear(clear) => place.clear(&clear.class),
@@ -139,7 +144,42 @@ impl Place {
             cells
         };
         let rows: Vec<Vec<String>> = slots.iter().map(cells).collect();
-        report::print(&report::table(SHOW_TITLES, &rows))
+        report::print(&report::table(SHOW_TITLES, &rows))?;
+        if self.devices().is_empty() {
+            return Ok(());
+        }
+        report::print("\n")?;
+        self.show_storage(json)
+    }
+
+    /// The devices that classes share.
+    fn devices(&self) -> Vec<(u64, &Device)> {
+        let devices = self.page.devices().iter().filter(|device| device.is_shared());
+        devices.filter_map(|device| Some((device.number()?, device))).collect()
+    }
+
+    fn show_storage(&self, json: bool) -> anyhow::Result<()> {
+        let devices = self.devices();
+        if json {
+            return report::print_json(devices.into_iter().map(storage_row).collect());
+        }
+        if devices.is_empty() {
+            return report::print("No storage is shared: no class has a part of its own.\n");
+        }
+        let cells = |(number, device): (u64, &Device)| {
+            let controller = &device.controller;
+            let slowdown = controller.slowdown() * 100 / ONE;
+            vec![
+                device_name(number),
+                controller.limit().to_string(),
+                device.in_flight().to_string(),
+                device.waiting().to_string(),
+                (controller.mean_ns() / 1_000).to_string(),
+                format!("{}.{:02}", slowdown / 100, slowdown % 100),
+            ]
+        };
+        let rows: Vec<Vec<String>> = devices.into_iter().map(cells).collect();
+        report::print(&report::table(STORAGE_TITLES, &rows))
     }
 
     fn set(&self, set: &Set) -> anyhow::Result<()> {
@@ -148,6 +188,7 @@ impl Place {
         let limits: Vec<(Meter, Option<u64>)> =
             set.limits.iter().map(|text| parse(text)).collect::<anyhow::Result<_>>()?;
         limits.into_iter().for_each(|(meter, limit)| slot.set(meter, limit));
+        self.page.share();
         report::print(&format!("{}: {}\n", set.class, limits_of(slot)))
     }
 
@@ -158,6 +199,7 @@ impl Place {
         for class in meant {
             let slot = self.slot(&class.name)?;
             slot.clear(&class.limits);
+            self.page.share();
             report::print(&format!("{}: {}\n", class.name, limits_of(slot)))?;
         }
         Ok(())
@@ -194,6 +236,8 @@ impl Place {
 
 const SHOW_TITLES: &[&str] =
     &["CLASS", "LIMITS", "READ MiB", "WRITTEN MiB", "REQUESTS", "HELD", "WAITING", "HELD ms EACH"];
+const STORAGE_TITLES: &[&str] =
+    &["STORAGE", "LIMIT", "IN FLIGHT", "WAITING", "EACH us", "SLOWDOWN"];
 const TOP_TITLES: &[&str] =
     &["CLASS", "READ MiB/s", "WRITE MiB/s", "REQUESTS/s", "HELD/s", "WAITING", "HELD ms EACH"];
 
@@ -248,7 +292,7 @@ impl Rate {
 
 fn row(name: &str, slot: &Slot) -> Row {
     let (limits, figures) = (slot.limits(), slot.figures());
-    let limit = |meter: Meter| limits.per_second[meter as usize].into();
+    let limit = |meter: Meter| limits.numbers[meter as usize].into();
     vec![
         ("class", name.into()),
         ("max_bandwidth", limit(Meter::Bandwidth)),
@@ -257,6 +301,11 @@ fn row(name: &str, slot: &Slot) -> Row {
         ("max_iops", limit(Meter::Iops)),
         ("max_read_iops", limit(Meter::ReadIops)),
         ("max_write_iops", limit(Meter::WriteIops)),
+        ("weight", limit(Meter::Weight)),
+        ("priority", limit(Meter::Priority)),
+        ("min_bandwidth", limit(Meter::MinBandwidth)),
+        ("min_iops", limit(Meter::MinIops)),
+        ("latency_target_ns", limit(Meter::LatencyTarget)),
         ("burst_bytes", limits.burst_bytes.into()),
         ("by_hand", Meter::NAMES.iter().any(|(meter, _)| slot.is_by_hand(*meter)).into()),
         ("read_bytes", figures.read_bytes.into()),
@@ -273,16 +322,40 @@ fn limits_of(slot: &Slot) -> String {
     let limits = slot.limits();
     let word = |(meter, name): &(Meter, &str)| {
         let star = if slot.is_by_hand(*meter) { "*" } else { "" };
-        let limit = limits.per_second[*meter as usize];
+        let limit = limits.numbers[*meter as usize];
         if limit.is_none() && star.is_empty() {
             return None;
         }
-        let text =
-            limit.map_or_else(|| "none".to_owned(), |limit| rounded(limit, meter.is_bytes()));
+        let text = limit.map_or_else(|| "none".to_owned(), |limit| in_words(*meter, limit));
         Some(format!("{} {text}{star}", name.trim_start_matches("max ")))
     };
     let words: Vec<String> = Meter::NAMES.iter().filter_map(word).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}
+
+fn in_words(meter: Meter, number: u64) -> String {
+    match meter {
+        Meter::Weight | Meter::Priority => number.to_string(),
+        Meter::LatencyTarget => format!("{}us", number / 1_000),
+        _ => rounded(number, meter.is_bytes()),
+    }
+}
+
+/// Major and minor number, as `lsblk` has them.
+fn device_name(number: u64) -> String {
+    format!("{}:{}", number >> 32, number & u64::from(u32::MAX))
+}
+
+fn storage_row((number, device): (u64, &Device)) -> Row {
+    let controller = &device.controller;
+    vec![
+        ("storage", device_name(number).into()),
+        ("limit", controller.limit().into()),
+        ("in_flight", device.in_flight().into()),
+        ("waiting", device.waiting().into()),
+        ("mean_ns", controller.mean_ns().into()),
+        ("slowdown_percent", (controller.slowdown() * 100 / ONE).into()),
+    ]
 }
 
 fn rounded(limit: u64, is_bytes: bool) -> String {
@@ -305,10 +378,8 @@ fn parse(text: &str) -> anyhow::Result<(Meter, Option<u64>)> {
     if value.trim().eq_ignore_ascii_case("none") {
         return Ok((*meter, None));
     }
-    let limit = amount(value).filter(|limit| *limit > 0);
-    let limit =
-        limit.with_context(|| format!("{text}: an amount such as 20M, or none, is wanted"))?;
-    Ok((*meter, Some(limit)))
+    let limit = number(*meter, value).map_err(|reason| anyhow!("{text}: {reason}, or none"))?;
+    Ok((*meter, limit))
 }
 
 fn mebibytes(bytes: u64) -> String {
@@ -333,7 +404,16 @@ mod tests {
         let (meter, limit) = parse("max-read-bandwidth=20M").expect("it is right");
         assert_eq!((meter, limit), (Meter::ReadBandwidth, Some(20 << 20)));
         assert_eq!(parse("max iops=none").expect("it is right").1, None);
-        for wrong in ["max-bandwidth", "bandwidth=1M", "max-iops=0", "max-iops=fast"] {
+        assert_eq!(parse("weight=8").expect("it is right"), (Meter::Weight, Some(8)));
+        assert_eq!(parse("latency-target=2ms").expect("it is right").1, Some(2_000_000));
+        for wrong in [
+            "weight=0",
+            "latency-target=2",
+            "max-bandwidth",
+            "bandwidth=1M",
+            "max-iops=0",
+            "max-iops=fast",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -10,13 +10,14 @@ use tables::QosPage;
 
 use super::shares::is_member;
 
-/// The classes of the requests of a user at an address to a share.
+/// The classes of the requests of a user at an address to a share that is on a device of this number.
 pub(super) fn membership(
     config: &Config,
     page: &QosPage,
     account: &Account,
     client: SocketAddr,
     share: &str,
+    device: Option<u64>,
 ) -> Membership {
     if config.classes.is_empty() {
         return Membership::default();
@@ -29,5 +30,6 @@ pub(super) fn membership(
     // A class without a slot is of a configuration that the supervisor has not put up yet, or not
     // any more: with the next one it is asked again.
     let placed = classes.filter_map(|class| Some((page.find(&class.name)?, class)));
-    Membership::of(placed, subject)
+    let device = device.and_then(|number| page.device(number));
+    Membership::of(placed, subject).on(device)
 }

@@ -13,7 +13,7 @@ use uring::Completion;
 
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
-use super::messages::tell_file_changed;
+use super::messages::{tell_file_changed, tell_turn};
 use super::passing::Newcomer;
 use super::shares::Shares;
 use super::traced;
@@ -39,6 +39,12 @@ impl Worker {
     /// Does one thing that the engine asks for. What cannot be answered at once is answered by a
     /// later completion or message.
     pub(super) fn serve(&mut self, request: Option<RequestId>, effect: Effect) {
+        if let Some(effect) = self.slow_storage.delay(&self.qos, request, effect) {
+            self.serve_now(request, effect);
+        }
+    }
+
+    pub(super) fn serve_now(&mut self, request: Option<RequestId>, effect: Effect) {
         let reply = match effect {
             Effect::Object { user, op } => {
                 let more_waits = self.more_waits();
@@ -59,6 +65,11 @@ impl Worker {
             Effect::TellFileChanged { server, file } => {
                 self.store.wear_server();
                 tell_file_changed(&mut self.messaging, server, file);
+                return;
+            }
+            Effect::TellTurn { server } => {
+                self.store.wear_server();
+                tell_turn(&mut self.messaging, server);
                 return;
             }
             Effect::Remove(removal) => return self.remove(&removal),

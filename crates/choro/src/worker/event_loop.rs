@@ -36,6 +36,7 @@ use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
 use super::server_settings::{has_continuously_available_shares, server_settings};
+use super::slow_storage::SlowStorage;
 use super::traced;
 use super::watches::Watches;
 use crate::administration;
@@ -64,6 +65,7 @@ pub(crate) struct Worker {
     pub(super) watches: Watches,
     pub(super) trace: Tracer,
     pub(super) qos: QosPage,
+    pub(super) slow_storage: SlowStorage,
     control: WorkerEnd,
     driver: Driver,
     /// Operations that the driver had no room for.
@@ -136,6 +138,7 @@ impl Worker {
             ),
             trace,
             qos: open_page()?,
+            slow_storage: SlowStorage::default(),
             control,
             driver,
             refused: VecDeque::new(),
@@ -148,6 +151,7 @@ impl Worker {
             turn: read_clocks(),
             settings,
         };
+        worker.slow_storage.configure(&worker.settings.config.global);
         worker.watch_messages();
         worker.watch_lanes();
         Ok(worker)
@@ -223,6 +227,7 @@ impl Worker {
             self.asked_sessions.next_timeout(),
             self.next_confirmation(),
             self.channels.values().filter_map(Channel::next_drain_timeout).min(),
+            self.slow_storage.next_timeout(),
         ];
         let times = [engine, messages, self.stop_at].into_iter().chain(others);
         times.flatten().min().map(|at| at.saturating_duration_since(now))
@@ -494,6 +499,10 @@ impl Worker {
             self.server.handle_timeout(clocks);
             self.serve_effects();
         }
+        while let Some((request, effect)) = self.slow_storage.take_done(now) {
+            self.serve_now(request, effect);
+            self.serve_effects();
+        }
         while let Some(request) = self.waiting.take_late(now) {
             self.answer(Some(request), proto::Reply::PreviousSessionClosed);
             self.serve_effects();
@@ -630,6 +639,10 @@ impl Worker {
                     let now = self.now();
                     self.server.handle_file_changed(now, file);
                 }
+                Asked::TakeTurn => {
+                    let now = self.now();
+                    self.server.handle_turn(now);
+                }
                 Asked::GoOn(request) => {
                     self.answer(Some(request), proto::Reply::PreviousSessionClosed);
                 }
@@ -678,9 +691,10 @@ impl Worker {
                 if let Err(error) = log::follow(&settings) {
                     warn!("the log is kept as it was: {error:#}");
                 }
-                let (config, page) = (&settings.config, &self.qos);
-                self.server.handle_classes(|account, client, share| {
-                    membership(config, page, account, client, share)
+                let (config, page, store) = (&settings.config, &self.qos, &self.store);
+                self.server.handle_classes(|account, client, share, root| {
+                    let device = root.and_then(|root| store.device(root));
+                    membership(config, page, account, client, share, device)
                 });
                 self.settings = settings;
                 info!("the configuration was read again");

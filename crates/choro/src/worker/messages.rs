@@ -40,6 +40,8 @@ pub(super) enum Asked {
     Changed(Vec<HostChange>),
     /// Look at a file's record.
     LookAtFile(FileKey),
+    /// See whose turn it is at the storage.
+    TakeTurn,
     /// This request may go on.
     GoOn(RequestId),
     /// Stop.
@@ -56,6 +58,14 @@ pub(crate) fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: F
     let content = Content::new(MessageKind::FILE_CHANGED, &data);
     if let Err(error) = messaging.send(Instant::now(), to, &content) {
         debug!("{to:?} is not told of a change: {error}");
+    }
+}
+
+/// Tells another worker that it may be its turn at the storage. One that is gone waits for nothing,
+/// and one that is not reached looks by itself.
+pub(super) fn tell_turn(messaging: &mut Messaging, to: ServerId) {
+    if let Err(error) = messaging.send(Instant::now(), to, &Content::new(MessageKind::TURN, &[])) {
+        debug!("{to:?} is not told of its turn: {error}");
     }
 }
 
@@ -114,6 +124,7 @@ impl Waiting {
                 Some(FileChanged { device, inode }) => Asked::LookAtFile(FileKey { device, inode }),
                 None => Asked::Nothing,
             },
+            MessageKind::TURN => Asked::TakeTurn,
             MessageKind::SHUTDOWN => Asked::Shutdown,
             MessageKind::RELOAD_CONFIG => Asked::Reload,
             _ => {

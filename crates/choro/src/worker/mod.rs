@@ -21,6 +21,7 @@ mod notices;
 mod passing;
 mod server_settings;
 mod shares;
+mod slow_storage;
 mod snapshots;
 mod traced;
 mod unix;

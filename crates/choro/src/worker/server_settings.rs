@@ -55,6 +55,7 @@ pub(super) fn server_settings(
         max_write_size: global.smb2_max_write,
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
+        credits_total: global.smb2_total_credits,
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         break_retry: match (&multichannel, global.smb2_disable_oplock_break_retry) {
             // Everything would seem lost.

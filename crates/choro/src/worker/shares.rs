@@ -66,8 +66,11 @@ impl Shares<'_> {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
         };
-        let classes = membership(self.config, self.qos, &account, request.client, &share.name);
+        let name = share.name.clone();
         let share = self.open(&share, user, read_only, &substitutions)?;
+        let device = share.root.and_then(|root| self.store.device(root));
+        let client = request.client;
+        let classes = membership(self.config, self.qos, &account, client, &name, device);
         Ok(Share { classes: Arc::new(classes), ..share })
     }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use dtyp::ServerId;
 use proptest::prelude::*;
 
 use super::*;
@@ -26,7 +27,7 @@ impl Shared {
             .map(|(meter, limit)| {
                 let slot = Slot::default();
                 let mut limits = Limits::default();
-                limits.per_second[*meter as usize] = Some(*limit);
+                limits.numbers[*meter as usize] = Some(*limit);
                 slot.configure(&limits);
                 slot
             })
@@ -35,12 +36,12 @@ impl Shared {
     }
 
     fn gate(&self) -> Gate<u64> {
-        Gate::new(Box::new(self.clone()))
+        Gate::new(Box::new(self.clone()), ServerId::default())
     }
 }
 
 fn classes(ids: &[ClassId]) -> Classes {
-    ids.into()
+    Classes { ids: ids.into(), device: None }
 }
 
 fn read(bytes: u64) -> Cost {

@@ -1,0 +1,53 @@
+//! What the kernel says of how long the whole machine waits for its storage: pressure stall
+//! information, `/proc/pressure/io`.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The last look, if there was one.
+#[derive(Debug, Default)]
+pub(super) struct Pressure {
+    looked: Option<(Instant, u64)>,
+}
+
+impl Pressure {
+    /// When the next look is due.
+    pub(super) fn next_look(&self, now: Instant) -> Instant {
+        self.looked.map_or(now, |(at, _)| at + LOOK_INTERVAL)
+    }
+
+    /// Of a thousand parts of the time since the last look, for how many everything waited. Nothing if
+    /// it is too early, or the kernel does not say.
+    pub(super) fn look(&mut self, now: Instant) -> Option<u64> {
+        if now < self.next_look(now) {
+            return None;
+        }
+        let total = fs::read_to_string("/proc/pressure/io").ok().and_then(|text| stalled_us(&text));
+        let before = self.looked.replace((now, total.unwrap_or(0)));
+        let ((at, before), total) = (before?, total?);
+        let elapsed = u64::try_from((now - at).as_micros()).unwrap_or(u64::MAX);
+        (total.saturating_sub(before) * 1_000).checked_div(elapsed)
+    }
+}
+
+/// Microseconds in which everything waited, since the machine started.
+fn stalled_us(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("full "))?;
+    line.split_whitespace().find_map(|word| word.strip_prefix("total="))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stalled_us;
+
+    #[test]
+    fn the_time_in_which_everything_waited_is_read() {
+        let text = "some avg10=1.50 avg60=0.90 avg300=0.20 total=9000\n\
+                    full avg10=1.00 avg60=0.50 avg300=0.10 total=7000\n";
+        assert_eq!(stalled_us(text), Some(7000));
+        assert_eq!(stalled_us("some total=1\n"), None);
+    }
+}

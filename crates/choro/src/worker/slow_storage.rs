@@ -1,0 +1,70 @@
+//! Storage that is slow on purpose, for tests and benchmarks of what is done about that.
+//!
+//! `choro:storage delay` in `[global]` says for how many microseconds each READ and WRITE waits, and
+//! `choro:storage parallel` how many of all workers wait so at once; further ones wait for these.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use config::Global;
+use object::ObjectOp;
+use proto::{Effect, RequestId};
+use qos::model::SERVERS_MAX;
+use tables::QosPage;
+
+use super::event_loop::machine_clock;
+
+/// What waits. Who came first is done first.
+#[derive(Debug, Default)]
+pub(super) struct SlowStorage {
+    delay: Duration,
+    parallel: usize,
+    waiting: VecDeque<(Instant, Option<RequestId>, Effect)>,
+}
+
+impl SlowStorage {
+    /// As the configuration has it: as a rule there is no delay.
+    pub(super) fn configure(&mut self, global: &Global) {
+        let number = |name| global.option("choro", name).and_then(|text| text.trim().parse().ok());
+        self.delay = Duration::from_micros(number("storage delay").unwrap_or(0));
+        let parallel = number("storage parallel").and_then(|it| usize::try_from(it).ok());
+        self.parallel = parallel.unwrap_or(SERVERS_MAX);
+    }
+
+    /// Keeps what is to wait; gives back what is not.
+    pub(super) fn delay(
+        &mut self,
+        page: &QosPage,
+        request: Option<RequestId>,
+        effect: Effect,
+    ) -> Option<Effect> {
+        let is_data = matches!(
+            &effect,
+            Effect::Object { op: ObjectOp::Read { .. } | ObjectOp::Write { .. }, .. }
+        );
+        if self.delay.is_zero() || !is_data {
+            return Some(effect);
+        }
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (clock, now) = (machine_clock(), Instant::now());
+        let storage = page.slow_storage();
+        let done = storage.serve(self.parallel, nanoseconds(self.delay), nanoseconds(clock));
+        let at = now + Duration::from_nanos(done).saturating_sub(clock);
+        self.waiting.push_back((at, request, effect));
+        None
+    }
+
+    /// Something that has waited long enough.
+    pub(super) fn take_done(&mut self, now: Instant) -> Option<(Option<RequestId>, Effect)> {
+        let (at, _, _) = self.waiting.front()?;
+        if *at > now {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, request, effect)| (request, effect))
+    }
+
+    /// When [`Self::take_done`] has something.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.waiting.front().map(|(at, _, _)| *at)
+    }
+}

@@ -1,0 +1,421 @@
+//! Classes share a storage device, simulated: so many servers, each operation as long, clients that
+//! always want more, and time that is a number.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use dtyp::ServerId;
+use proptest::prelude::*;
+use qos::class::{ClassId, Classes, Cost, Kind, Limits, Meter};
+use qos::device::{self, Device};
+use qos::gate::TURN_INTERVAL_NS;
+use qos::{Admission, Gate, Slot, Slots};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+const BLOCK: u64 = 64 << 10;
+
+/// How long a worker takes to hear that it is its turn.
+const TELLING: u64 = 50_000;
+
+/// What all workers share.
+#[derive(Clone, Debug)]
+struct Memory(Arc<(Vec<Slot>, Vec<Device>)>);
+
+impl Slots for Memory {
+    fn slots(&self) -> &[Slot] {
+        &self.0.0
+    }
+
+    fn devices(&self) -> &[Device] {
+        &self.0.1
+    }
+}
+
+impl Memory {
+    fn new(classes: &[&[(Meter, u64)]]) -> Self {
+        let slots: Vec<Slot> = classes.iter().map(|numbers| slot(numbers)).collect();
+        let devices = vec![Device::default()];
+        assert_eq!(device::place(&devices, &slots, 7), Some(0));
+        Self(Arc::new((slots, devices)))
+    }
+
+    fn device(&self) -> &Device {
+        &self.0.1[0]
+    }
+}
+
+fn slot(numbers: &[(Meter, u64)]) -> Slot {
+    let mut limits = Limits::default();
+    for (meter, number) in numbers {
+        limits.numbers[*meter as usize] = Some(*number);
+    }
+    let slot = Slot::default();
+    slot.configure(&limits);
+    slot
+}
+
+/// One worker, whose client always has `depth` requests under way, but pauses after each.
+struct Client {
+    gate: Gate<u64>,
+    classes: Classes,
+    depth: u64,
+    pause: u64,
+    issued: HashMap<u64, u64>,
+    count: u64,
+    /// What each request took, with its end.
+    took: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Event {
+    Ask { client: usize },
+    Done { client: usize, what: u64 },
+    Told { client: usize },
+}
+
+struct World {
+    memory: Memory,
+    clients: Vec<Client>,
+    /// When each server of the device is free.
+    servers: Vec<u64>,
+    service: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    count: u64,
+    chance: u64,
+    now: u64,
+}
+
+impl World {
+    fn new(memory: &Memory, servers: usize, service: u64) -> Self {
+        Self {
+            memory: memory.clone(),
+            clients: Vec::new(),
+            servers: vec![0; servers],
+            service,
+            events: BinaryHeap::new(),
+            count: 0,
+            chance: 1,
+            now: 0,
+        }
+    }
+
+    fn add(&mut self, classes: &[ClassId], depth: u64, pause: u64, device: Option<u8>) {
+        let pid = u32::try_from(self.clients.len()).expect("few");
+        let id = ServerId { pid, unique_id: u64::from(pid) + 1 };
+        self.clients.push(Client {
+            gate: Gate::new(Box::new(self.memory.clone()), id),
+            classes: Classes { ids: classes.into(), device },
+            depth,
+            pause,
+            issued: HashMap::new(),
+            count: 0,
+            took: Vec::new(),
+        });
+        let client = self.clients.len() - 1;
+        for _ in 0..depth {
+            self.after(0, Event::Ask { client });
+        }
+        self.after(TURN_INTERVAL_NS, Event::Told { client });
+    }
+
+    /// A client of a class.
+    fn busy(&mut self, classes: &[ClassId]) {
+        self.add(classes, 16, 0, Some(0));
+    }
+
+    fn after(&mut self, time: u64, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse((self.now + time, self.count, event)));
+    }
+
+    fn run(&mut self, until: u64) {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > until {
+                self.events.push(Reverse((at, 0, event)));
+                self.now = until;
+                return;
+            }
+            self.now = at;
+            match event {
+                Event::Ask { client } => self.ask(client),
+                Event::Told { client } => self.release(client),
+                Event::Done { client, what } => self.done(client, what),
+            }
+            let (Event::Ask { client } | Event::Told { client } | Event::Done { client, .. }) =
+                event;
+            while let Some(id) = self.clients[client].gate.poll_turn() {
+                let client = usize::try_from(id.pid).expect("few");
+                self.after(TELLING, Event::Told { client });
+            }
+        }
+    }
+
+    fn ask(&mut self, at: usize) {
+        let client = &mut self.clients[at];
+        client.count += 1;
+        let what = client.count;
+        client.issued.insert(what, self.now);
+        let cost = Cost { kind: Kind::Read, bytes: BLOCK };
+        if client.gate.admit(self.now, &client.classes, cost, what) == Admission::Begins {
+            self.begin(at, what);
+        }
+    }
+
+    fn begin(&mut self, client: usize, what: u64) {
+        let server = self.servers.iter_mut().min().expect("there is one");
+        // A few percent more or less, by chance.
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let service = self.service * (90 + (self.chance >> 33) % 21) / 100;
+        *server = (*server).max(self.now) + service;
+        let wait = *server - self.now;
+        self.after(wait, Event::Done { client, what });
+    }
+
+    fn release(&mut self, client: usize) {
+        while let Some(what) = self.clients[client].gate.release(self.now) {
+            self.begin(client, what);
+        }
+    }
+
+    fn done(&mut self, at: usize, what: u64) {
+        let client = &mut self.clients[at];
+        let issued = client.issued.remove(&what).expect("it was asked for");
+        client.took.push((self.now, self.now - issued));
+        client.gate.end(self.now, what);
+        let pause = client.pause;
+        if client.depth > 0 {
+            self.after(pause, Event::Ask { client: at });
+        }
+        self.release(at);
+    }
+
+    /// Requests of a client that ended in a span of time.
+    fn done_in(&self, client: usize, from: u64, to: u64) -> u64 {
+        let took = self.clients[client].took.iter();
+        took.filter(|(end, _)| (from..to).contains(end)).count().try_into().expect("64 bits")
+    }
+
+    /// What 99 of 100 requests of a client took at most.
+    fn p99(&self, client: usize, from: u64) -> u64 {
+        let took = self.clients[client].took.iter().filter(|(end, _)| *end >= from);
+        let mut took: Vec<u64> = took.map(|(_, took)| *took).collect();
+        took.sort_unstable();
+        took[took.len() * 99 / 100]
+    }
+}
+
+#[track_caller]
+fn assert_close(got: u64, want: u64, percent: u64) {
+    assert!(got.abs_diff(want) * 100 <= want * percent, "{got} instead of {want}");
+}
+
+#[test]
+fn weights_are_kept_when_both_are_busy() {
+    let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, 4, 5 * MS);
+    world.busy(&[0]);
+    world.busy(&[1]);
+    world.run(15 * SECOND);
+    let [heavy, light] = [0, 1].map(|client| world.done_in(client, SECOND, 15 * SECOND));
+    assert_close(heavy, 8 * light, 5);
+    // And the device is as busy as it can be: four at once, 5 ms each.
+    assert_close(heavy + light, 14 * 800, 5);
+}
+
+#[test]
+fn a_class_with_many_clients_has_no_more_than_one_with_few() {
+    let memory = Memory::new(&[&[(Meter::Weight, 3)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, 8, 2 * MS);
+    world.busy(&[0]);
+    (0..8).for_each(|_| world.busy(&[1]));
+    world.run(8 * SECOND);
+    let done: Vec<u64> = (0..9).map(|it| world.done_in(it, SECOND, 8 * SECOND)).collect();
+    let light: u64 = done[1..].iter().sum();
+    assert_close(done[0], 3 * light, 5);
+    // And they have equal parts of it.
+    done[1..].iter().for_each(|it| assert_close(*it, light / 8, 5));
+}
+
+#[test]
+fn what_one_does_not_use_is_the_others() {
+    let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, 4, 5 * MS);
+    world.busy(&[1]);
+    world.run(6 * SECOND);
+    assert_close(world.done_in(0, SECOND, 6 * SECOND), 5 * 800, 5);
+    // Who comes late has not gathered anything meanwhile.
+    world.busy(&[0]);
+    world.run(18 * SECOND);
+    let light = world.done_in(0, 8 * SECOND, 18 * SECOND);
+    assert_close(world.done_in(1, 8 * SECOND, 18 * SECOND), 8 * light, 5);
+}
+
+#[test]
+fn a_minimum_is_kept_when_everyone_is_busy() {
+    for minimum in [(Meter::MinIops, 200), (Meter::MinBandwidth, 200 * BLOCK)] {
+        let memory = Memory::new(&[&[minimum], &[(Meter::Weight, 100)]]);
+        let mut world = World::new(&memory, 4, 5 * MS);
+        world.busy(&[0]);
+        (0..4).for_each(|_| world.busy(&[1]));
+        world.run(11 * SECOND);
+        let promised = world.done_in(0, SECOND, 11 * SECOND);
+        assert!(promised >= 10 * 200 * 95 / 100, "{promised} with {minimum:?}");
+        // But not much more: what is left goes by weight.
+        assert!(promised <= 10 * 220, "{promised} with {minimum:?}");
+    }
+}
+
+#[test]
+fn those_with_a_higher_priority_come_first_and_nobody_waits_for_ever() {
+    let memory = Memory::new(&[&[(Meter::Priority, 3)], &[(Meter::Priority, 1)]]);
+    let mut world = World::new(&memory, 4, 5 * MS);
+    world.busy(&[0]);
+    world.busy(&[1]);
+    world.busy(&[]);
+    world.run(11 * SECOND);
+    let done = [0, 1, 2].map(|client| world.done_in(client, SECOND, 11 * SECOND));
+    assert!(done[0] > 10 * 800 * 97 / 100, "{done:?}");
+    assert!(done[1] >= 8 && done[2] >= 8, "{done:?}");
+}
+
+/// What a client that has one request under way finds, alone and beside 16 noisy ones.
+#[track_caller]
+fn check_latency(servers: usize, service: u64) {
+    let memory = Memory::new(&[&[(Meter::LatencyTarget, service * 2)]]);
+    let mut alone = World::new(&memory, servers, service);
+    alone.add(&[0], 1, service, Some(0));
+    alone.run(2_000 * service);
+    let unloaded = alone.p99(0, 0);
+    let run = |device: Option<u8>| {
+        let memory = Memory::new(&[&[(Meter::LatencyTarget, service * 2)]]);
+        let mut world = World::new(&memory, servers, service);
+        world.add(&[0], 1, service, device);
+        (0..16).for_each(|_| world.add(&[], 8, 0, device));
+        let (from, end) = (600 * service, 3_000 * service);
+        world.run(end);
+        let total: u64 = (0..17).map(|it| world.done_in(it, from, end)).sum();
+        (world.p99(0, from), total, world.memory.device().controller.limit())
+    };
+    let (free_p99, free_total, _) = run(None);
+    let (p99, total, limit) = run(Some(0));
+    let what = format!(
+        "{servers} servers of {service} ns: {p99} ns, {unloaded} ns alone, {free_p99} ns without; {total} of {free_total}, limit {limit}"
+    );
+    assert!(free_p99 > 2 * unloaded, "nothing to improve with {what}");
+    assert!(p99 <= 2 * unloaded, "{what}");
+    assert!(total * 10 >= free_total * 9, "{what}");
+}
+
+#[test]
+fn a_latency_target_is_kept_beside_sixteen_noisy_clients() {
+    check_latency(4, 5 * MS);
+    check_latency(4, MS);
+    check_latency(16, 10 * MS);
+    check_latency(32, MS);
+    check_latency(2, 5 * MS);
+}
+
+#[test]
+fn a_device_that_becomes_faster_is_used() {
+    let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
+    let mut world = World::new(&memory, 4, 10 * MS);
+    world.busy(&[0]);
+    (0..4).for_each(|_| world.busy(&[]));
+    world.run(3 * SECOND);
+    world.servers = vec![world.now; 32];
+    world.service = 2 * MS;
+    world.run(20 * SECOND);
+    let done: u64 = (0..5).map(|it| world.done_in(it, 18 * SECOND, 20 * SECOND)).sum();
+    // 80 requests are under way at most, and 32 are served at once.
+    assert!(done * 10 >= 2 * 16_000 * 9, "{done}");
+}
+
+#[test]
+fn a_worker_that_dies_leaves_no_room_taken() {
+    let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
+    let mut world = World::new(&memory, 1, 5 * MS);
+    (0..3).for_each(|_| world.busy(&[0]));
+    world.run(SECOND);
+    assert!(memory.device().in_flight() > 0 && memory.device().waiting() > 0);
+    // One ends in order, the others are killed and buried.
+    let killed = world.clients.split_off(1);
+    drop(world.clients.pop());
+    for (id, client) in (2..).zip(killed) {
+        std::mem::forget(client);
+        memory.device().bury(id);
+    }
+    assert_eq!((memory.device().in_flight(), memory.device().waiting()), (0, 0));
+}
+
+#[test]
+fn where_no_class_has_a_part_nothing_is_shared() {
+    let memory = Memory::new(&[&[(Meter::Bandwidth, 1 << 40)]]);
+    let mut world = World::new(&memory, 1, 5 * MS);
+    world.busy(&[0]);
+    world.run(0);
+    assert_eq!(memory.device().in_flight(), 0);
+    // A part that is given while the server runs holds from then on.
+    memory.slots()[0].set(Meter::Weight, Some(2));
+    device::share(memory.devices(), memory.slots());
+    world.run(SECOND);
+    assert!(memory.device().in_flight() > 0);
+}
+
+#[test]
+fn what_waits_for_its_turn_can_be_forgotten() {
+    let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
+    let classes = Classes { ids: [0].into(), device: Some(0) };
+    let mut gate = Gate::new(Box::new(memory.clone()), ServerId { pid: 1, unique_id: 1 });
+    let cost = Cost { kind: Kind::Write, bytes: BLOCK };
+    assert_eq!(gate.admit(0, &classes, cost, 1), Admission::Begins);
+    assert_eq!(gate.admit(0, &classes, cost, 2), Admission::WaitsForTurn);
+    assert_eq!(gate.admit(0, &classes, cost, 3), Admission::WaitsForTurn);
+    assert!(gate.forget(0, 2) && !gate.forget(0, 2));
+    assert_eq!(gate.release(MS), None);
+    gate.end(MS, 1);
+    // It is told, as any other worker would be.
+    assert_eq!(gate.poll_turn(), Some(ServerId { pid: 1, unique_id: 1 }));
+    assert!(gate.forget(MS, 3), "also when it has its turn already");
+    assert!(gate.is_empty());
+    assert_eq!((memory.device().in_flight(), memory.device().waiting()), (0, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 12,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever the weights, all of the device is used, nobody starves, and whoever is always busy
+    /// has its part, but for what a class may be behind.
+    #[test]
+    fn parts_follow_weights(
+        weights in proptest::collection::vec(1_u64..10, 2..5),
+        servers in 2_usize..12,
+        service in (MS / 2)..(10 * MS),
+    ) {
+        let numbers: Vec<[(Meter, u64); 1]> =
+            weights.iter().map(|weight| [(Meter::Weight, *weight)]).collect();
+        let numbers: Vec<&[(Meter, u64)]> = numbers.iter().map(|it| &it[..]).collect();
+        let memory = Memory::new(&numbers);
+        let mut world = World::new(&memory, servers, service);
+        for (class, _) in (0..).zip(&weights) {
+            world.add(&[class], 64, 0, Some(0));
+        }
+        let (start, end) = (200 * service, 1_200 * service);
+        world.run(end);
+        let done: Vec<u64> =
+            (0..weights.len()).map(|it| world.done_in(it, start, end)).collect();
+        let (all, sum) = (done.iter().sum::<u64>(), weights.iter().sum::<u64>());
+        prop_assert!(all >= 1_000 * servers as u64 * 9 / 10, "{all} of {}", 1_000 * servers);
+        for (done, weight) in done.iter().zip(&weights) {
+            let want = all * weight / sum;
+            // What a class may be behind, in requests.
+            let slack = want / 20 + 8 * weight + 8;
+            prop_assert!(done.abs_diff(want) <= slack, "{done} instead of {want}");
+        }
+    }
+}
