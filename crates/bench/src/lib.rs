@@ -25,6 +25,7 @@ pub mod report;
 pub mod row;
 pub mod run;
 pub mod server;
+pub mod sharing;
 pub mod statistics;
 pub mod system_calls;
 pub mod table;

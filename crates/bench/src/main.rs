@@ -2,13 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{limits, network, null_server, row, transports, truth};
+use bench::{limits, network, null_server, row, sharing, transports, truth};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -52,6 +53,15 @@ fn run(options: &Options) -> Result<bool> {
     if options.transports {
         let measured = transports::run(options, &interrupt, &mut io::stderr().lock())?;
         let text = if options.json { measured.to_json()? } else { measured.to_text() };
+        write!(io::stdout(), "{text}")?;
+        return Ok(true);
+    }
+    if options.qos {
+        let measured = sharing::run(options, &interrupt, &mut io::stderr().lock())?;
+        if let Some(path) = &options.svg {
+            fs::write(path, measured.to_svg()).with_context(|| path.display().to_string())?;
+        }
+        let text = if options.json { measured.to_json()? } else { measured.to_markdown() };
         write!(io::stdout(), "{text}")?;
         return Ok(true);
     }

@@ -59,6 +59,12 @@ pub struct Options {
     /// Measure limits of classes of service instead.
     #[arg(long)]
     pub limits: bool,
+    /// Measure credits, parts of a slow storage and what rules cost instead.
+    #[arg(long)]
+    pub qos: bool,
+    /// With `--qos`: where the chart goes.
+    #[arg(long, value_name = "FILE", requires = "qos")]
+    pub svg: Option<PathBuf>,
     /// The processor to pin to [default: the last].
     #[arg(long, value_name = "NUMBER")]
     pub cpu: Option<usize>,

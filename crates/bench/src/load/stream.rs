@@ -59,9 +59,28 @@ impl Stream {
         protection: Protection,
         what: (Direction, usize, usize),
     ) -> Result<Self> {
-        fixture::stream(server.share_path(), scale)?;
+        Self::prepare_file(server, STREAM, scale, protection, what)
+    }
+
+    /// As [`Self::prepare`], with another name for the same contents.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn prepare_file(
+        server: &Server,
+        name: &str,
+        scale: Scale,
+        protection: Protection,
+        what: (Direction, usize, usize),
+    ) -> Result<Self> {
+        let folder = server.share_path();
+        fixture::stream(folder, scale)?;
+        if !folder.join(name).exists() {
+            std::fs::hard_link(folder.join(STREAM), folder.join(name))?;
+        }
         let mut client = server.connect(protection)?;
-        let file_id = open(&mut client, Purpose::Open, STREAM)?;
+        let file_id = open(&mut client, Purpose::Open, name)?;
         Self::over(client, file_id, scale, what)
     }
 
