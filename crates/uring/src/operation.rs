@@ -41,6 +41,7 @@ pub(crate) enum Call {
         pointer: *mut u8,
         length: u32,
         poll_first: bool,
+        whole: bool,
     },
     /// The data are in the vectors given to [`Operation::next_call`].
     Send {
@@ -122,11 +123,12 @@ impl Operation {
                     in_thread: *in_thread,
                 }
             }
-            Op::Receive { socket, buffer, limit, poll_first } => {
+            Op::Receive { socket, buffer, limit, poll_first, whole } => {
+                let (socket, poll_first, whole) = (*socket, *poll_first, *whole);
                 let spare = buffer.spare_capacity_mut();
                 let length = call_length(spare.len().min(*limit));
                 let pointer = spare.as_mut_ptr().cast();
-                Call::Receive { socket: *socket, pointer, length, poll_first: *poll_first }
+                Call::Receive { socket, pointer, length, poll_first, whole }
             }
             Op::Send { socket, buffers } => {
                 gather(buffers, self.progress, vectors);

@@ -286,8 +286,9 @@ impl Entry {
                     .build()
                     .flags(flags)
             }
-            Call::Receive { socket, pointer, length, poll_first } => {
+            Call::Receive { socket, pointer, length, poll_first, whole } => {
                 opcode::Recv::new(types::Fd(socket), pointer, length)
+                    .flags(if whole { libc::MSG_WAITALL } else { 0 })
                     .ioprio(if poll_first { POLL_FIRST } else { 0 })
                     .build()
             }

@@ -52,6 +52,7 @@ contract! {
     waiting_for_nothing_is_an_error
     what_is_refused_comes_back
     what_is_written_is_read_back
+    whole_receives_end_with_the_stream
 }
 
 const SECONDS_MAX: Duration = Duration::from_secs(20);
@@ -117,7 +118,7 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
 
 fn receive(socket: &impl AsRawFd, limit: usize) -> Op {
     let buffer = BytesMut::with_capacity(limit);
-    Op::Receive { socket: socket.as_raw_fd(), buffer, limit, poll_first: false }
+    Op::Receive { socket: socket.as_raw_fd(), buffer, limit, poll_first: false, whole: false }
 }
 
 fn send(socket: &impl AsRawFd, data: &'static [u8]) -> Op {
@@ -190,7 +191,7 @@ fn bad_descriptors_are_errors(backend: Backend) {
             Op::Accept { socket, accepted: None },
             Op::PollReadable { fd },
             Op::ReadAt { file: fd, offset: 0, buffer: buffer(), length: 8, in_thread: false },
-            Op::Receive { socket, buffer: buffer(), limit: 8, poll_first: true },
+            Op::Receive { socket, buffer: buffer(), limit: 8, poll_first: true, whole: false },
             Op::Send { socket, buffers: vec![Bytes::from_static(b"lost").into()] },
             Op::Sync { file: fd, data_only: true },
             Op::WriteAt { file: fd, offset: 0, data: Bytes::from_static(b"lost") },
@@ -206,7 +207,10 @@ fn cancelled_operations_complete_with_their_buffers(backend: Backend) {
     let mut storage = BytesMut::with_capacity(64);
     storage.extend_from_slice(b"kept");
     let socket = ours.as_raw_fd();
-    io.submit(1, Op::Receive { socket, buffer: storage, limit: 60, poll_first: false });
+    io.submit(
+        1,
+        Op::Receive { socket, buffer: storage, limit: 60, poll_first: false, whole: false },
+    );
     io.start();
     io.driver.cancel(Token(1));
     io.driver.cancel(Token(1));
@@ -452,7 +456,7 @@ fn non_blocking_sockets_wait(backend: Backend) {
     ours.set_nonblocking(true).expect("it can be");
     for poll_first in [false, true] {
         let (socket, buffer) = (ours.as_raw_fd(), BytesMut::with_capacity(8));
-        io.submit(1, Op::Receive { socket, buffer, limit: 8, poll_first });
+        io.submit(1, Op::Receive { socket, buffer, limit: 8, poll_first, whole: false });
         io.start();
         theirs.write_all(b"data").expect("it is connected");
         assert_eq!(io.next().result.expect("it waited"), 4);
@@ -504,7 +508,10 @@ fn operations_without_room_are_refused(backend: Backend) {
     let mut full = BytesMut::with_capacity(8);
     full.resize(full.capacity(), 0);
     let limit = 8;
-    check(Op::Receive { socket, buffer: full, limit, poll_first: false }, Reason::NoRoom);
+    check(
+        Op::Receive { socket, buffer: full, limit, poll_first: false, whole: false },
+        Reason::NoRoom,
+    );
     check(receive(&ours, 0), Reason::NoRoom);
     let buffer = BytesMut::with_capacity(8);
     check(
@@ -545,15 +552,42 @@ fn receive_takes_no_more_than_its_limit(backend: Backend) {
     let mut storage = BytesMut::with_capacity(64);
     storage.extend_from_slice(b"ab");
     let socket = ours.as_raw_fd();
-    let op = Op::Receive { socket, buffer: storage, limit: 4, poll_first: false };
+    let op = Op::Receive { socket, buffer: storage, limit: 4, poll_first: false, whole: false };
     let completion = io.run(op);
     assert_eq!(completion.result.expect("data is there"), 4);
     assert_eq!(buffer(&completion.op), b"ab0123");
     // The spare capacity is the other limit.
     let Op::Receive { mut buffer, .. } = completion.op else { panic!("it stays a receive") };
     buffer.resize(buffer.capacity() - 3, 0);
-    let op = Op::Receive { socket, buffer, limit: 1_000, poll_first: true };
+    let op = Op::Receive { socket, buffer, limit: 1_000, poll_first: true, whole: false };
     assert_eq!(io.run(op).result.expect("data is there"), 3);
+}
+
+/// A whole receive waits for what is missing, where the kernel can; what came before the end of the
+/// stream is not lost.
+fn whole_receives_end_with_the_stream(backend: Backend) {
+    let mut io = Loop::new(backend);
+    let (ours, mut theirs) = pair();
+    let whole = |limit| {
+        let (socket, buffer) = (ours.as_raw_fd(), BytesMut::with_capacity(64));
+        Op::Receive { socket, buffer, limit, poll_first: false, whole: true }
+    };
+    io.submit(1, whole(5));
+    io.start();
+    theirs.write_all(b"abc").expect("it is connected");
+    if backend == Backend::Ring {
+        io.start();
+        assert_eq!(io.driver.in_flight(), 1);
+        theirs.write_all(b"de and more").expect("it is connected");
+        assert_eq!(buffer(&io.next().op), b"abcde");
+        assert_eq!(buffer(&io.run(whole(3)).op), b" an");
+        drop(theirs);
+        assert_eq!(buffer(&io.run(whole(60)).op), b"d more");
+    } else {
+        assert_eq!(buffer(&io.next().op), b"abc");
+        drop(theirs);
+    }
+    assert_eq!(io.run(whole(60)).result.expect("an end is no error"), 0);
 }
 
 fn reset_is_an_error(backend: Backend) {

@@ -18,8 +18,13 @@ use super::confirmations::{Confirmations, patience};
 use super::lanes::{Job, LANE_BYTES_MIN, LaneId, Outgoing};
 
 /// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
-/// small requests, small enough that the head of a large WRITE is copied cheaply.
-const RECEIVE_LEN: usize = 64 * 1024;
+/// small requests and for a WRITE of 64 KiB with its header, small enough that the head of a large
+/// WRITE is copied cheaply.
+const RECEIVE_LEN: usize = 68 * 1024;
+
+/// Bytes that are received at once if the frame before had as many: a WRITE of 1 MiB. A client that
+/// writes nothing more keeps as much memory.
+const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
 
 /// Bytes that may wait to be sent to one connection. Beyond it nothing more is received from it, and
 /// what was received already is not served, so a client that does not read its answers stops itself:
@@ -42,6 +47,8 @@ pub(super) struct Channel {
     socket: TcpStream,
     /// What was received and is not a whole frame yet. Not here while it is being received into.
     received: Option<BytesMut>,
+    /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
+    expected: usize,
     /// What is known of the frame at the front of it, if a lane has received that.
     opened: Option<Opened>,
     pub(super) arrival: Arrival,
@@ -84,6 +91,7 @@ impl Channel {
         Self {
             socket,
             received: Some(BytesMut::new()),
+            expected: 0,
             opened: None,
             arrival: Arrival::default(),
             queued: VecDeque::new(),
@@ -125,18 +133,22 @@ impl Channel {
     }
 
     /// The operation that receives more, unless one is under way or the client has to read first.
-    pub(super) fn receive(&mut self) -> Option<Op> {
+    /// With `takes_heads` no more than the head of a long frame, of which somebody else takes the rest.
+    pub(super) fn receive(&mut self, takes_heads: bool) -> Option<Op> {
         if self.is_closing || self.is_lent || self.must_drain() {
             return None;
         }
         let mut buffer = self.received.take()?;
+        let mut wanted = wanted(&buffer);
+        // The rest of a long frame, which comes as fast as the client can send it.
+        let whole = wanted == missing(&buffer);
         if buffer.is_empty() {
             self.arrival.expect_new();
+            wanted = wanted.max(if takes_heads { 0 } else { self.expected });
         }
-        let wanted = wanted(&buffer);
         buffer.reserve(wanted);
         let socket = self.socket.as_raw_fd();
-        Some(Op::Receive { socket, buffer, limit: wanted, poll_first: true })
+        Some(Op::Receive { socket, buffer, limit: wanted, poll_first: !whole, whole })
     }
 
     /// Takes back what [`Channel::receive`] lent, with what came at `at`.
@@ -165,7 +177,7 @@ impl Channel {
     /// The head of the frame of which much is still to be received.
     pub(super) fn long_frame(&self) -> Option<&[u8]> {
         let buffer = self.received.as_ref()?;
-        (wanted(buffer) > RECEIVE_LEN).then(|| &buffer[frame::SIZE..])
+        (missing(buffer) > RECEIVE_LEN).then(|| &buffer[frame::SIZE..])
     }
 
     /// Whether much waits that is to be signed or sealed.
@@ -201,7 +213,7 @@ impl Channel {
             return None;
         }
         let mut buffer = self.received.take()?;
-        let missing = wanted(&buffer);
+        let missing = missing(&buffer);
         buffer.reserve(missing);
         Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, missing, opening })
     }
@@ -238,6 +250,9 @@ impl Channel {
                     return Ok(None);
                 }
                 FrameType::SESSION_MESSAGE => {
+                    let bytes = frame::SIZE + length;
+                    let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&bytes);
+                    self.expected = if is_long { bytes } else { 0 };
                     buffer.advance(frame::SIZE);
                     return Ok(Some(buffer.split_to(length)));
                 }
@@ -418,11 +433,17 @@ fn count(bytes: usize) -> u64 {
 }
 
 /// Bytes to receive next: the rest of a long frame exactly, so that the frame behind it begins in
-/// a buffer of its own; otherwise whatever comes.
+/// a buffer of its own, and what is there already need not be moved to make room for more; otherwise
+/// whatever comes.
 fn wanted(buffer: &BytesMut) -> usize {
-    let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return RECEIVE_LEN };
-    let missing = (frame::SIZE + FrameHeader::decode(*head).length).saturating_sub(buffer.len());
-    if missing >= RECEIVE_LEN { missing } else { RECEIVE_LEN }
+    let missing = missing(buffer);
+    if missing > 0 && buffer.len() + missing > RECEIVE_LEN { missing } else { RECEIVE_LEN }
+}
+
+/// Bytes that the frame at the front has not yet, as far as is known.
+fn missing(buffer: &BytesMut) -> usize {
+    let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return 0 };
+    (frame::SIZE + FrameHeader::decode(*head).length).saturating_sub(buffer.len())
 }
 
 #[cfg(test)]
@@ -468,12 +489,12 @@ mod tests {
         assert!(!channel.must_drain());
         channel.queue(transmit(1));
         assert!(channel.must_drain() && channel.wants_to_send());
-        assert!(channel.receive().is_none());
+        assert!(channel.receive(false).is_none());
         let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };
         assert!(!channel.wants_to_send());
         channel.sent(&buffers, true);
         assert!(!channel.must_drain());
-        assert!(channel.receive().is_some());
+        assert!(channel.receive(false).is_some());
     }
 
     #[test]
@@ -494,11 +515,39 @@ mod tests {
         assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [3]);
     }
 
+    /// What is received next, and whether all of it is waited for.
+    fn next_receive(channel: &mut Channel, takes_heads: bool) -> (usize, bool) {
+        let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive(takes_heads) else {
+            panic!("nothing is under way");
+        };
+        assert!(buffer.capacity() - buffer.len() >= limit);
+        channel.received(buffer, Moment::default());
+        (limit, whole)
+    }
+
+    #[test]
+    fn a_frame_is_expected_to_be_as_long_as_the_one_before() {
+        let mut long = BytesMut::from(&[0, 0x02, 0, 0][..]);
+        long.resize(4 + 0x2_0000, 0);
+        let mut channel = channel_with(&long[..1000]);
+        assert_eq!(next_receive(&mut channel, false), (long.len() - 1000, true));
+        channel.received(long.clone(), Moment::default());
+        channel.next_frame(1 << 20).unwrap().expect("it is whole");
+        assert_eq!(next_receive(&mut channel, false), (long.len(), false));
+        assert_eq!(next_receive(&mut channel, true), (RECEIVE_LEN, false));
+        channel.received(BytesMut::from(&[0, 0, 0, 1, 7][..]), Moment::default());
+        channel.next_frame(100).unwrap().expect("it is whole");
+        assert_eq!(next_receive(&mut channel, false), (RECEIVE_LEN, false));
+    }
+
     #[test]
     fn the_rest_of_a_long_frame_is_wanted_exactly() {
         let mut long = BytesMut::from(&[0, 0x10, 0, 0][..]);
         long.resize(10_000, 0);
         assert_eq!(wanted(&long), 0x10_0000 + 4 - 10_000);
+        long.resize(0x10_0000 - 10, 0);
+        assert_eq!(wanted(&long), 14);
         assert_eq!(wanted(&BytesMut::new()), RECEIVE_LEN);
+        assert_eq!(wanted(&BytesMut::from(&[0, 0, 1, 0, 7][..])), RECEIVE_LEN);
     }
 }

@@ -275,7 +275,9 @@ impl Worker {
             let job = self.channels.get_mut(&id).and_then(|it| it.lane_receive(opening));
             return job.into_iter().for_each(|job| self.lanes.submit(lane, id, job));
         }
-        let op = self.channels.get_mut(&id).and_then(Channel::receive);
+        // Of several channels a lane may receive.
+        let takes_heads = self.channels.len() > 1;
+        let op = self.channels.get_mut(&id).and_then(|it| it.receive(takes_heads));
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
         }

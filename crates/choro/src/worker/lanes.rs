@@ -293,7 +293,7 @@ impl<'a> LaneLoop<'a> {
 
     fn receive(&mut self, id: ConnectionId, socket: RawFd, buffer: BytesMut, limit: usize) {
         // The rest of a frame is under way: it is probably there.
-        let op = Op::Receive { socket, buffer, limit, poll_first: false };
+        let op = Op::Receive { socket, buffer, limit, poll_first: false, whole: false };
         self.submit(Token(RECEIVE | u64::from(id.0)), op);
     }
 
