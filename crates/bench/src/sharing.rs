@@ -6,8 +6,9 @@
 //! that are for somebody else.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::client::Protection;
+use crate::load::fixture::{self, STREAM};
 use crate::load::stream::{Direction, Stream};
 use crate::load::{Done, Limit, Load as _};
 use crate::options::Options;
@@ -31,6 +33,9 @@ const CREDIT_BYTES: usize = 64 << 10;
 
 /// Credits that are left for what is no READ.
 const SPARE_CREDITS: usize = 8;
+
+/// Another name of the file that is read, by which it is in another class.
+const HEAVY: &str = "heavy";
 
 /// Clients that saturate the storage.
 const NOISY: usize = 16;
@@ -82,7 +87,11 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     let mut start = |global: &str| {
         count += 1;
         let place = directory.path().join(count.to_string());
-        Server::start_with(Kind::Choro, &place, &choro, global)
+        let server = Server::start_with(Kind::Choro, &place, &choro, global)?;
+        // Before several clients want it at once.
+        fixture::stream(server.share_path(), options.scale())?;
+        fs::hard_link(server.share_path().join(STREAM), server.share_path().join(HEAVY))?;
+        anyhow::Ok(server)
     };
     let work = Work { options, interrupt };
     let mut credits = Vec::new();
@@ -100,12 +109,12 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
         format!("choro:storage delay = {SLOW_US}\nchoro:storage parallel = {SLOW_PARALLEL}\n");
     writeln!(progress, "weights")?;
     let server = start(&format!(
-        "{slow}[qos:heavy]\nmatch = file heavy\nweight = 8\n[qos:light]\nmatch = all\nweight = 1\n"
+        "{slow}[qos:heavy]\nmatch = file {HEAVY}\nweight = 8\n[qos:light]\nmatch = all\nweight = 1\n"
     ))?;
     let weights = work.repeat(|| work.weights(&server))?;
     drop(server);
     writeln!(progress, "a latency target")?;
-    let target = format!("{slow}[qos:quick]\nmatch = file heavy\nlatency target = 10ms\n");
+    let target = format!("{slow}[qos:quick]\nmatch = file {HEAVY}\nlatency target = 10ms\n");
     let (free, kept) = (start(&slow)?, start(&target)?);
     let mut figures: [Vec<f64>; 4] = Default::default();
     for _ in 0..options.repetitions() {
@@ -168,7 +177,7 @@ impl Work<'_> {
 
     /// In MiB/s.
     fn read(&self, server: &Server, block: usize, depth: usize) -> Result<f64> {
-        let mut stream = self.stream(server, crate::load::fixture::STREAM, block, depth)?;
+        let mut stream = self.stream(server, STREAM, block, depth)?;
         let start = Instant::now();
         let Done { bytes, .. } = stream.run(Limit::after(self.options.duration()))?;
         Ok(mebibytes(bytes) / start.elapsed().as_secs_f64())
@@ -185,8 +194,8 @@ impl Work<'_> {
             Ok(bytes)
         };
         thread::scope(|scope| {
-            let heavy = scope.spawn(|| run("heavy"));
-            let light = run(crate::load::fixture::STREAM)?;
+            let heavy = scope.spawn(|| run(HEAVY));
+            let light = run(STREAM)?;
             let heavy = heavy.join().expect("a client panicked")?;
             Ok(mebibytes(heavy) / mebibytes(light))
         })
@@ -195,42 +204,42 @@ impl Work<'_> {
     /// The 99th percentile of the READs of one client beside so many noisy ones in milliseconds, and
     /// what all read together in MiB/s.
     fn beside(&self, server: &Server, noisy: usize) -> Result<(f64, f64)> {
-        let is_over = AtomicBool::new(false);
-        let (took, bytes, elapsed) = thread::scope(|scope| {
-            let noise = || -> Result<u64> {
-                let name = crate::load::fixture::STREAM;
-                let mut stream = self.stream(server, name, CREDIT_BYTES, 8)?;
-                let mut sum = 0;
-                while !is_over.load(Ordering::Relaxed) {
-                    sum += stream.run(Limit::Operations(8))?.bytes;
-                }
-                Ok(sum)
-            };
+        let (is_over, read) = (AtomicBool::new(false), AtomicU64::new(0));
+        let duration = self.options.duration();
+        let noise = || -> Result<()> {
+            let mut stream = self.stream(server, STREAM, CREDIT_BYTES, 8)?;
+            while !is_over.load(Ordering::Relaxed) {
+                let Done { bytes, .. } = stream.run(Limit::Operations(64))?;
+                read.fetch_add(bytes, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let quick = || -> Result<(f64, f64)> {
+            let mut stream = self.stream(server, HEAVY, CREDIT_BYTES, 1)?;
+            // Until the storage is known.
+            stream.run(Limit::after(duration))?;
+            let (start, before) = (Instant::now(), read.load(Ordering::Relaxed));
+            let (mut took, mut own) = (Vec::new(), 0);
+            while start.elapsed() < duration {
+                let begin = Instant::now();
+                own += stream.run(Limit::Operations(1))?.bytes;
+                took.push(begin.elapsed());
+            }
+            let all = read.load(Ordering::Relaxed) - before + own;
+            took.sort_unstable();
+            let p99: Duration = took[took.len() * 99 / 100];
+            let rate = mebibytes(all) / start.elapsed().as_secs_f64();
+            Ok((p99.as_secs_f64() * 1_000.0, rate))
+        };
+        thread::scope(|scope| {
             let others: Vec<_> = (0..noisy).map(|_| scope.spawn(noise)).collect();
-            let quick = (|| -> Result<(Vec<Duration>, u64)> {
-                let mut stream = self.stream(server, "heavy", CREDIT_BYTES, 1)?;
-                // Until the storage is known.
-                stream.run(Limit::after(self.options.duration()))?;
-                let (start, mut took, mut bytes) = (Instant::now(), Vec::new(), 0);
-                while start.elapsed() < self.options.duration() {
-                    let begin = Instant::now();
-                    bytes += stream.run(Limit::Operations(1))?.bytes;
-                    took.push(begin.elapsed());
-                }
-                Ok((took, bytes))
-            })();
+            let measured = quick();
             is_over.store(true, Ordering::Relaxed);
-            let start = 2.0 * self.options.duration().as_secs_f64();
-            let others: Vec<Result<u64>> =
-                others.into_iter().map(|it| it.join().expect("a client panicked")).collect();
-            let (took, own) = quick?;
-            let sum = others.into_iter().sum::<Result<u64>>()?;
-            anyhow::Ok((took, sum + own, start))
-        })?;
-        let mut took = took;
-        took.sort_unstable();
-        let p99 = took[took.len() * 99 / 100];
-        Ok((p99.as_secs_f64() * 1_000.0, mebibytes(bytes) / elapsed))
+            for other in others {
+                other.join().expect("a client panicked")?;
+            }
+            measured
+        })
     }
 }
 

@@ -62,7 +62,7 @@ impl Stream {
         Self::prepare_file(server, STREAM, scale, protection, what)
     }
 
-    /// As [`Self::prepare`], with another name for the same contents.
+    /// As [`Self::prepare`], by another name of the file.
     ///
     /// # Errors
     ///
@@ -74,11 +74,7 @@ impl Stream {
         protection: Protection,
         what: (Direction, usize, usize),
     ) -> Result<Self> {
-        let folder = server.share_path();
-        fixture::stream(folder, scale)?;
-        if !folder.join(name).exists() {
-            std::fs::hard_link(folder.join(STREAM), folder.join(name))?;
-        }
+        fixture::stream(server.share_path(), scale)?;
         let mut client = server.connect(protection)?;
         let file_id = open(&mut client, Purpose::Open, name)?;
         Self::over(client, file_id, scale, what)
