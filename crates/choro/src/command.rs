@@ -5,10 +5,13 @@ mod check;
 mod completions;
 mod man;
 mod message;
+mod metrics;
 pub(crate) mod notifyd;
+mod profile;
 mod qos;
 mod serve;
 mod status;
+mod top;
 mod trace;
 mod user;
 pub(crate) mod worker;
@@ -43,9 +46,12 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     Message(message::MessageCommand),
+    Metrics(metrics::Metrics),
+    Profile(profile::Profile),
     #[command(subcommand)]
     Qos(qos::Qos),
     Status(status::Status),
+    Top(top::Top),
     Trace(trace::Trace),
     Completions(completions::Completions),
     Man(man::Man),
@@ -64,9 +70,12 @@ impl CommandLine {
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
             Command::Message(message) => message.run(file),
+            Command::Metrics(metrics) => metrics.run(file),
+            Command::Profile(profile) => profile.run(file),
             Command::Qos(qos) => qos.run(file),
             Command::Serve(serve) => serve.run(file),
             Command::Status(status) => status.run(file),
+            Command::Top(top) => top.run(file),
             Command::Trace(trace) => trace.run(file),
             Command::User(user) => user.run(file),
         }

@@ -16,6 +16,7 @@ mod messaging_settings;
 mod mistake;
 mod multichannel;
 mod notifyd;
+mod observation;
 mod report;
 mod settings;
 mod supervisor;

@@ -58,6 +58,9 @@ pub(crate) struct Page {
     layout: NonNull<Layout>,
 }
 
+// SAFETY: all in it are atomic words, and the mapping is of no thread.
+unsafe impl Send for Page {}
+
 /// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {

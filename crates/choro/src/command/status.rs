@@ -61,6 +61,14 @@ impl Status {
     }
 }
 
+/// How many channels the sessions have, as far as workers say so.
+pub(super) fn count_channels(settings: &Settings) -> Option<usize> {
+    let registry = Registry::observe(&settings.directories.lock).ok()?;
+    let sessions = registry.list_sessions().ok()?.records;
+    let channels = SessionChannels::ask(settings, registry.supervisor(), &sessions);
+    channels.remarks.is_empty().then(|| channels.count())
+}
+
 impl Snapshot {
     fn take(settings: &Settings, registry: &Registry, files: &FileTable) -> anyhow::Result<Self> {
         let mut opens = Vec::new();

@@ -71,6 +71,11 @@ impl SessionChannels {
         Ok(found)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.channels.len()
+    }
+
     /// The channels of a session, oldest first; none if they are not known.
     pub(super) fn of(&self, session_id: u64) -> Vec<&Channel> {
         let of_session = self.channels.iter().filter(|(_, it)| it.session_id == session_id);

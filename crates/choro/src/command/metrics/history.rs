@@ -1,0 +1,60 @@
+//! What the page shows: what was done in each of the last seconds.
+
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::observation::{Interval, Look};
+
+/// Five minutes of seconds.
+const POINTS_MAX: usize = 300;
+
+#[derive(Debug, Default)]
+pub(super) struct History(VecDeque<Value>);
+
+impl History {
+    /// What was done between two looks; the oldest point is forgotten if there are too many.
+    pub(super) fn add(&mut self, before: &Look, now: &Look) {
+        let mut point = Interval::between(before, now).json();
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        point["unix_s"] = time.as_secs_f64().into();
+        point["sessions"] = now.sessions.into();
+        point["memory_bytes"] = now.workers.iter().map(|it| it.memory).sum::<u64>().into();
+        if self.0.len() >= POINTS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(point);
+    }
+
+    /// All of it, and why there is nothing at the moment, if that is so.
+    pub(super) fn json(&self, why_not: Option<&String>) -> Value {
+        json!({"points": self.0, "error": why_not})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{History, POINTS_MAX};
+    use crate::observation::Look;
+
+    #[test]
+    fn the_oldest_points_make_room() {
+        let look = Look {
+            at: Instant::now(),
+            workers: Vec::new(),
+            total: trace::Figures::default(),
+            classes: Vec::new(),
+            sessions: 3,
+            clients: 0,
+        };
+        let mut history = History::default();
+        (0..POINTS_MAX + 5).for_each(|_| history.add(&look, &look));
+        let json = history.json(None);
+        assert_eq!(json["points"].as_array().map(Vec::len), Some(POINTS_MAX));
+        assert_eq!(json["points"][0]["sessions"], 3);
+        assert!(json["error"].is_null());
+    }
+}

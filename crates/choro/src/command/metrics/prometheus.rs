@@ -1,0 +1,298 @@
+//! Figures in the text format of Prometheus.
+
+use std::fmt::Display;
+
+use trace::{Kind, Operation, Phase, SeriesValue, StoreOperation, bucket_range};
+
+use crate::observation::Look;
+
+/// The powers of two of nanoseconds that times are told apart by: 1 µs to 69 s.
+const POWERS: std::ops::RangeInclusive<u32> = 10..=36;
+
+/// Everything that there is. `channels` are connections of sessions, where workers say so.
+pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
+    let mut text = Text::default();
+    let events = &look.total.events;
+    requests(&mut text, look);
+    storage(&mut text, look);
+    text.counter("choro_received_bytes_total", "Bytes of frames that came from clients.");
+    text.value(&[], events.frame_received.first().map_or(0, |it| it.total));
+    text.counter("choro_sent_bytes_total", "Bytes of frames that were sent to clients.");
+    text.value(&[], events.frame_sent.first().map_or(0, |it| it.total));
+    shares(&mut text, look);
+    phases(&mut text, look);
+    text.gauge("choro_clients", "Clients that are connected.");
+    text.value(&[], look.clients);
+    text.gauge("choro_sessions", "Sessions.");
+    text.value(&[], look.sessions);
+    if let Some(channels) = channels {
+        text.gauge("choro_channels", "Connections of sessions.");
+        text.value(&[], channels);
+    }
+    text.gauge("choro_workers", "Worker processes, idle ones included.");
+    text.value(&[], look.workers.len());
+    text.gauge("choro_worker_memory_bytes", "Resident memory of a worker.");
+    for worker in &look.workers {
+        let pid = worker.pid.to_string();
+        text.value(&[("pid", &pid), ("client", &worker.client)], worker.memory);
+    }
+    classes(&mut text, look);
+    for (name, series) in [("sent", &events.message_sent), ("received", &events.message_received)] {
+        let of = |value: fn(&SeriesValue) -> u64| series.first().map_or(0, value);
+        text.counter(
+            &format!("choro_messages_{name}_total"),
+            "Messages between processes of the server, by workers.",
+        );
+        text.value(&[], of(|it| it.count));
+        text.counter(&format!("choro_messages_{name}_bytes_total"), "Bytes of these messages.");
+        text.value(&[], of(|it| it.total));
+    }
+    text.histogram(
+        "choro_table_visit_duration_seconds",
+        "Visits to tables that all processes share.",
+        &[(None, &trace::all(&events.table_end))],
+    );
+    text.counter("choro_untraced_requests_total", "Requests that were served and not counted.");
+    text.value(&[], look.total.untraced);
+    text.text
+}
+
+fn requests(text: &mut Text, look: &Look) {
+    let events = &look.total.events;
+    text.histogram(
+        "choro_request_duration_seconds",
+        "From the first byte of a request until the socket has taken its response.",
+        &named::<Operation>("operation", &events.request_end),
+    );
+    text.counter("choro_request_failures_total", "Requests that were answered with an error.");
+    for (label, value) in named::<Operation>("operation", &events.request_failed) {
+        text.value(label.as_slice(), value.count);
+    }
+}
+
+fn storage(text: &mut Text, look: &Look) {
+    let events = &look.total.events;
+    text.histogram(
+        "choro_storage_duration_seconds",
+        "What the file system was asked for.",
+        &named::<StoreOperation>("operation", &events.store_end),
+    );
+    text.counter("choro_storage_bytes_total", "Bytes read from, written to or copied in files.");
+    for (label, value) in named::<StoreOperation>("operation", &events.store_data) {
+        text.value(label.as_slice(), value.total);
+    }
+}
+
+fn shares(text: &mut Text, look: &Look) {
+    let shares = &look.total.shares;
+    let labelled = |name: &str| if name.is_empty() { "(others)" } else { name }.to_owned();
+    text.counter("choro_share_requests_total", "Requests by share.");
+    for (name, it) in shares {
+        text.value(&[("share", &labelled(name))], it.requests);
+    }
+    text.counter("choro_share_request_seconds_total", "Time that requests took, by share.");
+    for (name, it) in shares {
+        text.value(&[("share", &labelled(name))], seconds(it.ns));
+    }
+    text.counter("choro_share_read_bytes_total", "Bytes that were read, by share.");
+    for (name, it) in shares {
+        text.value(&[("share", &labelled(name))], it.read_bytes);
+    }
+    text.counter("choro_share_written_bytes_total", "Bytes that were written, by share.");
+    for (name, it) in shares {
+        text.value(&[("share", &labelled(name))], it.written_bytes);
+    }
+}
+
+fn phases(text: &mut Text, look: &Look) {
+    let events = &look.total.events;
+    for (name, help, series) in [
+        ("choro_request_phase_seconds_total", "What requests went through.", &events.request_phase),
+        ("choro_worker_phase_seconds_total", "What workers did.", &events.phase),
+    ] {
+        text.counter(name, help);
+        for (phase, value) in Phase::NAMES.iter().zip(series).filter(|(_, it)| it.total != 0) {
+            text.value(&[("phase", phase)], seconds(value.total));
+        }
+    }
+}
+
+fn classes(text: &mut Text, look: &Look) {
+    text.counter("choro_class_bytes_total", "Bytes that a class of service had.");
+    for (name, it) in &look.classes {
+        text.value(&[("class", name), ("direction", "read")], it.read_bytes);
+        text.value(&[("class", name), ("direction", "written")], it.written_bytes);
+    }
+    text.counter("choro_class_requests_total", "Requests of a class that began.");
+    for (name, it) in &look.classes {
+        text.value(&[("class", name)], it.operations);
+    }
+    text.counter("choro_class_held_total", "Those of them that a limit held back.");
+    for (name, it) in &look.classes {
+        text.value(&[("class", name)], it.held);
+    }
+    text.counter("choro_class_held_seconds_total", "How long these were held.");
+    for (name, it) in &look.classes {
+        text.value(&[("class", name)], seconds(it.held_ns));
+    }
+    text.gauge("choro_class_waiting", "Requests of a class that are held now.");
+    for (name, it) in &look.classes {
+        text.value(&[("class", name)], it.waiting);
+    }
+}
+
+type Label<'a> = Option<(&'static str, &'a str)>;
+
+/// The values that are there, each with its label.
+fn named<'a, K: Kind>(
+    label: &'static str,
+    series: &'a [SeriesValue],
+) -> Vec<(Label<'static>, &'a SeriesValue)> {
+    let named = K::NAMES.iter().zip(series).filter(|(_, it)| it.count != 0);
+    named.map(|(name, value)| (Some((label, *name)), value)).collect()
+}
+
+/// The text so far, and the name of what its next values are of.
+#[derive(Debug, Default)]
+struct Text {
+    text: String,
+    name: String,
+}
+
+impl Text {
+    fn counter(&mut self, name: &str, help: &str) {
+        self.begin(name, help, "counter");
+    }
+
+    fn gauge(&mut self, name: &str, help: &str) {
+        self.begin(name, help, "gauge");
+    }
+
+    fn begin(&mut self, name: &str, help: &str, kind: &str) {
+        self.text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        self.name = name.to_owned();
+    }
+
+    fn value(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.line("", labels, value);
+    }
+
+    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(&self.name);
+        self.text.push_str(suffix);
+        for (index, (name, value)) in labels.iter().enumerate() {
+            let mark = if index == 0 { '{' } else { ',' };
+            self.text.push_str(&format!("{mark}{name}=\"{}\"", escaped(value)));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        self.text.push_str(&format!("{end} {value}\n"));
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, series: &[(Label<'_>, &SeriesValue)]) {
+        self.begin(name, help, "histogram");
+        for (label, values) in series {
+            let labels: Vec<(&str, &str)> = label.iter().copied().collect();
+            let mut bucket = |limit: &str, count: u64| {
+                self.line("_bucket", &[&labels[..], &[("le", limit)]].concat(), count);
+            };
+            for power in POWERS {
+                let limit = 1_u64 << power;
+                let below = values.buckets.iter().enumerate();
+                let below = below.filter(|(index, _)| bucket_range(*index).1 <= limit);
+                bucket(&seconds(limit), below.map(|(_, count)| count).sum());
+            }
+            let count: u64 = values.buckets.iter().sum();
+            bucket("+Inf", count);
+            self.line("_sum", &labels, seconds(values.total));
+            self.line("_count", &labels, count);
+        }
+    }
+}
+
+/// Exact: a number of nanoseconds with nine digits behind the point.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+}
+
+fn escaped(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use trace::{Answered, Came, Phase, Subject, Tracer};
+
+    use super::{escaped, seconds, text};
+    use crate::observation::Look;
+
+    fn look() -> Look {
+        let tracer = Tracer::private().expect("there is memory");
+        for _ in 0..3 {
+            let request = tracer.begin(Came::default(), Phase::Parsing);
+            request.identify(1, 8);
+            let subject = Subject { share: tracer.share("a \"b\""), ..Subject::default() };
+            request.answer(0xC000_0022, subject, &mut Answered::default());
+        }
+        Look {
+            at: Instant::now(),
+            workers: Vec::new(),
+            total: tracer.figures(),
+            classes: vec![("gold".to_owned(), qos::slot::Figures::default())],
+            sessions: 2,
+            clients: 1,
+        }
+    }
+
+    #[test]
+    fn every_line_is_one_of_the_format() {
+        let text = text(&look(), Some(4));
+        let mut kinds = std::collections::HashMap::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match &words[..] {
+                ["#", "HELP", ..] => {}
+                ["#", "TYPE", name, kind] => {
+                    assert_eq!(kinds.insert(name.to_string(), kind.to_string()), None, "{line}");
+                }
+                _ => {
+                    let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+                    value.parse::<f64>().expect("a number");
+                    let name = name.split('{').next().expect("a name");
+                    let suffixes = ["_bucket", "_sum", "_count"];
+                    let plain = suffixes.iter().find_map(|it| name.strip_suffix(it));
+                    let is_known = |name: &str| kinds.contains_key(name);
+                    assert!(is_known(name) || plain.is_some_and(is_known), "{line}");
+                }
+            }
+        }
+        for line in [
+            "choro_request_duration_seconds_count{operation=\"READ\"} 3",
+            "choro_request_duration_seconds_bucket{operation=\"READ\",le=\"+Inf\"} 3",
+            "choro_request_failures_total{operation=\"READ\"} 3",
+            "choro_share_requests_total{share=\"a \\\"b\\\"\"} 3",
+            "choro_channels 4",
+            "choro_sessions 2",
+            "choro_class_held_total{class=\"gold\"} 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "no {line} in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn buckets_only_grow() {
+        let text = text(&look(), None);
+        let buckets = text.lines().filter(|it| it.contains("_bucket{operation=\"READ\""));
+        let counts = buckets.map(|it| it.rsplit(' ').next().and_then(|it| it.parse().ok()));
+        let counts: Vec<u64> = counts.map(|it| it.expect("a number")).collect();
+        assert!(counts.len() > 20 && counts.is_sorted(), "{counts:?}");
+        assert!(!text.contains("choro_channels"), "what is not known is left out");
+    }
+
+    #[test]
+    fn times_and_labels_are_exact() {
+        assert_eq!(seconds(1_500_000_001), "1.500000001");
+        assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
+    }
+}

@@ -1,0 +1,199 @@
+//! `choro profile`.
+
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use inferno::collapse::Collapse;
+use inferno::collapse::perf::Folder;
+use inferno::flamegraph::{self, Options};
+
+use crate::report;
+use crate::settings::Settings;
+
+/// Draw a flame graph of what a worker, or all of them, do with their processors.
+///
+/// perf looks for some seconds what runs, and who has called it; the picture, which a browser shows,
+/// is as wide as often. What waits is not in it: `choro trace` says where time goes besides.
+/// Needs perf, and the right to use it: root, or `kernel.perf_event_paranoid` of 1 or less.
+#[derive(Args, Debug)]
+pub(super) struct Profile {
+    /// The pid of a worker, or `all`.
+    #[arg(value_name = "PID", default_value = "all")]
+    target: String,
+    /// For so long.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Looks a second.
+    #[arg(long, value_name = "N", default_value_t = 199,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    frequency: u32,
+    /// Where the picture goes.
+    #[arg(short, long, value_name = "FILE", default_value = "flame.svg")]
+    out: PathBuf,
+}
+
+impl Profile {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        let settings = Settings::find(config)?;
+        let pids = self.pids(&settings.directories.lock)?;
+        // Before perf runs for nothing.
+        let out = File::create(&self.out)
+            .with_context(|| format!("cannot write {}", self.out.display()))?;
+        let folder = Temporary::make()?;
+        let data = folder.0.join("samples");
+        self.record(&pids, &data)?;
+        let folded = fold(&data)?;
+        if folded.is_empty() {
+            bail!("nothing ran in {} s, so there is nothing to be drawn", self.seconds);
+        }
+        let mut options = Options::default();
+        options.title = format!("choro: {}, {} s", self.whose(&pids), self.seconds);
+        options.count_name = "samples".to_owned();
+        flamegraph::from_reader(&mut options, folded.as_slice(), BufWriter::new(out))
+            .with_context(|| format!("cannot write {}", self.out.display()))?;
+        let samples: u64 = String::from_utf8_lossy(&folded)
+            .lines()
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum();
+        report::print(&format!("{}: {samples} samples\n", self.out.display()))
+    }
+
+    fn whose(&self, pids: &[u32]) -> String {
+        match pids {
+            [pid] => format!("worker {pid}"),
+            pids => format!("{} workers", pids.len()),
+        }
+    }
+
+    fn pids(&self, lock_dir: &Path) -> anyhow::Result<Vec<u32>> {
+        let workers = match trace::workers(lock_dir) {
+            Ok(workers) => workers,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("no server has run on {}", lock_dir.display())
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", lock_dir.display()));
+            }
+        };
+        let lives = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+        let pids: Vec<u32> = workers.into_iter().map(|(pid, _)| pid).filter(lives).collect();
+        if self.target == "all" {
+            if pids.is_empty() {
+                bail!("no worker runs; is the server running?");
+            }
+            return Ok(pids);
+        }
+        let Ok(pid) = self.target.parse() else { bail!("a pid or `all` is wanted") };
+        if !pids.contains(&pid) {
+            bail!("no worker of this server has the pid {pid}; `choro status` names them");
+        }
+        Ok(vec![pid])
+    }
+
+    fn record(&self, pids: &[u32], data: &Path) -> anyhow::Result<()> {
+        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+        let mut perf = Command::new("perf");
+        perf.args(["record", "--quiet", "--call-graph", "fp", "--output"]).arg(data);
+        perf.args(["--freq", &self.frequency.to_string(), "--pid", &pids.join(",")]);
+        perf.args(["--", "sleep", &self.seconds.to_string()]);
+        let done = perf.stdin(Stdio::null()).output().map_err(no_perf)?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        bail!("{}", why_not(&said, &paranoia()))
+    }
+}
+
+fn no_perf(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            anyhow::anyhow!("perf is not installed; Debian has it in the package linux-perf")
+        }
+        _ => anyhow::Error::new(error).context("perf cannot be started"),
+    }
+}
+
+/// What the kernel lets users see; empty if that is not known.
+fn paranoia() -> String {
+    fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default().trim().to_owned()
+}
+
+/// Why perf gave up, in a sentence.
+fn why_not(said: &str, paranoia: &str) -> String {
+    let is_forbidden =
+        ["ermission", "perf_event_paranoid", "not permitted", "Access to performance"];
+    if is_forbidden.iter().any(|it| said.contains(it)) {
+        return format!(
+            "the kernel does not let you look at this process; \
+             as root it does, or where kernel.perf_event_paranoid is 1 or less (it is {paranoia})"
+        );
+    }
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+    format!("perf has failed, and says: {line}")
+}
+
+/// The samples as lines of callers, with how often.
+fn fold(data: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut perf = Command::new("perf");
+    perf.args(["script", "--input"]).arg(data);
+    let mut child = perf
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(no_perf)?;
+    let stdout = child.stdout.take().context("perf says nothing")?;
+    let mut folded = Vec::new();
+    let read = Folder::default().collapse(BufReader::new(stdout), &mut folded);
+    let has_ended = child.wait().context("perf does not end")?;
+    // Without samples it is not understood; then nothing was said.
+    if !has_ended.success() || (read.is_err() && !folded.is_empty()) {
+        bail!("perf cannot read what it has written");
+    }
+    Ok(folded)
+}
+
+/// A folder that is removed with this.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn make() -> anyhow::Result<Self> {
+        let name = format!("choro-profile-{}-{:x}", std::process::id(), trace::machine_ns());
+        let path = std::env::temp_dir().join(name);
+        use std::os::unix::fs::DirBuilderExt;
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // What is left is in a folder for temporary things.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why_not;
+
+    #[test]
+    fn what_the_kernel_forbids_is_said_plainly() {
+        let said =
+            "Error:\nAccess to performance monitoring and observability operations is limited.";
+        let why = why_not(said, "3");
+        assert!(why.starts_with("the kernel does not let you"), "{why}");
+        assert!(why.contains("(it is 3)"), "{why}");
+        let why = why_not("\n  no such event\nmore\n", "3");
+        assert_eq!(why, "perf has failed, and says: no such event");
+    }
+}

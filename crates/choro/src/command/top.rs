@@ -1,0 +1,177 @@
+//! `choro top`.
+
+mod screen;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::{cursor, event, execute, terminal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::observation::{Interval, Look, Observer};
+use crate::report;
+use crate::settings::Settings;
+use screen::{Order, Screen, View};
+
+/// Show who does what at the moment, and where the time of their requests goes.
+///
+/// By client, share or operation (c, s, o); sorted by requests, latency, bytes or name (r, l, b, n);
+/// q or ^C ends it. SLOWEST is where most of the time of a client's requests went: sending if the
+/// client or the network does not take the answers, storage, held if a class of service
+/// has used up its limit.
+///
+/// Whoever may read the workers' pages may do this, as with `choro trace`.
+#[derive(Args, Debug)]
+pub(super) struct Top {
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    interval: Duration,
+    /// Look so often and end.
+    #[arg(long, value_name = "N")]
+    count: Option<u32>,
+    /// Print a JSON object a line for each look, and no screen.
+    #[arg(long)]
+    json: bool,
+    /// What to begin with.
+    #[arg(long, value_enum, default_value_t = View::Clients)]
+    by: View,
+    /// What to sort by at first.
+    #[arg(long, value_enum, default_value_t = Order::Requests)]
+    sort: Order,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3_600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a number of seconds from 0.1 to 3600 is wanted".to_owned()),
+    }
+}
+
+impl Top {
+    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+        let settings = Settings::find(config)?;
+        let mut observer = Observer::begin(&settings.directories.lock)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))
+                .context("cannot receive signals")?;
+        }
+        if self.json {
+            return self.print(&mut observer, &stop);
+        }
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            bail!("this is no terminal; `choro top --json` is for programs");
+        }
+        let terminal = Terminal::take()?;
+        let shown = self.show(&mut observer, &stop);
+        drop(terminal);
+        shown
+    }
+
+    fn is_last(&self, looks: u32) -> bool {
+        self.count.is_some_and(|count| looks >= count)
+    }
+
+    fn print(&self, observer: &mut Observer, stop: &AtomicBool) -> anyhow::Result<()> {
+        let mut before = observer.look()?;
+        for looks in 1.. {
+            let until = before.at + self.interval;
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                std::thread::sleep(left.min(Duration::from_millis(50)));
+            }
+            let now = observer.look()?;
+            report::print(&format!("{}\n", Interval::between(&before, &now).json()))?;
+            before = now;
+            if self.is_last(looks) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, observer: &mut Observer, stop: &AtomicBool) -> anyhow::Result<()> {
+        let mut screen = Screen { view: self.by, order: self.sort, interval: Interval::default() };
+        let mut before: Look = observer.look()?;
+        let mut looks = 0;
+        draw(&screen)?;
+        while !stop.load(Ordering::Relaxed) {
+            let left = (before.at + self.interval).saturating_duration_since(Instant::now());
+            // A signal is seen as soon as the screen is drawn again.
+            if event::poll(left.min(Duration::from_millis(200))).context("no keys can be read")? {
+                match event::read().context("no keys can be read")? {
+                    Event::Key(key) if is_end(key) => return Ok(()),
+                    Event::Key(KeyEvent { code: KeyCode::Char(key), kind, .. })
+                        if kind != KeyEventKind::Release =>
+                    {
+                        screen.press(key);
+                    }
+                    _ => {}
+                }
+                draw(&screen)?;
+            }
+            if before.at.elapsed() < self.interval {
+                continue;
+            }
+            let now = observer.look()?;
+            screen.interval = Interval::between(&before, &now);
+            before = now;
+            draw(&screen)?;
+            looks += 1;
+            if self.is_last(looks) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_end(key: KeyEvent) -> bool {
+    let is_control_c =
+        key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    is_control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+}
+
+fn draw(screen: &Screen) -> anyhow::Result<()> {
+    let (width, height) = terminal::size().unwrap_or((80, 24));
+    let lines = screen.lines(width.into(), height.into());
+    let mut text = Vec::new();
+    for (row, line) in (0_u16..).zip(&lines) {
+        execute!(text, cursor::MoveTo(0, row), terminal::Clear(terminal::ClearType::CurrentLine))?;
+        text.extend_from_slice(line.as_bytes());
+    }
+    execute!(text, terminal::Clear(terminal::ClearType::FromCursorDown))?;
+    let mut out = io::stdout().lock();
+    out.write_all(&text)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The terminal, until this is dropped: then it is as it was.
+struct Terminal;
+
+impl Terminal {
+    fn take() -> anyhow::Result<Self> {
+        terminal::enable_raw_mode().context("cannot read keys from this terminal")?;
+        let taken = Self;
+        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)
+            .context("cannot draw on this terminal")?;
+        Ok(taken)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Nobody is left to be told if this fails.
+        let _ = execute!(io::stdout(), cursor::Show, terminal::LeaveAlternateScreen);
+        let _ = terminal::disable_raw_mode();
+    }
+}

@@ -1,0 +1,261 @@
+//! From figures to lines: what `choro top` draws.
+
+use std::cmp::Reverse;
+
+use clap::ValueEnum;
+
+use crate::observation::{Interval, Row};
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum View {
+    Clients,
+    Shares,
+    Operations,
+}
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum Order {
+    Requests,
+    /// The mean time of a request.
+    Latency,
+    Bytes,
+    Name,
+}
+
+/// What is to be seen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) view: View,
+    pub(super) order: Order,
+    pub(super) interval: Interval,
+}
+
+impl Screen {
+    /// A key; one that means nothing changes nothing.
+    pub(super) fn press(&mut self, key: char) {
+        match key {
+            'c' => self.view = View::Clients,
+            's' => self.view = View::Shares,
+            'o' => self.view = View::Operations,
+            'r' => self.order = Order::Requests,
+            'l' => self.order = Order::Latency,
+            'b' => self.order = Order::Bytes,
+            'n' => self.order = Order::Name,
+            _ => {}
+        }
+    }
+
+    /// The rows of the view, sorted: equal ones by name.
+    pub(super) fn rows(&self) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = match self.view {
+            View::Clients => self.interval.clients.iter().collect(),
+            View::Shares => self.interval.shares.iter().collect(),
+            View::Operations => self.interval.operations.iter().collect(),
+        };
+        rows.sort_by(|one, other| {
+            let by_name = || one.name.cmp(&other.name);
+            match self.order {
+                Order::Requests => Reverse(one.requests).cmp(&Reverse(other.requests)),
+                Order::Latency => Reverse(one.average_ns()).cmp(&Reverse(other.average_ns())),
+                Order::Bytes => Reverse(one.bytes()).cmp(&Reverse(other.bytes())),
+                Order::Name => by_name(),
+            }
+            .then_with(by_name)
+        });
+        rows
+    }
+
+    /// The screen, line by line, none longer than `width`, and no more than `height`.
+    pub(super) fn lines(&self, width: usize, height: usize) -> Vec<String> {
+        let Interval { time, total, classes, .. } = &self.interval;
+        let seconds = time.as_secs_f64();
+        let mut lines = vec![
+            format!(
+                "choro top   {} requests/s   read {}/s   written {}/s   average {}   p99 {}",
+                rate(total.requests, seconds),
+                bytes(per_second(total.read_bytes, seconds)),
+                bytes(per_second(total.written_bytes, seconds)),
+                time_of(total.average_ns()),
+                time_of(total.p99_ns.unwrap_or(0)),
+            ),
+            "c clients  s shares  o operations | r requests  l latency  b bytes  n name | q end"
+                .to_owned(),
+            String::new(),
+        ];
+        let name = match self.view {
+            View::Clients => "CLIENT",
+            View::Shares => "SHARE",
+            View::Operations => "OPERATION",
+        };
+        let of_clients = if self.view == View::Clients { "  BUSY  SLOWEST" } else { "" };
+        lines.push(format!(
+            "{name:24} {:>10} {:>10} {:>10} {:>9} {:>9}{of_clients}",
+            "REQUESTS/s", "READ/s", "WRITTEN/s", "AVERAGE", "P99",
+        ));
+        lines.extend(self.rows().into_iter().map(|row| self.line(row, seconds)));
+        if !classes.is_empty() {
+            lines.push(String::new());
+            lines.push(format!(
+                "{:24} {:>10} {:>10} {:>10} {:>9} {:>9}",
+                "CLASS", "REQUESTS/s", "READ/s", "WRITTEN/s", "HELD", "WAITING"
+            ));
+        }
+        for class in classes {
+            lines.push(format!(
+                "{:24} {:>10} {:>10} {:>10} {:>9} {:>9}",
+                printable(&class.name, 24),
+                rate(class.operations, seconds),
+                bytes(per_second(class.read_bytes, seconds)),
+                bytes(per_second(class.written_bytes, seconds)),
+                time_of(class.held_ns.checked_div(class.held).unwrap_or(0)),
+                class.waiting,
+            ));
+        }
+        lines.truncate(height);
+        lines.iter().map(|line| line.chars().take(width).collect()).collect()
+    }
+
+    fn line(&self, row: &Row, seconds: f64) -> String {
+        let mut line = format!(
+            "{:24} {:>10} {:>10} {:>10} {:>9} {:>9}",
+            printable(&row.name, 24),
+            rate(row.requests, seconds),
+            bytes(per_second(row.read_bytes, seconds)),
+            bytes(per_second(row.written_bytes, seconds)),
+            time_of(row.average_ns()),
+            row.p99_ns.map_or_else(|| "-".to_owned(), time_of),
+        );
+        if self.view == View::Clients {
+            let slowest = row.slowest().map_or_else(String::new, |(phase, ns)| {
+                format!("{} {:.0} %", phase.name(), percent(ns, row.ns))
+            });
+            let busy = percent(row.busy_ns, row.worker_ns);
+            line.push_str(&format!("  {busy:3.0}%  {slowest}  {}", printable(&row.user, 32)));
+        }
+        line
+    }
+}
+
+/// Without control characters, which names of shares may have, and no longer than that.
+fn printable(text: &str, length_max: usize) -> String {
+    text.chars().take(length_max).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
+fn per_second(amount: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }
+}
+
+fn rate(amount: u64, seconds: f64) -> String {
+    format!("{:.0}", per_second(amount, seconds))
+}
+
+fn bytes(amount: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut amount = amount;
+    let mut unit = 0;
+    while amount >= 1_024.0 && unit + 1 < units.len() {
+        amount /= 1_024.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0 && amount < 100.0);
+    format!("{amount:.digits$} {}", units[unit])
+}
+
+/// A time with its unit.
+#[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
+fn time_of(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
+        10_000..1_000_000 => format!("{} us", ns / 1_000),
+        1_000_000..10_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown without digits")]
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use trace::Phase;
+
+    use super::{Order, Screen, View, bytes, time_of};
+    use crate::observation::{Interval, Row};
+
+    fn row(name: &str, requests: u64, ns: u64, read_bytes: u64) -> Row {
+        Row { name: name.to_owned(), requests, ns, read_bytes, ..Row::default() }
+    }
+
+    fn screen() -> Screen {
+        let slow = Row {
+            phases: vec![(Phase::Sending, 750), (Phase::Storage, 250)],
+            busy_ns: 1,
+            worker_ns: 4,
+            user: "some\u{1b}body".to_owned(),
+            ..row("192.0.2.9:1", 1, 1_000, 5)
+        };
+        let clients = vec![row("192.0.2.1:1", 20, 200, 4_096), slow];
+        let shares = vec![row("data", 21, 1_200, 4_101)];
+        let time = Duration::from_secs(2);
+        let interval = Interval { time, clients, shares, ..Interval::default() };
+        Screen { view: View::Clients, order: Order::Requests, interval }
+    }
+
+    fn names(screen: &Screen) -> Vec<&str> {
+        screen.rows().iter().map(|row| row.name.as_str()).collect()
+    }
+
+    #[test]
+    fn each_key_sorts_by_what_it_stands_for() {
+        let mut screen = screen();
+        for (key, first) in [
+            ('n', "192.0.2.1:1"),
+            ('l', "192.0.2.9:1"),
+            ('b', "192.0.2.1:1"),
+            ('l', "192.0.2.9:1"),
+            ('r', "192.0.2.1:1"),
+            ('?', "192.0.2.1:1"),
+        ] {
+            screen.press(key);
+            assert_eq!(names(&screen)[0], first, "{key}");
+        }
+        screen.press('s');
+        assert_eq!(names(&screen), ["data"]);
+        screen.press('o');
+        assert!(names(&screen).is_empty());
+    }
+
+    #[test]
+    fn a_client_is_shown_with_what_makes_it_slow() {
+        let lines = screen().lines(200, 50);
+        let slow = lines.iter().find(|line| line.starts_with("192.0.2.9:1")).expect("a line");
+        assert!(slow.contains("sending 75 %") && slow.contains(" 25%"), "{slow}");
+        assert!(slow.contains("some?body"), "no control character reaches the terminal: {slow}");
+        let fast = lines.iter().find(|line| line.starts_with("192.0.2.1:1")).expect("a line");
+        assert!(fast.contains("2.0 KiB"), "a rate is what came in a second: {fast}");
+    }
+
+    #[test]
+    fn nothing_goes_over_the_edge_of_a_small_terminal() {
+        for (width, height) in [(0, 0), (1, 1), (20, 4), (80, 24)] {
+            let lines = screen().lines(width, height);
+            assert!(lines.len() <= height);
+            assert!(lines.iter().all(|line| line.chars().count() <= width));
+        }
+    }
+
+    #[test]
+    fn amounts_and_times_have_units() {
+        assert_eq!([bytes(0.0), bytes(1_023.0), bytes(1_536.0)], ["0 B", "1023 B", "1.5 KiB"]);
+        assert_eq!(bytes(5e9), "4.7 GiB");
+        let times = [999, 25_000, 1_500_000, 61_000_000_000].map(time_of);
+        assert_eq!(times, ["1.0 us", "25 us", "1.5 ms", "61.0 s"]);
+    }
+}

@@ -1,0 +1,195 @@
+//! All workers of a server, seen from outside: what `choro top` and `choro metrics` show.
+
+mod interval;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use qos::Slots as _;
+use qos::slot::Figures as ClassFigures;
+use tables::{QosPage, Registry};
+use trace::{Figures, Reader};
+
+pub(crate) use interval::{Interval, Row};
+
+/// Reads the pages of all workers, again and again.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    lock_dir: PathBuf,
+    workers: Vec<Worker>,
+    /// What workers have counted that have ended.
+    gone: Figures,
+    /// Why a worker is left out.
+    pub(crate) remark: Option<String>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    pid: u32,
+    unique_id: u64,
+    reader: Reader,
+    client: String,
+    user: String,
+}
+
+/// What was counted up to one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub(crate) at: Instant,
+    /// Workers that have a client, or had one and ended since the look before.
+    pub(crate) workers: Vec<WorkerLook>,
+    /// All workers since the first look, those that have ended included.
+    pub(crate) total: Figures,
+    pub(crate) classes: Vec<(String, ClassFigures)>,
+    pub(crate) sessions: usize,
+    /// Connections of the server's clients: bound and first ones.
+    pub(crate) clients: usize,
+}
+
+/// One worker at that moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerLook {
+    pub(crate) pid: u32,
+    pub(crate) unique_id: u64,
+    /// The address of its client; empty before it has one.
+    pub(crate) client: String,
+    /// Whoever logged on first.
+    pub(crate) user: String,
+    pub(crate) figures: Figures,
+    /// Resident bytes.
+    pub(crate) memory: u64,
+}
+
+impl Observer {
+    /// # Errors
+    /// No server is running, or its pages may not be looked at.
+    pub(crate) fn begin(lock_dir: &Path) -> anyhow::Result<Self> {
+        let lock_dir = lock_dir.to_owned();
+        let (workers, gone) = (Vec::new(), Figures::default());
+        let mut observer = Self { lock_dir, workers, gone, remark: None };
+        observer.look()?;
+        if observer.workers.is_empty() {
+            match &observer.remark {
+                Some(remark) => bail!("{remark}"),
+                None => bail!("no worker runs; is the server running?"),
+            }
+        }
+        Ok(observer)
+    }
+
+    /// What there is now.
+    ///
+    /// # Errors
+    /// No server has run, or its pages may not be looked at.
+    pub(crate) fn look(&mut self) -> anyhow::Result<Look> {
+        self.find()?;
+        let registry = Registry::observe(&self.lock_dir).ok();
+        let clients = registry.as_ref().and_then(|it| it.list_clients().ok());
+        let clients = clients.map(|it| it.records).unwrap_or_default();
+        let sessions = registry.as_ref().and_then(|it| it.list_sessions().ok());
+        let sessions = sessions.map(|it| it.records).unwrap_or_default();
+        let mut total = self.gone.clone();
+        let mut looks = Vec::new();
+        for worker in &mut self.workers {
+            let is_its =
+                |pid: u32, unique_id: u64| (worker.pid, worker.unique_id) == (pid, unique_id);
+            if let Some(client) =
+                clients.iter().find(|it| is_its(it.server_id.pid, it.server_id.unique_id))
+            {
+                let address: Option<SocketAddr> = client.client_address.parse().ok();
+                worker.client = address.map_or_else(
+                    || client.client_address.clone(),
+                    |it| SocketAddr::new(it.ip().to_canonical(), it.port()).to_string(),
+                );
+            }
+            if let Some(session) =
+                sessions.iter().find(|it| is_its(it.server_id.pid, it.server_id.unique_id))
+            {
+                worker.user.clone_from(&session.user);
+            }
+            looks.push(WorkerLook {
+                pid: worker.pid,
+                unique_id: worker.unique_id,
+                client: worker.client.clone(),
+                user: worker.user.clone(),
+                figures: worker.reader.read(),
+                memory: resident_bytes(worker.pid),
+            });
+        }
+        looks.iter().for_each(|look| total.merge(&look.figures));
+        // Their last figures are in this look, and from the next one on among those of the gone.
+        let gone = &mut self.gone;
+        self.workers.retain(|worker| {
+            let has_ended = worker.reader.has_ended();
+            if has_ended {
+                gone.merge(&worker.reader.read());
+            }
+            !has_ended
+        });
+        Ok(Look {
+            at: Instant::now(),
+            clients: clients.iter().filter(|it| it.dialect != 0).count(),
+            sessions: sessions.len(),
+            workers: looks,
+            total,
+            classes: self.classes(),
+        })
+    }
+
+    /// Takes in workers that have come.
+    fn find(&mut self) -> anyhow::Result<()> {
+        let directory = self.lock_dir.join(trace::DIRECTORY);
+        let found = match trace::workers(&self.lock_dir) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("no server has run on {}", self.lock_dir.display())
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                bail!("you may not look into {}: its group may", directory.display())
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", directory.display()));
+            }
+        };
+        for (pid, unique_id) in found {
+            let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id));
+            // A page that was left behind by a server that was killed is nobody's.
+            if is_known || !Path::new(&format!("/proc/{pid}")).exists() {
+                continue;
+            }
+            match Reader::open(&self.lock_dir, pid, unique_id) {
+                Ok(reader) => self.workers.push(Worker {
+                    pid,
+                    unique_id,
+                    reader,
+                    client: String::new(),
+                    user: String::new(),
+                }),
+                Err(error) => {
+                    self.remark = Some(format!("worker {pid} cannot be looked at: {error}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn classes(&self) -> Vec<(String, ClassFigures)> {
+        let Ok(page) = QosPage::open(&self.lock_dir) else { return Vec::new() };
+        let slots = page.slots().iter();
+        let mut classes: Vec<_> =
+            slots.filter_map(|slot| Some((slot.name()?, slot.figures()))).collect();
+        classes.sort_by(|one, other| one.0.cmp(&other.0));
+        classes
+    }
+}
+
+/// What a process has in memory; zero if it has ended.
+fn resident_bytes(pid: u32) -> u64 {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+    pages * u64::try_from(rustix::param::page_size()).unwrap_or(4_096)
+}

@@ -1,0 +1,297 @@
+//! What was done between two looks: rows, by client, share, operation and class.
+
+use std::time::Duration;
+
+use qos::slot::Figures as ClassFigures;
+use serde_json::{Map, Value, json};
+use trace::{Figures, Kind as _, Operation, PartyValue, Phase, SeriesValue, StoreOperation, all};
+
+use super::Look;
+
+/// What was done between two looks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interval {
+    pub(crate) time: Duration,
+    pub(crate) total: Row,
+    pub(crate) clients: Vec<Row>,
+    pub(crate) shares: Vec<Row>,
+    pub(crate) operations: Vec<Row>,
+    pub(crate) classes: Vec<Class>,
+}
+
+/// What one of them did, or all.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Row {
+    /// The address of a client, a share, an operation.
+    pub(crate) name: String,
+    /// Of a client: its worker and user.
+    pub(crate) pid: Option<u32>,
+    pub(crate) user: String,
+    /// Requests that have ended.
+    pub(crate) requests: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    /// How long these requests took, added up.
+    pub(crate) ns: u64,
+    /// Not known of shares.
+    pub(crate) p50_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
+    /// Where their time went, the most first; not known of shares and operations. What waits for
+    /// an event, for as long as that takes, is left out.
+    pub(crate) phases: Vec<(Phase, u64)>,
+    /// Of a client: how long its worker was busy, and how long it was looked at.
+    pub(crate) busy_ns: u64,
+    pub(crate) worker_ns: u64,
+}
+
+/// What a class of service had.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Class {
+    pub(crate) name: String,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) operations: u64,
+    pub(crate) held: u64,
+    pub(crate) held_ns: u64,
+    pub(crate) waiting: u64,
+}
+
+impl Interval {
+    /// What was done from one look to the next.
+    pub(crate) fn between(before: &Look, after: &Look) -> Self {
+        let total = after.total.since(&before.total);
+        let clients = after.workers.iter().filter(|it| !it.client.is_empty()).map(|worker| {
+            let is_same =
+                |it: &&super::WorkerLook| (it.pid, it.unique_id) == (worker.pid, worker.unique_id);
+            let earlier = before.workers.iter().find(is_same).map(|it| &it.figures);
+            let figures = worker.figures.since(earlier.unwrap_or(&Figures::default()));
+            let user = worker.user.clone();
+            Row { pid: Some(worker.pid), user, ..Row::of(worker.client.clone(), &figures) }
+        });
+        let classes = after.classes.iter().map(|(name, now)| {
+            let earlier = before.classes.iter().find(|(other, _)| other == name);
+            Class::between(name, earlier.map(|(_, it)| it), now)
+        });
+        Self {
+            time: after.at.saturating_duration_since(before.at),
+            clients: clients.collect(),
+            shares: total.shares.iter().map(|(name, it)| Row::of_share(name, it)).collect(),
+            operations: operations(&total),
+            classes: classes.collect(),
+            total: Row::of("all".to_owned(), &total),
+        }
+    }
+
+    /// For programs: amounts of the whole interval, times in nanoseconds.
+    pub(crate) fn json(&self) -> Value {
+        let rows = |key: &str, rows: &[Row]| -> Vec<Value> {
+            rows.iter().map(|row| row.json(key)).collect()
+        };
+        let classes = self.classes.iter().map(Class::json);
+        json!({
+            "seconds": self.time.as_secs_f64(),
+            "total": self.total.json("name"),
+            "clients": rows("client", &self.clients),
+            "shares": rows("share", &self.shares),
+            "operations": rows("operation", &self.operations),
+            "classes": classes.collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Row {
+    fn of(name: String, figures: &Figures) -> Self {
+        let events = &figures.events;
+        let requests = all(&events.request_end);
+        let bytes = |operation: StoreOperation| {
+            events.store_data.get(operation as usize).map_or(0, |it| it.total)
+        };
+        let mut phases: Vec<(Phase, u64)> = Phase::ALL
+            .iter()
+            .zip(&events.request_phase)
+            .map(|(phase, it)| (*phase, it.total))
+            .filter(|(phase, ns)| *ns != 0 && *phase != Phase::Event)
+            .collect();
+        phases.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        Self {
+            requests: requests.count,
+            read_bytes: bytes(StoreOperation::Read),
+            written_bytes: bytes(StoreOperation::Write),
+            ns: requests.total,
+            phases,
+            busy_ns: figures.ns.saturating_sub(figures.phase_ns(Phase::Waiting)),
+            worker_ns: figures.ns,
+            ..Self::timed(name, &requests)
+        }
+    }
+
+    fn of_share(name: &str, it: &PartyValue) -> Self {
+        let PartyValue { requests, ns, read_bytes, written_bytes } = *it;
+        let name = if name.is_empty() { "(others)" } else { name }.to_owned();
+        Self { name, requests, ns, read_bytes, written_bytes, ..Self::default() }
+    }
+
+    fn timed(name: String, values: &SeriesValue) -> Self {
+        Self {
+            name,
+            requests: values.count,
+            ns: values.total,
+            p50_ns: Some(values.percentile(50)),
+            p99_ns: Some(values.percentile(99)),
+            ..Self::default()
+        }
+    }
+
+    /// The mean time of a request.
+    pub(crate) fn average_ns(&self) -> u64 {
+        self.ns.checked_div(self.requests).unwrap_or(0)
+    }
+
+    /// Data read and written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.read_bytes + self.written_bytes
+    }
+
+    /// Where most of its time went.
+    pub(crate) fn slowest(&self) -> Option<(Phase, u64)> {
+        self.phases.first().copied()
+    }
+
+    fn json(&self, key: &str) -> Value {
+        let phases: Map<String, Value> =
+            self.phases.iter().map(|(phase, ns)| (phase.name().to_owned(), (*ns).into())).collect();
+        let mut object = json!({
+            key: self.name,
+            "requests": self.requests,
+            "read_bytes": self.read_bytes,
+            "written_bytes": self.written_bytes,
+            "total_ns": self.ns,
+            "average_ns": self.average_ns(),
+            "p50_ns": self.p50_ns,
+            "p99_ns": self.p99_ns,
+        });
+        if self.worker_ns != 0 {
+            object["slowest_phase"] = self.slowest().map(|(phase, _)| phase.name()).into();
+            object["phases_ns"] = phases.into();
+            object["busy_ns"] = self.busy_ns.into();
+            object["workers_ns"] = self.worker_ns.into();
+        }
+        if let Some(pid) = self.pid {
+            object["pid"] = pid.into();
+            object["user"] = self.user.as_str().into();
+        }
+        object
+    }
+}
+
+fn operations(figures: &Figures) -> Vec<Row> {
+    let bytes = |operation: usize, wanted: Operation, of: StoreOperation| {
+        let data = figures.events.store_data.get(of as usize).map_or(0, |it| it.total);
+        if operation == wanted as usize { data } else { 0 }
+    };
+    let named = Operation::NAMES.iter().zip(&figures.events.request_end).enumerate();
+    let rows = named.filter(|(_, (_, it))| it.count != 0).map(|(operation, (name, it))| Row {
+        read_bytes: bytes(operation, Operation::Read, StoreOperation::Read),
+        written_bytes: bytes(operation, Operation::Write, StoreOperation::Write),
+        ..Row::timed((*name).to_owned(), it)
+    });
+    rows.collect()
+}
+
+impl Class {
+    fn between(name: &str, earlier: Option<&ClassFigures>, now: &ClassFigures) -> Self {
+        let since =
+            |field: fn(&ClassFigures) -> u64| field(now).saturating_sub(earlier.map_or(0, field));
+        Self {
+            name: name.to_owned(),
+            read_bytes: since(|it| it.read_bytes),
+            written_bytes: since(|it| it.written_bytes),
+            operations: since(|it| it.operations),
+            held: since(|it| it.held),
+            held_ns: since(|it| it.held_ns),
+            waiting: now.waiting,
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "class": self.name,
+            "read_bytes": self.read_bytes,
+            "written_bytes": self.written_bytes,
+            "operations": self.operations,
+            "held": self.held,
+            "held_ns": self.held_ns,
+            "waiting": self.waiting,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use trace::{Came, Phase, StoreOperation, Subject, Tracer};
+
+    use super::Interval;
+    use crate::observation::{Look, WorkerLook};
+
+    fn look(at: Instant, tracer: &Tracer) -> Look {
+        let figures = tracer.figures();
+        let worker = WorkerLook {
+            pid: 7,
+            unique_id: 9,
+            client: "192.0.2.1:50000".to_owned(),
+            user: "somebody".to_owned(),
+            figures: figures.clone(),
+            memory: 0,
+        };
+        let idle = WorkerLook { pid: 8, ..WorkerLook::default() };
+        let workers = vec![worker, idle];
+        Look { at, workers, total: figures, classes: Vec::new(), sessions: 1, clients: 1 }
+    }
+
+    fn read(tracer: &Tracer) {
+        let request = tracer.begin(Came::default(), Phase::Parsing);
+        request.identify(1, 8);
+        request.wait(Phase::Storage);
+        let work = tracer.store_begins(StoreOperation::Read);
+        std::thread::sleep(Duration::from_millis(2));
+        tracer.store_ends(work, 4_096, 0);
+        request.resume();
+        let subject = Subject { share: tracer.share("data"), ..Subject::default() };
+        request.answer(0, subject, &mut trace::Answered::default());
+    }
+
+    #[test]
+    fn an_interval_has_what_came_between_two_looks_and_nothing_older() {
+        let tracer = Tracer::private().expect("there is memory");
+        read(&tracer);
+        let at = Instant::now();
+        let first = look(at, &tracer);
+        read(&tracer);
+        let interval = Interval::between(&first, &look(at + Duration::from_secs(2), &tracer));
+        assert_eq!(interval.time, Duration::from_secs(2));
+        let [client] = &interval.clients[..] else { panic!("{interval:?}") };
+        assert_eq!((client.name.as_str(), client.user.as_str()), ("192.0.2.1:50000", "somebody"));
+        assert_eq!((client.requests, client.read_bytes, client.pid), (1, 4_096, Some(7)));
+        assert_eq!(client.slowest().map(|(phase, _)| phase), Some(Phase::Storage));
+        assert_eq!(client.phases.iter().map(|(_, ns)| ns).sum::<u64>(), client.ns);
+        assert_eq!((interval.shares.len(), interval.shares[0].name.as_str()), (1, "data"));
+        assert_eq!(interval.shares[0].read_bytes, 4_096);
+        assert_eq!((interval.operations.len(), interval.operations[0].name.as_str()), (1, "READ"));
+        let json = interval.json();
+        assert_eq!(json["clients"][0]["slowest_phase"], "storage");
+        assert_eq!(json["operations"][0]["requests"], 1);
+    }
+
+    #[test]
+    fn between_a_look_and_itself_nothing_was_done() {
+        let tracer = Tracer::private().expect("there is memory");
+        read(&tracer);
+        let look = look(Instant::now(), &tracer);
+        let interval = Interval::between(&look, &look);
+        assert_eq!((interval.total.requests, interval.total.bytes()), (0, 0));
+        assert_eq!(interval.clients[0].slowest(), None);
+        assert!(interval.operations.is_empty() && interval.shares.is_empty());
+    }
+}

@@ -1,0 +1,339 @@
+//! `choro top` and `choro metrics`: who is slow, and why, against a running server.
+
+mod harness;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use bench::client::requests::{Purpose, open, push_read};
+use bench::client::{Client, Destination, Protection, Reply, Slot, Terms};
+use harness::choro::{signal_process, wait_until};
+use harness::smbtorture::progress;
+use harness::{PASSWORD, Setup, TestServer, USER};
+use rustix::process::Signal;
+use serde_json::Value;
+use wire::{Dialect, FileId};
+
+const BLOCK: usize = 64 * 1024;
+const LARGE: usize = 1024 * 1024;
+
+fn start() -> TestServer {
+    let setup = Setup::new().share("data", "").share("slow", "");
+    let setup = setup.global("[qos:gold]\nmatch = share slow\nmax bandwidth = 1M\n[global]\n");
+    let server = setup.start();
+    for share in ["data", "slow"] {
+        let path = server.share_path(share).join("file");
+        fs::write(&path, vec![b'x'; 24 * LARGE]).expect("the share is there");
+        harness::give_to_server(&path);
+    }
+    server
+}
+
+fn connect(server: &TestServer, share: &str) -> (Client, FileId) {
+    let destination = Destination {
+        address: server.site().address(),
+        share: share.to_owned(),
+        user: USER.to_owned(),
+        password: PASSWORD.to_owned(),
+    };
+    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Plain };
+    let mut client = Client::connect(&destination, terms).expect("it may log in");
+    let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+    (client, file_id)
+}
+
+fn name_of(client: &Client) -> String {
+    format!("127.0.0.1:{}", client.local_port().expect("it is connected"))
+}
+
+fn pid_of(server: &TestServer, client: &Client) -> u32 {
+    let status = server.site().run(&["status", "--json"]).succeeds();
+    let rows: Vec<Value> = serde_json::from_str(&status).expect("an array");
+    let name = name_of(client);
+    let row = rows.iter().find(|row| row["client_address"] == name.as_str());
+    let pid = row.and_then(|row| row["pid"].as_u64()).expect("it is connected");
+    u32::try_from(pid).expect("a pid")
+}
+
+/// Asks for so many blocks, and reads no answers.
+fn ask(client: &mut Client, file_id: FileId, blocks: usize, length: usize) {
+    client.gather_credits(blocks, length).expect("there are credits");
+    for at in 0..blocks {
+        let offset = u64::try_from(at * length).expect("a small file");
+        push_read(client, file_id, offset, length);
+        client.flush(Slot(at)).expect("it is connected");
+    }
+}
+
+fn receive(client: &mut Client, blocks: usize) {
+    for _ in 0..blocks {
+        client.receive().and_then(Reply::succeeded).expect("it is answered");
+    }
+}
+
+/// `choro top --json` in the background.
+struct Top {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Top {
+    fn begin(server: &TestServer) -> Self {
+        let mut command = server.site().command(&["top", "--json", "--interval", "0.2"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut top = Self { child, lines };
+        top.next(); // From here on it looks.
+        top
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("it is text");
+        serde_json::from_str(&line).expect("an object a line")
+    }
+
+    fn end(mut self) {
+        signal_process(self.child.id(), Signal::INT);
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+/// A worker whose reads of files take their time, until this is dropped.
+struct SlowStorage(Child);
+
+impl SlowStorage {
+    fn begin(pid: u32) -> Self {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-p", &pid.to_string(), "-e", "trace=preadv2"]);
+        command.args(["-e", "inject=preadv2:delay_enter=40ms", "-o", "/dev/null"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().expect("it is piped"))
+            .read_line(&mut line)
+            .expect("it is text");
+        assert!(line.contains("attached"), "{line}");
+        Self(child)
+    }
+}
+
+impl Drop for SlowStorage {
+    fn drop(&mut self) {
+        signal_process(self.0.id(), Signal::INT);
+        self.0.wait().expect("it ends");
+    }
+}
+
+fn has_strace() -> bool {
+    Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_ok_and(|it| it.success())
+}
+
+/// Adds what a row says of where the time of its requests went.
+fn add_phases(sums: &mut BTreeMap<String, u64>, row: &Value) {
+    for (phase, ns) in row["phases_ns"].as_object().expect("an object") {
+        *sums.entry(phase.clone()).or_default() += ns.as_u64().expect("a number");
+    }
+}
+
+#[test]
+fn of_three_slow_clients_each_is_shown_with_what_makes_it_slow() {
+    if !has_strace() {
+        return progress("strace is not installed, and nothing else makes storage slow");
+    }
+    let server = start();
+    let (mut network, of_network) = connect(&server, "data");
+    let (mut storage, of_storage) = connect(&server, "data");
+    let (mut limited, of_limited) = connect(&server, "slow");
+    let names = [&network, &storage, &limited].map(name_of);
+    let slow_storage = SlowStorage::begin(pid_of(&server, &storage));
+    let mut top = Top::begin(&server);
+    // It has asked, and does not read while the other two are served.
+    ask(&mut network, of_network, 24, LARGE);
+    ask(&mut limited, of_limited, 8, BLOCK);
+    for _ in 0..10 {
+        ask(&mut storage, of_storage, 1, BLOCK);
+        receive(&mut storage, 1);
+    }
+    receive(&mut limited, 8);
+    receive(&mut network, 24);
+    drop(slow_storage);
+    let mut phases: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut requests: BTreeMap<String, u64> = BTreeMap::new();
+    let wanted = [24, 10, 8];
+    let is_complete = |requests: &BTreeMap<String, u64>| {
+        names.iter().zip(wanted).all(|(name, count)| requests.get(name) >= Some(&count))
+    };
+    while !is_complete(&requests) {
+        for row in top.next()["clients"].as_array().expect("an array") {
+            let name = row["client"].as_str().expect("text").to_owned();
+            *requests.entry(name.clone()).or_default() +=
+                row["requests"].as_u64().expect("a number");
+            add_phases(phases.entry(name).or_default(), row);
+        }
+    }
+    let slowest = names.clone().map(|name| {
+        let most = phases[&name].iter().max_by_key(|(_, ns)| **ns).expect("it did something");
+        (most.0.clone(), format!("{:?}", phases[&name]))
+    });
+    for ((phase, all), expected) in slowest.iter().zip(["sending", "storage", "held"]) {
+        assert_eq!(phase, expected, "{all}");
+    }
+    let storage_ns = |name: &String| phases[name].get("storage").copied().unwrap_or(0);
+    assert!(storage_ns(&names[1]) >= 10 * 40_000_000, "each of them was delayed: {phases:?}");
+    top.end();
+    server.stop();
+}
+
+#[test]
+fn phases_explain_what_a_worker_did_under_load() {
+    let server = start();
+    let (mut client, file_id) = connect(&server, "data");
+    let target = pid_of(&server, &client).to_string();
+    let look = || -> Value {
+        let arguments = ["trace", &target, "--since-start", "--seconds", "0", "--json"];
+        serde_json::from_str(&server.site().run(&arguments).succeeds()).expect("an object")
+    };
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let phase = |look: &Value, name: &str| {
+        let phases = look["phases"].as_array().expect("an array");
+        number(&phases.iter().find(|it| it["phase"] == name).expect("a phase")["ns"])
+    };
+    let before_all = Instant::now();
+    let before = look();
+    let began = Instant::now();
+    for _ in 0..200 {
+        ask(&mut client, file_id, 16, BLOCK);
+        receive(&mut client, 16);
+    }
+    let inner = began.elapsed();
+    let after = look();
+    let outer = before_all.elapsed();
+    let since = |of: &dyn Fn(&Value) -> u64| u128::from(of(&after) - of(&before));
+    let sum = since(&|look| number(&look["phases_sum_ns"]));
+    // Two clocks, which agree to one part in some ten thousands.
+    assert!(sum * 1_000 >= inner.as_nanos() * 999, "{sum} ns explain {inner:?}");
+    assert!(sum * 999 <= outer.as_nanos() * 1_000, "{sum} ns are more than {outer:?}");
+    let unexplained = since(&|look| phase(look, "other work"));
+    assert!(unexplained * 100 <= sum * 2, "{unexplained} of {sum} ns are of no phase");
+    server.stop();
+}
+
+/// `choro metrics` in the background.
+struct Metrics {
+    child: Child,
+    address: String,
+}
+
+impl Metrics {
+    fn begin(server: &TestServer) -> Self {
+        let mut command = server.site().command(&["metrics", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped"))
+            .read_line(&mut line)
+            .expect("it is text");
+        let address = line.trim().strip_prefix("http://").and_then(|it| it.strip_suffix('/'));
+        Self { child, address: address.expect("where it listens").to_owned() }
+    }
+
+    /// The head and the body of an answer.
+    fn get(&self, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        stream.write_all(request.as_bytes()).expect("it listens");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it is text");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.to_owned(), body.to_owned())
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        signal_process(self.child.id(), Signal::TERM);
+        self.child.wait().expect("it ends");
+    }
+}
+
+#[test]
+fn metrics_count_what_clients_do() {
+    let server = start();
+    let metrics = Metrics::begin(&server);
+    let (mut client, file_id) = connect(&server, "data");
+    ask(&mut client, file_id, 5, BLOCK);
+    receive(&mut client, 5);
+    let mut text = String::new();
+    wait_until(
+        || {
+            text = metrics.get("/metrics").1;
+            let has = |line: &str| text.lines().any(|it| it == line);
+            has("choro_request_duration_seconds_count{operation=\"READ\"} 5")
+                && has("choro_storage_bytes_total{operation=\"read\"} 327680")
+                && has("choro_share_read_bytes_total{share=\"data\"} 327680")
+                && has("choro_sessions 1")
+                && has("choro_channels 1")
+        },
+        || metrics.get("/metrics").1,
+    );
+    assert!(text.contains("choro_class_requests_total{class=\"gold\"} 0"), "{text}");
+    wait_until(
+        || {
+            let data: Value = serde_json::from_str(&metrics.get("/data.json").1).expect("JSON");
+            let points = data["points"].as_array().expect("an array");
+            let reads = points.iter().flat_map(|it| it["operations"].as_array().expect("an array"));
+            let reads = reads.filter(|it| it["operation"] == "READ");
+            reads.filter_map(|it| it["requests"].as_u64()).sum::<u64>() == 5
+        },
+        || metrics.get("/data.json").1,
+    );
+    // What a worker counted stays when it has gone.
+    drop(client);
+    wait_until(
+        || metrics.get("/metrics").1.lines().any(|it| it == "choro_sessions 0"),
+        || metrics.get("/metrics").1,
+    );
+    let text = metrics.get("/metrics").1;
+    assert!(text.contains("choro_storage_bytes_total{operation=\"read\"} 327680\n"), "{text}");
+    server.stop();
+}
+
+#[test]
+fn the_page_asks_nobody_but_its_server() {
+    let server = start();
+    let metrics = Metrics::begin(&server);
+    for (path, kind) in
+        [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")]
+    {
+        let (head, body) = metrics.get(path);
+        assert!(head.starts_with("HTTP/1.1 200 ") && head.contains(kind), "{head}");
+        assert!(head.contains("default-src 'self'"), "{head}");
+        let body = body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!body.contains("http://") && !body.contains("https://"), "{body}");
+    }
+    let (head, _) = metrics.get("/nothing");
+    assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    let address = metrics.address.clone();
+    let error = server.site().run(&["metrics", "--listen", &address]).fails(1);
+    assert!(error.starts_with(&format!("choro: cannot listen on {address}")), "{error}");
+    server.stop();
+}
+
+#[test]
+fn without_a_terminal_the_screen_is_refused_and_without_a_server_all_is() {
+    let server = start();
+    let error = server.site().run(&["top"]).fails(1);
+    assert_eq!(error, "choro: this is no terminal; `choro top --json` is for programs\n");
+    let error = server.site().run(&["top", "--interval", "0"]).fails(2);
+    assert!(error.contains("a number of seconds from 0.1 to 3600 is wanted"), "{error}");
+    server.stop();
+    let site = harness::choro::Site::new();
+    for command in [&["top", "--json"][..], &["metrics", "--listen", "127.0.0.1:0"]] {
+        let error = site.run(command).fails(1);
+        assert!(error.starts_with("choro: no server has run on "), "{error}");
+    }
+}
