@@ -49,6 +49,8 @@ pub(super) struct Metrics {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    /// Held by whoever reads the server's tables, which a process cannot have open twice.
+    tables: Mutex<()>,
     seen: Mutex<Seen>,
 }
 
@@ -69,7 +71,7 @@ impl Metrics {
         listener.set_nonblocking(true).context("cannot listen")?;
         let address = listener.local_addr().context("cannot listen")?;
         let seen = Mutex::new(Seen { last: Ok(first), history: History::default() });
-        let shared = Arc::new(Shared { settings, seen });
+        let shared = Arc::new(Shared { settings, tables: Mutex::default(), seen });
         let of_looks = Arc::clone(&shared);
         thread::Builder::new()
             .name("looks".to_owned())
@@ -97,7 +99,10 @@ impl Metrics {
 fn look_for_ever(observer: &mut Observer, shared: &Shared) {
     loop {
         thread::sleep(LOOK_INTERVAL);
-        let look = observer.look().map_err(|error| format!("{error:#}"));
+        let look = {
+            let _tables = lock(&shared.tables);
+            observer.look().map_err(|error| format!("{error:#}"))
+        };
         let mut seen = shared.seen();
         if let (Ok(before), Ok(now)) = (&seen.last, &look) {
             let (before, now) = (before.clone(), now.clone());
@@ -109,8 +114,17 @@ fn look_for_ever(observer: &mut Observer, shared: &Shared) {
 
 impl Shared {
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
+
+    fn count_channels(&self) -> Option<usize> {
+        let _tables = lock(&self.tables);
+        count_channels(&self.settings)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn router(shared: Arc<Shared>) -> Router {
@@ -147,7 +161,7 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     match look {
         // Workers are asked, which may take a moment.
         Ok(look) => {
-            let channels = tokio::task::spawn_blocking(move || count_channels(&shared.settings));
+            let channels = tokio::task::spawn_blocking(move || shared.count_channels());
             let text = prometheus::text(&look, channels.await.ok().flatten());
             (StatusCode::OK, kind("text/plain; version=0.0.4; charset=utf-8"), text)
         }

@@ -14,10 +14,10 @@ use inferno::flamegraph::{self, Options};
 use crate::report;
 use crate::settings::Settings;
 
-/// Draw a flame graph of what a worker, or all of them, do with their processors.
+/// Draw a flame graph of what the server does with its processors.
 ///
-/// perf looks for some seconds what runs, and who has called it; the picture, which a browser shows,
-/// is as wide as often. What waits is not in it: `choro trace` says where time goes besides.
+/// perf looks for some seconds what a worker runs, or all of them, and who has called it; in the
+/// picture, which a browser shows, what is wide runs often. What waits is not in it: `choro trace` says where time goes besides.
 /// Needs perf, and the right to use it: root, or `kernel.perf_event_paranoid` of 1 or less.
 #[derive(Args, Debug)]
 pub(super) struct Profile {
@@ -53,14 +53,15 @@ impl Profile {
         }
         let mut options = Options::default();
         options.title = format!("choro: {}, {} s", self.whose(&pids), self.seconds);
-        options.count_name = "samples".to_owned();
+        options.count_name = "ns".to_owned();
         flamegraph::from_reader(&mut options, folded.as_slice(), BufWriter::new(out))
             .with_context(|| format!("cannot write {}", self.out.display()))?;
-        let samples: u64 = String::from_utf8_lossy(&folded)
+        let ns: u64 = String::from_utf8_lossy(&folded)
             .lines()
             .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
             .sum();
-        report::print(&format!("{}: {samples} samples\n", self.out.display()))
+        let ms = ns / 1_000_000;
+        report::print(&format!("{}: {ms} ms of processors' time\n", self.out.display()))
     }
 
     fn whose(&self, pids: &[u32]) -> String {
@@ -98,7 +99,9 @@ impl Profile {
     fn record(&self, pids: &[u32], data: &Path) -> anyhow::Result<()> {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let mut perf = Command::new("perf");
-        perf.args(["record", "--quiet", "--call-graph", "fp", "--output"]).arg(data);
+        // A clock of the kernel's, which virtual machines have, too; it weighs samples in nanoseconds.
+        perf.args(["record", "--quiet", "--event", "cpu-clock", "--call-graph", "fp"]);
+        perf.arg("--output").arg(data);
         perf.args(["--freq", &self.frequency.to_string(), "--pid", &pids.join(",")]);
         perf.args(["--", "sleep", &self.seconds.to_string()]);
         let done = perf.stdin(Stdio::null()).output().map_err(no_perf)?;

@@ -64,7 +64,8 @@ impl Interval {
             let is_same =
                 |it: &&super::WorkerLook| (it.pid, it.unique_id) == (worker.pid, worker.unique_id);
             let earlier = before.workers.iter().find(is_same).map(|it| &it.figures);
-            let figures = worker.figures.since(earlier.unwrap_or(&Figures::default()));
+            let nothing = Figures::default();
+            let figures = worker.figures.since(earlier.unwrap_or(&nothing));
             let user = worker.user.clone();
             Row { pid: Some(worker.pid), user, ..Row::of(worker.client.clone(), &figures) }
         });

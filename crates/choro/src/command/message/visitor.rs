@@ -15,6 +15,7 @@ use messaging::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tables::{Registry, RegistryError};
 
@@ -30,6 +31,16 @@ pub(in crate::command) struct Visitor {
     timeout: Duration,
     /// A signal wants us to end, and not before the socket is removed.
     interrupted: Arc<AtomicBool>,
+    /// What sets that.
+    signals: Vec<SigId>,
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        for signal in &self.signals {
+            signal_hook::low_level::unregister(*signal);
+        }
+    }
 }
 
 /// What came of asking.
@@ -75,15 +86,15 @@ impl Visitor {
         let how = settings_in_effect(lock_dir)?;
         let unique_id = tables::random_unique_id().context("no randomness")?;
         let server_id = ServerId { pid: std::process::id(), unique_id };
-        let interrupted = Arc::default();
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .context("cannot receive signals")?;
-        }
+        let interrupted: Arc<AtomicBool> = Arc::default();
+        let register = |signal| signal_hook::flag::register(signal, Arc::clone(&interrupted));
+        let signals: Result<Vec<SigId>, _> =
+            [SIGHUP, SIGINT, SIGTERM].map(register).into_iter().collect();
+        let signals = signals.context("cannot receive signals")?;
         let mut messaging = Messaging::init(lock_dir, server_id, how).map_err(explain)?;
         // A visitor that was killed leaves its socket, and nobody else reaps it.
         let _ = messaging.members().map_err(explain)?;
-        Ok(Self { messaging, supervisor, timeout, interrupted })
+        Ok(Self { messaging, supervisor, timeout, interrupted, signals })
     }
 
     /// The processes of the server, as its supervisor knows them.
