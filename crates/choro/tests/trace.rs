@@ -330,6 +330,8 @@ fn a_slow_request_is_logged_with_its_phases() {
         let mut lines = log.lines().filter(|line| line.contains("slow: NEGOTIATE took "));
         lines.find(|line| line.contains(" ms (receiving ")).map(str::to_owned)
     };
+    // Who has gone when the line is written has no address.
+    let mut streams = Vec::new();
     // On a machine that has other things to do, a worker may see both pieces at once.
     wait_until(
         || {
@@ -339,6 +341,7 @@ fn a_slow_request_is_logged_with_its_phases() {
             std::thread::sleep(std::time::Duration::from_millis(60));
             stream.write_all(&frame[20..]).expect("it is connected");
             stream.read_exact(&mut [0; 4]).expect("an answer");
+            streams.push(stream);
             slow(&server.log()).is_some()
         },
         || server.log(),

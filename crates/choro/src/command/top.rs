@@ -141,7 +141,9 @@ fn is_end(key: KeyEvent) -> bool {
 }
 
 fn draw(screen: &Screen) -> anyhow::Result<()> {
-    let (width, height) = terminal::size().unwrap_or((80, 24));
+    // Some terminals do not know how large they are.
+    let size = terminal::size().ok().filter(|(width, height)| *width > 0 && *height > 0);
+    let (width, height) = size.unwrap_or((80, 24));
     let lines = screen.lines(width.into(), height.into());
     let mut text = Vec::new();
     for (row, line) in (0_u16..).zip(&lines) {
