@@ -12,9 +12,12 @@ done
 ln -sf /proc/self/fd /dev/fd 2>/dev/null
 mount -t hostfs -o hostfs=/job none /job 2>/dev/null || mount -t hostfs -o /job none /job
 ip link set lo up
-device=$(ls /sys/class/net | grep -E '^(vec|eth)' | head -n 1)
-ip addr add 10.99.0.2/24 dev "$device"
-ip link set "$device" up
+link=0
+for device in $(ls /sys/class/net | grep -E '^(vec|eth)'); do
+    ip addr add "10.99.$link.2/24" dev "$device"
+    ip link set "$device" up
+    link=$((link + 1))
+done
 modprobe cifs
 set -a
 . /job/env

@@ -1,5 +1,6 @@
 //! The Linux kernel's own client against the real server: a small guest mounts a share in every
-//! dialect and protection, and does with it what people do. See `tests/guest/`.
+//! dialect and protection, and does with it what people do; and copies over two links while one of
+//! them is taken down. See `tests/guest/`.
 //!
 //! It needs root, `/dev/net/tun` and `debootstrap`. Where one is missing the test says so and does
 //! nothing: no other client would be a replacement.
@@ -11,6 +12,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
@@ -41,22 +44,35 @@ const FURTHER_CHANNELS: usize = 2 * 3;
 /// Seconds for all of them; a fast machine needs a quarter.
 const LIMIT_SECONDS: u32 = 900;
 
+/// Seconds for the copies over two links, which take thirty.
+const LINKS_LIMIT_SECONDS: u32 = 300;
+
+/// How often to look what the guest says.
+const POLL: Duration = Duration::from_millis(20);
+
 /// Checks of one variant, for the display of progress and to notice a script that ends early.
 const CHECKS: usize = 40;
 
-/// A network of its own with the tap device of the guest in it. It lives as long as the process in
+/// A network of its own with the tap devices of the guest in it. It lives as long as the process in
 /// it, which ends when its standard input is closed: nothing is left behind.
 #[derive(Debug)]
 struct Network {
     holder: Child,
+    links: usize,
 }
 
 impl Network {
-    fn new() -> Self {
-        let setup = "ip link set lo up && ip tuntap add dev guest mode tap &&
-            ip addr add 10.99.0.1/24 dev guest && ip link set guest up && echo ready && exec cat";
+    fn new(links: usize) -> Self {
+        let link = |number| {
+            format!(
+                "ip tuntap add dev guest{number} mode tap &&
+                ip addr add 10.99.{number}.1/24 dev guest{number} && ip link set guest{number} up &&"
+            )
+        };
+        let links_up: String = (0..links).map(link).collect();
+        let setup = format!("ip link set lo up && {links_up} echo ready && exec cat");
         let mut holder = Command::new("unshare")
-            .args(["--net", "sh", "-c", setup])
+            .args(["--net", "sh", "-c", &setup])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -65,7 +81,19 @@ impl Network {
         let stdout = holder.stdout.as_mut().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("it can be read");
         assert_eq!(line, "ready\n", "a network of its own cannot be made");
-        Self { holder }
+        Self { holder, links }
+    }
+
+    /// Takes the host's end of a link down, or up again.
+    fn set_up(&self, link: usize, is_up: bool) {
+        let launcher = self.launcher();
+        let device = format!("guest{link}");
+        let state = if is_up { "up" } else { "down" };
+        let status = Command::new(&launcher[0])
+            .args(&launcher[1..])
+            .args(["ip", "link", "set", &device, state])
+            .status();
+        assert!(status.expect("iproute2 is installed").success(), "{device} is not {state}");
     }
 
     /// The command that runs another one in this network, without a process of its own.
@@ -102,41 +130,94 @@ fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest").join(name)
 }
 
+/// A guest that runs a script, as root and with the share's name and user in its environment.
+struct Guest {
+    process: Child,
+    /// The folder that it has as /job.
+    job: PathBuf,
+}
+
+impl Guest {
+    fn boot(
+        server: &TestServer,
+        network: &Network,
+        (program, seconds): (&str, u32),
+        more: &str,
+    ) -> Self {
+        let job = server.client_folder("guest");
+        let environment = format!(
+            "PORT={}\nSHARE=data\nACCOUNT={USER}\nPASSWORD='{PASSWORD}'\n{more}\n",
+            server.port()
+        );
+        fs::write(job.join("env"), environment).expect("there is space");
+        let launcher = network.launcher();
+        let process = Command::new(&launcher[0])
+            .args(&launcher[1..])
+            .arg(script("run.sh"))
+            .arg(script(program))
+            .arg(seconds.to_string())
+            .arg(&job)
+            .env("GUEST_LINKS", network.links.to_string())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("it can be run");
+        Self { process, job }
+    }
+
+    /// Waits until it has ended well, and does this meanwhile, over and over; returns its folder.
+    fn wait(mut self, mut meanwhile: impl FnMut(&Path)) -> PathBuf {
+        let status = loop {
+            if let Some(status) = self.process.try_wait().expect("it is our child") {
+                break status;
+            }
+            meanwhile(&self.job);
+            thread::sleep(POLL);
+        };
+        let left = |name| fs::read_to_string(self.job.join(name)).unwrap_or_default();
+        let last_words = ["stdout", "stderr", "console"].map(left).join("\n");
+        assert!(status.success(), "the guest ended with {status}; its last words:\n{last_words}");
+        self.job
+    }
+}
+
 /// Boots the guest and runs the checks, showing progress; returns the folder with what it left.
 fn run_checks(server: &TestServer, network: &Network) -> PathBuf {
-    let job = server.client_folder("guest");
-    let variants = VARIANTS.join(" ");
-    let environment = format!(
-        "PORT={}\nSHARE=data\nACCOUNT={USER}\nPASSWORD='{PASSWORD}'\nVARIANTS='{variants}'\n",
-        server.port()
-    );
-    fs::write(job.join("env"), environment).expect("there is space");
-    let launcher = network.launcher();
-    let mut guest = Command::new(&launcher[0])
-        .args(&launcher[1..])
-        .arg(script("run.sh"))
-        .arg(script("check.sh"))
-        .arg(LIMIT_SECONDS.to_string())
-        .arg(&job)
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("it can be run");
+    let variants = format!("VARIANTS='{}'", VARIANTS.join(" "));
+    let guest = Guest::boot(server, network, ("check.sh", LIMIT_SECONDS), &variants);
     let mut shown = 0;
-    let status = loop {
-        if let Some(status) = guest.try_wait().expect("it is our child") {
-            break status;
-        }
+    guest.wait(|job| {
         let said = fs::read_to_string(job.join("stdout")).unwrap_or_default();
         let variants = said.lines().filter(|line| line.contains("\tdelete_rest\t")).count();
         if variants > shown {
             shown = variants;
             progress(&format!("kernel client: {shown} of {} mounts", VARIANTS.len()));
         }
-        std::thread::sleep(std::time::Duration::from_millis(500));
-    };
-    let console = fs::read_to_string(job.join("console")).unwrap_or_default();
-    assert!(status.success(), "the guest ended with {status}; its console:\n{console}");
-    job
+    })
+}
+
+/// Does with the links what the guest asks for.
+fn serve_links(network: &Network, job: &Path) {
+    for link in 0..network.links {
+        for (wish, is_up, done) in [("lose", false, "lost"), ("heal", true, "healed")] {
+            let has = |what: &str| job.join(format!("{what}{link}"));
+            if has(wish).exists() && !has(done).exists() {
+                network.set_up(link, is_up);
+                fs::write(has(done), "").expect("there is space");
+                progress(&format!("kernel client: link {link} is {done}"));
+            }
+        }
+    }
+}
+
+/// A guest can be booted; otherwise it is said why not.
+fn has_guest() -> bool {
+    if let Some(reason) = obstacle() {
+        progress(&format!("NOT RUN: the Linux kernel's client, because {reason}"));
+        return false;
+    }
+    let built = Command::new(script("build.sh")).status().expect("it can be run");
+    assert!(built.success(), "the guest cannot be built");
+    true
 }
 
 /// From (variant, check) to the last words of those that failed.
@@ -192,14 +273,10 @@ fn assert_tree_on_disk(server: &TestServer, job: &Path) {
 
 #[test]
 fn the_linux_kernel_works_with_a_share() {
-    if let Some(reason) = obstacle() {
-        progress(&format!("NOT RUN: the Linux kernel's client, because {reason}"));
+    if !has_guest() {
         return;
     }
-    let built = Command::new(script("build.sh")).status().expect("it can be run");
-    assert!(built.success(), "the guest cannot be built");
-
-    let network = Network::new();
+    let network = Network::new(1);
     let server = Setup::new()
         .launch_with(&network.launcher())
         // The kernel takes further connections to an address only if that spreads them, and makes
@@ -232,5 +309,37 @@ fn the_linux_kernel_works_with_a_share() {
     assert_tree_on_disk(&server, &job);
     let passed = server.log().matches("was passed here").count();
     assert_eq!(passed, FURTHER_CHANNELS, "channels of {MULTICHANNEL}");
+    server.stop();
+}
+
+/// The files of a list, as sha256sum writes it, are on the host's disk, byte by byte.
+fn assert_copied(server: &TestServer, list: &Path) {
+    let output = Command::new("sha256sum")
+        .args(["--check", "--strict", "--quiet"])
+        .arg(list)
+        .current_dir(server.share_path("data"))
+        .output()
+        .expect("coreutils are installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_copy_over_two_links_outlives_the_loss_of_one() {
+    if !has_guest() {
+        return;
+    }
+    let network = Network::new(2);
+    let server = Setup::new()
+        .launch_with(&network.launcher())
+        .global("interfaces = 10.99.0.1 10.99.1.1")
+        .port_too(445)
+        .share("data", "")
+        .start();
+    let guest = Guest::boot(&server, &network, ("lose_link.sh", LINKS_LIMIT_SECONDS), "");
+    let job = guest.wait(|job| serve_links(&network, job));
+    let said = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
+    let count = |what: &str| said.lines().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("channels\t2"), count("lost\t")), (1, 1), "{said}");
+    assert_copied(&server, &job.join("copied.sha256"));
     server.stop();
 }
