@@ -13,7 +13,8 @@ use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
 use wire::{Command, Decode, Dialect};
 
-const BLOCK: usize = 1 << 20;
+/// Bytes of a block: of a frame that a lane receives alone, and of one that it receives with others.
+const BLOCKS: [usize; 2] = [1 << 20, 64 << 10];
 
 /// Requests that each channel has in flight.
 const DEPTH: usize = 4;
@@ -23,16 +24,16 @@ const ROUNDS: usize = 12;
 
 #[test]
 fn sealed_data_of_two_channels_arrives_as_it_left() {
-    move_much(Protection::Sealed);
+    BLOCKS.into_iter().for_each(|bytes| move_much(Protection::Sealed, bytes));
 }
 
 #[test]
 fn signed_data_of_two_channels_arrives_as_it_left() {
-    move_much(Protection::Signed);
+    BLOCKS.into_iter().for_each(|bytes| move_much(Protection::Signed, bytes));
 }
 
 #[track_caller]
-fn move_much(protection: Protection) {
+fn move_much(protection: Protection, bytes: usize) {
     let server = TestServer::start();
     let destination = Destination {
         address: server.site().address(),
@@ -48,7 +49,7 @@ fn move_much(protection: Protection) {
             let channels = [(first, "one.bin", 1), (second, "two.bin", 101)];
             let threads = channels.map(|(mut client, name, seed)| {
                 scope.spawn(move || {
-                    write_and_read(&mut client, name, seed);
+                    write_and_read(&mut client, name, (seed, bytes));
                     client
                 })
             });
@@ -58,24 +59,25 @@ fn move_much(protection: Protection) {
     let _clients = at_once();
     for (name, seed) in [("one.bin", 1), ("two.bin", 101)] {
         let kept = fs::read(server.share_path("data").join(name)).expect("it was written");
-        assert!(kept.len() == BLOCK * DEPTH * ROUNDS, "{name}: {} bytes", kept.len());
-        let blocks = kept.chunks(BLOCK).zip(0..);
-        blocks.for_each(|(data, at)| assert!(data == block(seed, at), "{name}, block {at}"));
+        assert!(kept.len() == bytes * DEPTH * ROUNDS, "{name}: {} bytes", kept.len());
+        let blocks = kept.chunks(bytes).zip(0..);
+        blocks
+            .for_each(|(data, at)| assert!(data == block((seed, bytes), at), "{name}, block {at}"));
     }
     let processors = thread::available_parallelism().map_or(1, usize::from);
     assert_eq!(has_lane(&server), processors > 1, "on {processors} processors");
 }
 
 /// Writes all blocks of a file, some at once, and reads them back the same way.
-fn write_and_read(client: &mut Client, name: &str, seed: u8) {
+fn write_and_read(client: &mut Client, name: &str, (seed, bytes): (u8, usize)) {
     let file_id = open(client, Purpose::NewFile, name).expect("it may be made");
-    client.gather_credits(DEPTH, BLOCK).expect("there are credits");
-    let offset = |at: usize| u64::try_from(at * BLOCK).expect("a small file");
+    client.gather_credits(DEPTH, bytes).expect("there are credits");
+    let offset = |at: usize| u64::try_from(at * bytes).expect("a small file");
     for round in 0..ROUNDS {
         let blocks = round * DEPTH..(round + 1) * DEPTH;
         for at in blocks.clone() {
-            let data = block(seed, at);
-            client.push(Command::WRITE, BLOCK, &WriteRequest::new(file_id, offset(at), &data));
+            let data = block((seed, bytes), at);
+            client.push(Command::WRITE, bytes, &WriteRequest::new(file_id, offset(at), &data));
             client.flush(Slot(at)).expect("it is sent");
         }
         for _ in blocks {
@@ -85,30 +87,34 @@ fn write_and_read(client: &mut Client, name: &str, seed: u8) {
     for round in 0..ROUNDS {
         let blocks = round * DEPTH..(round + 1) * DEPTH;
         for at in blocks.clone() {
-            let length = u32::try_from(BLOCK).expect("a megabyte");
+            let length = u32::try_from(bytes).expect("a megabyte at most");
             let request =
                 ReadRequest { file_id, offset: offset(at), length, ..ReadRequest::default() };
-            client.push(Command::READ, BLOCK, &request);
+            client.push(Command::READ, bytes, &request);
             client.flush(Slot(at)).expect("it is sent");
         }
         for _ in blocks {
             let reply = client.receive().and_then(bench::client::Reply::succeeded);
             let reply = reply.expect("it is read");
             let response = ReadResponse::decode(client.message(&reply)).expect("well-formed");
-            assert!(response.data == block(seed, reply.slot.0), "{name}, block {}", reply.slot.0);
+            assert!(
+                response.data == block((seed, bytes), reply.slot.0),
+                "{name}, block {}",
+                reply.slot.0
+            );
         }
     }
 }
 
 /// What a block holds: never the same as another, nor the same at two places.
-fn block(seed: u8, at: usize) -> Vec<u8> {
+fn block((seed, bytes): (u8, usize), at: usize) -> Vec<u8> {
     let mut state = u64::from(seed) << 32 | u64::try_from(at).expect("few") << 1 | 1;
     let words = std::iter::repeat_with(|| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state.to_le_bytes()
     });
-    words.take(BLOCK / 8).flatten().collect()
+    words.take(bytes / 8).flatten().collect()
 }
 
 fn has_lane(server: &TestServer) -> bool {

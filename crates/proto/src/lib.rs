@@ -57,7 +57,7 @@ pub use channel_list::ChannelInfo;
 pub use connection::ConnectionId;
 pub use effect::{Account, Effect, Reply, Share, ShareRefusal};
 pub use notice::Notice;
-pub use protection::{Opened, Opening, Protection};
+pub use protection::{Opened, Opener, Opening, Protection};
 pub use reject::{Disconnect, Reject};
 pub use request::RequestId;
 pub use response::{Step, Transmit};

@@ -48,7 +48,20 @@ impl Protection {
     }
 }
 
-/// How a frame that is still coming in will be opened: see [`Server::opening`].
+/// What opens the frames that come in over a connection, on whatever thread that is: the keys of its
+/// sessions. It holds for frames whose session is there when it is made; the engine judges by the
+/// keys it has when it is given the frame.
+#[derive(Debug, Default)]
+pub struct Opener(Vec<SessionKeys>);
+
+#[derive(Debug)]
+struct SessionKeys {
+    session_id: u64,
+    unseal: Option<Arc<TransformKey>>,
+    verify: Option<Arc<SigningKey>>,
+}
+
+/// How a frame is opened: see [`Opener::opening`].
 #[derive(Debug)]
 pub enum Opening {
     /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message.
@@ -91,23 +104,40 @@ impl Opening {
     }
 }
 
-impl Server {
-    /// How to open a frame of which the first bytes are here, so that another thread can do it when
-    /// the rest has come. Nothing where it need not be opened, or where only [`Server::handle_frame`]
-    /// can tell how.
+impl Opener {
+    /// Whether a frame is signed or sealed in a way that it can open.
     #[must_use]
-    pub fn opening(&self, connection: ConnectionId, head: &[u8]) -> Option<Opening> {
+    pub fn can_open(&self, frame: &[u8]) -> bool {
+        self.opening(frame).is_some()
+    }
+
+    /// How to open a frame that begins like this. Nothing where it need not be opened, or where only
+    /// [`Server::handle_frame`] can tell how.
+    #[must_use]
+    pub fn opening(&self, head: &[u8]) -> Option<Opening> {
+        let keys_of = |session_id| self.0.iter().find(|keys| keys.session_id == session_id);
         if let Some(session_id) = TransformKey::session_id(head) {
-            let session = self.sessions.get(&session_id)?;
-            session.channel(connection)?;
-            return Some(Opening::Unseal(Arc::clone(&session.sealing.as_ref()?.open)));
+            return Some(Opening::Unseal(Arc::clone(keys_of(session_id)?.unseal.as_ref()?)));
         }
         let header = Header::decode(head).ok()?;
         // The others of a compound may be signed with other keys; and a SESSION_SETUP may be signed
         // with one that is yet to be agreed on.
         let is_alone = header.next_command == 0 && header.command != Command::SESSION_SETUP;
-        let session = self.sessions.get(&header.session_id).filter(|_| is_alone)?;
-        let key = session.signing_key(connection).filter(|_| header.is_signed())?;
-        Some(Opening::Verify(Arc::clone(key)))
+        let keys = keys_of(header.session_id).filter(|_| is_alone && header.is_signed())?;
+        Some(Opening::Verify(Arc::clone(keys.verify.as_ref()?)))
+    }
+}
+
+impl Server {
+    /// What opens the frames of a connection, so that another thread can do it.
+    #[must_use]
+    pub fn opener(&self, connection: ConnectionId) -> Opener {
+        let bound = self.sessions.values().filter(|it| it.channel(connection).is_some());
+        let keys = bound.map(|session| SessionKeys {
+            session_id: session.session_id,
+            unseal: session.sealing.as_ref().map(|it| Arc::clone(&it.open)),
+            verify: session.signing_key(connection).map(Arc::clone),
+        });
+        Opener(keys.collect())
     }
 }

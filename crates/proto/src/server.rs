@@ -288,7 +288,7 @@ impl Server {
         self.handle_opened_frame(connection, now, frame, None);
     }
 
-    /// Takes a frame that may have been opened already: see [`Server::opening`].
+    /// Takes a frame that may have been opened already: see [`Server::opener`].
     pub fn handle_opened_frame(
         &mut self,
         connection: ConnectionId,

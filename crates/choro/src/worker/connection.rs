@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
-use proto::{ConfirmationId, Opened, Opening, Transmit};
+use proto::{ConfirmationId, Opened, Opener, Transmit};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Moment, Phase};
 use uring::{Op, SendBuffer, tcp};
@@ -25,6 +26,9 @@ const RECEIVE_LEN: usize = 68 * 1024;
 /// Bytes that are received at once if the frame before had as many: a WRITE of 1 MiB. A client that
 /// writes nothing more keeps as much memory.
 const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
+
+/// Likewise of what a lane receives, which is handed on as a whole.
+const LANE_RECEIVE_LEN: usize = 256 * 1024;
 
 /// Bytes that may wait to be sent to one connection. Beyond it nothing more is received from it, and
 /// what was received already is not served, so a client that does not read its answers stops itself:
@@ -49,8 +53,8 @@ pub(super) struct Channel {
     received: Option<BytesMut>,
     /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
     expected: usize,
-    /// What is known of the frame at the front of it, if a lane has received that.
-    opened: Option<Opened>,
+    /// What is known of the whole frames in it that a lane has received.
+    opened: VecDeque<Option<Opened>>,
     pub(super) arrival: Arrival,
     queued: VecDeque<Outgoing>,
     queued_bytes: usize,
@@ -64,6 +68,7 @@ pub(super) struct Channel {
     lane_bytes: usize,
     lane: Option<LaneId>,
     last_bulk: Option<Instant>,
+    last_bulk_received: Option<Instant>,
     /// Bytes that were ever queued, and those of them that the kernel has taken.
     queued_total: u64,
     taken_total: u64,
@@ -92,7 +97,7 @@ impl Channel {
             socket,
             received: Some(BytesMut::new()),
             expected: 0,
-            opened: None,
+            opened: VecDeque::new(),
             arrival: Arrival::default(),
             queued: VecDeque::new(),
             queued_bytes: 0,
@@ -102,6 +107,7 @@ impl Channel {
             lane_bytes: 0,
             lane: None,
             last_bulk: None,
+            last_bulk_received: None,
             queued_total: 0,
             taken_total: 0,
             confirmations: Confirmations::default(),
@@ -133,18 +139,17 @@ impl Channel {
     }
 
     /// The operation that receives more, unless one is under way or the client has to read first.
-    /// With `takes_heads` no more than the head of a long frame, of which somebody else takes the rest.
-    pub(super) fn receive(&mut self, takes_heads: bool) -> Option<Op> {
+    pub(super) fn receive(&mut self) -> Option<Op> {
         if self.is_closing || self.is_lent || self.must_drain() {
             return None;
         }
         let mut buffer = self.received.take()?;
-        let mut wanted = wanted(&buffer);
+        let mut wanted = wanted(&buffer, RECEIVE_LEN);
         // The rest of a long frame, which comes as fast as the client can send it.
         let whole = wanted == missing(&buffer);
         if buffer.is_empty() {
             self.arrival.expect_new();
-            wanted = wanted.max(if takes_heads { 0 } else { self.expected });
+            wanted = wanted.max(self.expected);
         }
         buffer.reserve(wanted);
         let socket = self.socket.as_raw_fd();
@@ -161,7 +166,7 @@ impl Channel {
     pub(super) fn received_by_lane(
         &mut self,
         buffer: BytesMut,
-        opened: Option<Opened>,
+        opened: VecDeque<Option<Opened>>,
         at: Moment,
     ) {
         self.arrival.received(at);
@@ -171,13 +176,7 @@ impl Channel {
 
     /// What the lane that has received the frame which is taken next knows of it.
     pub(super) fn take_opened(&mut self) -> Option<Opened> {
-        self.opened.take()
-    }
-
-    /// The head of the frame of which much is still to be received.
-    pub(super) fn long_frame(&self) -> Option<&[u8]> {
-        let buffer = self.received.as_ref()?;
-        (missing(buffer) > RECEIVE_LEN).then(|| &buffer[frame::SIZE..])
+        self.opened.pop_front().flatten()
     }
 
     /// Whether much waits that is to be signed or sealed.
@@ -186,14 +185,25 @@ impl Channel {
         self.queued_bytes >= LANE_BYTES_MIN && self.queued.iter().any(is_protected)
     }
 
-    /// Much goes in or out.
-    pub(super) fn is_bulky_now(&mut self) {
+    /// Much goes out that is signed or sealed.
+    pub(super) fn sends_bulk_now(&mut self) {
         self.last_bulk = Some(Instant::now());
+    }
+
+    /// Much comes in that is signed or sealed.
+    pub(super) fn receives_bulk_now(&mut self) {
+        self.last_bulk = Some(Instant::now());
+        self.last_bulk_received = self.last_bulk;
     }
 
     /// Whether much went in or out lately.
     pub(super) fn is_bulky(&self) -> bool {
         self.last_bulk.is_some_and(|at| at.elapsed() < BULK_INTERVAL)
+    }
+
+    /// Whether much came in lately.
+    pub(super) fn receives_bulk(&self) -> bool {
+        self.last_bulk_received.is_some_and(|at| at.elapsed() < BULK_INTERVAL)
     }
 
     /// The lane of this channel; `choose` finds one.
@@ -207,15 +217,17 @@ impl Channel {
         self.lane.filter(|_| self.lane_bytes > 0)
     }
 
-    /// What a lane receives instead of [`Channel::receive`].
-    pub(super) fn lane_receive(&mut self, opening: Opening) -> Option<Job> {
-        if self.is_closing || self.is_lent || self.must_drain() {
+    /// What a lane receives instead of [`Channel::receive`]: the next whole frames, none longer than
+    /// this. Nothing while frames wait here that a lane has opened.
+    pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
+        if self.is_closing || self.is_lent || self.must_drain() || !self.opened.is_empty() {
             return None;
         }
-        let mut buffer = self.received.take()?;
-        let missing = missing(&buffer);
-        buffer.reserve(missing);
-        Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, missing, opening })
+        let buffer = self.received.take()?;
+        if buffer.is_empty() {
+            self.arrival.expect_new();
+        }
+        Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, length_max, opener })
     }
 
     /// What a lane sends instead of [`Channel::send`].
@@ -434,16 +446,52 @@ fn count(bytes: usize) -> u64 {
 
 /// Bytes to receive next: the rest of a long frame exactly, so that the frame behind it begins in
 /// a buffer of its own, and what is there already need not be moved to make room for more; otherwise
-/// whatever comes.
-fn wanted(buffer: &BytesMut) -> usize {
+/// whatever comes, and not more than `at_once`.
+fn wanted(buffer: &BytesMut, at_once: usize) -> usize {
     let missing = missing(buffer);
-    if missing > 0 && buffer.len() + missing > RECEIVE_LEN { missing } else { RECEIVE_LEN }
+    if missing > 0 && buffer.len() + missing > at_once { missing } else { at_once }
 }
 
 /// Bytes that the frame at the front has not yet, as far as is known.
 fn missing(buffer: &BytesMut) -> usize {
     let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return 0 };
     (frame::SIZE + FrameHeader::decode(*head).length).saturating_sub(buffer.len())
+}
+
+/// Bytes that a lane has to receive before there is a whole frame. Nothing when there is one, and
+/// when it is not a frame that comes first: [`Channel::next_frame`] passes it by, or says what is wrong,
+/// so nothing gathers here.
+pub(super) fn wanted_by_lane(buffer: &BytesMut, length_max: usize) -> Option<usize> {
+    if let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() {
+        let FrameHeader { frame_type, length } = FrameHeader::decode(*head);
+        let is_frame = frame_type == FrameType::SESSION_MESSAGE && length <= length_max;
+        if !is_frame || buffer.len() >= frame::SIZE + length {
+            return None;
+        }
+    }
+    Some(wanted(buffer, LANE_RECEIVE_LEN))
+}
+
+/// Where the whole frames lie that [`Channel::next_frame`] would give, without their lengths.
+pub(super) fn whole_frames(buffer: &[u8], length_max: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let FrameHeader { frame_type, length } =
+                FrameHeader::decode(*buffer[at..].first_chunk::<{ frame::SIZE }>()?);
+            let start = at + frame::SIZE;
+            match frame_type {
+                FrameType::SESSION_MESSAGE
+                    if length <= length_max && length <= buffer.len() - start =>
+                {
+                    at = start + length;
+                    return Some(start..at);
+                }
+                FrameType::SESSION_KEEP_ALIVE if length == 0 => at = start,
+                _ => return None,
+            }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -489,12 +537,12 @@ mod tests {
         assert!(!channel.must_drain());
         channel.queue(transmit(1));
         assert!(channel.must_drain() && channel.wants_to_send());
-        assert!(channel.receive(false).is_none());
+        assert!(channel.receive().is_none());
         let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };
         assert!(!channel.wants_to_send());
         channel.sent(&buffers, true);
         assert!(!channel.must_drain());
-        assert!(channel.receive(false).is_some());
+        assert!(channel.receive().is_some());
     }
 
     #[test]
@@ -516,8 +564,8 @@ mod tests {
     }
 
     /// What is received next, and whether all of it is waited for.
-    fn next_receive(channel: &mut Channel, takes_heads: bool) -> (usize, bool) {
-        let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive(takes_heads) else {
+    fn next_receive(channel: &mut Channel) -> (usize, bool) {
+        let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive() else {
             panic!("nothing is under way");
         };
         assert!(buffer.capacity() - buffer.len() >= limit);
@@ -530,24 +578,62 @@ mod tests {
         let mut long = BytesMut::from(&[0, 0x02, 0, 0][..]);
         long.resize(4 + 0x2_0000, 0);
         let mut channel = channel_with(&long[..1000]);
-        assert_eq!(next_receive(&mut channel, false), (long.len() - 1000, true));
+        assert_eq!(next_receive(&mut channel), (long.len() - 1000, true));
         channel.received(long.clone(), Moment::default());
         channel.next_frame(1 << 20).unwrap().expect("it is whole");
-        assert_eq!(next_receive(&mut channel, false), (long.len(), false));
-        assert_eq!(next_receive(&mut channel, true), (RECEIVE_LEN, false));
+        assert_eq!(next_receive(&mut channel), (long.len(), false));
         channel.received(BytesMut::from(&[0, 0, 0, 1, 7][..]), Moment::default());
         channel.next_frame(100).unwrap().expect("it is whole");
-        assert_eq!(next_receive(&mut channel, false), (RECEIVE_LEN, false));
+        assert_eq!(next_receive(&mut channel), (RECEIVE_LEN, false));
     }
 
     #[test]
     fn the_rest_of_a_long_frame_is_wanted_exactly() {
         let mut long = BytesMut::from(&[0, 0x10, 0, 0][..]);
         long.resize(10_000, 0);
-        assert_eq!(wanted(&long), 0x10_0000 + 4 - 10_000);
+        assert_eq!(wanted(&long, RECEIVE_LEN), 0x10_0000 + 4 - 10_000);
         long.resize(0x10_0000 - 10, 0);
-        assert_eq!(wanted(&long), 14);
-        assert_eq!(wanted(&BytesMut::new()), RECEIVE_LEN);
-        assert_eq!(wanted(&BytesMut::from(&[0, 0, 1, 0, 7][..])), RECEIVE_LEN);
+        assert_eq!(wanted(&long, RECEIVE_LEN), 14);
+        assert_eq!(wanted(&BytesMut::new(), RECEIVE_LEN), RECEIVE_LEN);
+        let short = BytesMut::from(&[0, 0, 1, 0, 7][..]);
+        assert_eq!(wanted(&short, RECEIVE_LEN), RECEIVE_LEN);
+    }
+
+    #[test]
+    fn a_lane_finds_the_frames_that_are_taken_afterwards() {
+        let bytes = [0, 0, 0, 2, 7, 8, 0x85, 0, 0, 0, 0, 0, 0, 1, 9, 0, 0, 0, 3, 1];
+        let found: Vec<&[u8]> = whole_frames(&bytes, 100).map(|at| &bytes[at]).collect();
+        assert_eq!(found, [&[7, 8][..], &[9]]);
+        let mut channel = channel_with(&bytes);
+        for frame in found {
+            assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], *frame);
+        }
+        assert!(channel.next_frame(100).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lane_receives_until_a_frame_is_whole_or_makes_no_sense() {
+        let wanted = |bytes: &[u8]| wanted_by_lane(&BytesMut::from(bytes), 0x10_0000);
+        assert_eq!(wanted(&[]), Some(LANE_RECEIVE_LEN));
+        assert_eq!(wanted(&[0, 0, 0, 2, 7]), Some(LANE_RECEIVE_LEN));
+        assert_eq!(wanted(&[0, 0x10, 0, 0, 7]), Some(0x10_0000 - 1), "a long one exactly");
+        assert_eq!(wanted(&[0, 0, 0, 2, 7, 8, 0]), None, "it is whole");
+        assert_eq!(wanted(&[0, 0x10, 0, 1]), None, "it is too long");
+        assert_eq!(wanted(&[0x81, 0, 0, 0]), None, "it is of no known type");
+        assert_eq!(wanted(&[0x85, 0, 0, 0]), None, "it is no frame, and more of them would gather");
+    }
+
+    #[test]
+    fn what_a_lane_has_opened_is_taken_before_a_lane_receives_again() {
+        let mut channel = channel_with(&[]);
+        let buffer = BytesMut::from(&[0, 0, 0, 1, 9, 0, 0, 0, 1, 8][..]);
+        channel.received_by_lane(buffer, VecDeque::from([None, None]), Moment::default());
+        let opener = || Opener::default();
+        assert!(channel.lane_receive(opener(), 100).is_none());
+        for _ in 0..2 {
+            assert!(channel.next_frame(100).unwrap().is_some());
+            assert!(channel.take_opened().is_none());
+        }
+        assert!(channel.lane_receive(opener(), 100).is_some());
     }
 }

@@ -31,7 +31,7 @@ use super::asked_sessions::AskedSessions;
 use super::classes::membership;
 use super::connection::Channel;
 use super::effects::StoreRequest;
-use super::lanes::{Done, LaneId, Lanes};
+use super::lanes::{Done, LANE_BYTES_MIN, LaneId, Lanes};
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
@@ -268,16 +268,17 @@ impl Worker {
         if self.server.holds_too_much() {
             return; // Until some of it has begun: see `flush`.
         }
-        let head = self.channels.get(&id).and_then(Channel::long_frame);
-        if let Some(opening) = head.and_then(|head| self.server.opening(id, head))
+        if self.channels.get(&id).is_some_and(Channel::receives_bulk)
             && let Some(lane) = self.lane(id)
         {
-            let job = self.channels.get_mut(&id).and_then(|it| it.lane_receive(opening));
-            return job.into_iter().for_each(|job| self.lanes.submit(lane, id, job));
+            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
+            let opener = self.server.opener(id);
+            let channel = self.channels.get_mut(&id);
+            if let Some(job) = channel.and_then(|it| it.lane_receive(opener, length_max)) {
+                return self.lanes.submit(lane, id, job);
+            }
         }
-        // Of several channels a lane may receive.
-        let takes_heads = self.channels.len() > 1;
-        let op = self.channels.get_mut(&id).and_then(|it| it.receive(takes_heads));
+        let op = self.channels.get_mut(&id).and_then(Channel::receive);
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
         }
@@ -303,7 +304,6 @@ impl Worker {
     /// one channel moves, this thread moves as fast. Only for what is signed or sealed: moving
     /// alone is not worth the way to another processor's cache.
     fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
-        self.channels.get_mut(&id)?.is_bulky_now();
         let channels = self.channels.values().filter(|it| it.is_bulky()).count();
         let (lanes, store) = (&mut self.lanes, &mut self.store);
         let wear_server = || {
@@ -363,8 +363,13 @@ impl Worker {
 
     fn take_frame(&mut self, id: ConnectionId, frame: BytesMut, opened: Option<Opened>) {
         let now = self.now();
+        let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;
+        let is_bulk = is_bulk && (opened.is_some() || self.server.opener(id).can_open(&frame));
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.arrival.take(&self.trace, id, frame.len());
+            if is_bulk {
+                channel.receives_bulk_now();
+            }
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
@@ -561,7 +566,11 @@ impl Worker {
         self.trace.enter(Phase::Sending);
         let Some(channel) = self.channels.get(&id) else { return };
         let protects_much = self.channels.len() > 1 && channel.protects_much();
-        let lane = match channel.busy_lane() {
+        let busy_lane = channel.busy_lane();
+        if protects_much {
+            self.channels.get_mut(&id).into_iter().for_each(Channel::sends_bulk_now);
+        }
+        let lane = match busy_lane {
             None if protects_much => self.lane(id),
             busy => busy,
         };

@@ -4,11 +4,13 @@
 //! receive a large WRITE and to decrypt it, to encrypt a large answer and to send it. For a client
 //! that moves much over several channels a lane does that, so that one client can use more than one
 //! processor. What is neither signed nor sealed is only copied, and stays with the engine: on two
-//! processors a plain WRITE of 1 MiB had 0.66 of its rate over lanes. A lane is a small loop over a [`Driver`] of its own: it never waits for one channel
-//! alone, so a channel that is stuck holds up no other.
+//! processors a plain WRITE of 1 MiB had 0.66 of its rate over lanes. A lane is a small loop over a
+//! [`Driver`] of its own: it never waits for one channel alone, so a channel that is stuck holds up
+//! no other.
 //!
 //! What a lane was given it gives back, in the same order for each channel. It is bounded by what a
-//! channel may have waiting (`OUTGOING_BYTES_MAX`) and by one frame that is being received.
+//! channel may have waiting (`OUTGOING_BYTES_MAX`) and by what is received at once, a long frame or
+//! `LANE_RECEIVE_LEN`.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytes::BytesMut;
-use proto::protection::{Opened, Opening};
+use proto::protection::{Opened, Opener};
 use proto::{ConnectionId, Protection};
 use rustix::event::{EventfdFlags, eventfd};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
-use wire::frame;
 
+use super::connection::{wanted_by_lane, whole_frames};
 use super::passing::CONNECTIONS_MAX;
 
 /// Bytes of one frame, or of those that leave together, from which on a lane is worth the way there.
@@ -54,16 +56,16 @@ impl Outgoing {
 /// What a lane is asked to do.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// Receive the rest of a frame, and open it.
+    /// Receive until there are whole frames, and open those.
     Receive {
         /// Where from. It is open until this is done.
         socket: RawFd,
-        /// The transport's length, and what has come of the frame. There is room for the rest.
+        /// What has come of the first one, from the transport's length on.
         buffer: BytesMut,
-        /// Bytes that are missing.
-        missing: usize,
-        /// How to open it.
-        opening: Opening,
+        /// Bytes of a frame, beyond which it is not received.
+        length_max: usize,
+        /// What opens them.
+        opener: Opener,
     },
     /// Send frames, after those that it was asked to send before.
     Send {
@@ -77,11 +79,11 @@ pub(super) enum Job {
 /// What a lane has done.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// Nothing more is received: the frame is there, or the connection has ended.
+    /// Nothing more is received: frames are there, or what is none, or the connection has ended.
     Received {
         buffer: BytesMut,
-        /// What came of [`Job::Receive::opening`], if the frame is there.
-        opened: Option<Opened>,
+        /// What came of opening each of the whole frames; nothing of those that need not be.
+        opened: VecDeque<Option<Opened>>,
         /// What the last receive said.
         result: io::Result<usize>,
     },
@@ -145,8 +147,9 @@ impl Lanes {
                 }
             }
         }
+        let chosen = self.next.checked_rem(self.lanes.len()).map(LaneId);
         self.next += 1;
-        (!self.lanes.is_empty()).then(|| LaneId(self.next % self.lanes.len()))
+        chosen
     }
 
     /// Gives a lane something to do. All jobs of a channel go to the same one.
@@ -236,10 +239,10 @@ struct LaneLoop<'a> {
     sending: HashMap<ConnectionId, VecDeque<Outgoing>>,
 }
 
-/// A frame that is coming in.
+/// Frames that are coming in.
 struct Receiving {
-    missing: usize,
-    opening: Opening,
+    length_max: usize,
+    opener: Opener,
 }
 
 impl<'a> LaneLoop<'a> {
@@ -280,9 +283,16 @@ impl<'a> LaneLoop<'a> {
 
     fn begin(&mut self, id: ConnectionId, job: Job) {
         match job {
-            Job::Receive { socket, buffer, missing, opening } => {
-                self.receiving.insert(id, Receiving { missing, opening });
-                self.receive(id, socket, buffer, missing);
+            Job::Receive { socket, buffer, length_max, opener } => {
+                let wanted = wanted_by_lane(&buffer, length_max);
+                self.receiving.insert(id, Receiving { length_max, opener });
+                match wanted {
+                    Some(wanted) => self.receive(id, socket, buffer, wanted),
+                    None => {
+                        let there = buffer.len();
+                        self.give_back(id, buffer, Ok(there));
+                    }
+                }
             }
             Job::Send { socket, mut frames } => match self.sending.get_mut(&id) {
                 Some(waiting) => waiting.append(&mut frames),
@@ -291,9 +301,11 @@ impl<'a> LaneLoop<'a> {
         }
     }
 
-    fn receive(&mut self, id: ConnectionId, socket: RawFd, buffer: BytesMut, limit: usize) {
+    fn receive(&mut self, id: ConnectionId, socket: RawFd, mut buffer: BytesMut, limit: usize) {
         // The rest of a frame is under way: it is probably there.
-        let op = Op::Receive { socket, buffer, limit, poll_first: false, whole: false };
+        let poll_first = buffer.is_empty();
+        buffer.reserve(limit);
+        let op = Op::Receive { socket, buffer, limit, poll_first, whole: false };
         self.submit(Token(RECEIVE | u64::from(id.0)), op);
     }
 
@@ -301,17 +313,26 @@ impl<'a> LaneLoop<'a> {
         &mut self,
         id: ConnectionId,
         socket: RawFd,
-        mut buffer: BytesMut,
+        buffer: BytesMut,
         result: io::Result<usize>,
     ) {
-        let receiving = self.receiving.get_mut(&id).expect("it is receiving");
-        receiving.missing -= result.as_ref().map_or(0, |count| *count);
-        let missing = receiving.missing;
-        if missing > 0 && result.as_ref().is_ok_and(|count| *count > 0) {
-            return self.receive(id, socket, buffer, missing);
+        let length_max = self.receiving.get(&id).expect("it is receiving").length_max;
+        let has_more = result.as_ref().is_ok_and(|count| *count > 0);
+        match wanted_by_lane(&buffer, length_max).filter(|_| has_more) {
+            Some(wanted) => self.receive(id, socket, buffer, wanted),
+            None => self.give_back(id, buffer, result),
         }
-        let receiving = self.receiving.remove(&id).filter(|_| missing == 0);
-        let opened = receiving.map(|it| it.opening.open(&mut buffer[frame::SIZE..]));
+    }
+
+    /// Opens the frames that are whole, and gives back what was lent.
+    fn give_back(&mut self, id: ConnectionId, mut buffer: BytesMut, result: io::Result<usize>) {
+        let Receiving { length_max, opener } = self.receiving.remove(&id).expect("it is receiving");
+        let frames: Vec<_> = whole_frames(&buffer, length_max).collect();
+        let mut open = |at| {
+            let frame: &mut [u8] = &mut buffer[at];
+            opener.opening(frame).map(|opening| opening.open(frame))
+        };
+        let opened = frames.into_iter().map(&mut open).collect();
         self.done.put((id, Done::Received { buffer, opened, result }));
     }
 
@@ -345,5 +366,28 @@ impl<'a> LaneLoop<'a> {
         if !waiting.is_empty() {
             self.send(id, socket, waiting);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LaneId, Lanes};
+
+    fn lanes(lanes_max: usize) -> Lanes {
+        let mut lanes = Lanes::new().expect("there are descriptors");
+        lanes.lanes_max = lanes_max;
+        lanes
+    }
+
+    #[test]
+    fn channels_are_spread_over_the_lanes_as_those_come_into_being() {
+        let mut lanes = lanes(3);
+        let chosen: Vec<_> = [2, 2, 3, 4].map(|channels| lanes.choose(channels, || ())).into();
+        assert_eq!(chosen, [0, 1, 2, 0].map(|number| Some(LaneId(number))));
+    }
+
+    #[test]
+    fn where_there_may_be_no_lane_none_is_chosen() {
+        assert_eq!(lanes(0).choose(2, || ()), None);
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn open(
     head: &[u8],
     frame: &mut BytesMut,
 ) -> Option<Opened> {
-    server.opening(connection, head).map(|opening| opening.open(frame))
+    server.opener(connection).opening(head).map(|opening| opening.open(frame))
 }
 
 #[inline(never)]
