@@ -127,18 +127,20 @@ const SLOW: [(&str, u32); 20] = [
     ("smb2.timestamps.delayed-2write", 8),
 ];
 
-/// Tests that run alone: they use up something of the server, measure times closely, or go on over
-/// another connection without waiting for the interim response to a request, which on a busy
-/// processor another worker then overtakes.
-const ALONE: [&str; 7] = [
+/// Tests that run alone: they use up something of the server, or measure times closely.
+const ALONE: [&str; 6] = [
     "smb2.credits.*",
     "smb2.dir.large-files",
     "smb2.lease.dynamic_share",
     "smb2.maxfid",
-    "smb2.notify.basedir",
     "smb2.secleak",
     "smb2.timestamps.*",
 ];
+
+/// Tests that go on over another connection without waiting for the interim response to a request.
+/// On a busy processor the server's process that has the one connection is then overtaken by that
+/// which has the other: of 30 runs beside three busy programs, 4 failed with Samba 4.17 and 6 here.
+const HASTY: [&str; 1] = ["smb2.notify.basedir"];
 
 /// Seconds that a test may take which is not slow by design; such ones take less than six.
 const LIMIT_SECONDS: u32 = 45;
@@ -192,6 +194,11 @@ pub fn slow_seconds(test: &str) -> Option<u32> {
 /// Seconds after which a test is ended.
 pub fn limit_seconds(test: &str) -> u32 {
     slow_seconds(test).map_or(LIMIT_SECONDS, |seconds| LIMIT_SECONDS.max(seconds * LIMIT_FACTOR))
+}
+
+/// Has the client to pause after each message that it sends?
+pub fn is_hasty(test: &str) -> bool {
+    HASTY.iter().any(|pattern| fits(pattern, test))
 }
 
 /// Must nothing else run at the same time?

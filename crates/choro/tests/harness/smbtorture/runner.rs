@@ -27,6 +27,17 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// What `timeout` exits with when the time is up: after SIGTERM, and after SIGKILL.
 const TIME_IS_UP: [i32; 2] = [124, 137];
 
+/// Has a program pause for 20 ms after each message that it sends.
+const PAUSES: [&str; 7] = [
+    "strace",
+    "--output=/dev/null",
+    "--quiet=all",
+    "--trace=write,writev,sendto,sendmsg",
+    "--inject=write,writev,sendto,sendmsg:delay_exit=20000",
+    "--seccomp-bpf",
+    "--follow-forks",
+];
+
 /// Seconds for which the share whose folder is named after the time has folders.
 const DYNAMIC_SECONDS: u64 = 120;
 
@@ -130,7 +141,11 @@ impl Runner<'_> {
         let limit = catalog::limit_seconds(test);
         let mut command = self.server.launcher();
         command.extend(["timeout", "--kill-after=5"].map(str::to_owned));
-        command.extend([limit.to_string(), "smbtorture".to_owned()]);
+        command.push(limit.to_string());
+        if catalog::is_hasty(test) {
+            command.extend(PAUSES.map(str::to_owned));
+        }
+        command.push("smbtorture".to_owned());
         let own = text(&self.server.client_folder("own"));
         let output = Command::new(&command[0])
             .args(&command[1..])
