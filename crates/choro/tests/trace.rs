@@ -483,7 +483,8 @@ fn the_documentation_has_every_event_and_every_number() {
 }
 
 /// bpftrace with a script of ours, attached to a worker.
-fn bpftrace(pid: u32) -> Option<Child> {
+/// What it says beside its output goes to a file: it is more than a pipe holds that nobody reads.
+fn bpftrace(pid: u32, said: &Path) -> Option<Child> {
     let found = Command::new("bpftrace").arg("--version").output().is_ok();
     if !found || !runs_as_root() {
         progress("bpftrace is not here, or we are not root: probes are not held against it");
@@ -494,7 +495,7 @@ fn bpftrace(pid: u32) -> Option<Child> {
         .args(["tsmbd", &pid.to_string(), &text(&built_executable())])
         .env("BPFTRACE_STRLEN", "64")
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(fs::File::create(said).expect("there is space"))
         .spawn();
     Some(child.expect("it starts"))
 }
@@ -555,13 +556,14 @@ fn compare(server: &TestServer, client: &mut Client, pid: u32) -> Option<Vec<Com
     let closes = count(&so_far(server.site(), &target), "CLOSE") + 1;
     work(client, 1);
     wait_for_closes(server.site(), &target, closes);
-    let mut probed = bpftrace(pid)?;
+    let said = server.site().path("bpftrace");
+    let mut probed = bpftrace(pid, &said)?;
     let mut output = BufReader::new(probed.stdout.take().expect("it is piped"));
     let mut line = String::new();
     while !line.starts_with("Collecting") {
         line.clear();
         let read = output.read_line(&mut line).expect("it is text");
-        assert_ne!(read, 0, "bpftrace ended: {:?}", probed.wait_with_output());
+        assert_ne!(read, 0, "bpftrace ended: {}", fs::read_to_string(&said).unwrap_or_default());
     }
     let before = so_far(server.site(), &target);
     work(client, FILES);
