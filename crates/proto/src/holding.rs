@@ -74,7 +74,7 @@ impl Server {
         effect: Effect,
     ) -> Option<Effect> {
         if !std::mem::replace(&mut incoming.is_admitted, true)
-            && let Some((classes, cost)) = self.cost_of(incoming, file_id, &effect)
+            && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
         {
             let now = nanoseconds(incoming.now.monotonic);
             let interim = self.wants_interim_response(incoming);
@@ -97,6 +97,7 @@ impl Server {
     /// The classes of a request, and what it takes of their limits.
     fn cost_of(
         &self,
+        chain: &Chain,
         incoming: &Incoming,
         file_id: Option<FileId>,
         effect: &Effect,
@@ -115,12 +116,14 @@ impl Server {
             }
         }?;
         let count = |length: usize| u64::try_from(length).expect("64 bits are enough");
-        let cost = match op {
-            ObjectOp::Read { length, .. } => Cost { kind: Kind::Read, bytes: u64::from(*length) },
-            ObjectOp::Write { data, .. } => Cost { kind: Kind::Write, bytes: count(data.len()) },
-            _ => Cost { kind: Kind::Metadata, bytes: 0 },
+        let (kind, bytes) = match op {
+            ObjectOp::Read { length, .. } => (Kind::Read, u64::from(*length)),
+            ObjectOp::Write { data, .. } => (Kind::Write, count(data.len())),
+            _ => (Kind::Metadata, 0),
         };
-        Some((classes, cost))
+        let behind = chain.messages.iter().map(|(_, message)| message.len());
+        let kept = count(incoming.message.len() + behind.sum::<usize>());
+        Some((classes, Cost { kind, bytes, kept }))
     }
 
     fn wants_interim_response(&self, incoming: &Incoming) -> bool {

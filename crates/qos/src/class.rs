@@ -144,6 +144,17 @@ pub struct Cost {
     pub kind: Kind,
     /// Bytes that it moves.
     pub bytes: u64,
+    /// Bytes of memory that it has while it waits: what it brought with it, as long as a client
+    /// made that.
+    pub kept: u64,
+}
+
+impl Cost {
+    /// Bytes that it takes of what a client may have waiting.
+    #[must_use]
+    pub const fn held(&self) -> u64 {
+        if self.kept > self.bytes { self.kept } else { self.bytes }
+    }
 }
 
 /// What a request does.

@@ -142,7 +142,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             }
         };
         count_waiting(self.slots.slots(), &classes.ids, true);
-        self.held_bytes += cost.bytes;
+        self.held_bytes = self.held_bytes.saturating_add(cost.held());
         self.held_requests += 1;
         admission
     }
@@ -312,7 +312,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         if waited.is_some() {
             count(slots, &classes.ids, cost, waited);
         }
-        self.held_bytes -= cost.bytes;
+        self.held_bytes = self.held_bytes.saturating_sub(cost.held());
         self.held_requests -= 1;
     }
 

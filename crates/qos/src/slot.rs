@@ -219,7 +219,8 @@ impl Slot {
             let takes = nanoseconds(amount, per_second);
             let burst = match meter.is_bytes() {
                 true => {
-                    BURST_NS + nanoseconds(self.burst_bytes.load(Ordering::Relaxed), per_second)
+                    let more = self.burst_bytes.load(Ordering::Relaxed);
+                    BURST_NS.saturating_add(nanoseconds(more, per_second))
                 }
                 false => BURST_NS,
             };

@@ -157,7 +157,7 @@ impl World {
         client.count += 1;
         let what = client.count;
         client.issued.insert(what, self.now);
-        let cost = Cost { kind: Kind::Read, bytes: BLOCK };
+        let cost = Cost { kind: Kind::Read, bytes: BLOCK, kept: 0 };
         if client.gate.admit(self.now, &client.classes, cost, what) == Admission::Begins {
             self.begin(at, what);
         }
@@ -368,7 +368,7 @@ fn what_waits_for_its_turn_can_be_forgotten() {
     let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
     let classes = Classes { ids: [0].into(), device: Some(0) };
     let mut gate = Gate::new(Box::new(memory.clone()), ServerId { pid: 1, unique_id: 1 });
-    let cost = Cost { kind: Kind::Write, bytes: BLOCK };
+    let cost = Cost { kind: Kind::Write, bytes: BLOCK, kept: 0 };
     assert_eq!(gate.admit(0, &classes, cost, 1), Admission::Begins);
     assert_eq!(gate.admit(0, &classes, cost, 2), Admission::WaitsForTurn);
     assert_eq!(gate.admit(0, &classes, cost, 3), Admission::WaitsForTurn);

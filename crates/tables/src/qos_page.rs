@@ -173,7 +173,7 @@ mod tests {
         let client = dtyp::ServerId { pid: 1, unique_id: 5 };
         let mut gate = qos::Gate::new(Box::new(worker), client);
         let classes = qos::Classes { ids: [].into(), device: Some(id) };
-        let cost = qos::Cost { kind: qos::Kind::Read, bytes: 1 };
+        let cost = qos::Cost { kind: qos::Kind::Read, bytes: 1, kept: 0 };
         assert_eq!(gate.admit(0, &classes, cost, 1), qos::Admission::Begins);
         assert_eq!(device.in_flight(), 1);
         std::mem::forget(gate);

@@ -185,8 +185,8 @@ impl SeriesValue {
 
     /// The same of another worker added.
     pub fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.total += other.total;
+        self.count = self.count.wrapping_add(other.count);
+        self.total = self.total.wrapping_add(other.total);
         if other.count == 0 {
             return;
         }
@@ -194,7 +194,7 @@ impl SeriesValue {
         self.max = self.max.max(other.max);
         self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine += theirs;
+            *mine = mine.wrapping_add(*theirs);
         }
     }
 
@@ -207,22 +207,24 @@ impl SeriesValue {
     /// The value that `percent` of the events do not exceed, to a quarter of it.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> u64 {
-        let counted: u64 = self.buckets.iter().sum();
+        // In 128 bits nothing overflows, whatever a page says.
+        let counted: u128 = self.buckets.iter().copied().map(u128::from).sum();
         if counted == 0 {
             return 0;
         }
-        let rank = (counted * percent).div_ceil(100).max(1);
-        let mut seen = 0;
+        let rank = (counted * u128::from(percent)).div_ceil(100).max(1);
+        let mut seen: u128 = 0;
         for (index, count) in self.buckets.iter().enumerate() {
-            if seen + count >= rank {
+            if seen + u128::from(*count) >= rank {
                 let (least, next) = bucket_range(index);
                 // As if the events of a bucket were spread evenly over it.
                 let width = next.saturating_sub(least);
-                let share = u128::from(width) * u128::from(rank - seen) / u128::from(*count);
+                let share = u128::from(width) * (rank - seen) / u128::from(*count);
                 let value = least.saturating_add(u64::try_from(share).unwrap_or(width));
-                return value.clamp(self.min, self.max);
+                // What was read while it was written may say that the least is above the greatest.
+                return value.max(self.min).min(self.max);
             }
-            seen += count;
+            seen += u128::from(*count);
         }
         self.max
     }
@@ -292,6 +294,22 @@ mod tests {
         assert!(later.max >= 600 && later.max < 750, "{}", later.max);
         histogram.add(2_000_000);
         assert_eq!(histogram.read().since(&before).max, 2_000_000);
+    }
+
+    #[test]
+    fn a_series_that_was_read_while_it_was_written_or_is_a_lie_is_shown_all_the_same() {
+        let torn = SeriesValue { count: 1, total: 7, min: u64::MAX, max: 0, buckets: vec![0, 1] };
+        torn.percentile(50);
+        let lie = SeriesValue {
+            count: u64::MAX,
+            total: u64::MAX,
+            min: u64::MAX,
+            max: 0,
+            buckets: vec![u64::MAX; BUCKETS],
+        };
+        lie.percentile(99);
+        let mut sum = lie.clone();
+        sum.merge(&lie);
     }
 
     #[test]

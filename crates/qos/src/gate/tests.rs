@@ -45,7 +45,7 @@ fn classes(ids: &[ClassId]) -> Classes {
 }
 
 fn read(bytes: u64) -> Cost {
-    Cost { kind: Kind::Read, bytes }
+    Cost { kind: Kind::Read, bytes, kept: 0 }
 }
 
 /// A client that always has `depth` requests of `bytes` bytes under way, until `end`: how many bytes
@@ -156,7 +156,7 @@ fn operations_are_limited_whatever_they_move() {
 fn reading_does_not_wait_for_a_limit_of_writing() {
     let shared = Shared::new(&[(Meter::WriteBandwidth, 1)]);
     let mut gate = shared.gate();
-    let write = Cost { kind: Kind::Write, bytes: MIB };
+    let write = Cost { kind: Kind::Write, bytes: MIB, kept: 0 };
     assert_eq!(gate.admit(0, &classes(&[0]), write, 1), Admission::Begins);
     assert_eq!(gate.admit(0, &classes(&[0]), write, 2), Admission::Waits);
     assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 3), Admission::Begins);
@@ -256,4 +256,16 @@ proptest! {
         }
         prop_assert_eq!(begun, costs.iter().sum::<u64>());
     }
+}
+
+#[test]
+fn what_a_held_request_has_in_memory_counts_also_if_it_moves_nothing() {
+    let shared = Shared::new(&[(Meter::Iops, 1)]);
+    let mut gate = shared.gate();
+    let cost = Cost { kind: Kind::Metadata, bytes: 0, kept: HELD_BYTES_MAX };
+    assert_eq!(gate.admit(0, &classes(&[0]), cost, 1), Admission::Begins);
+    assert!(!gate.is_full());
+    assert_eq!(gate.admit(0, &classes(&[0]), cost, 2), Admission::Waits);
+    assert!(gate.is_full());
+    assert!(gate.forget(0, 2) && !gate.is_full());
 }
