@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use bytes::BytesMut;
@@ -178,12 +178,20 @@ impl Lane {
     fn start(done: &Arc<Mailbox<(ConnectionId, Done)>>) -> io::Result<Self> {
         let jobs = Arc::new(Mailbox::new()?);
         let (ours, done) = (Arc::clone(&jobs), Arc::clone(done));
+        let (tell, told) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("lane".to_owned()).spawn(move || {
-            if let Err(error) = LaneLoop::run(&ours, &done) {
+            // A driver belongs to its thread.
+            let (mut lane, outcome) = match LaneLoop::new(&done) {
+                Ok(lane) => (Some(lane), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            tell.send(outcome).expect("it is waited for below");
+            if let Some(Err(error)) = lane.as_mut().map(|lane| lane.run(&ours)) {
                 // What it holds is lost, and with it the connections: better to start anew.
                 panic!("a lane cannot go on: {error}");
             }
         })?;
+        told.recv().expect("the thread tells before anything else")?;
         Ok(Self { jobs, thread: Some(thread) })
     }
 }
@@ -246,31 +254,34 @@ struct Receiving {
 }
 
 impl<'a> LaneLoop<'a> {
-    fn run(jobs: &Mailbox<Order>, done: &'a Mailbox<(ConnectionId, Done)>) -> io::Result<()> {
+    fn new(done: &'a Mailbox<(ConnectionId, Done)>) -> io::Result<Self> {
         let operations_in_flight_max = u32::try_from(OPERATIONS_MAX).expect("a few hundred");
         let limits = Limits { operations_in_flight_max, threads_max: 1 };
         let driver = Driver::new(Backend::Auto, limits)?;
-        let mut this = Self { driver, done, receiving: HashMap::new(), sending: HashMap::new() };
+        Ok(Self { driver, done, receiving: HashMap::new(), sending: HashMap::new() })
+    }
+
+    fn run(&mut self, jobs: &Mailbox<Order>) -> io::Result<()> {
         let mut completions = Vec::new();
         let fd = jobs.wake.as_raw_fd();
-        this.submit(Token(WAKE), Op::PollReadable { fd });
+        self.submit(Token(WAKE), Op::PollReadable { fd });
         loop {
-            this.driver.wait(None, &mut completions)?;
+            self.driver.wait(None, &mut completions)?;
             for Completion { token: Token(token), op, result } in completions.drain(..) {
                 let id = ConnectionId(u32::try_from(token & u64::from(u32::MAX)).expect("masked"));
                 match (token & !u64::from(u32::MAX), op) {
                     (RECEIVE, Op::Receive { socket, buffer, .. }) => {
-                        this.received(id, socket, buffer, result);
+                        self.received(id, socket, buffer, result);
                     }
-                    (SEND, Op::Send { socket, buffers }) => this.sent(id, socket, buffers, result),
+                    (SEND, Op::Send { socket, buffers }) => self.sent(id, socket, buffers, result),
                     _ => {
                         for order in jobs.take() {
                             match order {
-                                Order::Do(id, job) => this.begin(id, job),
+                                Order::Do(id, job) => self.begin(id, job),
                                 Order::Stop => return Ok(()),
                             }
                         }
-                        this.submit(Token(WAKE), Op::PollReadable { fd });
+                        self.submit(Token(WAKE), Op::PollReadable { fd });
                     }
                 }
             }
