@@ -2,9 +2,9 @@
 //!
 //! What is shared between classes is room for operations in flight, as much as the
 //! [`controller`](crate::controller) finds good for the device. While there is room and nobody waits,
-//! a request begins. Otherwise it waits in its [`Row`], which is one client's part of one class, and
+//! a request begins. Otherwise it waits in its `Row`, which is one client's part of one class, and
 //! whenever an operation ends, whoever ended it lets the next one begin. Who that is follows from
-//! [`Turn`]: nobody waits for ever, what was promised comes first, then priority, then weight, and
+//! `Turn`: nobody waits for ever, what was promised comes first, then priority, then weight, and
 //! within a class the client that had least.
 //!
 //! Weights are kept by start-time fair queueing: each class has a time that moves on by what its
