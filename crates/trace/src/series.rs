@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets of a [`Histogram`].
+/// Buckets of a histogram.
 ///
 /// Four for each power of two, so that a value is known to a quarter of itself; the last one takes
 /// everything from 120 s on, if nanoseconds are counted.
