@@ -404,17 +404,20 @@ impl Server {
     /// Takes changes that others made: another worker's client, or a program of this host.
     ///
     /// One after the other, however they came: a request that waits is answered with the first,
-    /// and the next request with the next.
-    pub fn handle_changes(&mut self, now: Now, changes: &[HostChange]) {
+    /// and the next request with the next. `at` is when they had happened and nobody knew yet, by
+    /// the clock of [`Now::monotonic`]: watches that began later hear nothing of them.
+    pub fn handle_changes(&mut self, now: Now, at: Duration, changes: &[HostChange]) {
         for change in changes {
-            change_notify::tell(self, change);
+            change_notify::tell(self, change, Some(at));
             self.quiesce(now);
         }
     }
 
     /// Others know of a watch now, so that nothing they do from now on is missed. What they did
-    /// before that is looked at once more.
-    pub fn handle_watched(&mut self, now: Now, volatile: u64) {
+    /// before that is looked at once more. `at` is what the clock of [`Now::monotonic`] said after
+    /// they knew: the watch began then, see [`Server::handle_changes`].
+    pub fn handle_watched(&mut self, now: Now, at: Duration, volatile: u64) {
+        change_notify::begun(self, at, volatile);
         let waiting = self.suspended_on(volatile);
         self.globals.outbox.wakes.extend(waiting);
         self.quiesce(now);

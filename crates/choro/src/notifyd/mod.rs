@@ -1,10 +1,14 @@
 //! `notifyd`: who watches which directory, and who has to hear of which change.
 //!
 //! Workers tell it what their clients watch and, while anybody watches, what their clients
-//! change; it passes a change on to those workers whose clients may want to know. It remembers
-//! What other programs of this host change it hears of from the kernel. It remembers nothing that
-//! the workers do not know: if it dies, its successor is told everything again, and
-//! the clients are sent to look for themselves what has changed meanwhile.
+//! change; it passes a change on to those workers whose clients may want to know. What other
+//! programs of this host change it hears of from the kernel. It remembers nothing that the workers
+//! do not know: if it dies, its successor is told everything again, and the clients are sent to
+//! look for themselves what has changed meanwhile.
+//!
+//! A change may come late, to a worker whose client has begun another watch of the same directory
+//! meanwhile. So each travels with the time at which it had happened, and the worker leaves out the
+//! watches that are younger.
 
 mod outbox;
 mod recent;
@@ -33,7 +37,7 @@ use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use crate::log;
 use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
-use crate::worker::WorkerStart;
+use crate::worker::{WorkerStart, machine_clock};
 use outbox::Outbox;
 use recent::Recent;
 use siblings::Siblings;
@@ -187,14 +191,14 @@ impl Notifyd {
         let sender = message.sender;
         match message.kind {
             MessageKind::CHANGED => match Changes::decode(&message.data) {
-                Some(Changes(changes)) => {
+                Some(Changes { at, changes }) => {
                     let now = Instant::now();
                     self.siblings.heard(now, sender.pid);
                     for change in changes {
                         if self.host.is_anonymous() {
                             self.recent.said(now, &change);
                         }
-                        self.tell(&change, Source::Worker(sender));
+                        self.tell(at, &change, Source::Worker(sender));
                     }
                 }
                 None => warn!("{sender:?} sent changes that cannot be read"),
@@ -240,14 +244,15 @@ impl Notifyd {
         if is_gone(&watch.path) {
             let kind = HostChangeKind::Removed;
             let path = watch.path.clone();
-            self.outbox.push(worker, HostChange { path, is_directory: true, kind });
+            let gone = HostChange { path, is_directory: true, kind };
+            self.outbox.push(worker, machine_clock(), gone);
         }
         match watched {
             Watched::Added | Watched::Replaced => {}
             Watched::Refused => {
                 warn!("more than {} directories are watched", watchers::WATCHES_MAX);
                 self.page.remove(1);
-                self.outbox.push(worker, HostChange::uncounted(watch.path));
+                self.outbox.push(worker, machine_clock(), HostChange::uncounted(watch.path));
             }
         }
     }
@@ -266,7 +271,8 @@ impl Notifyd {
                     Ok(Coverage::Partial) => {
                         warn!("/{path}: too many directories: not all of them are watched");
                         let path = ObjectPath::from_stored(path.to_owned(), None);
-                        self.tell(&HostChange::uncounted(path), Source::Kernel);
+                        let unseen = HostChange::uncounted(path);
+                        self.tell(machine_clock(), &unseen, Source::Kernel);
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => {
                         debug!("/{path} is gone");
@@ -292,8 +298,9 @@ impl Notifyd {
                 pid => self.tell_of_others(now, &change, pid),
             }
         }
+        // The kernel does not say when; so it is told to all who watch by now.
         for change in self.recent.take(now) {
-            self.tell(&change, Source::Kernel);
+            self.tell(machine_clock(), &change, Source::Kernel);
         }
     }
 
@@ -304,14 +311,15 @@ impl Notifyd {
         if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
             return;
         }
+        let at = machine_clock();
         for worker in workers {
-            self.outbox.push(worker, change.clone());
+            self.outbox.push(worker, at, change.clone());
         }
     }
 
-    fn tell(&mut self, change: &HostChange, source: Source) {
+    fn tell(&mut self, at: Duration, change: &HostChange, source: Source) {
         for worker in self.watchers.concerned(change, source) {
-            self.outbox.push(worker, change.clone());
+            self.outbox.push(worker, at, change.clone());
         }
     }
 
@@ -320,8 +328,9 @@ impl Notifyd {
         let dropped = self.messaging.take_dropped();
         if dropped > 0 {
             warn!("{dropped} messages found no room at their receivers and are dropped");
+            let now = machine_clock();
             for worker in self.watchers.workers() {
-                self.outbox.push(worker, HostChange::uncounted(ObjectPath::root()));
+                self.outbox.push(worker, now, HostChange::uncounted(ObjectPath::root()));
             }
         }
         for worker in self.outbox.flush(&mut self.messaging) {

@@ -1,7 +1,7 @@
 //! What waits to be told, by worker.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 use messaging::{Changes, Content, MessageKind, Messaging, SendError};
@@ -14,16 +14,18 @@ const CHANGES_MAX: usize = 8_192;
 /// What waits to be told, by worker.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    waiting: HashMap<ServerId, Vec<HostChange>>,
+    waiting: HashMap<ServerId, Vec<Waiting>>,
 }
+
+/// A change, and when it had happened: see [`Changes::at`].
+type Waiting = (Duration, HostChange);
 
 impl Outbox {
     /// Tells a worker of a change, with the next [`Outbox::flush`].
-    pub(super) fn push(&mut self, worker: ServerId, change: HostChange) {
+    pub(super) fn push(&mut self, worker: ServerId, at: Duration, change: HostChange) {
         let waiting = self.waiting.entry(worker).or_default();
-        if waiting.len() < CHANGES_MAX {
-            waiting.push(change);
-        } else {
+        waiting.push((at, change));
+        if waiting.len() > CHANGES_MAX {
             forget(waiting);
         }
     }
@@ -53,25 +55,28 @@ impl Outbox {
     }
 }
 
-fn send(
-    messaging: &mut Messaging,
-    worker: ServerId,
-    changes: &[HostChange],
-) -> Result<(), SendError> {
-    for changes in changes.chunks(Changes::LEN_MAX) {
-        let data = Changes::encode(changes);
-        let content = Content::new(MessageKind::NOTIFY, &data);
-        messaging.send(Instant::now(), worker, &content)?;
+fn send(messaging: &mut Messaging, worker: ServerId, waiting: &[Waiting]) -> Result<(), SendError> {
+    for together in waiting.chunk_by(|(at, _), (next, _)| at == next) {
+        for some in together.chunks(Changes::LEN_MAX) {
+            let (at, _) = some[0];
+            let changes: Vec<_> = some.iter().map(|(_, change)| change.clone()).collect();
+            let data = Changes::encode(at, &changes);
+            let content = Content::new(MessageKind::NOTIFY, &data);
+            messaging.send(Instant::now(), worker, &content)?;
+        }
     }
     Ok(())
 }
 
-fn forget(changes: &mut Vec<HostChange>) {
-    *changes = vec![HostChange::uncounted(ObjectPath::root())];
+fn forget(waiting: &mut Vec<Waiting>) {
+    let last = waiting.iter().map(|(at, _)| *at).max().unwrap_or_default();
+    *waiting = vec![(last, HostChange::uncounted(ObjectPath::root()))];
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use dtyp::ServerId;
     use object::{HostChange, HostChangeKind, ObjectPath};
 
@@ -86,11 +91,12 @@ mod tests {
             kind: HostChangeKind::Added,
         };
         let mut outbox = Outbox::default();
+        let (early, late) = (Duration::from_secs(1), Duration::from_secs(2));
         for _ in 0..CHANGES_MAX {
-            outbox.push(worker, added.clone());
+            outbox.push(worker, early, added.clone());
         }
         assert_eq!(outbox.waiting[&worker].len(), CHANGES_MAX);
-        outbox.push(worker, added);
-        assert_eq!(outbox.waiting[&worker], [HostChange::uncounted(ObjectPath::root())]);
+        outbox.push(worker, late, added);
+        assert_eq!(outbox.waiting[&worker], [(late, HostChange::uncounted(ObjectPath::root()))]);
     }
 }

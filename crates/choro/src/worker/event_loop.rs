@@ -463,7 +463,8 @@ impl Worker {
                 self.store.wear_server();
                 self.watches.begin(&mut self.messaging, *watch);
                 let now = self.now();
-                self.server.handle_watched(now, volatile);
+                // Not when the turn began: what happened since then, the watch is not about.
+                self.server.handle_watched(now, machine_clock(), volatile);
                 self.serve_effects();
             }
             notice => {
@@ -495,7 +496,7 @@ impl Worker {
         self.store.wear_server();
         let changes = self.watches.begin_again(&mut self.messaging);
         let now = self.now();
-        self.server.handle_changes(now, &changes);
+        self.server.handle_changes(now, machine_clock(), &changes);
         self.serve_effects();
     }
 
@@ -644,7 +645,7 @@ impl Worker {
                 Asked::CloseShare { share, sender } => self.close_share(&share, sender),
                 Asked::Changed(changes) => {
                     let now = self.now();
-                    self.server.handle_changes(now, &changes);
+                    self.server.handle_changes(now, changes.at, &changes.changes);
                 }
                 Asked::LookAtFile(file) => {
                     let now = self.now();

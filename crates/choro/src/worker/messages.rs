@@ -8,7 +8,6 @@ use messaging::{
     Changes, ClosePreviousSession, CloseShare, Content, FileChanged, Message, MessageKind,
     Messaging, PreviousSessionClosed,
 };
-use object::HostChange;
 use proto::RequestId;
 use tables::Registry;
 use tracing::debug;
@@ -37,7 +36,7 @@ pub(super) enum Asked {
     /// Disconnect everybody from a share, and tell the administrator.
     CloseShare { share: String, sender: ServerId },
     /// Others have changed something.
-    Changed(Vec<HostChange>),
+    Changed(Changes),
     /// Look at a file's record.
     LookAtFile(FileKey),
     /// See whose turn it is at the storage.
@@ -117,7 +116,7 @@ impl Waiting {
                 closed.and_then(|it| self.take(it.session_id)).map_or(Asked::Nothing, Asked::GoOn)
             }
             MessageKind::NOTIFY => match Changes::decode(&message.data) {
-                Some(Changes(changes)) => Asked::Changed(changes),
+                Some(changes) => Asked::Changed(changes),
                 None => Asked::Nothing,
             },
             MessageKind::FILE_CHANGED => match FileChanged::decode(&message.data) {

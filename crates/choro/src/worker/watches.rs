@@ -10,6 +10,8 @@ use proto::notice::WatchedDirectory;
 use tables::WatchPage;
 use tracing::debug;
 
+use super::event_loop::machine_clock;
+
 /// Changes of one turn of the loop. Beyond it they are forgotten, and all who watch anything have
 /// to look: no turn takes in so many requests.
 const CHANGES_MAX: usize = 16_384;
@@ -109,8 +111,10 @@ impl Watches {
         let changes = std::mem::take(&mut self.changes);
         // Without one nobody is told; those who watch will look when there is one again.
         let Some(notifyd) = self.page.notifyd() else { return };
+        // No client has an answer yet to what this turn did.
+        let at = machine_clock();
         for some in changes.chunks(Changes::LEN_MAX) {
-            let data = Changes::encode(some);
+            let data = Changes::encode(at, some);
             let content = Content::new(MessageKind::CHANGED, &data);
             match messaging.send(Instant::now(), notifyd, &content) {
                 Ok(()) => {}

@@ -3,6 +3,8 @@
 //! A path is its length in bytes (4 bytes), its bytes, and the stream likewise, with a length of
 //! [`NO_STREAM`] if there is none.
 
+use std::time::Duration;
+
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 
 /// The data of [`crate::MessageKind::WATCH`].
@@ -69,10 +71,15 @@ impl Unwatch {
     }
 }
 
-/// The data of [`crate::MessageKind::CHANGED`] and [`crate::MessageKind::NOTIFY`]: changes, in the
-/// order in which they happened.
+/// The data of [`crate::MessageKind::CHANGED`] and [`crate::MessageKind::NOTIFY`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Changes(pub Vec<HostChange>);
+pub struct Changes {
+    /// When they had happened and nobody had been told yet, by the machine's monotonic clock. A
+    /// watch that began later is not about them, however late they come.
+    pub at: Duration,
+    /// In the order in which they happened.
+    pub changes: Vec<HostChange>,
+}
 
 impl Changes {
     /// Changes that one message may have.
@@ -80,8 +87,9 @@ impl Changes {
 
     /// The data.
     #[must_use]
-    pub fn encode(changes: &[HostChange]) -> Vec<u8> {
-        let mut data = Vec::new();
+    pub fn encode(at: Duration, changes: &[HostChange]) -> Vec<u8> {
+        let nanoseconds = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        let mut data = nanoseconds.to_le_bytes().to_vec();
         for change in changes {
             put_change(&mut data, change);
         }
@@ -91,6 +99,7 @@ impl Changes {
     /// Reads the data; `None` if it is not whole.
     #[must_use]
     pub fn decode(mut data: &[u8]) -> Option<Self> {
+        let at = Duration::from_nanos(u64::from_le_bytes(take(&mut data)?));
         let mut changes = Vec::new();
         while !data.is_empty() {
             if changes.len() >= Self::LEN_MAX {
@@ -98,7 +107,7 @@ impl Changes {
             }
             changes.push(take_change(&mut data)?);
         }
-        Some(Self(changes))
+        Some(Self { at, changes })
     }
 }
 
@@ -197,9 +206,19 @@ const UNCOUNTED: u8 = 6;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 
     use super::{Changes, Unwatch, Watch};
+
+    /// Bytes of the time before the changes.
+    const AT_LEN: usize = 8;
+
+    /// What a message says whose changes are these bytes.
+    fn decode(changes: &[u8]) -> Option<Changes> {
+        Changes::decode(&[&[0; AT_LEN], changes].concat())
+    }
 
     fn path(path: &str, stream: Option<&str>) -> ObjectPath {
         ObjectPath::from_stored(path.to_owned(), stream.map(str::to_owned))
@@ -237,9 +256,12 @@ mod tests {
             for is_directory in [false, true] {
                 let path = path("srv/f", Some("stream"));
                 let change = HostChange { path, is_directory, kind: kind.clone() };
-                let data = Changes::encode(&[change.clone(), change.clone()]);
-                assert_eq!(Changes::decode(&data), Some(Changes(vec![change.clone(), change])));
-                for len in (1..data.len()).filter(|len| *len != data.len() / 2) {
+                let at = Duration::from_nanos(7);
+                let changes = vec![change.clone(), change];
+                let data = Changes::encode(at, &changes);
+                assert_eq!(Changes::decode(&data), Some(Changes { at, changes }));
+                let ends = [AT_LEN, AT_LEN.midpoint(data.len())];
+                for len in (0..data.len()).filter(|len| !ends.contains(len)) {
                     assert_eq!(Changes::decode(&data[..len]), None, "{len}");
                 }
             }
@@ -248,17 +270,19 @@ mod tests {
 
     #[test]
     fn rubbish_is_refused() {
-        assert_eq!(Changes::decode(&[]), Some(Changes::default()));
-        assert_eq!(Changes::decode(&[9, 0, 0, 0, 0, 0, 255, 255, 255, 255]), None);
+        assert_eq!(decode(&[]), Some(Changes::default()));
+        assert_eq!(decode(&[9, 0, 0, 0, 0, 0, 255, 255, 255, 255]), None);
         let no_path = [1, 0, 255, 255, 255, 255, 255, 255, 255, 255];
-        assert_eq!(Changes::decode(&no_path), None);
+        assert_eq!(decode(&no_path), None);
         let not_utf8 = [1, 0, 1, 0, 0, 0, 0xff, 255, 255, 255, 255];
-        assert_eq!(Changes::decode(&not_utf8), None);
+        assert_eq!(decode(&not_utf8), None);
         let too_long = [1, 0, 255, 255, 255, 127];
-        assert_eq!(Changes::decode(&too_long), None);
+        assert_eq!(decode(&too_long), None);
         let change = HostChange::uncounted(path("a", None));
         let most = vec![change.clone(); Changes::LEN_MAX];
-        assert!(Changes::decode(&Changes::encode(&most)).is_some());
-        assert_eq!(Changes::decode(&Changes::encode(&[&most[..], &[change]].concat())), None);
+        let at = Duration::ZERO;
+        assert!(Changes::decode(&Changes::encode(at, &most)).is_some());
+        let too_many = [&most[..], &[change]].concat();
+        assert_eq!(Changes::decode(&Changes::encode(at, &too_many)), None);
     }
 }

@@ -9,6 +9,8 @@
 mod tests;
 mod watch;
 
+use std::time::Duration;
+
 use dtyp::{AccessMask, NtStatus};
 use object::{HostChange, HostChangeKind};
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
@@ -123,6 +125,16 @@ fn announce(open: &Open) -> Option<Notice> {
     })))
 }
 
+/// Others know of a watch since some time. A watch that has only moved began earlier.
+pub(crate) fn begun(server: &mut Server, at: Duration, volatile: u64) {
+    let Some(open) = server.opens.get_mut(&volatile) else { return };
+    if let Target::File(file) = &mut open.target
+        && let Some(watch) = &mut file.watch
+    {
+        watch.begun_at.get_or_insert(at);
+    }
+}
+
 /// Hands the changes that this client made to its watches and, if anybody watches elsewhere, to
 /// the world.
 pub(crate) fn deliver(server: &mut Server) {
@@ -131,7 +143,7 @@ pub(crate) fn deliver(server: &mut Server) {
         return;
     }
     for change in &changes {
-        tell(server, change);
+        tell(server, change, None);
     }
     if server.globals.is_watched_elsewhere {
         server.globals.outbox.notices.push_back(Notice::Changed(changes));
@@ -139,8 +151,9 @@ pub(crate) fn deliver(server: &mut Server) {
 }
 
 /// Hands a change to the watches, and wakes the oldest request of each watch that has something to
-/// tell; all requests, if the directory goes.
-pub(crate) fn tell(server: &mut Server, change: &HostChange) {
+/// tell; all requests, if the directory goes. With the time at which somebody else's change had
+/// happened, watches that began later hear nothing of it.
+pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration>) {
     let may_move = change.is_directory && change.new_path().is_some();
     for volatile in server.globals.watchers.clone() {
         let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
@@ -153,12 +166,17 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange) {
             has_moved = watch.directory != path;
             watch.directory = path;
         }
-        watch.is_doomed |= match change.kind {
-            HostChangeKind::Doomed(identity) => files::key(identity) == files::key(file.identity),
-            HostChangeKind::Removed => change.path == watch.directory,
-            _ => false,
-        };
-        watch.note(change);
+        let is_younger = at.is_some_and(|at| watch.begun_at.is_some_and(|begun| at < begun));
+        if !is_younger {
+            watch.is_doomed |= match change.kind {
+                HostChangeKind::Doomed(identity) => {
+                    files::key(identity) == files::key(file.identity)
+                }
+                HostChangeKind::Removed => change.path == watch.directory,
+                _ => false,
+            };
+            watch.note(change);
+        }
         let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
         if has_moved {
             server.globals.outbox.notices.extend(announce(open));

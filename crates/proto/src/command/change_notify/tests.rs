@@ -1,6 +1,7 @@
 //! CHANGE_NOTIFY, judged from outside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dtyp::{AccessMask, NtStatus};
 use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
@@ -69,7 +70,7 @@ fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
 fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     let folder = folder();
     let changes: Vec<_> = changes.into_iter().map(|it| it.seen_from_host(&folder)).collect();
-    scene.server.handle_changes(Now::default(), &changes);
+    scene.server.handle_changes(Now::default(), Duration::MAX, &changes);
 }
 
 /// What the world is told of watches and changes.
@@ -200,13 +201,34 @@ fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("d");
     watch(&mut scene, request(file_id));
-    scene.server.handle_watched(Now::default(), file_id.volatile);
+    scene.server.handle_watched(Now::default(), Duration::ZERO, file_id.volatile);
     assert!(scene.receive().is_none(), "nothing has happened");
     let identity = crate::scene::identity_of("d");
     let files = &mut scene.server.globals.files;
     files.set_delete_pending(identity, 0, true).expect("it is open");
-    scene.server.handle_watched(Now::default(), file_id.volatile);
+    scene.server.handle_watched(Now::default(), Duration::ZERO, file_id.volatile);
     assert_eq!(scene.receive().map(|it| it.status()), Some(NtStatus::DELETE_PENDING));
+}
+
+/// What another worker's client did travels through two more processes. It may arrive when this
+/// client has begun another watch of the same directory.
+#[test]
+fn a_watch_hears_nothing_of_what_had_happened_before_it_began() {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory("d");
+    watch(&mut scene, request(file_id));
+    let begun = Duration::from_secs(7);
+    scene.server.handle_watched(Now::default(), begun, file_id.volatile);
+    let changed =
+        |name, kind| HostChange { path: path(name).below(&folder()), is_directory: true, kind };
+    let before = begun - Duration::from_nanos(1);
+    let old = ["d\\old", "d"].map(|name| changed(name, HostChangeKind::Removed));
+    scene.server.handle_changes(Now::default(), before, &old);
+    assert!(scene.receive().is_none(), "of an earlier directory of that name");
+    let new = [changed("d\\new", HostChangeKind::Removed)];
+    scene.server.handle_changes(Now::default(), begun, &new);
+    let told_of = told(&scene.receive().expect("told"));
+    assert_eq!(told_of, expect(&[(NotifyAction::REMOVED, "new")]));
 }
 
 #[test]
@@ -264,7 +286,7 @@ fn what_nobody_counted_sends_those_around_it_to_look() {
         let file_id = scene.open_directory(directory);
         watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
         let lost = HostChange::uncounted(path(lost).below(&folder()));
-        scene.server.handle_changes(Now::default(), &[lost]);
+        scene.server.handle_changes(Now::default(), Duration::MAX, &[lost]);
         let status = scene.receive().map(|answer| answer.status());
         assert_eq!(status, looks.then_some(NtStatus::NOTIFY_ENUM_DIR), "{directory}");
     }
@@ -278,7 +300,7 @@ fn a_directory_that_somebody_else_deletes_ends_all_requests() {
         let file_id = scene.open_directory("d");
         let interims = [(); 2].map(|()| watch(&mut scene, request(file_id)));
         let gone = HostChange { path: path("d").below(&folder()), is_directory: true, kind };
-        scene.server.handle_changes(Now::default(), &[gone]);
+        scene.server.handle_changes(Now::default(), Duration::MAX, &[gone]);
         for _ in interims {
             let answer = scene.receive().expect("answered");
             assert_eq!(answer.status(), NtStatus::DELETE_PENDING);

@@ -1,5 +1,7 @@
 //! What an open keeps of the changes in its directory.
 
+use std::time::Duration;
+
 use dtyp::NtStatus;
 use object::{HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::{
@@ -24,6 +26,8 @@ pub struct Watch {
     pub(super) directory: ObjectPath,
     /// The directory is gone, or goes when its last open is closed.
     pub(super) is_doomed: bool,
+    /// When others knew of it: changes that had happened by then are not told.
+    pub(super) begun_at: Option<Duration>,
     bytes_max: usize,
     /// Bytes that `events` have when they travel.
     bytes: usize,
@@ -53,6 +57,7 @@ impl Watch {
             recursive,
             directory,
             is_doomed: false,
+            begun_at: None,
             bytes_max,
             bytes: 0,
             events: Vec::new(),
