@@ -9,12 +9,12 @@ mod harness;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
+use harness::namespace::Namespace;
 use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
 
@@ -53,11 +53,10 @@ const POLL: Duration = Duration::from_millis(20);
 /// Checks of one variant, for the display of progress and to notice a script that ends early.
 const CHECKS: usize = 40;
 
-/// A network of its own with the tap devices of the guest in it. It lives as long as the process in
-/// it, which ends when its standard input is closed: nothing is left behind.
+/// A network of its own with the tap devices of the guest in it.
 #[derive(Debug)]
 struct Network {
-    holder: Child,
+    namespace: Namespace,
     links: usize,
 }
 
@@ -65,48 +64,22 @@ impl Network {
     fn new(links: usize) -> Self {
         let link = |number| {
             format!(
-                "ip tuntap add dev guest{number} mode tap &&
-                ip addr add 10.99.{number}.1/24 dev guest{number} && ip link set guest{number} up &&"
+                "ip tuntap add dev guest{number} mode tap
+                ip addr add 10.99.{number}.1/24 dev guest{number}
+                ip link set guest{number} up\n"
             )
         };
-        let links_up: String = (0..links).map(link).collect();
-        let setup = format!("ip link set lo up && {links_up} echo ready && exec cat");
-        let mut holder = Command::new("unshare")
-            .args(["--net", "sh", "-c", &setup])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("util-linux is installed");
-        let mut line = String::new();
-        let stdout = holder.stdout.as_mut().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it can be read");
-        assert_eq!(line, "ready\n", "a network of its own cannot be made");
-        Self { holder, links }
+        let setup: String = (0..links).map(link).collect();
+        let namespace = Namespace::of_network(&setup).expect("root may make a network");
+        Self { namespace, links }
     }
 
     /// Takes the host's end of a link down, or up again.
     fn set_up(&self, link: usize, is_up: bool) {
-        let launcher = self.launcher();
         let device = format!("guest{link}");
         let state = if is_up { "up" } else { "down" };
-        let status = Command::new(&launcher[0])
-            .args(&launcher[1..])
-            .args(["ip", "link", "set", &device, state])
-            .status();
-        assert!(status.expect("iproute2 is installed").success(), "{device} is not {state}");
-    }
-
-    /// The command that runs another one in this network, without a process of its own.
-    fn launcher(&self) -> Vec<String> {
-        let network = format!("--net=/proc/{}/ns/net", self.holder.id());
-        vec!["nsenter".to_owned(), network, "--".to_owned()]
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        drop(self.holder.stdin.take());
-        let _ = self.holder.wait();
+        let set = ["ip", "link", "set", &device, state];
+        assert_eq!(self.namespace.run(&set), Ok(()), "{device} is not {state}");
     }
 }
 
@@ -150,15 +123,13 @@ impl Guest {
             server.port()
         );
         fs::write(job.join("env"), environment).expect("there is space");
-        let launcher = network.launcher();
-        let process = Command::new(&launcher[0])
-            .args(&launcher[1..])
-            .arg(script("run.sh"))
+        let process = network
+            .namespace
+            .command(script("run.sh"))
             .arg(script(program))
             .arg(seconds.to_string())
             .arg(&job)
             .env("GUEST_LINKS", network.links.to_string())
-            .stdin(Stdio::null())
             .spawn()
             .expect("it can be run");
         Self { process, job }
@@ -278,7 +249,7 @@ fn the_linux_kernel_works_with_a_share() {
     }
     let network = Network::new(1);
     let server = Setup::new()
-        .launch_with(&network.launcher())
+        .launch_with(&network.namespace.launcher())
         // The kernel takes further connections to an address only if that spreads them, and makes
         // them to the usual port.
         .global("interfaces = \"10.99.0.1;capability=RSS\"")
@@ -330,7 +301,7 @@ fn a_copy_over_two_links_outlives_the_loss_of_one() {
     }
     let network = Network::new(2);
     let server = Setup::new()
-        .launch_with(&network.launcher())
+        .launch_with(&network.namespace.launcher())
         .global("interfaces = 10.99.0.1 10.99.1.1")
         .port_too(445)
         .share("data", "")

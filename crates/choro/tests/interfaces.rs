@@ -2,59 +2,40 @@
 //!
 //! It needs root and iproute2. What a kernel has no interfaces of is left out, and that is printed.
 
-mod choro;
+mod harness;
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 
-use choro::Site;
+use harness::choro::{Site, wait_until};
+use harness::namespace::Namespace;
+use harness::smbtorture::progress;
 use serde_json::Value;
 
-/// A network that lives as long as the process in it, which ends when its standard input is closed.
+/// A network, and a place for a server in it.
 struct Network {
-    holder: Child,
+    _namespace: Namespace,
     site: Site,
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        drop(self.holder.stdin.take());
-        let _ = self.holder.wait();
-    }
 }
 
 impl Network {
     /// A network in which these commands of `ip` were carried out. Nothing if the machine does not
     /// allow it: it is printed why.
     fn new(commands: &[&str]) -> Option<Self> {
-        let commands: String =
-            commands.iter().map(|command| format!("ip {command} >&2 || exit 1\n")).collect();
-        let script = format!("ip link set lo up || exit 1\n{commands}echo ready\nexec cat\n");
-        let holder = Command::new("unshare")
-            .args(["--net", "sh", "-c", &script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("util-linux is installed");
-        let mut network = Self { holder, site: Site::new() };
-        let mut line = String::new();
-        let stdout = network.holder.stdout.as_mut().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it can be read");
-        if line != "ready\n" {
-            let stderr = network.holder.stderr.as_mut().expect("it is piped");
-            let lines: Vec<String> = BufReader::new(stderr).lines().map_while(Result::ok).collect();
-            let why = lines.join(", ");
-            let is_missing = ["not permitted", "not supported", "not found", "Unknown device type"];
-            assert!(is_missing.iter().any(|reason| why.contains(reason)), "{why}");
-            writeln!(io::stderr(), "left out, this machine does not allow it: {why}")
-                .expect("it can be written to");
-            return None;
+        let setup: String = commands.iter().map(|command| format!("ip {command}\n")).collect();
+        match Namespace::of_network(&setup) {
+            Ok(namespace) => {
+                let mut site = Site::new();
+                site.launch_with(&namespace.launcher());
+                Some(Self { _namespace: namespace, site })
+            }
+            Err(why) => {
+                let is_missing =
+                    ["not permitted", "not supported", "not found", "Unknown device type"];
+                assert!(is_missing.iter().any(|reason| why.contains(reason)), "{why}");
+                progress(&format!("left out, this machine does not allow it: {why}"));
+                None
+            }
         }
-        let namespace = format!("--net=/proc/{}/ns/net", network.holder.id());
-        network.site.launch_with(&["nsenter".to_owned(), namespace]);
-        Some(network)
     }
 
     /// What `choro check --interfaces` says with this line in `[global]`: rows by address, of a kind.
@@ -213,7 +194,7 @@ fn check_bond(mode: &str, gigabits: u64) {
     };
     // The ports come up one after the other.
     let wanted = Value::from(gigabits * GIGABIT);
-    choro::wait_until(
+    wait_until(
         || network.told().get("192.0.2.1").is_some_and(|it| it["speed_bits_per_s"] == wanted),
         || format!("{mode}: {:?}", network.told()),
     );

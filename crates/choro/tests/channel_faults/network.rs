@@ -3,12 +3,12 @@
 //!
 //! It needs root, iproute2 and util-linux.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::harness::namespace::Namespace;
 
 /// A hardware address that nobody has: what is sent to it is dropped by whoever receives it.
 const NOBODY: &str = "02:00:00:00:00:99";
@@ -16,30 +16,28 @@ const NOBODY: &str = "02:00:00:00:00:99";
 /// A server's machine and its clients', with as many links between them as were asked for.
 #[derive(Debug)]
 pub(crate) struct Network {
-    server: Machine,
-    clients: Machine,
+    server: Namespace,
+    clients: Namespace,
     links: usize,
 }
-
-#[derive(Debug)]
-struct Machine(Child);
 
 impl Network {
     /// # Errors
     /// Says why this machine does not allow it.
     pub(crate) fn new(links: usize) -> Result<Self, String> {
-        let network = Self { server: Machine::new()?, clients: Machine::new()?, links };
+        let machine = || Namespace::of_network("");
+        let network = Self { server: machine()?, clients: machine()?, links };
         for link in 0..links {
-            let clients = network.clients.0.id().to_string();
+            let clients = network.clients.id().to_string();
             let (near, far) = (format!("s{link}"), format!("c{link}"));
             let pair = ["ip", "link", "add", &near, "type", "veth", "peer", "name", &far, "netns"];
-            network.server.run(&[&pair[..], &[&clients]].concat());
+            run(&network.server, &[&pair[..], &[&clients]].concat());
             for (machine, end, address) in [
                 (&network.server, &near, network.server_address(link)),
                 (&network.clients, &far, network.client_address(link)),
             ] {
-                machine.run(&["ip", "address", "add", &format!("{address}/30"), "dev", end]);
-                machine.run(&["ip", "link", "set", end, "up"]);
+                run(machine, &["ip", "address", "add", &format!("{address}/30"), "dev", end]);
+                run(machine, &["ip", "link", "set", end, "up"]);
             }
         }
         Ok(network)
@@ -52,7 +50,7 @@ impl Network {
 
     /// From now on this thread, and those that it starts, are on the clients' machine.
     pub(crate) fn enter_clients(&self) {
-        let namespace = std::fs::File::open(format!("/proc/{}/ns/net", self.clients.0.id()));
+        let namespace = std::fs::File::open(format!("/proc/{}/ns/net", self.clients.id()));
         let namespace = namespace.expect("the process lives");
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .expect("we are root");
@@ -81,10 +79,10 @@ impl Network {
         }
     }
 
-    fn send_to(&self, machine: &Machine, end: String, address: Ipv4Addr) {
+    fn send_to(&self, machine: &Namespace, end: String, address: Ipv4Addr) {
         let address = address.to_string();
         let neighbor = ["ip", "neigh", "replace", &address, "lladdr", NOBODY];
-        machine.run(&[&neighbor[..], &["nud", "permanent", "dev", &end]].concat());
+        run(machine, &[&neighbor[..], &["nud", "permanent", "dev", &end]].concat());
     }
 
     /// Nothing is dropped any more.
@@ -94,64 +92,24 @@ impl Network {
             (&self.clients, format!("c{link}"), self.server_address(link)),
         ] {
             // It may not be there.
-            machine.try_run(&["ip", "neigh", "del", &address.to_string(), "dev", &end]);
+            let _ = machine.run(&["ip", "neigh", "del", &address.to_string(), "dev", &end]);
         }
     }
 
     /// Ends every connection over a link at once, with a reset in both directions.
     pub(crate) fn reset(&self, link: usize) {
         let address = self.client_address(link).to_string();
-        self.server.run(&["ss", "-K", "-t", "dst", &address]);
+        run(&self.server, &["ss", "-K", "-t", "dst", &address]);
     }
 
     /// Takes the server's interface down, or up again.
     pub(crate) fn set_up(&self, link: usize, up: bool) {
         let state = if up { "up" } else { "down" };
-        self.server.run(&["ip", "link", "set", &format!("s{link}"), state]);
+        run(&self.server, &["ip", "link", "set", &format!("s{link}"), state]);
     }
 }
 
-impl Machine {
-    fn new() -> Result<Self, String> {
-        let mut holder = Command::new("unshare")
-            .args(["--net", "sh", "-c", "ip link set lo up && echo ready && exec cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("util-linux is installed");
-        let mut line = String::new();
-        let stdout = holder.stdout.as_mut().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it can be read");
-        if line == "ready\n" {
-            return Ok(Self(holder));
-        }
-        let output = holder.wait_with_output().expect("it ends");
-        Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))
-    }
-
-    fn launcher(&self) -> Vec<String> {
-        let namespace = format!("--net=/proc/{}/ns/net", self.0.id());
-        vec!["nsenter".to_owned(), namespace, "--".to_owned()]
-    }
-
-    #[track_caller]
-    fn run(&self, command: &[&str]) {
-        let error = self.try_run(command);
-        assert_eq!(error, "", "{command:?}");
-    }
-
-    /// What the command says on standard error.
-    fn try_run(&self, command: &[&str]) -> String {
-        let launcher = self.launcher();
-        let output = Command::new(&launcher[0]).args(&launcher[1..]).args(command).output();
-        String::from_utf8_lossy(&output.expect("util-linux is installed").stderr).into_owned()
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
+#[track_caller]
+fn run(machine: &Namespace, command: &[&str]) {
+    assert_eq!(machine.run(command), Ok(()), "{command:?}");
 }

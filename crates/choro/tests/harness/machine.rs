@@ -4,10 +4,9 @@
 //! It needs root, a loop device and mkfs.ext4.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
+use super::namespace::Namespace;
 use super::{OTHER_USER, USER, runs_as_root};
 
 /// What makes the view, run in a mount namespace of its own: $1 is a folder to work in and $2 the
@@ -15,22 +14,20 @@ use super::{OTHER_USER, USER, runs_as_root};
 ///
 /// Inodes of 1 KiB and values in inodes of their own: extended attributes with streams and ACLs then
 /// take no block of the file, which would be counted into its allocation size. The image is sparse.
-const SETUP: &str = r#"set -e
+const SETUP: &str = r#"
     truncate -s 8G "$1/image"
     mkfs.ext4 -q -F -I 1024 -O ea_inode,^has_journal "$1/image"
     mount -o loop "$1/image" "$2"
     rm "$1/image"
-    for name in passwd group hosts; do mount --bind "$1/$name" /etc/$name; done
-    echo ready
-    exec cat"#;
+    for name in passwd group hosts; do mount --bind "$1/$name" /etc/$name; done"#;
 
 /// A first id for users that the machine does not have.
 const FIRST_ID: u32 = 61_001;
 
-/// The view. It lives as long as the process in it, which ends when its standard input is closed.
+/// The view.
 #[derive(Debug)]
 pub struct Machine {
-    holder: Child,
+    view: Namespace,
     owner: (u32, u32),
 }
 
@@ -46,46 +43,24 @@ impl Machine {
         fs::create_dir_all(work).expect("there is space");
         fs::create_dir_all(mount_point).expect("there is space");
         let owner = write_lists(work);
-        let mut holder = Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-c", SETUP, "sh"])
-            .args([work, mount_point])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("util-linux is installed");
-        let mut line = String::new();
-        let stdout = holder.stdout.as_mut().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it can be read");
-        if line == "ready\n" {
-            return Ok(Self { holder, owner });
-        }
-        let output = holder.wait_with_output().expect("it ends");
-        Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))
+        let view = Namespace::of_mounts(SETUP, &[work, mount_point])?;
+        Ok(Self { view, owner })
     }
 
     /// The command that runs another one in this view, without a process of its own.
     pub fn launcher(&self) -> Vec<String> {
-        let namespace = format!("--mount=/proc/{}/ns/mnt", self.holder.id());
-        vec!["nsenter".to_owned(), namespace, "--wd=/".to_owned(), "--".to_owned()]
+        self.view.launcher()
     }
 
     /// A file of the view, as everybody else can reach it.
     pub fn outside(&self, path: &Path) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        let root = PathBuf::from(format!("/proc/{}/root", self.view.id()));
         root.join(path.strip_prefix("/").expect("paths of a view begin at its root"))
     }
 
     /// The ids of [`USER`].
     pub fn owner(&self) -> (u32, u32) {
         self.owner
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        drop(self.holder.stdin.take());
-        let _ = self.holder.wait();
     }
 }
 
