@@ -8,14 +8,14 @@ mod harness;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use bench::client::{Client, Destination, Protection, Terms};
+use bench::client::{Client, Protection};
 use dtyp::{AccessMask, NtStatus, utf16};
-use harness::{PASSWORD, Setup, TestServer, USER, give_to_server};
+use harness::{Setup, TestServer, give_to_server};
 use wire::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
 use wire::ioctl::{
     DfsReferralRequest, DfsReferralResponse, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse,
 };
-use wire::{Command, Decode, Dialect, FileId};
+use wire::{Command, Decode, FileId};
 
 fn start() -> TestServer {
     let server = Setup::new().share("data", "").share("dfs", "msdfs root = yes").start();
@@ -28,14 +28,7 @@ fn start() -> TestServer {
 }
 
 fn connect(server: &TestServer) -> Client {
-    let destination = Destination {
-        address: server.site().address(),
-        share: "dfs".to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
-    Client::connect(&destination, terms).expect("the server is there")
+    server.connect("dfs", Protection::Signed)
 }
 
 fn open(client: &mut Client, name: &str) -> NtStatus {

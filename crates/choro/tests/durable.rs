@@ -5,10 +5,10 @@ mod harness;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use bench::client::{Client, Destination, Protection, Terms, requests};
+use bench::client::{Client, Protection, requests};
 use dtyp::{AccessMask, Guid, NtStatus};
 use harness::choro::{is_alive, signal_process, wait_until};
-use harness::{PASSWORD, Setup, TestServer, USER};
+use harness::{Setup, TestServer};
 use rustix::process::Signal;
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
@@ -22,7 +22,7 @@ use wire::echo::EchoRequest;
 use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
-use wire::{Command, Decode, Dialect, FileId, OplockLevel};
+use wire::{Command, Decode, FileId, OplockLevel};
 
 const GUID: Guid = Guid([0x5A; 16]);
 
@@ -34,14 +34,7 @@ fn start() -> TestServer {
 }
 
 fn connect(server: &TestServer, share: &str) -> Client {
-    let destination = Destination {
-        address: server.site().address(),
-        share: share.to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
-    Client::connect(&destination, terms).expect("the server is there")
+    server.connect(share, Protection::Signed)
 }
 
 /// CREATE of `file` with a batch oplock, sharing nothing; the status, and what it led to.

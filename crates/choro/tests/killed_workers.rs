@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench::client::{Client, Destination, Protection, Terms, requests};
+use bench::client::{Client, Protection, requests};
 use dtyp::{AccessMask, NtStatus};
 use harness::choro::{signal_process, wait_until};
-use harness::{PASSWORD, TestServer, USER};
+use harness::{TestServer, destination, terms};
 use rustix::process::Signal;
 use wire::create::{
     CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
 use wire::write::WriteRequest;
-use wire::{Command, Decode, Dialect, FileId, OplockLevel};
+use wire::{Command, Decode, FileId, OplockLevel};
 
 /// Clients that open the same two files at once.
 const CLIENTS: usize = 4;
@@ -32,15 +32,8 @@ const PAUSE: Duration = Duration::from_millis(150);
 const SOON: Duration = Duration::from_secs(20);
 
 fn connect(address: SocketAddr) -> Option<Client> {
-    let destination = Destination {
-        address,
-        share: "data".to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
     // A worker may be killed in the middle of a logon.
-    Client::connect(&destination, terms).ok()
+    Client::connect(&destination(address, "data"), terms(Protection::Signed)).ok()
 }
 
 /// CREATE; nothing if the connection is gone.

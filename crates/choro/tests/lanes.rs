@@ -7,11 +7,11 @@ use std::fs;
 use std::thread;
 
 use bench::client::requests::{Purpose, open};
-use bench::client::{Client, Destination, Protection, Slot, Terms};
-use harness::{PASSWORD, TestServer, USER};
+use bench::client::{Client, Protection, Slot};
+use harness::{TestServer, terms};
 use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
-use wire::{Command, Decode, Dialect};
+use wire::{Command, Decode};
 
 /// Bytes of a block: of a frame that a lane receives alone, and of one that it receives with others.
 const BLOCKS: [usize; 2] = [1 << 20, 64 << 10];
@@ -35,13 +35,7 @@ fn signed_data_of_two_channels_arrives_as_it_left() {
 #[track_caller]
 fn move_much(protection: Protection, bytes: usize) {
     let server = TestServer::start();
-    let destination = Destination {
-        address: server.site().address(),
-        share: "data".to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection };
+    let (destination, terms) = (server.destination("data"), terms(protection));
     let first = Client::connect(&destination, terms).expect("it may log in");
     let second = first.bind(&destination, terms, 1).expect("it may bind");
     let at_once = || {

@@ -7,15 +7,15 @@ use std::net::TcpStream;
 use std::process;
 
 use bench::client::requests::{Purpose, open};
-use bench::client::{Client, Destination, Protection, Slot, Terms};
+use bench::client::{Client, Protection, Slot};
 use dtyp::NtStatus;
 use harness::choro::{Server, Site, built_executable, signal_process, text, wait_until};
-use harness::{PASSWORD, Setup, TestServer, USER};
+use harness::{Setup, TestServer};
 use messaging::TransportKind;
 use rustix::process::Signal;
 use serde_json::Value;
+use wire::Command;
 use wire::change_notify::{ChangeNotifyRequest, CompletionFilter};
-use wire::{Command, Dialect};
 
 /// A server with its three idle workers and `notifyd`.
 fn serve(site: &Site) -> Server {
@@ -34,14 +34,7 @@ fn rows(json: &str) -> Vec<Value> {
 
 /// A client with the share `data`.
 fn connect(server: &TestServer) -> Client {
-    let destination = Destination {
-        address: server.site().address(),
-        share: "data".to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
-    Client::connect(&destination, terms).expect("the server lets it in")
+    server.connect("data", Protection::Signed)
 }
 
 #[test]

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::Instant;
 
 use bench::client::requests::{Purpose, open};
-use bench::client::{Client, Destination, Protection, Reply, Slot, Terms};
+use bench::client::{Client, Protection, Reply, Slot};
 use harness::choro::{PATIENCE, wait_until};
-use harness::{PASSWORD, Setup, TestServer, USER};
+use harness::{Setup, TestServer};
 use rustix::process::Signal;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
-use wire::{Command, Decode, Dialect, FileId};
+use wire::{Command, Decode, FileId};
 
 const BLOCK: usize = 64 * 1024;
 
@@ -81,18 +81,8 @@ fn storage(server: &TestServer) -> serde_json::Value {
     rows[0].clone()
 }
 
-fn destination(server: &TestServer, share: &str) -> Destination {
-    Destination {
-        address: server.site().address(),
-        share: share.to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    }
-}
-
 fn connect(server: &TestServer, share: &str) -> Client {
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Plain };
-    Client::connect(&destination(server, share), terms).expect("it may log in")
+    server.connect(share, Protection::Plain)
 }
 
 fn push_read(client: &mut Client, file_id: FileId, at: usize) {
@@ -135,7 +125,7 @@ fn one_connection_moves_on_while_its_slow_share_waits() {
     }
     assert_eq!(receive_block(&mut client), 0, "the first one is within the limit");
     wait_for_waiting(&server, 7);
-    client.tree_connect(&destination(&server, "data")).expect("there is another share");
+    client.tree_connect(&server.destination("data")).expect("there is another share");
     let fast = open(&mut client, Purpose::Open, "file").expect("it is there");
     for at in 8..16 {
         push_read(&mut client, fast, at);

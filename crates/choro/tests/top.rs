@@ -10,13 +10,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use bench::client::requests::{Purpose, open, push_read};
-use bench::client::{Client, Destination, Protection, Reply, Slot, Terms};
+use bench::client::{Client, Protection, Reply, Slot};
 use harness::choro::{signal_process, wait_until};
 use harness::smbtorture::progress;
-use harness::{PASSWORD, Setup, TestServer, USER};
+use harness::{Setup, TestServer};
 use rustix::process::Signal;
 use serde_json::Value;
-use wire::{Dialect, FileId};
+use wire::FileId;
 
 const BLOCK: usize = 64 * 1024;
 const LARGE: usize = 1024 * 1024;
@@ -34,14 +34,7 @@ fn start() -> TestServer {
 }
 
 fn connect(server: &TestServer, share: &str) -> (Client, FileId) {
-    let destination = Destination {
-        address: server.site().address(),
-        share: share.to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Plain };
-    let mut client = Client::connect(&destination, terms).expect("it may log in");
+    let mut client = server.connect(share, Protection::Plain);
     let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
     (client, file_id)
 }

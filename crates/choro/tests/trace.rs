@@ -9,24 +9,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bench::client::requests::{Purpose, close, open, push_read, push_write};
-use bench::client::{Client, Destination, Protection, Slot, Terms};
+use bench::client::{Client, Protection, Slot};
 use harness::choro::{Server, Site, built_executable, signal_process, text, wait_until};
 use harness::smbtorture::progress;
-use harness::{PASSWORD, TestServer, USER, runs_as_root};
+use harness::{TestServer, USER, runs_as_root};
 use rustix::process::Signal;
 use serde_json::Value;
 use trace::Kind as _;
-use wire::Dialect;
 
 fn connect(server: &TestServer) -> Client {
-    let destination = Destination {
-        address: server.site().address(),
-        share: "data".to_owned(),
-        user: USER.to_owned(),
-        password: PASSWORD.to_owned(),
-    };
-    let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
-    Client::connect(&destination, terms).expect("the server lets it in")
+    server.connect("data", Protection::Signed)
 }
 
 /// The worker of a client.

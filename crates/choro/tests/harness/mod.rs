@@ -9,20 +9,24 @@
 pub mod choro;
 pub mod content;
 pub mod machine;
+pub mod namespace;
 pub mod samba;
 pub mod session;
 pub mod smbclient;
 pub mod smbtorture;
 
 use std::fs::{self, Permissions};
+use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use bench::client::{Client, Destination, Protection, Terms};
 use choro::{Server, Site, text};
 use machine::Machine;
 use smbclient::Smbclient;
 use smbtorture::progress;
+use wire::Dialect;
 
 /// The users of every server under test; the clients act as the first.
 pub const USER: &str = "tester";
@@ -185,6 +189,17 @@ impl TestServer {
         Smbclient::new(self)
     }
 
+    /// Where [`USER`] finds a share.
+    pub fn destination(&self, share: &str) -> Destination {
+        destination(self.site.address(), share)
+    }
+
+    /// A client that says what a test wants said, as [`USER`] in a share.
+    #[track_caller]
+    pub fn connect(&self, share: &str, protection: Protection) -> Client {
+        Client::connect(&self.destination(share), terms(protection)).expect("the server lets it in")
+    }
+
     pub fn server(&self) -> &Server {
         self.server.as_ref().expect("it runs until it is stopped")
     }
@@ -230,6 +245,17 @@ impl Drop for TestServer {
             eprintln!("end of the server's log:\n{}", shown.join("\n"));
         }
     }
+}
+
+/// Where [`USER`] finds a share of the server at this address.
+pub fn destination(address: SocketAddr, share: &str) -> Destination {
+    let (user, password) = (USER.to_owned(), PASSWORD.to_owned());
+    Destination { address, share: share.to_owned(), user, password }
+}
+
+/// The highest dialect.
+pub fn terms(protection: Protection) -> Terms {
+    Terms { dialect: Dialect::SMB_3_1_1, protection }
 }
 
 pub fn runs_as_root() -> bool {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::server::own_directories;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::choro::{PATIENCE, text};
@@ -110,18 +111,7 @@ fn configuration(site: &Path, address: SocketAddr, share: &str, folder: &Path) -
         address.port(),
         text(&site.join("log")),
     );
-    for (parameter, name) in [
-        ("private dir", "private"),
-        ("lock directory", "lock"),
-        ("state directory", "state"),
-        ("cache directory", "cache"),
-        ("pid directory", "pid"),
-        ("ncalrpc dir", "ncalrpc"),
-    ] {
-        let path = site.join(name);
-        fs::create_dir_all(&path).expect("there is space");
-        config += &format!("{parameter} = {}\n", text(&path));
-    }
+    config += &own_directories(site).expect("there is space");
     config += &format!("[{share}]\npath = {}\nread only = no\n", text(folder));
     config += KEEPS_EVERYTHING;
     config.push('\n');

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use bench::client::{Client, Destination, Protection, Terms};
+use bench::client::{Client, Destination, Protection};
 use dtyp::fscc::ea::{FullEa, FullEaList, encode_full_ea_entry};
 use dtyp::fscc::stream::decode_stream_list;
 use dtyp::{
@@ -18,7 +18,9 @@ use wire::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use wire::read::{ReadRequest, ReadResponse};
 use wire::set_info::SetInfoRequest;
 use wire::write::WriteRequest;
-use wire::{Command, Decode, Dialect, Encode, FileId};
+use wire::{Command, Decode, Encode, FileId};
+
+use super::terms;
 
 /// More than any answer here has.
 const ANSWER_BYTES: u32 = 60_000;
@@ -38,8 +40,8 @@ impl Session {
             user: user.to_owned(),
             password: password.to_owned(),
         };
-        let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Signed };
-        Self(Client::connect(&destination, terms).expect("it may connect"))
+        let client = Client::connect(&destination, terms(Protection::Signed));
+        Self(client.expect("it may connect"))
     }
 
     #[track_caller]
