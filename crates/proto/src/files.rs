@@ -312,18 +312,7 @@ impl Files {
     /// # Errors
     /// If the record cannot be read or kept.
     pub fn contents_change(&mut self, identity: FileIdentity, volatile: u64) -> Result<(), Reject> {
-        if self.records.word(key(identity)).readers == 0 {
-            return Ok(());
-        }
-        let (id, deadline) = (self.open_id(volatile), self.break_deadline());
-        let file = key(identity);
-        let purged = self.change(file, |record, look| {
-            let before = record.clone();
-            let purged = record.break_reading(id, identity.stream, deadline, look);
-            (purged, *record != before)
-        })?;
-        self.forget_disconnected(file, &purged);
-        Ok(())
+        self.take_reading(identity, volatile, FileRecord::break_reading)
     }
 
     /// As [`Files::contents_change`], once the store has changed it.
@@ -335,14 +324,23 @@ impl Files {
         identity: FileIdentity,
         volatile: u64,
     ) -> Result<(), Reject> {
-        if self.records.word(key(identity)).readers == 0 {
+        self.take_reading(identity, volatile, FileRecord::break_reading_of_others)
+    }
+
+    fn take_reading(
+        &mut self,
+        identity: FileIdentity,
+        volatile: u64,
+        take: fn(&mut FileRecord, OpenId, u64, Duration, &mut Look) -> Vec<OpenEntry>,
+    ) -> Result<(), Reject> {
+        let file = key(identity);
+        if self.records.word(file).readers == 0 {
             return Ok(());
         }
         let (id, deadline) = (self.open_id(volatile), self.break_deadline());
-        let file = key(identity);
         let purged = self.change(file, |record, look| {
             let before = record.clone();
-            let purged = record.break_reading_of_others(id, identity.stream, deadline, look);
+            let purged = take(record, id, identity.stream, deadline, look);
             (purged, *record != before)
         })?;
         self.forget_disconnected(file, &purged);

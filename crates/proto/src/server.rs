@@ -26,7 +26,7 @@ use crate::dispatch;
 use crate::effect::{Effect, LentSession, Removal, Reply};
 use crate::files::{Files, key};
 use crate::notice::Notice;
-use crate::open::{CreateName, Open, Target};
+use crate::open::{CreateName, Open, OpenFile, Target};
 use crate::protection;
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Chain, InFlight, Incoming, RequestId};
@@ -870,14 +870,7 @@ impl Globals {
         let volatile = open.file_id.volatile;
         self.outbox.closed_opens.push(volatile);
         let Target::File(file) = open.target else { return None };
-        self.forget_create_name(file.create_name, volatile);
-        if file.watch.is_some() {
-            self.watchers.retain(|watcher| *watcher != volatile);
-            self.outbox.notices.push_back(Notice::Unwatched { volatile });
-        }
-        if let Some(lease) = file.lease {
-            self.files.unuse_lease(lease, key(file.identity));
-        }
+        self.forget(&file, volatile);
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.listing_changes(parent, file.parent_lease);
         }
@@ -942,16 +935,21 @@ impl Globals {
             let Some(open) = opens.remove(&volatile) else { continue };
             self.outbox.closed_opens.push(volatile);
             let Target::File(file) = open.target else { continue };
-            self.forget_create_name(file.create_name, volatile);
-            if file.watch.is_some() {
-                self.watchers.retain(|watcher| *watcher != volatile);
-                self.outbox.notices.push_back(Notice::Unwatched { volatile });
-            }
-            if let Some(lease) = file.lease {
-                self.files.unuse_lease(lease, key(file.identity));
-            }
+            self.forget(&file, volatile);
             let op = ObjectOp::Close { open: file.local_open, unlink: false };
             self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));
+        }
+    }
+
+    /// Whatever this server knows of an open beside the open itself and the file's record.
+    fn forget(&mut self, file: &OpenFile, volatile: u64) {
+        self.forget_create_name(file.create_name, volatile);
+        if file.watch.is_some() {
+            self.watchers.retain(|watcher| *watcher != volatile);
+            self.outbox.notices.push_back(Notice::Unwatched { volatile });
+        }
+        if let Some(lease) = file.lease {
+            self.files.unuse_lease(lease, key(file.identity));
         }
     }
 

@@ -4,9 +4,8 @@ use dtyp::NtStatus;
 use proto::{Disconnect, Effect};
 use testkit::entropy::Random;
 use testkit::{Create, Peer, World};
-use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::echo::EchoRequest;
-use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::lock::LockFlags;
 use wire::{Command, Dialect, FileId};
 
 fn ready(world: &World) -> Peer {
@@ -15,22 +14,13 @@ fn ready(world: &World) -> Peer {
 
 fn watch(peer: &mut Peer) {
     let directory = peer.create(&Create::directory("dir")).file_id;
-    let body = ChangeNotifyRequest {
-        flags: ChangeNotifyFlags::empty(),
-        output_buffer_length: 1_000,
-        file_id: directory,
-        completion_filter: CompletionFilter::all(),
-    };
-    let request = peer.request(Command::CHANGE_NOTIFY, &body);
+    let request = peer.watch_request(directory);
     peer.send(request);
     assert!(peer.receive().iter().any(testkit::Response::is_interim));
 }
 
 fn lock(peer: &mut Peer, file_id: FileId) {
-    let flags = LockFlags::EXCLUSIVE_LOCK;
-    let elements = [LockElement { offset: 0, length: 10, flags }];
-    let body = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&elements) };
-    let request = peer.request(Command::LOCK, &body);
+    let request = peer.lock_request(file_id, LockFlags::EXCLUSIVE_LOCK, 0);
     peer.send(request);
 }
 
@@ -71,14 +61,8 @@ fn a_request_that_is_padded_does_not_wait_without_an_end() {
     let world = World::new();
     let mut peer = ready(&world);
     let directory = peer.create(&Create::directory("dir")).file_id;
-    let body = ChangeNotifyRequest {
-        flags: ChangeNotifyFlags::empty(),
-        output_buffer_length: 1_000,
-        file_id: directory,
-        completion_filter: CompletionFilter::all(),
-    };
     for (len, status) in [(1 << 20, NtStatus::INSUFFICIENT_RESOURCES), (1_000, NtStatus::PENDING)] {
-        let request = peer.request(Command::CHANGE_NOTIFY, &body);
+        let request = peer.watch_request(directory);
         peer.send(request.body(|body| body.resize(len, 0)));
         let statuses: Vec<NtStatus> = peer.receive().iter().map(|it| it.status()).collect();
         assert_eq!(statuses, [status], "{len} bytes");

@@ -16,7 +16,7 @@ use wire::create_context::{
 use wire::header::HeaderFlags;
 use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyRequest};
 use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
-use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::lock::LockFlags;
 use wire::negotiate::{Capabilities, NegotiateResponse};
 use wire::query_info::InfoType;
 use wire::set_info::SetInfoRequest;
@@ -107,9 +107,7 @@ fn lock(peer: &mut Peer, file_id: FileId) -> NtStatus {
 
 fn lock_in_sequence(peer: &mut Peer, file_id: FileId, lock_sequence: u32) -> NtStatus {
     let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
-    let elements = [LockElement { offset: 0, length: 10, flags }];
-    let body = LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) };
-    let request = peer.request(Command::LOCK, &body);
+    let request = peer.lock_request(file_id, flags, lock_sequence);
     peer.call(request).status()
 }
 

@@ -6,8 +6,7 @@ use proto::effect::LentSession;
 use proto::{Disconnect, Effect};
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
-use testkit::{Create, Login, Peer, Request, World};
-use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use testkit::{Create, Login, Peer, World};
 use wire::create::CreateResponse;
 use wire::create_context::{DurableFlags, DurableHandleRequestV2};
 use wire::header::HeaderFlags;
@@ -15,7 +14,7 @@ use wire::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterface,
     NetworkInterfaceCapability, NetworkInterfaces,
 };
-use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
+use wire::lock::LockFlags;
 use wire::negotiate::{Capabilities, NegotiateResponse};
 use wire::negotiate_context::{CipherId, SigningAlgorithmId};
 use wire::session_setup::SessionSetupFlags;
@@ -451,30 +450,18 @@ fn a_create_that_waits_for_a_break_goes_on_when_its_channel_is_lost_and_opens_on
 }
 
 fn watch(peer: &mut Peer, directory: FileId) {
-    let body = ChangeNotifyRequest {
-        flags: ChangeNotifyFlags::empty(),
-        output_buffer_length: 1_000,
-        file_id: directory,
-        completion_filter: CompletionFilter::all(),
-    };
-    let request = peer.request(Command::CHANGE_NOTIFY, &body);
+    let request = peer.watch_request(directory);
     peer.send(request);
 }
 
 fn lock(peer: &mut Peer, file_id: FileId) {
-    let request = lock_request(peer, file_id, LockFlags::EXCLUSIVE_LOCK, 0);
+    let request = peer.lock_request(file_id, LockFlags::EXCLUSIVE_LOCK, 0);
     peer.send(request);
 }
 
 /// The first entry of the open's list has this number.
 fn numbered(number: u32) -> u32 {
     (1 << 4) | number
-}
-
-fn lock_request(peer: &Peer, file_id: FileId, flags: LockFlags, lock_sequence: u32) -> Request {
-    let elements = [LockElement { offset: 0, length: 10, flags }];
-    let body = LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) };
-    peer.request(Command::LOCK, &body)
 }
 
 /// Statuses of what came.
@@ -490,7 +477,7 @@ fn waiting_lock(world: &World) -> (Peer, Peer, FileId, FileId) {
     lock(&mut second, holder);
     assert_eq!(statuses(&mut second), [NtStatus::SUCCESS]);
     let waiter = second.create(&Create::open("file")).file_id;
-    let request = lock_request(&first, waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1));
+    let request = first.lock_request(waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1));
     first.send(request);
     assert_eq!(statuses(&mut first), [NtStatus::PENDING]);
     (first, second, holder, waiter)
@@ -498,7 +485,8 @@ fn waiting_lock(world: &World) -> (Peer, Peer, FileId, FileId) {
 
 /// The LOCK again, over another channel.
 fn repeat_lock(peer: &mut Peer, file_id: FileId) {
-    let request = lock_request(peer, file_id, LockFlags::EXCLUSIVE_LOCK, numbered(1))
+    let request = peer
+        .lock_request(file_id, LockFlags::EXCLUSIVE_LOCK, numbered(1))
         .flags(HeaderFlags::REPLAY_OPERATION)
         .channel_sequence(1);
     peer.send(request);
@@ -507,7 +495,7 @@ fn repeat_lock(peer: &mut Peer, file_id: FileId) {
 /// How often the range is locked: each UNLOCK gives one lock back.
 fn lock_count(peer: &mut Peer, file_id: FileId) -> usize {
     let mut unlock = || {
-        let request = lock_request(peer, file_id, LockFlags::UNLOCK, 0).channel_sequence(1);
+        let request = peer.lock_request(file_id, LockFlags::UNLOCK, 0).channel_sequence(1);
         peer.call(request).status()
     };
     std::iter::repeat_with(&mut unlock).take_while(|it| it.is_success()).count()
@@ -523,7 +511,7 @@ fn a_lock_that_waits_goes_on_when_its_channel_is_lost_and_is_taken_once() {
     let mut other = Peer::ready(&world, Dialect::SMB_3_1_1);
     let file = other.create(&Create::open("file")).file_id;
     let at_once = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
-    let request = lock_request(&other, file, at_once, 0);
+    let request = other.lock_request(file, at_once, 0);
     assert_eq!(other.call(request).status(), NtStatus::LOCK_NOT_GRANTED);
     repeat_lock(&mut second, waiter);
     assert_eq!(statuses(&mut second), [NtStatus::SUCCESS]);
@@ -556,7 +544,8 @@ fn a_lock_that_was_asked_for_twice_is_cancelled_wholly() {
         if is_known {
             first.disconnect();
         }
-        let request = lock_request(&second, waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1))
+        let request = second
+            .lock_request(waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1))
             .flags(HeaderFlags::REPLAY_OPERATION)
             .channel_sequence(1);
         let id = second.send(request);

@@ -8,7 +8,6 @@ use object::ObjectOp;
 use proto::Effect;
 use testkit::{Create, Peer, World};
 use trace::{Operation, Phase, Tracer};
-use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::{Command, Dialect, OplockLevel};
 
 const STEP: Duration = Duration::from_millis(3);
@@ -113,13 +112,7 @@ fn a_watch_waits_for_an_event_and_ends_when_it_is_cancelled() {
     let mut peer = ready(&world);
     let file_id = peer.create(&Create::open("")).file_id;
     let tracer = world.trace();
-    let body = ChangeNotifyRequest {
-        flags: ChangeNotifyFlags::empty(),
-        output_buffer_length: 4_096,
-        file_id,
-        completion_filter: CompletionFilter::FILE_NAME,
-    };
-    peer.send(peer.request(Command::CHANGE_NOTIFY, &body));
+    peer.send(peer.watch_request(file_id));
     world.advance(STEP);
     assert_eq!(tracer.figures().events.request_end[15].count, 0, "it waits");
     peer.disconnect();

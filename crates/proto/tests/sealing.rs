@@ -8,7 +8,6 @@ use proto::settings::Policy;
 use testkit::peer::Offer;
 use testkit::request::RELATED;
 use testkit::{Create, Login, Peer, Response, World};
-use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::echo::EchoRequest;
 use wire::negotiate_context::CipherId;
 use wire::tree_connect::{ShareFlags, TreeConnectResponse};
@@ -262,13 +261,7 @@ fn an_interim_response_is_sealed_like_its_request() {
     let world = World::new();
     let mut peer = sealed(&world);
     let directory = peer.create(&Create::directory("dir")).file_id;
-    let body = ChangeNotifyRequest {
-        flags: ChangeNotifyFlags::empty(),
-        output_buffer_length: 1_000,
-        file_id: directory,
-        completion_filter: CompletionFilter::all(),
-    };
-    let request = peer.request(Command::CHANGE_NOTIFY, &body);
+    let request = peer.watch_request(directory);
     peer.send(request);
     let interim = peer.receive();
     assert!(interim[0].is_interim() && interim[0].sealed);

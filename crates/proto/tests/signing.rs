@@ -7,7 +7,6 @@ use proto::settings::Policy;
 use testkit::peer::Offer;
 use testkit::request::RELATED;
 use testkit::{Create, Login, Peer, World};
-use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::CloseRequest;
 use wire::echo::EchoRequest;
 use wire::negotiate::SecurityMode;
@@ -217,13 +216,7 @@ fn an_interim_response_is_not_signed_and_the_final_one_is() {
     let world = insisting();
     for mut peer in everyone(&world) {
         let directory = peer.create(&Create::directory("dir")).file_id;
-        let body = ChangeNotifyRequest {
-            flags: ChangeNotifyFlags::empty(),
-            output_buffer_length: 1_000,
-            file_id: directory,
-            completion_filter: CompletionFilter::all(),
-        };
-        let request = peer.request(Command::CHANGE_NOTIFY, &body);
+        let request = peer.watch_request(directory);
         let id = peer.send(request);
         let interim = peer.receive();
         assert_eq!(interim.len(), 1);

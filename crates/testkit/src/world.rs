@@ -147,6 +147,48 @@ impl Wire {
     }
 }
 
+impl Inner {
+    fn new(
+        seed: u64,
+        settings: ServerSettings,
+        server_id: ServerId,
+        files: MemoryFiles,
+        store: Rc<RefCell<MemoryStore>>,
+    ) -> Self {
+        let entropy = Random::new(seed).into_entropy();
+        let credits_max = settings.credits_max;
+        let settings = Arc::new(settings);
+        let records = Box::new(files.handle());
+        Self {
+            server: Server::new(Arc::clone(&settings), entropy, records, server_id),
+            settings,
+            server_id,
+            files,
+            credits_max,
+            clock: VirtualClock::default(),
+            traced_ns: Rc::default(),
+            store,
+            accounts: accounts::accounts(),
+            guest: None,
+            shares: Vec::new(),
+            refusals: HashMap::new(),
+            connected: HashMap::new(),
+            previous_sessions: Vec::new(),
+            elsewhere: HashMap::new(),
+            interfaces: Vec::new(),
+            ledger: Ledger::default(),
+            connections: HashMap::new(),
+            lost: Vec::new(),
+            client_count: 0,
+            hold: None,
+            held: VecDeque::new(),
+            worker: None,
+            frames: Vec::new(),
+            plain: Vec::new(),
+        }
+    }
+}
+
 impl World {
     /// A world with the default settings.
     #[must_use]
@@ -165,44 +207,12 @@ impl World {
     pub fn with_seed(seed: u64, change: impl FnOnce(&mut ServerSettings)) -> Self {
         let mut settings = accounts::settings();
         change(&mut settings);
-        let entropy = Random::new(seed).into_entropy();
-        let credits_max = settings.credits_max;
-        let settings = Arc::new(settings);
         let server_id = ServerId { pid: 1, unique_id: 1 };
-        let files = MemoryFiles::default();
         let store = Rc::new(RefCell::new(MemoryStore::new()));
-        let inner = Inner {
-            server: Server::new(
-                Arc::clone(&settings),
-                entropy,
-                Box::new(files.handle()),
-                server_id,
-            ),
-            settings,
-            server_id,
-            files,
-            credits_max,
-            clock: VirtualClock::default(),
-            traced_ns: Rc::default(),
-            store: Rc::clone(&store),
-            accounts: accounts::accounts(),
-            guest: Some(accounts::guest()),
-            shares: vec![accounts::share("IPC$", None)],
-            refusals: HashMap::new(),
-            connected: HashMap::new(),
-            previous_sessions: Vec::new(),
-            elsewhere: HashMap::new(),
-            interfaces: Vec::new(),
-            ledger: Ledger::default(),
-            connections: HashMap::new(),
-            lost: Vec::new(),
-            client_count: 0,
-            hold: None,
-            held: VecDeque::new(),
-            worker: None,
-            frames: Vec::new(),
-            plain: Vec::new(),
-        };
+        let files = MemoryFiles::default();
+        let mut inner = Inner::new(seed, settings, server_id, files, Rc::clone(&store));
+        inner.guest = Some(accounts::guest());
+        inner.shares = vec![accounts::share("IPC$", None)];
         let world = Self { inner: Rc::new(RefCell::new(inner)), store };
         world.add_share("data", |_| {});
         world.add_share("readonly", |share| {

@@ -1,10 +1,12 @@
 //! The commands that most tests need.
 
 use dtyp::utf16;
+use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::{CloseFlags, CloseRequest};
 use wire::create::CreateResponse;
 use wire::echo::EchoRequest;
 use wire::flush::FlushRequest;
+use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::logoff::LogoffRequest;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::tree_connect::{ShareFlags, TreeConnectRequest, TreeConnectResponse};
@@ -161,6 +163,26 @@ impl Peer {
     #[must_use]
     pub fn close_request(&self, file_id: FileId) -> Request {
         self.request(Command::CLOSE, &CloseRequest { flags: CloseFlags::empty(), file_id })
+    }
+
+    /// A CHANGE_NOTIFY request for whatever happens in a directory.
+    #[must_use]
+    pub fn watch_request(&self, directory: FileId) -> Request {
+        let body = ChangeNotifyRequest {
+            flags: ChangeNotifyFlags::empty(),
+            output_buffer_length: 1_000,
+            file_id: directory,
+            completion_filter: CompletionFilter::all(),
+        };
+        self.request(Command::CHANGE_NOTIFY, &body)
+    }
+
+    /// A LOCK request for the first ten bytes.
+    #[must_use]
+    pub fn lock_request(&self, file_id: FileId, flags: LockFlags, lock_sequence: u32) -> Request {
+        let elements = [LockElement { offset: 0, length: 10, flags }];
+        let body = LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) };
+        self.request(Command::LOCK, &body)
     }
 
     /// [MS-SMB2] 3.1.5.2.

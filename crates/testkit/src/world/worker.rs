@@ -1,21 +1,17 @@
 //! A world that is one worker of several, which share files and their records.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{FileKey, FileRecord};
 use dtyp::ServerId;
 use object::{LocalOpen, ObjectOp, ObjectReply, ObjectResult};
-use proto::{Effect, RequestId, Server, ServerSettings};
+use proto::{Effect, RequestId};
 
 use super::{Inner, Wire, World};
 use crate::accounts;
-use crate::clock::VirtualClock;
-use crate::entropy::Random;
-use crate::ledger::Ledger;
 
 /// What a worker has beside its engine.
 #[derive(Debug, Default)]
@@ -36,38 +32,10 @@ impl World {
     #[must_use]
     pub fn beside(&self, seed: u64, id: ServerId) -> Self {
         let first = self.inner();
-        let settings: ServerSettings = accounts::settings();
-        let entropy = Random::new(seed).into_entropy();
-        let credits_max = settings.credits_max;
-        let records = Box::new(first.files.handle());
-        let settings = Arc::new(settings);
-        let inner = Inner {
-            server: Server::new(Arc::clone(&settings), entropy, records, id),
-            settings,
-            server_id: id,
-            files: first.files.clone(),
-            credits_max,
-            clock: VirtualClock::default(),
-            traced_ns: Rc::default(),
-            store: Rc::clone(&self.store),
-            accounts: accounts::accounts(),
-            guest: None,
-            shares: first.shares.clone(),
-            refusals: HashMap::new(),
-            connected: HashMap::new(),
-            previous_sessions: Vec::new(),
-            elsewhere: HashMap::new(),
-            interfaces: Vec::new(),
-            ledger: Ledger::default(),
-            connections: HashMap::new(),
-            lost: Vec::new(),
-            client_count: 0,
-            hold: None,
-            held: VecDeque::new(),
-            worker: Some(Worker::default()),
-            frames: Vec::new(),
-            plain: Vec::new(),
-        };
+        let (files, store) = (first.files.clone(), Rc::clone(&self.store));
+        let mut inner = Inner::new(seed, accounts::settings(), id, files, store);
+        inner.shares = first.shares.clone();
+        inner.worker = Some(Worker::default());
         Self { inner: Rc::new(RefCell::new(inner)), store: Rc::clone(&self.store) }
     }
 
