@@ -142,23 +142,9 @@ impl Observer {
 
     /// Takes in workers that have come.
     fn find(&mut self) -> anyhow::Result<()> {
-        let directory = self.lock_dir.join(trace::DIRECTORY);
-        let found = match trace::workers(&self.lock_dir) {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!("no server has run on {}", self.lock_dir.display())
-            }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                bail!("you may not look into {}: its group may", directory.display())
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", directory.display()));
-            }
-        };
-        for (pid, unique_id) in found {
+        for (pid, unique_id) in workers(&self.lock_dir)? {
             let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id));
-            // A page that was left behind by a server that was killed is nobody's.
-            if is_known || !Path::new(&format!("/proc/{pid}")).exists() {
+            if is_known {
                 continue;
             }
             match Reader::open(&self.lock_dir, pid, unique_id) {
@@ -185,6 +171,29 @@ impl Observer {
         classes.sort_by(|one, other| one.0.cmp(&other.0));
         classes
     }
+}
+
+/// The workers that live, by pid: pid and unique id of each.
+///
+/// # Errors
+/// If nobody can say, such as to a user who may not know.
+pub(crate) fn workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
+    let directory = lock_dir.join(trace::DIRECTORY);
+    let mut workers = match trace::workers(lock_dir) {
+        Ok(workers) => workers,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("no server has run on {}", lock_dir.display())
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            bail!("you may not look into {}: its group may", directory.display())
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", directory.display()));
+        }
+    };
+    // A page that was left behind by a server that was killed is nobody's.
+    workers.retain(|(pid, _)| Path::new(&format!("/proc/{pid}")).exists());
+    Ok(workers)
 }
 
 /// What a process has in memory; zero if it has ended.

@@ -257,6 +257,18 @@ impl Writer {
         }
     }
 
+    /// The whole answer to a call for one level of information: `info` is nothing at a level that
+    /// there is not.
+    pub(crate) fn answer(mut self, level: u32, info: Option<Vec<Field<'_>>>) -> Vec<u8> {
+        if info.is_some() {
+            self.information(level, info);
+            self.finish(Win32Error::SUCCESS)
+        } else {
+            self.u32(level);
+            self.finish(Win32Error::INVALID_LEVEL)
+        }
+    }
+
     /// An enumeration structure on its way out: level, union, container, array.
     pub(crate) fn container(&mut self, level: u32, entries: &[Vec<Field<'_>>]) {
         self.u32(level);

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::histogram::Histogram;
 use super::measurement::Measurement;
+use crate::server::own_directories;
 
 /// The test, with directories of its own.
 pub(super) struct PingSpeed {
@@ -36,19 +37,7 @@ impl PingSpeed {
         };
         let directory = parent.join("samba");
         fs::create_dir(&directory)?;
-        let mut text = "[global]\n".to_owned();
-        for (parameter, name) in [
-            ("private dir", "private"),
-            ("lock directory", "lock"),
-            ("state directory", "state"),
-            ("cache directory", "cache"),
-            ("pid directory", "pid"),
-            ("ncalrpc dir", "ncalrpc"),
-        ] {
-            let path = directory.join(name);
-            fs::create_dir(&path)?;
-            text += &format!("{parameter} = {}\n", path.display());
-        }
+        let text = format!("[global]\n{}", own_directories(&directory)?);
         let config = directory.join("smb.conf");
         fs::write(&config, text)?;
         Ok(Ok(Self { config, directory }))

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use super::samba::user_name;
-use super::{SHARE, Setup, Site, run_with_input};
+use super::{SHARE, Setup, Site, own_directories, run_with_input};
 
 const PASSWORD: &str = "bench-Passw0rd";
 
@@ -40,17 +40,7 @@ fn text(site: &Site<'_>) -> Result<String> {
          bind interfaces only = yes\n\
          log level = 0\n",
     );
-    for (parameter, name) in [
-        ("private dir", "private"),
-        ("lock directory", "lock"),
-        ("state directory", "state"),
-        ("cache directory", "cache"),
-        ("pid directory", "pid"),
-    ] {
-        let path = site.directory.join(name);
-        fs::create_dir_all(&path)?;
-        text += &format!("{parameter} = {}\n", path.display());
-    }
+    text += &own_directories(site.directory)?;
     text += &format!("smb ports = {}\n{}", site.port, site.global);
     text += &format!("[{SHARE}]\npath = {}\nread only = no\n", site.share_path.display());
     Ok(text)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{SHARE, Setup, Site, run_with_input};
+use super::{SHARE, Setup, Site, own_directories, run_with_input};
 
 /// Lives as long as the temporary directory that its hash is in.
 const PASSWORD: &str = "bench-Passw0rd";
@@ -38,18 +38,7 @@ fn text(site: &Site<'_>) -> Result<String> {
          load printers = no\n\
          disable spoolss = yes\n",
     );
-    for (parameter, name) in [
-        ("private dir", "private"),
-        ("lock directory", "lock"),
-        ("state directory", "state"),
-        ("cache directory", "cache"),
-        ("pid directory", "pid"),
-        ("ncalrpc dir", "ncalrpc"),
-    ] {
-        let path = site.directory.join(name);
-        fs::create_dir_all(&path)?;
-        text += &format!("{parameter} = {}\n", path.display());
-    }
+    text += &own_directories(site.directory)?;
     text += &format!("log file = {}\n", site.directory.join("log").display());
     text += &format!("smb ports = {}\n{}", site.port, site.global);
     text += &format!("[{SHARE}]\npath = {}\nread only = no\n", site.share_path.display());

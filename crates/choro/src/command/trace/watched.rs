@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use trace::{Figures, PageError, Reader};
 
 use super::target::Target;
+use crate::observation;
 
 /// The unit of times in /proc: `USER_HZ`, on all machines that we serve on.
 const TICKS_PER_SECOND: u64 = 100;
@@ -94,23 +95,9 @@ impl Watched {
 
     /// Workers that are meant and live.
     fn find(&self) -> anyhow::Result<Vec<(u32, u64)>> {
-        let directory = self.lock_dir.join(trace::DIRECTORY);
-        let workers = match trace::workers(&self.lock_dir) {
-            Ok(workers) => workers,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!("no server has run on {}", self.lock_dir.display())
-            }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                bail!("you may not look into {}: its group may", directory.display())
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", directory.display()));
-            }
-        };
+        let workers = observation::workers(&self.lock_dir)?;
         let clients = self.target.clients(&self.lock_dir)?;
-        let is_meant = |(pid, _): &(u32, u64)| {
-            self.target.means(*pid, &clients) && Path::new(&format!("/proc/{pid}")).exists()
-        };
+        let is_meant = |(pid, _): &(u32, u64)| self.target.means(*pid, &clients);
         Ok(workers.into_iter().filter(is_meant).collect())
     }
 

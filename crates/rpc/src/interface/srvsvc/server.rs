@@ -18,17 +18,7 @@ pub(super) fn server_get_info(
     let _server_name = reader.unique_string()?;
     let level = reader.u32()?;
     let server = environment.catalogue.server();
-    let mut writer = Writer::default();
-    match information(level, &server) {
-        Some(info) => {
-            writer.information(level, Some(info));
-            Ok(writer.finish(Win32Error::SUCCESS))
-        }
-        None => {
-            writer.u32(level);
-            Ok(writer.finish(Win32Error::INVALID_LEVEL))
-        }
-    }
+    Ok(Writer::default().answer(level, information(level, &server)))
 }
 
 /// The members of SERVER_INFO_100, 101 and 102: [MS-SRVS] 2.2.4.40 to 2.2.4.42.
