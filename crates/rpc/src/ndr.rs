@@ -5,6 +5,7 @@
 //! the order of the pointers. Only what the interfaces here use is written and read: integers, SIDs,
 //! strings of UTF-16, arrays of structures of those.
 
+use crate::win32::Win32Error;
 use dtyp::{NtStatus, Sid, utf16};
 use std::borrow::Cow;
 
@@ -291,7 +292,7 @@ impl Writer {
     }
 
     /// The stub, with the return value that ends every operation.
-    pub(crate) fn finish(mut self, result: crate::win32::Win32Error) -> Vec<u8> {
+    pub(crate) fn finish(mut self, result: Win32Error) -> Vec<u8> {
         self.u32(result.0);
         self.stub
     }

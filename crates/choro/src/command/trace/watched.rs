@@ -1,10 +1,10 @@
 //! The workers that are traced, from the first look at their pages to the last.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use trace::{Figures, PageError, Reader};
 
 use super::target::Target;
