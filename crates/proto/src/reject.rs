@@ -279,6 +279,8 @@ impl Reject {
 pub enum Disconnect {
     /// The client's transport did not take a break notification in time.
     BreakNotConfirmed,
+    /// Another connection needed its place, and no user had logged on over it.
+    Crowded,
     /// A transform that is not encryption was sent without being negotiated.
     CompressionNotNegotiated,
     /// The administrator, or the server's end.

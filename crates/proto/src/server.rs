@@ -268,6 +268,28 @@ impl Server {
         id
     }
 
+    /// Ends a connection over which no user has logged on, so that another has its place: the oldest
+    /// one without any session, or else with sessions of guests and nobody in particular only.
+    /// Says whether there was one.
+    pub fn handle_crowd(&mut self, now: Now) -> bool {
+        self.globals.files.set_now(now.monotonic);
+        let mut has_session = HashMap::new();
+        for session in self.sessions.values().filter(|it| it.state != SessionState::InProgress) {
+            for channel in session.bound_channels() {
+                *has_session.entry(channel.connection).or_default() |=
+                    channel.signing_key.is_some();
+            }
+        }
+        let is_users = |id: &ConnectionId| has_session.get(id) == Some(&true);
+        let others = self.connections.keys().filter(|id| !is_users(id));
+        let Some(id) = others.min_by_key(|id| (has_session.contains_key(id), id.0)).copied() else {
+            return false;
+        };
+        self.disconnect(id, Disconnect::Crowded);
+        self.quiesce(now);
+        true
+    }
+
     /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.
     pub fn handle_passed_on(&mut self, id: ConnectionId) {
         self.in_flight.retain(|_, waiting| waiting.chain.connection != id);

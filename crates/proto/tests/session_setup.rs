@@ -186,21 +186,6 @@ fn session_ids_are_never_zero_and_never_the_same() {
 }
 
 #[test]
-fn a_client_has_at_most_1024_sessions() {
-    let world = World::new();
-    let mut peer = negotiated(&world, Dialect::SMB_3_0);
-    for _ in 0..1_024 {
-        let (_, token) = peer.begin(&alice());
-        peer.session_id = 0;
-        let request = peer.session_setup(&alice(), &token);
-        peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
-    }
-    let (_, token) = peer.begin(&alice());
-    let request = peer.session_setup(&alice(), &token);
-    assert_eq!(peer.call(request).status(), NtStatus::INSUFF_SERVER_RESOURCES);
-}
-
-#[test]
 fn a_session_of_another_connection_is_none() {
     let world = World::new();
     let first = Peer::ready(&world, Dialect::SMB_3_0);
@@ -382,6 +367,79 @@ fn failed_logons_do_not_buy_time_and_a_session_does() {
     world.advance(Duration::from_secs(3_600));
     assert_eq!(bad.closed(), Some(Disconnect::TooSlow));
     assert!(good.is_open());
+}
+
+/// A connection that has begun as many logons as it may, and ends none.
+fn unfinished(world: &World) -> Peer {
+    let mut peer = negotiated(world, Dialect::SMB_3_1_1);
+    let mut begun = 0;
+    loop {
+        let (_, token) = peer.begin(&alice());
+        let request = peer.session_setup(&alice(), &token);
+        match peer.call(request).status() {
+            NtStatus::MORE_PROCESSING_REQUIRED => begun += 1,
+            status => {
+                assert_eq!((begun, status), (16, NtStatus::INSUFF_SERVER_RESOURCES));
+                return peer;
+            }
+        }
+    }
+}
+
+#[test]
+fn logons_that_nobody_finishes_take_no_place_from_another_connection() {
+    let world = World::new();
+    let mut peers: Vec<Peer> = (0..70).map(|_| unfinished(&world)).collect();
+    Peer::ready(&world, Dialect::SMB_3_1_1).create(&Create::open_if("file"));
+    peers.iter_mut().for_each(|peer| peer.disconnect());
+    let _ = Peer::ready(&world, Dialect::SMB_3_1_1);
+}
+
+#[test]
+fn a_client_has_1024_sessions_of_users_and_whoever_proves_nothing_takes_none_of_them() {
+    let world = World::new();
+    let mut peer = negotiated(&world, Dialect::SMB_3_0);
+    for _ in 0..1_024 {
+        peer.authenticate(&Login::anonymous()).ok();
+        peer.session_id = 0;
+    }
+    let refused = peer.authenticate(&Login::anonymous());
+    assert_eq!(refused.status(), NtStatus::INSUFF_SERVER_RESOURCES);
+    let mut last = 0;
+    for _ in 0..1_024 {
+        peer.session_id = 0;
+        last = peer.authenticate(&alice()).ok().header.session_id;
+    }
+    peer.session_id = 0;
+    let refused = peer.authenticate(&alice());
+    assert_eq!(refused.status(), NtStatus::INSUFF_SERVER_RESOURCES);
+    assert_eq!(world.ledger().session_count(), 2_048);
+    peer.session_id = last;
+    peer.logoff().ok();
+    peer.session_id = 0;
+    peer.authenticate(&alice()).ok();
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_crowded_client_keeps_the_connections_over_which_a_user_has_logged_on() {
+    let world = World::new();
+    let mut guest = negotiated(&world, Dialect::SMB_3_1_1);
+    guest.authenticate(&Login::anonymous()).ok();
+    let mut user = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let half = unfinished(&world);
+    let silent = world.connect();
+    let is_open = || [&guest, &half, &silent].map(|it| it.is_open());
+    for left in [[true, false, true], [true, false, false], [false; 3]] {
+        assert!(world.crowd());
+        assert_eq!(is_open(), left);
+    }
+    assert_eq!(half.closed(), Some(Disconnect::Crowded));
+    assert!(!world.crowd());
+    user.create(&Create::open_if("file"));
+    user.disconnect();
+    world.assert_nothing_left();
 }
 
 #[test]

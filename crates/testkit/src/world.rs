@@ -529,6 +529,16 @@ impl World {
         inner.advance_to(target);
     }
 
+    /// Has the server make room for another connection; says whether it could.
+    #[must_use]
+    pub fn crowd(&self) -> bool {
+        let mut inner = self.inner();
+        let now = inner.clock.now();
+        let has_room = inner.server.handle_crowd(now);
+        inner.pump();
+        has_room
+    }
+
     /// The records of the files that are open, for a test to look into.
     #[must_use]
     pub fn files(&self) -> Vec<(FileKey, FileRecord)> {

@@ -26,7 +26,8 @@ use crate::mistake::{Mistake, is_made};
 use handover::{Answered, Handover, Offered};
 
 /// Connections that a worker has at most when others are passed to it. A session has 32 channels at
-/// most; a client may have some sessions.
+/// most; a client may have some sessions. Whoever names a client's ClientGuid comes here, so a new one
+/// has the place of one over which no user has logged on.
 pub(super) const CONNECTIONS_MAX: usize = 256;
 
 /// Workers that a connection is offered to, one after the other.
@@ -189,10 +190,8 @@ impl Worker {
         if is_made(Mistake::PassesUnasked) {
             return self.adopt(sender, Received { socket: socket.into(), offer });
         }
-        let count = self.channels.len() + self.passing.accepted();
-        let accepted = self.stop_at.is_none()
-            && self.notices.claims(offer.client_guid)
-            && count < CONNECTIONS_MAX;
+        let accepted =
+            self.stop_at.is_none() && self.notices.claims(offer.client_guid) && self.has_place();
         let offer_id = offer.offer_id;
         let data = AnswerOffer { offer_id, accepted }.encode();
         let content = Content::new(MessageKind::ANSWER_OFFER, &data);
@@ -203,6 +202,13 @@ impl Worker {
             let received = Received { socket: socket.into(), offer };
             self.passing.accept(now, sender, offer_id, received);
         }
+    }
+
+    /// Whether one more connection can be served here, if need be in the place of another.
+    fn has_place(&mut self) -> bool {
+        let count = self.channels.len() + self.passing.accepted();
+        let now = self.now();
+        count < CONNECTIONS_MAX || self.server.handle_crowd(now)
     }
 
     /// The worker to which a connection was offered has answered.

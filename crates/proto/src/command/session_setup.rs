@@ -7,6 +7,7 @@ use std::sync::Arc;
 use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
+use rustc_hash::FxHashMap;
 use wire::negotiate::SecurityMode;
 use wire::session_setup::{
     SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
@@ -25,8 +26,14 @@ use crate::server::Globals;
 use crate::session::{Sealing, Session, SessionState};
 use crate::settings::{MapToGuest, Policy, ServerSettings};
 
-/// Sessions that a client may have.
+/// Sessions of users that a client may have, and as many of guests and of nobody in particular.
+/// Whoever names a client's ClientGuid comes to its worker, so those who have proven nothing take no
+/// place from those who have.
 const SESSIONS_MAX: usize = 1_024;
+
+/// Sessions that may be on their way to be set up or bound over one connection: they take no place
+/// from those of another.
+const SETUPS_MAX: usize = 16;
 
 /// Authenticates a user, in as many steps as the mechanism takes.
 #[derive(Debug)]
@@ -181,7 +188,7 @@ fn acceptor(globals: &mut Globals, incoming: &Incoming) -> Box<Acceptor> {
 
 /// [MS-SMB2] 3.3.5.5.1 Authenticating a New Session.
 fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Reject> {
-    if scope.sessions.len() >= SESSIONS_MAX {
+    if scope.connection.preauth_sessions.len() >= SETUPS_MAX {
         return Err(Reject::TooManySessions);
     }
     // Random, so that ids of different workers do not meet; 32 bits, as in Samba, because there are
@@ -340,6 +347,14 @@ fn replace_previous(
     Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }
 
+/// Whether there is a place for one more session that has keys, or that has none.
+fn has_place(sessions: &FxHashMap<u64, Session>, has_keys: bool) -> bool {
+    let is_alike = |it: &&Session| {
+        it.state != SessionState::InProgress && it.signing_key.is_some() == has_keys
+    };
+    sessions.values().filter(is_alike).count() < SESSIONS_MAX
+}
+
 /// The session becomes valid, or stays it with the keys that it has.
 fn establish(
     scope: InConnection<'_>,
@@ -348,6 +363,7 @@ fn establish(
     done: Established,
 ) -> Result<Step<Pending>, Reject> {
     let InConnection { connection, sessions, globals } = scope;
+    let has_place = has_place(sessions, done.session_key.is_some());
     let session =
         sessions.get_mut(&pending.session_id).expect("the session was there a moment ago");
     let is_guest = done.account.is_guest || done.is_anonymous;
@@ -363,6 +379,10 @@ fn establish(
     if !is_new && !had_keys && !is_guest {
         globals.outbox.ended_sessions.push(pending.session_id);
         return Err(Reject::GuestBecameUser);
+    }
+    if is_new && !has_place {
+        globals.outbox.ended_sessions.push(pending.session_id);
+        return Err(Reject::TooManySessions);
     }
     if let Some(channel) = session.channel_mut(incoming.connection) {
         channel.acceptor = None;
