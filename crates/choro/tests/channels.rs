@@ -3,6 +3,7 @@
 
 mod harness;
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,6 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use auth::{Credentials, Framing, Initiator, Randomness};
+use bench::client::requests::{Purpose, open};
+use bench::client::{Client, Protection, Slot};
 use crypto::{KeyMaterial, SessionKeys, SigningKey};
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, utf16};
 use harness::choro::{PATIENCE, is_alive, signal_process, wait_until};
@@ -368,6 +371,72 @@ fn check_a_session_goes_on_without_a_channel(server: TestServer) {
     second.key = session_key;
     third.bind(&second);
     assert_eq!(third.read(file), b"from the second");
+    server.stop();
+}
+
+/// Whoever has seen a client's ClientGuid can name it.
+#[test]
+fn connections_of_strangers_leave_room_for_channels_of_a_client_that_is_logged_on() {
+    let server = TestServer::start();
+    let guid = Guid(random());
+    let first = Connection::logged_on(address(&server), guid);
+    let mut strangers: Vec<_> =
+        (0..260).map(|_| Connection::negotiated(address(&server), guid)).collect();
+    let mut second = Connection::negotiated(address(&server), guid);
+    second.bind(&first);
+    second.echo();
+    assert!(server.log().contains("Crowded"), "{}", server.log());
+    let mut end = [0];
+    assert_eq!(strangers[0].socket.read(&mut end).ok(), Some(0), "it has made room");
+    server.stop();
+}
+
+/// Bytes of memory that a process has of its own.
+fn memory_of(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("it is Linux");
+    let kibibytes = line.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok());
+    kibibytes.expect("a number") * 1024
+}
+
+#[test]
+fn answers_that_a_client_reads_on_none_of_its_channels_are_bounded_for_all_of_them_together() {
+    const CHANNELS: usize = 12;
+    const READS: usize = 32;
+    const MIB: u64 = 1024 * 1024;
+    let server = TestServer::start();
+    let path = server.share_path("data").join("file");
+    fs::write(&path, vec![7; 1024 * 1024]).expect("there is space");
+    harness::give_to_server(&path);
+    let terms = harness::terms(Protection::Signed);
+    let first = server.connect("data", Protection::Signed);
+    let further = (1..CHANNELS).map(|number| {
+        let number = u8::try_from(number).expect("a few");
+        first.bind(&server.destination("data"), terms, number).expect("it may bind")
+    });
+    let mut channels: Vec<Client> = further.collect();
+    channels.push(first);
+    let worker = worker_of_the_client(&server);
+    for channel in &mut channels {
+        let file_id = open(channel, Purpose::Open, "file").expect("it is there");
+        channel.gather_credits(READS, 1024 * 1024).expect("there are credits");
+        for slot in 0..READS {
+            let request = ReadRequest { file_id, length: 1024 * 1024, ..ReadRequest::default() };
+            channel.push(Command::READ, 1024 * 1024, &request);
+            channel.flush(Slot(slot)).expect("it is sent");
+        }
+    }
+    let memory = Cell::new(0);
+    wait_until(
+        || memory.replace(memory_of(worker)) == memory.get() && memory.get() > 24 * MIB,
+        || format!("{} bytes, and they change", memory.get()),
+    );
+    assert!(memory.get() < 96 * MIB, "{} MiB", memory.get() / MIB);
+    for channel in &mut channels {
+        for _ in 0..READS {
+            channel.receive().and_then(bench::client::Reply::succeeded).expect("it is read");
+        }
+    }
     server.stop();
 }
 

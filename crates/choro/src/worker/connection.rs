@@ -30,9 +30,11 @@ const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
 /// Likewise of what a lane receives, which is handed on as a whole.
 const LANE_RECEIVE_LEN: usize = 256 * 1024;
 
-/// Bytes that may wait to be sent to one connection. Beyond it nothing more is received from it, and
-/// what was received already is not served, so a client that does not read its answers stops itself:
-/// the requests of one receive alone could ask for gigabytes.
+/// Bytes that may wait to be sent to a client over all of its connections, but for the answers of one
+/// frame on each. On one of them as many may wait as there is room left for, so one that is not read
+/// leaves room to the others, and one alone has half. Beyond it nothing more is received from a
+/// connection, and what was received already is not served, so a client that does not read its answers
+/// stops itself: the requests of one receive alone could ask for gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// How long the last answers may take to leave once the engine has ended a connection. A client that
@@ -140,7 +142,7 @@ impl Channel {
 
     /// The operation that receives more, unless one is under way or the client has to read first.
     pub(super) fn receive(&mut self) -> Option<Op> {
-        if self.is_closing || self.is_lent || self.must_drain() {
+        if self.is_closing || self.is_lent {
             return None;
         }
         let mut buffer = self.received.take()?;
@@ -220,7 +222,7 @@ impl Channel {
     /// What a lane receives instead of [`Channel::receive`]: the next whole frames, none longer than
     /// this. Nothing while frames wait here that a lane has opened.
     pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
-        if self.is_closing || self.is_lent || self.must_drain() || !self.opened.is_empty() {
+        if self.is_closing || self.is_lent || !self.opened.is_empty() {
             return None;
         }
         let buffer = self.received.take()?;
@@ -400,9 +402,16 @@ impl Channel {
         bytes
     }
 
-    /// Whether the client has to read answers before anything more is done for it.
-    pub(super) fn must_drain(&self) -> bool {
-        self.outgoing_bytes > OUTGOING_BYTES_MAX
+    /// Bytes that wait to be sent, wherever they do.
+    pub(super) fn outgoing_bytes(&self) -> usize {
+        self.outgoing_bytes
+    }
+
+    /// Whether the client has to read answers before anything more is done for it here; `waiting` are
+    /// the bytes that wait on all of its connections.
+    pub(super) fn must_drain(&self, waiting: impl FnOnce() -> usize) -> bool {
+        self.outgoing_bytes > 0
+            && self.outgoing_bytes > OUTGOING_BYTES_MAX.saturating_sub(waiting())
     }
 
     /// Whether something is queued that no send has taken yet.
@@ -533,15 +542,15 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_is_not_served_until_it_does() {
         let mut channel = channel_with(&[]);
-        channel.queue(transmit(OUTGOING_BYTES_MAX));
-        assert!(!channel.must_drain());
+        channel.queue(transmit(OUTGOING_BYTES_MAX / 2));
+        assert!(!channel.must_drain(|| channel.outgoing_bytes()));
+        assert!(channel.must_drain(|| channel.outgoing_bytes() + 1), "others have something, too");
         channel.queue(transmit(1));
-        assert!(channel.must_drain() && channel.wants_to_send());
-        assert!(channel.receive().is_none());
+        assert!(channel.must_drain(|| channel.outgoing_bytes()) && channel.wants_to_send());
         let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };
         assert!(!channel.wants_to_send());
         channel.sent(&buffers, true);
-        assert!(!channel.must_drain());
+        assert!(!channel.must_drain(|| OUTGOING_BYTES_MAX + 1), "there is always room for one");
         assert!(channel.receive().is_some());
     }
 

@@ -265,8 +265,8 @@ impl Worker {
     }
 
     pub(super) fn receive(&mut self, id: ConnectionId) {
-        if self.server.holds_too_much() {
-            return; // Until some of it has begun: see `flush`.
+        if self.must_wait(id) {
+            return; // Until there is room: see `flush`.
         }
         if self.channels.get(&id).is_some_and(Channel::receives_bulk)
             && let Some(lane) = self.lane(id)
@@ -340,13 +340,21 @@ impl Worker {
         self.watch_lanes();
     }
 
+    /// Whether there is no room for what a connection may bring: answers have to leave first, or what
+    /// is held has to begin.
+    fn must_wait(&self, id: ConnectionId) -> bool {
+        let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
+        let must_drain = self.channels.get(&id).is_some_and(|it| it.must_drain(waiting));
+        must_drain || self.server.holds_too_much()
+    }
+
     /// Serves the whole frames that are there, as far as there is room for their answers. The rest
     /// is taken when answers have left: see [`Self::flush`].
     fn take_frames(&mut self, id: ConnectionId) {
         loop {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
+            let must_wait = self.must_wait(id);
             let Some(channel) = self.channels.get_mut(&id) else { return };
-            let must_wait = channel.must_drain() || self.server.holds_too_much();
             if channel.is_closing || channel.is_lent || must_wait {
                 break;
             }

@@ -8,8 +8,8 @@
 //! [`Driver`] of its own: it never waits for one channel alone, so a channel that is stuck holds up
 //! no other.
 //!
-//! What a lane was given it gives back, in the same order for each channel. It is bounded by what a
-//! channel may have waiting (`OUTGOING_BYTES_MAX`) and by what is received at once, a long frame or
+//! What a lane was given it gives back, in the same order for each channel. It is bounded by what
+//! channels may have waiting (`OUTGOING_BYTES_MAX`) and by what is received at once, a long frame or
 //! `LANE_RECEIVE_LEN`.
 
 use std::collections::{HashMap, VecDeque};
