@@ -71,7 +71,7 @@ pub struct Durability {
     pub kind: DurabilityKind,
     /// `Open.CreateGuid`; zeros for the first version.
     pub create_guid: Guid,
-    /// `Open.DurableOwner`: the user's SID in its text form.
+    /// `Open.DurableOwner`: who the user is.
     pub owner: String,
     /// CurrentByteOffset when it was disconnected: [MS-FSCC] 2.4.35.
     pub position: u64,

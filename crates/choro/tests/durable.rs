@@ -5,10 +5,10 @@ mod harness;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use bench::client::{Client, Protection, requests};
+use bench::client::{Client, Destination, Protection, requests};
 use dtyp::{AccessMask, Guid, NtStatus};
 use harness::choro::{is_alive, signal_process, wait_until};
-use harness::{Setup, TestServer};
+use harness::{OTHER_USER, Setup, TestServer, terms};
 use rustix::process::Signal;
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
@@ -113,6 +113,29 @@ fn a_durable_open_is_taken_up_after_its_connection_was_lost() {
     let mut client = connect(&server, "data");
     let file_id = begin(&mut client, DurableFlags::empty());
     drop(client);
+    check_taken_up(&server, "data", file_id, DurableFlags::empty());
+    server.stop();
+}
+
+/// Both users act as the same one of the system, which knows neither.
+#[test]
+fn a_durable_open_is_not_taken_up_by_another_user() {
+    let server = start();
+    let mut client = connect(&server, "data");
+    let file_id = begin(&mut client, DurableFlags::empty());
+    drop(client);
+    let destination = Destination { user: OTHER_USER.to_owned(), ..server.destination("data") };
+    let other = Client::connect(&destination, terms(Protection::Signed));
+    let mut other = other.expect("the server lets it in");
+    let refused = || reconnect(&mut other, file_id, DurableFlags::empty()).0;
+    let refused = std::iter::repeat_with(refused)
+        .take(1_000)
+        .find(|it| *it != NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(
+        refused,
+        Some(NtStatus::ACCESS_DENIED),
+        "until the first connection is gone, nothing"
+    );
     check_taken_up(&server, "data", file_id, DurableFlags::empty());
     server.stop();
 }

@@ -4,8 +4,6 @@ mod administration;
 mod change_notify;
 mod channels;
 
-use dtyp::Sid;
-
 pub use administration::{
     Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
 };
@@ -19,8 +17,8 @@ pub use channels::{Channel, Channels, SingleChannel};
 pub struct ClosePreviousSession {
     /// The PreviousSessionId of SESSION_SETUP.
     pub session_id: u64,
-    /// The user who has authenticated anew.
-    pub user_sid: Sid,
+    /// The identity of the user who has authenticated anew.
+    pub user: String,
 }
 
 impl ClosePreviousSession {
@@ -28,16 +26,16 @@ impl ClosePreviousSession {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.session_id.to_le_bytes().to_vec();
-        self.user_sid.encode(&mut data);
+        data.extend_from_slice(self.user.as_bytes());
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` if they are none.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
-        let (session_id, sid) = data.split_first_chunk()?;
-        let user_sid = Sid::decode(sid).filter(|user_sid| user_sid.encoded_len() == sid.len())?;
-        Some(Self { session_id: u64::from_le_bytes(*session_id), user_sid })
+        let (session_id, user) = data.split_first_chunk()?;
+        let user = std::str::from_utf8(user).ok().filter(|user| !user.is_empty())?.to_owned();
+        Some(Self { session_id: u64::from_le_bytes(*session_id), user })
     }
 }
 
@@ -156,21 +154,19 @@ const TEXT_BYTES_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
-    use dtyp::Sid;
-
     use super::{
         ClosePreviousSession, CloseShare, LogLevel, PreviousSessionClosed, TEXT_BYTES_MAX,
     };
 
     #[test]
-    fn close_previous_session_round_trips_and_every_other_length_is_refused() {
-        let payload = ClosePreviousSession { session_id: 7, user_sid: Sid::unix_user(1000) };
+    fn close_previous_session_round_trips_and_names_somebody() {
+        let payload = ClosePreviousSession { session_id: 7, user: "S-1-22-1-1000".to_owned() };
         let mut data = payload.encode();
         assert_eq!(ClosePreviousSession::decode(&data), Some(payload));
-        for len in 0..data.len() {
+        for len in 0..=8 {
             assert_eq!(ClosePreviousSession::decode(&data[..len]), None);
         }
-        data.push(0);
+        data.push(0xFF);
         assert_eq!(ClosePreviousSession::decode(&data), None);
     }
 

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use arbitration::LeaseId;
 use bytes::BytesMut;
-use dtyp::Sid;
 use wire::{Command, Header, HeaderFlags};
 
 use crate::connection::ConnectionId;
@@ -152,8 +151,8 @@ impl Server {
                 opens.map(|it| it.session_id).min()?
             }
         };
-        fn user(session: &Session) -> Option<&Sid> {
-            session.account.as_ref().map(|it| &it.sid)
+        fn user(session: &Session) -> Option<&str> {
+            session.account.as_ref().map(|it| it.identity.as_str())
         }
         let holds = self.sessions.get(&of_open).and_then(user);
         let may_tell = |session: &&Session| match holder {

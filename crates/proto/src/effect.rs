@@ -41,8 +41,8 @@ pub enum Effect {
     ClosePreviousSession {
         /// The session that was given up.
         session_id: u64,
-        /// Whose it must be.
-        user: Sid,
+        /// Whose it must be: an [`Account::identity`].
+        user: String,
     },
     /// Looks a share up for a user and opens its root. Reply: `Share`.
     ConnectShare(Box<ConnectShare>),
@@ -203,6 +203,9 @@ pub struct Account {
     pub nt_hash: Option<auth::NtHash>,
     /// Whose rights the kernel checks.
     pub unix: UserId,
+    /// Who it is. Users whom the system does not know share their rights, and with them a SID; what
+    /// belongs to one of them is not another's all the same.
+    pub identity: String,
     /// Its SID.
     pub sid: Sid,
     /// The SIDs of its groups.

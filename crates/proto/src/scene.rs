@@ -420,6 +420,7 @@ fn account() -> Account {
         domain: "WORKGROUP".to_owned(),
         nt_hash: None,
         unix: UserId(1),
+        identity: "alice".to_owned(),
         sid: Sid::unix_user(1000),
         groups: Vec::new(),
         disabled: false,

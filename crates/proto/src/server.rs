@@ -9,7 +9,7 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecords};
 use bytes::{Bytes, BytesMut};
 use dtyp::upcase::equal_ignoring_case;
-use dtyp::{FileTime, ServerId, Sid};
+use dtyp::{FileTime, ServerId};
 use object::{
     FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, RootId, UserId,
 };
@@ -391,10 +391,10 @@ impl Server {
 
     /// Ends a session whose user has set up another elsewhere: [MS-SMB2] 3.3.5.5.3. Somebody
     /// else's session is left alone.
-    pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &Sid) {
+    pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &str) {
         self.globals.files.set_now(now.monotonic);
         let account = self.sessions.get(&session_id).and_then(|it| it.account.as_ref());
-        if account.is_some_and(|account| account.sid == *user) {
+        if account.is_some_and(|account| account.identity == user) {
             self.globals.detach_durable(session_id, &mut self.opens);
             self.end_session(session_id);
         }
@@ -508,6 +508,12 @@ impl Server {
     /// Takes the buffer of a frame that was sent, to be used again.
     pub fn handle_sent(&mut self, now: Now, frame: BytesMut) {
         self.globals.buffers.give(frame, now.monotonic);
+    }
+
+    /// The connection on which a request that waits is to be answered, if it is not lost.
+    #[must_use]
+    pub fn connection_of(&self, request: RequestId) -> Option<ConnectionId> {
+        self.in_flight.get(&request).map(|it| it.chain.connection)
     }
 
     /// Bytes that a frame of this connection may have, the transport's length not counted. A

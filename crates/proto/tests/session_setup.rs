@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use auth::Framing;
-use dtyp::{NtStatus, Sid};
+use dtyp::NtStatus;
 use proto::settings::{MapToGuest, Policy};
 use proto::{Disconnect, Effect, Notice};
 use testkit::accounts::{ALICE, BOB, CAROL};
@@ -328,7 +328,7 @@ fn a_previous_session_that_is_unknown_here_is_asked_for_elsewhere() {
     let world = World::new();
     let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
     peer.authenticate(&alice().previous_session(0x1234)).ok();
-    assert_eq!(world.previous_sessions(), [(0x1234, Sid::unix_user(1_000))]);
+    assert_eq!(world.previous_sessions(), [(0x1234, ALICE.0.to_owned())]);
     peer.tree("data");
 }
 
@@ -336,9 +336,9 @@ fn a_previous_session_that_is_unknown_here_is_asked_for_elsewhere() {
 fn another_worker_ends_sessions_of_the_same_user_only() {
     let world = World::new();
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
-    world.close_session_of(peer.session_id, &Sid::unix_user(1_001));
+    world.close_session_of(peer.session_id, BOB.0);
     peer.create(&Create::open_if("file"));
-    world.close_session_of(peer.session_id, &Sid::unix_user(1_000));
+    world.close_session_of(peer.session_id, ALICE.0);
     world.ledger().assert_empty();
     assert_eq!(world.store().open_count(), 0);
     assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);

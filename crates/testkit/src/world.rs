@@ -13,7 +13,7 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
-use dtyp::{FileAttributes, NtStatus, ServerId, Sid};
+use dtyp::{FileAttributes, NtStatus, ServerId};
 use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, RootId};
 use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
@@ -68,7 +68,7 @@ struct Inner {
     refusals: HashMap<String, ShareRefusal>,
     /// How often each root is connected.
     connected: HashMap<RootId, u32>,
-    previous_sessions: Vec<(u64, Sid)>,
+    previous_sessions: Vec<(u64, String)>,
     /// Sessions that other workers have.
     elsewhere: HashMap<u64, LentSession>,
     interfaces: Vec<NetworkInterface>,
@@ -352,12 +352,12 @@ impl World {
 
     /// The sessions that the server wanted other workers to end, and whose they must be.
     #[must_use]
-    pub fn previous_sessions(&self) -> Vec<(u64, Sid)> {
+    pub fn previous_sessions(&self) -> Vec<(u64, String)> {
         self.inner().previous_sessions.clone()
     }
 
     /// Another worker says that a session is given up.
-    pub fn close_session_of(&self, session_id: u64, user: &Sid) {
+    pub fn close_session_of(&self, session_id: u64, user: &str) {
         let mut inner = self.inner();
         let now = inner.clock.now();
         inner.server.handle_close_session_of(now, session_id, user);

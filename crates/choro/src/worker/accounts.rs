@@ -51,7 +51,11 @@ impl Accounts {
             }
         };
         let unix = self.unix_user(&entry.name);
+        let sid = Sid::unix_user(unix.credentials.uid);
+        let is_known = self.is_root && unix.name == entry.name;
+        let identity = if is_known { sid.to_string() } else { format!("{sid} {}", entry.name) };
         Some(Account {
+            identity,
             nt_hash: Some(entry.nt_hash),
             disabled: !entry.enabled,
             ..self.account(store, entry.name, &unix)
@@ -95,6 +99,7 @@ impl Accounts {
         Account {
             user,
             domain: self.domain.clone(),
+            identity: "guest".to_owned(),
             nt_hash: None,
             unix: store.register_user(credentials.clone()),
             sid: Sid::unix_user(credentials.uid),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use arbitration::FileKey;
-use dtyp::{ServerId, Sid};
+use dtyp::ServerId;
 use messaging::{
     Changes, ClosePreviousSession, CloseShare, Content, FileChanged, Message, MessageKind,
     Messaging, PreviousSessionClosed,
@@ -32,7 +32,7 @@ pub(super) enum Asked {
     /// Tell an administrator which channels the client has.
     ListChannels { sender: ServerId },
     /// Close a session if it is this user's, and tell its successor.
-    CloseSession { session_id: u64, user: Sid, sender: ServerId },
+    CloseSession { session_id: u64, user: String, sender: ServerId },
     /// Disconnect everybody from a share, and tell the administrator.
     CloseShare { share: String, sender: ServerId },
     /// Others have changed something.
@@ -76,12 +76,12 @@ impl Waiting {
         registry: &Registry,
         messaging: &mut Messaging,
         session_id: u64,
-        user: &Sid,
+        user: &str,
         request: RequestId,
     ) -> Option<RequestId> {
         let Ok(Some(record)) = registry.find_session(session_id) else { return Some(request) };
         let now = Instant::now();
-        let data = ClosePreviousSession { session_id, user_sid: user.clone() }.encode();
+        let data = ClosePreviousSession { session_id, user: user.to_owned() }.encode();
         let content = Content::new(MessageKind::CLOSE_PREVIOUS_SESSION, &data);
         if let Err(error) = messaging.send(now, record.server_id, &content) {
             debug!("session {session_id:#x} has lost its worker: {error}");
@@ -105,8 +105,8 @@ impl Waiting {
             MessageKind::LIST_CHANNELS => Asked::ListChannels { sender: message.sender },
             MessageKind::CLOSE_PREVIOUS_SESSION => {
                 match ClosePreviousSession::decode(&message.data) {
-                    Some(ClosePreviousSession { session_id, user_sid }) => {
-                        Asked::CloseSession { session_id, user: user_sid, sender: message.sender }
+                    Some(ClosePreviousSession { session_id, user }) => {
+                        Asked::CloseSession { session_id, user, sender: message.sender }
                     }
                     None => Asked::Nothing,
                 }

@@ -336,13 +336,14 @@ fn replace_previous(
         return establish(scope, incoming, &pending, done);
     }
     if let Some(session) = scope.sessions.get(&previous) {
-        let same_user = session.account.as_ref().is_some_and(|it| it.sid == done.account.sid);
+        let same_user =
+            session.account.as_ref().is_some_and(|it| it.identity == done.account.identity);
         if same_user {
             scope.globals.outbox.ended_sessions.push(previous);
         }
         return establish(scope, incoming, &pending, done);
     }
-    let user = done.account.sid.clone();
+    let user = done.account.identity.clone();
     pending.waits_for = Wanted::PreviousSession(done);
     Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }

@@ -48,7 +48,7 @@ impl ImmediateFsctl for LmrRequestResiliency {
         if file.is_directory {
             return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
         }
-        let owner = session.account().sid.to_string();
+        let owner = session.account().identity.clone();
         globals.files.change(key(file.identity), |record, _| {
             let Some(entry) = record.open_mut(id) else { return (Err(Reject::NoSuchOpen), false) };
             // A persistent open stays one: it outlives more.

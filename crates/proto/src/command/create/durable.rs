@@ -158,7 +158,7 @@ impl Asked {
                 (DurabilityKind::DurableV2, timeout, create_guid)
             }
         };
-        let owner = session.account().sid.to_string();
+        let owner = session.account().identity.clone();
         Some(Durability {
             disconnected_until: None,
             timeout,
@@ -344,7 +344,7 @@ fn verify(
     {
         return not_found;
     }
-    if durability.owner != scope.session.account().sid.to_string() {
+    if durability.owner != scope.session.account().identity {
         return Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED));
     }
     if lease.map(|id| LeaseId { client, ..id }) != wish.lease()

@@ -115,7 +115,7 @@ pub(super) fn conclude(
 ) -> Result<Response, Reject> {
     let InConnection { connection, sessions, .. } = scope;
     let session = sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
-    if session.state != SessionState::Valid || session.account().sid != done.account.sid {
+    if session.state != SessionState::Valid || session.account().identity != done.account.identity {
         return Err(Reject::BoundByAnotherUser);
     }
     let session_key = done.session_key.as_ref().ok_or(Reject::BoundByNobody)?;
