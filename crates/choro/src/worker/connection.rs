@@ -66,6 +66,8 @@ pub(super) struct Channel {
     sending: VecDeque<Answered>,
     /// Bytes of frames that the kernel has not taken, wherever they wait.
     outgoing_bytes: usize,
+    /// Bytes that the store reads and that will wait here.
+    promised_bytes: usize,
     /// Bytes of them that the lane has.
     lane_bytes: usize,
     lane: Option<LaneId>,
@@ -106,6 +108,7 @@ impl Channel {
             answered: VecDeque::new(),
             sending: VecDeque::new(),
             outgoing_bytes: 0,
+            promised_bytes: 0,
             lane_bytes: 0,
             lane: None,
             last_bulk: None,
@@ -402,16 +405,26 @@ impl Channel {
         bytes
     }
 
-    /// Bytes that wait to be sent, wherever they do.
+    /// So many bytes are being read to be sent here.
+    pub(super) fn promise(&mut self, bytes: usize) {
+        self.promised_bytes += bytes;
+    }
+
+    /// They were read, or never will be.
+    pub(super) fn keep_promise(&mut self, bytes: usize) {
+        self.promised_bytes -= bytes;
+    }
+
+    /// Bytes that wait to be sent, wherever they do, and those that will.
     pub(super) fn outgoing_bytes(&self) -> usize {
-        self.outgoing_bytes
+        self.outgoing_bytes + self.promised_bytes
     }
 
     /// Whether the client has to read answers before anything more is done for it here; `waiting` are
     /// the bytes that wait on all of its connections.
     pub(super) fn must_drain(&self, waiting: impl FnOnce() -> usize) -> bool {
-        self.outgoing_bytes > 0
-            && self.outgoing_bytes > OUTGOING_BYTES_MAX.saturating_sub(waiting())
+        let here = self.outgoing_bytes();
+        here > 0 && here > OUTGOING_BYTES_MAX.saturating_sub(waiting())
     }
 
     /// Whether something is queued that no send has taken yet.

@@ -5,11 +5,11 @@ use std::time::Instant;
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
-use proto::{Effect, Reply, RequestId};
+use proto::{ConnectionId, Effect, Reply, RequestId};
 use store::{Continuation, Started, Store};
 use trace::Phase;
 use tracing::warn;
-use uring::Completion;
+use uring::{Completion, Op};
 
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
@@ -25,6 +25,8 @@ pub(super) struct StoreRequest {
     request: Option<RequestId>,
     continuation: Continuation,
     work: Work,
+    /// Where its answer will wait, and how many bytes.
+    promised: Option<(ConnectionId, usize)>,
 }
 
 /// What the store works on, for whoever traces this worker.
@@ -177,7 +179,13 @@ impl Worker {
 
     /// The kernel has done something for the store.
     pub(super) fn store_completed(&mut self, slot: usize, completion: Completion) {
-        let StoreRequest { request, continuation, work } = self.store_requests.remove(slot);
+        let StoreRequest { request, continuation, work, promised } =
+            self.store_requests.remove(slot);
+        if let Some((connection, bytes)) = promised
+            && let Some(channel) = self.channels.get_mut(&connection)
+        {
+            channel.keep_promise(bytes);
+        }
         self.trace.enter(Phase::Storage);
         let started = self.store.finish(continuation, completion.op, completion.result);
         self.go_on(request, work, started);
@@ -192,10 +200,21 @@ impl Worker {
             }
             Started::Submit(op, continuation) => {
                 self.trace.enter(Phase::Other);
-                let slot = self.store_requests.insert(StoreRequest { request, continuation, work });
+                let promised = self.promise(request, &op);
+                let request = StoreRequest { request, continuation, work, promised };
+                let slot = self.store_requests.insert(request);
                 self.submit(store_token(slot), op);
             }
         }
+    }
+
+    /// What is read takes room already where it is to be sent, so that a client cannot ask for more
+    /// than may wait for it.
+    fn promise(&mut self, request: Option<RequestId>, op: &Op) -> Option<(ConnectionId, usize)> {
+        let Op::ReadAt { length, .. } = *op else { return None };
+        let connection = self.server.connection_of(request?)?;
+        self.channels.get_mut(&connection)?.promise(length);
+        Some((connection, length))
     }
 
     pub(super) fn answer(&mut self, request: Option<RequestId>, reply: Reply) {
