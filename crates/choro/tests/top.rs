@@ -14,7 +14,7 @@ use bench::client::{Client, Protection, Reply, Slot};
 use harness::choro::{signal_process, wait_until};
 use harness::smbtorture::progress;
 use harness::{Setup, TestServer};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value;
 use wire::FileId;
 
@@ -292,6 +292,24 @@ fn metrics_count_what_clients_do() {
     );
     let text = metrics.get("/metrics").1;
     assert!(text.contains("choro_storage_bytes_total{operation=\"read\"} 327680\n"), "{text}");
+    server.stop();
+}
+
+#[test]
+fn metrics_outlive_more_visitors_than_there_are_descriptors() {
+    let server = start();
+    let metrics = Metrics::begin(&server);
+    let pid = metrics.child.id();
+    let limit = Rlimit { current: Some(40), maximum: Some(40) };
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    prlimit(process, Resource::Nofile, limit).expect("it is our child");
+    let connect = |_| TcpStream::connect(&metrics.address).expect("it listens");
+    let idle: Vec<TcpStream> = (0..100).map(connect).collect();
+    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    wait_until(|| descriptors() >= 40, || format!("{} descriptors", descriptors()));
+    drop(idle);
+    let (head, _) = metrics.get("/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     server.stop();
 }
 

@@ -2,13 +2,14 @@
 
 mod history;
 mod prometheus;
+mod visitors;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use axum::Router;
@@ -25,6 +26,7 @@ use crate::observation::{Look, Observer};
 use crate::report;
 use crate::settings::Settings;
 use history::History;
+use visitors::Visitors;
 
 /// How often workers are looked at, whether anybody asks or not: one that comes and goes between
 /// two looks is missed.
@@ -49,8 +51,10 @@ pub(super) struct Metrics {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
-    /// Held by whoever reads the server's tables, which a process cannot have open twice.
-    tables: Mutex<()>,
+    /// Held by whoever reads the server's tables, which a process cannot have open twice. With what
+    /// is found there beside the looks, and when: workers are asked for it, and one that does not
+    /// answer would keep everybody waiting, one after the other.
+    tables: Mutex<Option<(Instant, Option<usize>)>>,
     seen: Mutex<Seen>,
 }
 
@@ -84,13 +88,13 @@ impl Metrics {
                 .context("cannot receive signals")?;
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
+            .enable_all()
             .build()
             .context("no way to wait")?;
         report::print(&format!("http://{address}/\n"))?;
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            axum::serve(listener, router(shared)).await
+            axum::serve(Visitors::new(listener), router(shared)).await
         })?;
         Ok(())
     }
@@ -118,8 +122,15 @@ impl Shared {
     }
 
     fn count_channels(&self) -> Option<usize> {
-        let _tables = lock(&self.tables);
-        count_channels(&self.settings)
+        let mut tables = lock(&self.tables);
+        match *tables {
+            Some((at, channels)) if at.elapsed() < LOOK_INTERVAL => channels,
+            _ => {
+                let channels = count_channels(&self.settings);
+                *tables = Some((Instant::now(), channels));
+                channels
+            }
+        }
     }
 }
 

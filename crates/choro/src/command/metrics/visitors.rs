@@ -1,0 +1,162 @@
+//! Who may connect: so many at once, each for as long as it is answered.
+//!
+//! Whoever says nothing, or says it slowly, would keep a connection for ever, and with it a descriptor.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Connections at once; further ones wait in the kernel until one of them is gone.
+const VISITORS_MAX: usize = 64;
+
+/// How long a connection is kept after the last answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long to wait when a connection cannot be taken, for want of descriptors or memory.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Where they come to.
+#[derive(Debug)]
+pub(super) struct Visitors {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// A connection, which ends by itself.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    stream: TcpStream,
+    end: Pin<Box<Sleep>>,
+    patience: Duration,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Visitors {
+    pub(super) fn new(listener: TcpListener) -> Self {
+        let places = Arc::new(Semaphore::new(VISITORS_MAX));
+        Self { listener, places, patience: PATIENCE }
+    }
+}
+
+impl axum::serve::Listener for Visitors {
+    type Io = Visitor;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Visitor, SocketAddr) {
+        let places = Arc::clone(&self.places);
+        let _place = places.acquire_owned().await.expect("nobody closes it");
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, address)) => {
+                    let (patience, end) = (self.patience, Box::pin(sleep(self.patience)));
+                    return (Visitor { stream, end, patience, _place }, address);
+                }
+                Err(error) => {
+                    tracing::warn!("a connection cannot be taken: {error}");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl Visitor {
+    /// What an operation has come to, unless the connection has had its time.
+    fn in_time<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        done: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if done.is_pending() {
+            ready!(self.end.as_mut().poll(context));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        done
+    }
+}
+
+impl AsyncRead for Visitor {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Also while something comes: it could be a byte now and then.
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Visitor {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, data);
+        if let Poll::Ready(Ok(_)) = written {
+            let end = Instant::now() + self.patience;
+            self.end.as_mut().reset(end);
+        }
+        self.in_time(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use axum::serve::Listener as _;
+
+    use super::*;
+
+    #[test]
+    fn whoever_is_not_answered_for_too_long_is_not_listened_to_any_more() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("there are descriptors").block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+            let mut visitors = Visitors { patience: Duration::ZERO, ..Visitors::new(listener) };
+            let address = visitors.local_addr().expect("bound");
+            let mut client = std::net::TcpStream::connect(address).expect("it listens");
+            client.write_all(b"GET /").expect("it listens");
+            let (mut visitor, _) = visitors.accept().await;
+            let (mut bytes, mut reader) = ([0; 8], Pin::new(&mut visitor));
+            let error = loop {
+                let mut buffer = ReadBuf::new(&mut bytes);
+                let read = std::future::poll_fn(|it| reader.as_mut().poll_read(it, &mut buffer));
+                if let Err(error) = read.await {
+                    break error;
+                }
+                assert_ne!(buffer.filled(), b"", "the client has not ended it");
+            };
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(visitors.places.available_permits(), VISITORS_MAX - 1);
+            drop(visitor);
+            assert_eq!(visitors.places.available_permits(), VISITORS_MAX);
+            assert!(!matches!(client.read(&mut [0]), Ok(1..)), "it has no answer");
+        });
+    }
+}
