@@ -8,15 +8,10 @@ PREFIX=${PREFIX:-/usr/local}
 root=${DESTDIR:-}$PREFIX
 
 need_to_build
-features=$(choro_features)
 say 'building a release (a few minutes the first time)'
-# shellcheck disable=SC2086
-cargo build --release --locked -p choro $features
+build_choro
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# shellcheck disable=SC2086
-choro=$(cargo build --release --locked -p choro $features --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
 "$choro" man --out "$work/man"
 for shell in bash fish zsh; do
     "$choro" completions "$shell" >"$work/$shell"

@@ -117,6 +117,18 @@ need_to_build() {
     need_packages gcc=cc libc6-dev=stdio.h libtdb-dev=tdb.h
 }
 
+# Builds a release of the server with what MESSAGING lists, and sets `choro` to its path.
+build_choro() {
+    local options=(--release --locked -p choro) features
+    features=$(choro_features)
+    # shellcheck disable=SC2206
+    options+=($features)
+    cargo build "${options[@]}"
+    # shellcheck disable=SC2034
+    choro=$(cargo build "${options[@]}" --message-format=json 2>/dev/null |
+        sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
+}
+
 # What it takes to run all tests.
 need_to_test() {
     need_to_build

@@ -6,10 +6,8 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_build
-features=$(choro_features)
 say 'building a release (a few minutes the first time)'
-# shellcheck disable=SC2086
-cargo build --release --locked -p choro $features
+build_choro
 if [ -n "${CONFIG:-}" ]; then
     arguments=(--config "$CONFIG")
 else
@@ -19,5 +17,4 @@ else
     arguments=(--share "$SHARE")
 fi
 say 'starting'
-# shellcheck disable=SC2086
-exec cargo run --quiet --release --locked -p choro $features -- serve "${arguments[@]}"
+exec "$choro" serve "${arguments[@]}"

@@ -14,12 +14,8 @@ say '1/4 building the server and the tests (some minutes the first time)'
 cargo test --workspace --locked --no-run $features
 # The suites that start the real server start a release: that is what people run, and a gigabyte
 # through a debug build takes minutes.
-# shellcheck disable=SC2086
-cargo build --release --locked -p choro $features
-# shellcheck disable=SC2086
-CHORO_BIN=$(cargo build --release --locked -p choro $features --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
-export CHORO_BIN
+build_choro
+export CHORO_BIN=$choro
 say '2/4 tests'
 # shellcheck disable=SC2086
 cargo test --workspace --locked --no-fail-fast $features
