@@ -21,6 +21,7 @@ pub mod network;
 pub mod null_server;
 pub mod options;
 pub mod processor;
+pub mod ratio_chart;
 pub mod report;
 pub mod row;
 pub mod run;

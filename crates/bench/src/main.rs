@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{limits, network, null_server, row, sharing, transports, truth};
+use bench::{limits, network, null_server, ratio_chart, row, sharing, transports, truth};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -32,7 +32,8 @@ fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     if let Some(port) = options.serve_nothing {
-        return null_server::serve(port).map(|()| true);
+        let folder = options.serve_file.as_deref().zip(options.against_raw);
+        return null_server::serve(port, folder).map(|()| true);
     }
     if options.own_network {
         network::set_up()?;
@@ -72,6 +73,9 @@ fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     let report = run::run(options, &interrupt, &mut io::stderr().lock())?;
+    if let Some(path) = &options.svg {
+        fs::write(path, ratio_chart::draw(&report)).with_context(|| path.display().to_string())?;
+    }
     run::publish(&report, options)?;
     Ok(report.failures().is_empty())
 }

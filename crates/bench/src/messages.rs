@@ -11,7 +11,7 @@
 //! [`run()`] is what `choro bench messaging` does; [`peer`] is each of the processes.
 
 mod bare;
-mod chart;
+pub(crate) mod chart;
 pub mod histogram;
 mod measurement;
 pub mod options;

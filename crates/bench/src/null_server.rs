@@ -1,11 +1,16 @@
 //! A server that serves nothing: every answer comes from memory, without a file, a check or a lock.
+//! Or with one file, which all data come from and go to: then a READ is `pread` and `send`, or
+//! `sendfile`, a WRITE `recv` and `pwrite`, and all that is left of the protocol are some hundred bytes.
 //!
 //! What a client gets from it is what the client itself, the protocol and the loopback interface
 //! allow: no server does better with the same client on the same machine. It speaks 3.1.1, takes
 //! the one user that it was started for, and signs where it must; it does not encrypt.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -33,6 +38,8 @@ use wire::tree_connect::{ShareType, TreeConnectResponse};
 use wire::write::WriteResponse;
 use wire::{Codes, Command, Decode, Dialect, Encode, FileId};
 
+use crate::load::fixture;
+
 /// Bytes of the largest READ and WRITE.
 const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
@@ -45,28 +52,57 @@ const ALL_INFORMATION_BYTES: usize = 104;
 /// Credits of every answer, if so many are asked for.
 const CREDITS_MAX: u16 = 512;
 
-/// Where the length of the data is in a WRITE, counted from its header: [MS-SMB2] 2.2.21.
+/// Where the length of the data and their place in the file are in a WRITE, and the data, if they come
+/// first, counted from its header: [MS-SMB2] 2.2.21.
 const WRITE_LENGTH_OFFSET: usize = 64 + 4;
+const WRITE_PLACE_OFFSET: usize = 64 + 8;
+const WRITE_DATA_OFFSET: usize = 64 + 48;
 
 /// The password of whoever logs on.
 pub const PASSWORD: &str = "bench-Passw0rd";
 
-/// Serves on `port` of the loopback interface until the process ends.
+/// How bytes come out of a file into a socket.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// Through memory of the process.
+    Pread,
+    /// Within the kernel.
+    Sendfile,
+}
+
+/// What is in every file.
+#[derive(Clone, Debug)]
+enum Content {
+    Memory(Arc<[u8]>),
+    /// It is looked for in this folder when a client comes.
+    File(Arc<Path>, Way),
+}
+
+/// Serves on `port` of the loopback interface until the process ends: from memory, or with the
+/// [`fixture`]'s file of `folder`.
 ///
 /// # Errors
 ///
 /// When nobody can be listened to.
-pub fn serve(port: u16) -> Result<()> {
-    serve_on(&TcpListener::bind((Ipv4Addr::LOCALHOST, port)).context("listening")?)
+pub fn serve(port: u16, folder: Option<(&Path, Way)>) -> Result<()> {
+    let content = match folder {
+        Some((folder, way)) => Content::File(folder.into(), way),
+        None => memory(),
+    };
+    serve_on(&TcpListener::bind((Ipv4Addr::LOCALHOST, port)).context("listening")?, &content)
 }
 
-fn serve_on(listener: &TcpListener) -> Result<()> {
+fn memory() -> Content {
+    Content::Memory(vec![0x5A; PAYLOAD_BYTES_MAX].into())
+}
+
+fn serve_on(listener: &TcpListener, content: &Content) -> Result<()> {
     let account = NtHash::of_password(PASSWORD);
-    let data: Arc<[u8]> = vec![0x5A; PAYLOAD_BYTES_MAX].into();
     for stream in listener.incoming() {
-        let (stream, account, data) = (stream?, account.clone(), Arc::clone(&data));
+        let (stream, account, content) = (stream?, account.clone(), content.clone());
         thread::spawn(move || {
-            let run = || Connection::new(stream, account, data)?.run();
+            let run = || Connection::new(stream, account, content)?.run();
             if let Err(error) = run() {
                 // If standard error is closed as well, nobody wants to know.
                 let _ = writeln!(io::stderr(), "null server: {error:#}");
@@ -83,16 +119,59 @@ struct Connection {
     acceptor: Acceptor,
     preauth: PreauthHash,
     signing_key: Option<SigningKey>,
-    /// What every file has in it.
-    data: Arc<[u8]>,
+    data: Data,
     /// Answers that were not sent yet.
     outbox: Vec<u8>,
     last_file_id: u64,
 }
 
+/// Where data come from and go to.
+enum Data {
+    Memory(Arc<[u8]>),
+    File {
+        file: File,
+        way: Way,
+        buffer: Vec<u8>,
+    },
+    /// There is no such file yet.
+    None,
+}
+
+impl Data {
+    fn of(content: Content) -> Self {
+        match content {
+            Content::Memory(data) => Self::Memory(data),
+            Content::File(folder, way) => {
+                let path = folder.join(fixture::STREAM);
+                match File::options().read(true).write(true).open(path) {
+                    Ok(file) => Self::File { file, way, buffer: vec![0; PAYLOAD_BYTES_MAX] },
+                    Err(_) => Self::None,
+                }
+            }
+        }
+    }
+
+    fn write(&self, pieces: [&[u8]; 2], mut place: u64) -> Result<()> {
+        let Self::File { file, .. } = self else { return Ok(()) };
+        for piece in pieces {
+            file.write_all_at(piece, place)?;
+            place += u64::try_from(piece.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// Data that follow an answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Payload {
+    place: u64,
+    bytes: usize,
+}
+
 impl Connection {
-    fn new(stream: TcpStream, account: NtHash, data: Arc<[u8]>) -> Result<Self> {
+    fn new(stream: TcpStream, account: NtHash, content: Content) -> Result<Self> {
         stream.set_nodelay(true)?;
+        let data = Data::of(content);
         let challenge = crate::client::random()?;
         let name = || "NULL".to_owned();
         let settings = AcceptorSettings {
@@ -123,14 +202,14 @@ impl Connection {
                 let length = FrameHeader::decode(*head).length;
                 let whole = start + frame::SIZE..start + frame::SIZE + length;
                 if whole.end <= end {
-                    self.answer_frame(&mut inbox[whole.clone()])?;
+                    self.answer_frame(&mut inbox[whole.clone()], &[])?;
                     start = whole.end;
                 } else if whole.end - start > inbox.len() && end - whole.start >= INBOX_BYTES / 2 {
                     // A long WRITE, of which the beginning says everything.
                     let missing = whole.end - end;
                     ensure!(missing <= rest.len(), "a frame of {length} bytes");
                     self.stream.read_exact(&mut rest[..missing])?;
-                    self.answer_frame(&mut inbox[whole.start..end])?;
+                    self.answer_frame(&mut inbox[whole.start..end], &rest[..missing])?;
                     (start, end) = (0, 0);
                 } else {
                     break;
@@ -148,8 +227,8 @@ impl Connection {
         }
     }
 
-    /// Answers the messages of a frame in one. The end of a WRITE may be missing.
-    fn answer_frame(&mut self, frame: &mut [u8]) -> Result<()> {
+    /// Answers the messages of a frame in one. The end of a WRITE may lie elsewhere.
+    fn answer_frame(&mut self, frame: &mut [u8], rest: &[u8]) -> Result<()> {
         let begin = self.outbox.len();
         self.outbox.resize(begin + frame::SIZE, 0);
         let mut offset = 0;
@@ -158,28 +237,49 @@ impl Connection {
             let end = if next == 0 { frame.len() } else { offset + next };
             let message = frame.get_mut(offset..end).context("a compound leaves its frame")?;
             let at = self.outbox.len();
-            let payload = self.answer(message)?;
+            let payload = self.answer(message, rest)?;
             if next == 0 {
                 break payload;
             }
-            ensure!(payload == 0, "a READ with something behind it");
+            ensure!(payload.bytes == 0, "a READ with something behind it");
             let length = (self.outbox.len() - at).next_multiple_of(8);
             self.outbox.resize(at + length, 0);
             header::set_next_command(&mut self.outbox[at..], u32::try_from(length)?);
             offset = end;
         };
-        let length = self.outbox.len() - begin - frame::SIZE + payload;
+        let length = self.outbox.len() - begin - frame::SIZE + payload.bytes;
         let head = FrameHeader::message(length).context("the answer is too long")?;
         self.outbox[begin..begin + frame::SIZE].copy_from_slice(&head);
-        if payload > 0 {
-            let data = Arc::clone(&self.data);
-            self.flush(&data[..payload])?;
+        if payload.bytes == 0 { Ok(()) } else { self.send_data(payload) }
+    }
+
+    /// Sends what waits, and data behind it.
+    fn send_data(&mut self, Payload { place, bytes }: Payload) -> Result<()> {
+        let mut data = std::mem::replace(&mut self.data, Data::None);
+        match &mut data {
+            Data::Memory(data) => self.flush(&data[..bytes])?,
+            Data::File { file, way: Way::Pread, buffer } => {
+                file.read_exact_at(&mut buffer[..bytes], place)?;
+                self.flush(&buffer[..bytes])?;
+            }
+            Data::File { file, way: Way::Sendfile, .. } => {
+                self.flush(&[])?;
+                let (mut at, mut missing) = (place, bytes);
+                while missing > 0 {
+                    let count = rustix::fs::sendfile(&self.stream, &*file, Some(&mut at), missing)?;
+                    ensure!(count > 0, "the file ends");
+                    missing -= count;
+                }
+            }
+            Data::None => bail!("there is no file"),
         }
+        self.data = data;
         Ok(())
     }
 
-    /// Appends the answer to a message, and returns how many bytes of data follow it.
-    fn answer(&mut self, message: &mut [u8]) -> Result<usize> {
+    /// Appends the answer to a message, and returns what data follow it. `rest` are the last data of a
+    /// WRITE.
+    fn answer(&mut self, message: &mut [u8], rest: &[u8]) -> Result<Payload> {
         let request = Header::decode(message)?;
         let at = self.outbox.len();
         let answer = Header {
@@ -197,10 +297,10 @@ impl Connection {
         }
         if request.command == Command::SESSION_SETUP {
             self.preauth.update(message);
-            return self.session_setup(message, answer).map(|()| 0);
+            return self.session_setup(message, answer).map(|()| Payload::default());
         }
         answer.encode(&mut self.outbox);
-        let mut payload = 0;
+        let mut payload = Payload::default();
         match request.command {
             Command::NEGOTIATE => self.negotiate(),
             Command::TREE_CONNECT => {
@@ -218,15 +318,20 @@ impl Connection {
             }
             Command::CLOSE => CloseResponse::default().encode(&mut self.outbox),
             Command::READ => {
-                let length = ReadRequest::decode(message)?.length;
-                payload = usize::try_from(length)?;
-                ensure!(payload <= PAYLOAD_BYTES_MAX, "a READ of {length} bytes");
+                let ReadRequest { length, offset, .. } = ReadRequest::decode(message)?;
+                payload = Payload { place: offset, bytes: usize::try_from(length)? };
+                ensure!(payload.bytes <= PAYLOAD_BYTES_MAX, "a READ of {length} bytes");
                 ReadResponseHead { data_length: length, ..Default::default() }
                     .encode(&mut self.outbox);
             }
             Command::WRITE => {
+                let too_short = "a WRITE that is too short";
                 let length = message.get(WRITE_LENGTH_OFFSET..).and_then(<[u8]>::first_chunk);
-                let count = u32::from_le_bytes(*length.context("a WRITE that is too short")?);
+                let count = u32::from_le_bytes(*length.context(too_short)?);
+                let place = message.get(WRITE_PLACE_OFFSET..).and_then(<[u8]>::first_chunk);
+                let place = u64::from_le_bytes(*place.context(too_short)?);
+                let data = message.get(WRITE_DATA_OFFSET..).context(too_short)?;
+                self.data.write([data, rest], place)?;
                 WriteResponse { count, ..Default::default() }.encode(&mut self.outbox);
             }
             Command::QUERY_INFO => {
@@ -241,7 +346,7 @@ impl Connection {
         if request.command == Command::NEGOTIATE {
             self.preauth.update(&self.outbox[at..]);
         } else if request.is_signed() {
-            ensure!(payload == 0, "data is not signed");
+            ensure!(payload.bytes == 0, "data is not signed");
             let key = self.signing_key.as_ref().context("no session to sign with")?;
             key.sign(&mut self.outbox[at..]);
         }
@@ -334,18 +439,19 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::thread;
 
-    use wire::{Command, Dialect};
+    use wire::read::ReadResponse;
+    use wire::{Command, Decode, Dialect};
 
-    use super::{PASSWORD, PAYLOAD_BYTES_MAX, serve_on};
+    use super::{Content, PASSWORD, PAYLOAD_BYTES_MAX, Way, fixture, memory, serve_on};
     use crate::client::requests::{
         Purpose, close, open, push_read, push_set_basic, push_stat, push_write, verify_read,
     };
     use crate::client::{Client, Destination, Protection, Slot, Terms};
 
-    fn client() -> Client {
+    fn client(content: Content) -> Client {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a port");
         let address = listener.local_addr().expect("it is bound");
-        thread::spawn(move || serve_on(&listener).expect("it listens"));
+        thread::spawn(move || serve_on(&listener, &content).expect("it listens"));
         let (share, user) = ("bench".to_owned(), "bench".to_owned());
         let destination = Destination { address, share, user, password: PASSWORD.to_owned() };
         let terms = Terms { dialect: Dialect::SMB_3_1_1, protection: Protection::Plain };
@@ -354,7 +460,7 @@ mod tests {
 
     #[test]
     fn it_answers_all_that_the_loads_ask_and_reads_frames_of_any_length() {
-        let mut client = client();
+        let mut client = client(memory());
         let file = open(&mut client, Purpose::NewFile, "file").expect("there is any file");
         for bytes in [1, 64 << 10, 1 << 20, PAYLOAD_BYTES_MAX] {
             client.gather_credits(2, bytes).expect("it grants what is asked for");
@@ -383,5 +489,35 @@ mod tests {
         }
         close(&mut client, file).expect("closed");
         client.logoff().expect("it agrees");
+    }
+
+    #[test]
+    fn with_a_file_it_reads_and_writes_that() {
+        for way in [Way::Pread, Way::Sendfile] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join(fixture::STREAM);
+            let content: Vec<u8> = (0..=u8::MAX).cycle().take(3 << 20).collect();
+            std::fs::write(&path, &content).expect("there is room");
+            let mut client = client(Content::File(folder.path().into(), way));
+            let file = open(&mut client, Purpose::Open, fixture::STREAM).expect("any");
+            client.gather_credits(1, 1 << 20).expect("granted");
+            for (place, bytes) in [(1 << 20, 1 << 20), (7, 100)] {
+                push_read(&mut client, file, place, bytes);
+                client.flush(Slot(0)).expect("it reads");
+                let reply = client.receive().expect("an answer");
+                let start = usize::try_from(place).expect("small");
+                let read = ReadResponse::decode(client.message(&reply)).expect("it is one").data;
+                assert!(read == &content[start..start + bytes], "{way:?}");
+            }
+            push_write(&mut client, file, 1 << 20, &vec![7; 1 << 20]);
+            client.flush(Slot(0)).expect("it reads");
+            client.receive().and_then(|it| it.succeeded()).expect("written");
+            let written = std::fs::read(&path).expect("there");
+            assert!(written[1 << 20..2 << 20].iter().all(|byte| *byte == 7), "{way:?}");
+            assert!(
+                written[..1 << 20] == content[..1 << 20]
+                    && written[2 << 20..] == content[2 << 20..]
+            );
+        }
     }
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use crate::load::fixture::Scale;
+use crate::null_server::Way;
 use crate::row::{self, Row};
 use crate::server::Kind;
 
@@ -43,9 +44,13 @@ pub struct Options {
     /// load generator can do. Rows that it cannot serve are left out.
     #[arg(long, conflicts_with_all = ["against", "only"])]
     pub against_null: bool,
+    /// Measure large reads and writes beside a server that does nothing but move the same file's
+    /// bytes, in this way, instead of Samba: what the machine can do with files.
+    #[arg(long, value_name = "WAY", conflicts_with_all = ["against", "against_null", "only"])]
+    pub against_raw: Option<Way>,
     /// Give Samba what makes it fastest: `vfs objects = io_uring`, `use sendfile = yes`, and
     /// asynchronous reads and writes of every size.
-    #[arg(long, conflicts_with_all = ["against", "against_null"])]
+    #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw"])]
     pub tuned_samba: bool,
     /// Print JSON instead of the table.
     #[arg(long)]
@@ -62,8 +67,8 @@ pub struct Options {
     /// Measure credits, parts of a slow storage and what rules cost instead.
     #[arg(long)]
     pub qos: bool,
-    /// With `--qos`: where the chart goes.
-    #[arg(long, value_name = "FILE", requires = "qos")]
+    /// Where the chart of the table goes: of ratios, or with `--qos` of that.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["truth", "transports", "limits"])]
     pub svg: Option<PathBuf>,
     /// The processor to pin to [default: the last].
     #[arg(long, value_name = "NUMBER")]
@@ -81,6 +86,9 @@ pub struct Options {
     /// Be the null server on this port.
     #[arg(long, value_name = "PORT", hide = true)]
     pub serve_nothing: Option<u16>,
+    /// The null server's file is in this folder.
+    #[arg(long, value_name = "FOLDER", hide = true, requires = "serve_nothing")]
+    pub serve_file: Option<PathBuf>,
     /// This process has a network namespace of its own already.
     #[arg(long, hide = true)]
     pub own_network: bool,
@@ -120,7 +128,9 @@ impl Options {
             let name = row.to_string();
             let is_chosen = self.rows.is_empty()
                 || self.rows.iter().any(|pattern| name.contains(pattern.as_str()));
-            is_chosen && (!self.against_null || row.has_limit())
+            is_chosen
+                && (!self.against_null || row.has_limit())
+                && (self.against_raw.is_none() || row.has_limit() && row.moves_file())
         });
         rows
     }
@@ -131,7 +141,7 @@ impl Options {
         let second = match self.against {
             Some(_) => Kind::Other,
             None if self.against_null => Kind::Null,
-            None => Kind::Samba,
+            None => self.against_raw.map_or(Kind::Samba, Kind::Raw),
         };
         self.only.map_or_else(|| vec![Kind::Choro, second], |kind| vec![kind])
     }
@@ -177,7 +187,7 @@ impl Options {
     /// Where the results go, if anywhere.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
-        let is_usual = !self.against_null && !self.tuned_samba;
+        let is_usual = !self.against_null && !self.tuned_samba && self.against_raw.is_none();
         let both = self.only.is_none() && self.against.is_none() && is_usual;
         let whole = !self.quick && self.rows.is_empty() && both;
         let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results"));
@@ -210,7 +220,8 @@ mod tests {
     fn only_a_whole_run_is_kept_unasked() {
         assert!(parse(&[]).results().is_some());
         let against = ["--against", "/tmp/choro"];
-        let other = [&["--against-null"][..], &["--tuned-samba"], &against];
+        let raw = ["--against-raw", "pread"];
+        let other = [&["--against-null"][..], &raw, &["--tuned-samba"], &against];
         let partial = [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"]];
         for partial in partial.into_iter().chain(other) {
             assert_eq!(parse(partial).results(), None, "{partial:?}");
@@ -237,6 +248,14 @@ mod tests {
         assert!(names.iter().any(|name| name == "small-file copy, depth 1"));
         let without = ["sealed", "signed", "listing", "memory", "system calls", "channel"];
         assert!(!names.iter().any(|name| without.iter().any(|it| name.contains(it))), "{names:?}");
+    }
+
+    #[test]
+    fn only_what_moves_a_file_is_compared_with_moving_it() {
+        let rows = parse(&["--against-raw", "sendfile"]).chosen_rows();
+        let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
+        assert!(names.iter().any(|name| name == "write 1 MiB, depth 16, plain"));
+        assert!(names.iter().all(|name| name.contains("plain")), "{names:?}");
     }
 
     #[test]

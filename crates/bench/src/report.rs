@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::measure::Sample;
+use crate::null_server::Way;
+use crate::ratio_chart;
 use crate::row::{Row, Unit};
 use crate::server::Kind;
 use crate::statistics::Summary;
@@ -40,7 +42,7 @@ pub struct RowReport {
     /// The figures of the other build, if Choro was measured beside one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Figures>,
-    /// The figures of the null server, if Choro was measured beside it.
+    /// The figures of the null server, with its file or without, if Choro was measured beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub null: Option<Figures>,
     /// The figures of Samba.
@@ -96,7 +98,8 @@ impl RowReport {
             Figures::of(&samples.1)
         };
         let (choro, other, samba) = (of(Kind::Choro), of(Kind::Other), of(Kind::Samba));
-        let null = of(Kind::Null);
+        let null =
+            [Kind::Null, Kind::Raw(Way::Pread), Kind::Raw(Way::Sendfile)].into_iter().find_map(of);
         let both = choro.as_ref().zip(other.as_ref().or(null.as_ref()).or(samba.as_ref()));
         let unit = row.unit();
         let ratio = both.and_then(|(choro, second)| {
@@ -262,6 +265,7 @@ impl Report {
         fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
         let stem = self.machine.file_stem();
         fs::write(directory.join(format!("{stem}.json")), self.to_json()?)?;
+        fs::write(directory.join(format!("{stem}.svg")), ratio_chart::draw(self))?;
         let page = directory.join(format!("{stem}.md"));
         fs::write(&page, self.to_markdown())?;
         Ok(page)

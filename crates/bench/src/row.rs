@@ -205,6 +205,12 @@ impl Row {
             )
     }
 
+    /// Whether it moves the bytes of one large file.
+    #[must_use]
+    pub const fn moves_file(&self) -> bool {
+        matches!(self.work, Work::Stream { .. })
+    }
+
     /// Connects the load to `server`.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, Destination, Protection, Terms};
+use crate::null_server::Way;
 
 mod choro;
 mod null;
@@ -41,6 +42,9 @@ pub enum Kind {
     /// Nothing but answers: see [`crate::null_server`].
     #[value(skip)]
     Null,
+    /// The same with the file that streams are of.
+    #[value(skip)]
+    Raw(Way),
     /// Debian's smbd.
     Samba,
 }
@@ -53,6 +57,8 @@ impl Kind {
             Self::Choro => "Choro",
             Self::Other => "Other",
             Self::Null => "Null",
+            Self::Raw(Way::Pread) => "pread",
+            Self::Raw(Way::Sendfile) => "sendfile",
             Self::Samba => "Samba",
         }
     }
@@ -131,7 +137,8 @@ impl Server {
         let site = Site { directory, share_path, port: free_port()?, global };
         let setup = match kind {
             Kind::Choro | Kind::Other => choro::set_up(&site, choro),
-            Kind::Null => null::set_up(&site),
+            Kind::Null => null::set_up(&site, None),
+            Kind::Raw(way) => null::set_up(&site, Some(way)),
             Kind::Samba => samba::set_up(&site),
         };
         let Setup { mut command, version, user, password } =

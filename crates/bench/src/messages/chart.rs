@@ -79,7 +79,8 @@ fn bar(body: &mut String, line: &Line, y: f64, unit: f64) {
     text(body, (BARS_X + width + 8.0, y + 13.0), "", &said);
 }
 
-fn text(body: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
+/// Appends words that begin at a place.
+pub(crate) fn text(body: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
     let _ = writeln!(
         body,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>",

@@ -4,15 +4,22 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Setup, Site};
+use super::{Kind, Setup, Site};
+use crate::null_server::Way;
 
 /// Whom it lets in; it knows nobody else.
 const USER: &str = "bench";
 
-pub(super) fn set_up(site: &Site<'_>) -> Result<Setup> {
+pub(super) fn set_up(site: &Site<'_>, way: Option<Way>) -> Result<Setup> {
     let program = std::env::current_exe().context("where is this executable")?;
     let mut command = Command::new(program);
     command.arg("--serve-nothing").arg(site.port.to_string());
+    let mut version = "a null server".to_owned();
+    if let Some(way) = way {
+        let name = Kind::Raw(way).name();
+        command.arg("--serve-file").arg(&site.share_path).args(["--against-raw", name]);
+        version = format!("a null server with one file, by {name}");
+    }
     let password = crate::null_server::PASSWORD.into();
-    Ok(Setup { command, version: "a null server".into(), user: USER.into(), password })
+    Ok(Setup { command, version, user: USER.into(), password })
 }
