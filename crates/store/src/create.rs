@@ -122,6 +122,9 @@ impl Store {
         let metadata = assemble(root, name, &status, dos);
         let named = Inode::of(&status);
         let is_bare = !stored;
+        if is_bare {
+            root.keep_bare(&status);
+        }
         let path_only = false;
         Ok(Admitted { fd, path_only, granted_access, maximal_access, metadata, is_bare, named })
     }

@@ -268,7 +268,7 @@ impl Reader<'_> {
 
     fn plain(&self, name: &CStr, status: &Statx) -> Metadata {
         let attributes = Attributes::at(self.directory, name);
-        let Stored { dos, is_bare } = Stored::look(self.root(), attributes);
+        let Stored { dos, is_bare } = Stored::look(self.root(), Some(status), attributes);
         let stored = OsStr::from_bytes(name.to_bytes());
         let mut metadata = assemble(self.root(), stored, status, dos);
         if self.detail == EntryDetail::MetadataAndEaSize && !is_bare {

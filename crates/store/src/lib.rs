@@ -9,6 +9,7 @@
 
 mod access;
 mod apple;
+mod bare;
 mod character_mappings;
 mod compression;
 mod copy;
@@ -44,6 +45,7 @@ mod system;
 mod times;
 mod unlink;
 mod volume;
+mod ways;
 mod xattr;
 
 use std::io;

@@ -7,12 +7,13 @@
 //! is followed as the relative one that it could be.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Instant;
 
 use dtyp::{FileTime, NtStatus};
 use object::{Metadata, ObjectPath, RootId};
@@ -20,6 +21,7 @@ use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::bare::Bare;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::metadata::{is_directory, is_link};
@@ -27,6 +29,7 @@ use crate::security::stored::Subject;
 use crate::settings::RootSettings;
 use crate::short_name;
 use crate::system;
+use crate::ways::Ways;
 
 /// Absolute links that are followed on one way, as many as the kernel follows of any kind.
 const ABSOLUTE_LINKS_MAX: u32 = 40;
@@ -40,6 +43,9 @@ pub(crate) struct Root {
     pub(crate) snapshot: Option<FileTime>,
     /// The object that was looked at last had DOS attributes stored.
     pub(crate) stores_attributes: Cell<bool>,
+    ways: RefCell<Ways>,
+    bare: RefCell<Bare>,
+    has_fine_times: OnceCell<bool>,
 }
 
 impl Root {
@@ -48,7 +54,24 @@ impl Root {
         directory: Rc<Directory>,
         snapshot: Option<FileTime>,
     ) -> Self {
-        Self { settings, directory, snapshot, stores_attributes: Cell::new(false) }
+        let (stores_attributes, ways) = (Cell::new(false), RefCell::default());
+        let has_fine_times = OnceCell::new();
+        let bare = RefCell::default();
+        Self { settings, directory, snapshot, stores_attributes, ways, bare, has_fine_times }
+    }
+
+    /// Whether an object that looks like `status` is known to have no extended attributes.
+    pub(crate) fn is_known_bare(&self, status: &Statx) -> bool {
+        self.bare.borrow().contains(status)
+    }
+
+    /// An object that looked like `status` before was seen to have no extended attributes.
+    pub(crate) fn keep_bare(&self, status: &Statx) {
+        let fd = self.directory.fd.as_fd();
+        let is_here = Inode::of(status).device == self.directory.inode.device;
+        if is_here && *self.has_fine_times.get_or_init(|| system::has_fine_times(fd)) {
+            self.bare.borrow_mut().keep(status);
+        }
     }
 
     /// Refuses to change anything in a snapshot, or in a share that is read only.
@@ -218,8 +241,17 @@ impl Store {
             let (directory, status) = look_at_root(root)?;
             return Ok(Parent { directory, path: String::new(), status });
         }
+        let (now, from) = (Instant::now(), root.directory.fd.as_fd());
+        let mut ways = root.ways.borrow_mut();
+        if let Some((directory, status)) = ways.find(from, path, now) {
+            return Ok(Parent { directory, path: path.to_owned(), status });
+        }
         let (directory, path) = match open_directory(root, path) {
-            Ok(fd) => (self.share(fd)?, path.to_owned()),
+            Ok(fd) => {
+                let looked = self.share(fd)?;
+                ways.keep(from, path, (&looked.0, &looked.1), now);
+                (looked, path.to_owned())
+            }
             Err(Errno::NOENT) if !exact => self.walk(root, path)?,
             Err(errno) => return Err(errno).during(Operation::Parent),
         };

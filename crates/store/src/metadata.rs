@@ -164,14 +164,21 @@ impl Stored {
     ///
     /// Most objects of most shares have nothing stored with them, and a list of no names says so for
     /// clients' attributes, too. In a share that came from Samba all have something, and to read it
-    /// is enough. So what the object before had decides what is done first.
-    pub(crate) fn look(root: &Root, attributes: Attributes<'_>) -> Self {
+    /// is enough. So what the object before had decides what is done first. `status` is what the object
+    /// looked like before, if that is known.
+    pub(crate) fn look(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
         if !root.settings.store_dos_attributes {
             return Self::default();
         }
+        if status.is_some_and(|status| root.is_known_bare(status)) {
+            return Self { is_bare: true, ..Self::default() };
+        }
         if !root.stores_attributes.get() {
             match attributes.listed(dos_attributes::NAME) {
-                Ok(Listed::Nothing) => return Self { is_bare: true, ..Self::default() },
+                Ok(Listed::Nothing) => {
+                    status.into_iter().for_each(|status| root.keep_bare(status));
+                    return Self { is_bare: true, ..Self::default() };
+                }
                 Ok(Listed::Others) => return Self::default(),
                 Ok(Listed::Wanted) | Err(_) => {}
             }
@@ -191,7 +198,7 @@ impl Stored {
 
 /// As [`Stored::look`].
 pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
-    Stored::look(root, attributes).dos
+    Stored::look(root, None, attributes).dos
 }
 
 /// What was seen of an open while the requests of one frame are served: the CREATE, QUERY_INFO and
@@ -228,7 +235,8 @@ impl Store {
     fn look(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
         let opened = self.opens.get(open)?;
         let status = system::status_of(opened.fd()).during(Operation::Query)?;
-        let Stored { dos, is_bare } = Stored::look(&opened.root, opened.attributes());
+        let Stored { dos, is_bare } =
+            Stored::look(&opened.root, Some(&status), opened.attributes());
         let mut metadata = assemble(&opened.root, &opened.name, &status, dos);
         if let Some(name) = &opened.stream {
             let size = stream::size(opened.attributes(), name)?;

@@ -105,7 +105,8 @@ impl Store {
         if !has_data {
             maximal.remove(DATA);
         }
-        let Stored { dos, is_bare } = Stored::look(root, Attributes::new(fd, true));
+        let Stored { dos, is_bare } =
+            Stored::look(root, Some(&entry.status), Attributes::new(fd, true));
         if !request.open_reparse_point && kind == ObjectKind::File {
             let attributes = dos.attributes.unwrap_or_default();
             reparse::verify_not_reparse(Attributes::new(fd, true), attributes)?;

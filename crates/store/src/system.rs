@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::BytesMut;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
-use rustix::path::DecInt;
+use rustix::path::{Arg, DecInt};
 
 use crate::extents::Extents;
 
@@ -91,12 +91,12 @@ pub(crate) fn magic_path(fd: BorrowedFd<'_>) -> String {
 
 /// The metadata of an open object.
 pub(crate) fn status_of(fd: BorrowedFd<'_>) -> Result<Statx, Errno> {
-    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, wanted)
 }
 
-/// The metadata of a directory's entry; of the link itself, if it is one.
-pub(crate) fn status_at(directory: BorrowedFd<'_>, name: &CStr) -> Result<Statx, Errno> {
+/// The metadata of what a path leads to from a directory; of the link itself, if it is one.
+pub(crate) fn status_at(directory: BorrowedFd<'_>, name: impl Arg) -> Result<Statx, Errno> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted)
 }
@@ -152,6 +152,26 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     const RAMFS_MAGIC: i64 = 0x8584_58f6;
     let found = rustix::fs::fstatfs(file).map(|found| found.f_type);
     matches!(found, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
+}
+
+/// Whether a file system gives an object another change time with each change that comes after somebody has
+/// looked at it: these do from Linux 6.13 on. Before, all changes between two ticks of the kernel's
+/// clock have one time.
+pub(crate) fn has_fine_times(object: BorrowedFd<'_>) -> bool {
+    const BTRFS_MAGIC: u32 = 0x9123_683E;
+    const EXT4_MAGIC: u32 = 0xEF53;
+    const TMPFS_MAGIC: u32 = 0x0102_1994;
+    const XFS_MAGIC: u32 = 0x5846_5342;
+    let uname = rustix::system::uname();
+    let release = uname.release().to_str().unwrap_or_default();
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|it| it.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (6, 13)
+        && matches!(
+            file_system_number(object),
+            Some(BTRFS_MAGIC | EXT4_MAGIC | TMPFS_MAGIC | XFS_MAGIC)
+        )
 }
 
 /// The seconds since 1970 that `text` tells by strptime(3), if that is all that it tells.

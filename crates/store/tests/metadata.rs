@@ -31,6 +31,20 @@ fn attributes_that_samba_stored_are_read() {
 }
 
 #[test]
+fn attributes_that_an_open_file_is_given_by_others_are_seen_at_once() {
+    let mut share = Share::new();
+    for number in 0..100 {
+        let name = format!("f{number}");
+        let open = share.create(&name);
+        let hidden = FileAttributes::HIDDEN;
+        assert!(!share.metadata(open).attributes.contains(hidden));
+        share.set_attribute(&name, "user.DOSATTRIB", &FROM_SAMBA);
+        assert!(share.metadata(open).attributes.contains(hidden), "{name}");
+        share.close(open);
+    }
+}
+
+#[test]
 fn attributes_are_stored_as_samba_does() {
     let mut share = Share::new();
     let open = share.create("f");

@@ -293,3 +293,35 @@ fn an_allocation_size_is_reserved() {
     assert!(opened.metadata.allocation_size >= 1 << 20);
     assert_eq!(opened.metadata.end_of_file, 0);
 }
+
+#[test]
+fn a_path_leads_to_what_is_there_now_whoever_was_there_before() {
+    let mut share = Share::new();
+    share.local_directory("a/b");
+    for name in ["a/b/1", "a/b/2"] {
+        let open = share.create(name);
+        share.close(open);
+    }
+    // A local process moves the folder and makes another in its place.
+    std::fs::rename(share.host("a"), share.host("moved")).expect("as the server");
+    assert_eq!(share.status_of("a/b/1", |_| {}), NtStatus::OBJECT_PATH_NOT_FOUND);
+    share.local_directory("a/b");
+    assert_eq!(share.status_of("a/b/1", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let open = share.create("a/b/3");
+    share.close(open);
+    assert!(share.host("a/b/3").exists() && !share.host("moved/b/3").exists());
+    assert_eq!(share.status_of("moved/b/2", |_| {}), NtStatus::SUCCESS);
+    // One that was removed takes no new files, though it is still open here.
+    std::fs::remove_dir_all(share.host("moved/b")).expect("as the server");
+    let create = |request: &mut object::OpenRequest| request.disposition = Disposition::Create;
+    assert_eq!(share.status_of("moved/b/4", create), NtStatus::OBJECT_PATH_NOT_FOUND);
+    // A link in its place is followed if it stays in the share, and leads nowhere otherwise.
+    std::os::unix::fs::symlink("../a/b", share.host("moved/b")).expect("as the server");
+    assert_eq!(share.status_of("moved/b/3", |_| {}), NtStatus::SUCCESS);
+    let outside = share.folder.path().join("outside");
+    std::fs::rename(share.host("a/b"), &outside).expect("as the server");
+    std::os::unix::fs::symlink(&outside, share.host("a/b")).expect("as the server");
+    assert_ne!(share.status_of("a/b/3", |_| {}), NtStatus::SUCCESS);
+    assert_ne!(share.status_of("a/b/5", create), NtStatus::SUCCESS);
+    assert!(!outside.join("5").exists());
+}
