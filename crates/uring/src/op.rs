@@ -75,6 +75,17 @@ pub enum Op {
         /// What to send.
         buffers: Vec<SendBuffer>,
     },
+    /// Sends what a socket takes without waiting, without raising SIGPIPE: on the ring with the same
+    /// call that waits for what comes next, which reports it together with that.
+    ///
+    /// Completes with the bytes that were taken, none if there is no room. Where a call of its own
+    /// would have to be made ([`Backend::Fallback`](crate::Backend::Fallback)) it saves nothing.
+    SendAtOnce {
+        /// A connected stream socket.
+        socket: RawFd,
+        /// What to send.
+        buffers: Vec<SendBuffer>,
+    },
     /// Makes what was written to a file durable. Completes with 0.
     Sync {
         /// The file.

@@ -46,6 +46,7 @@ pub(crate) enum Call {
     /// The data are in the vectors given to [`Operation::next_call`].
     Send {
         socket: RawFd,
+        at_once: bool,
     },
     Sync {
         file: RawFd,
@@ -94,7 +95,9 @@ impl Operation {
                 Some((socket, Direction::Read))
             }
             Op::PollReadable { fd } => Some((fd, Direction::Read)),
-            Op::Send { socket, .. } => Some((socket, Direction::Write)),
+            Op::Send { socket, .. } | Op::SendAtOnce { socket, .. } => {
+                Some((socket, Direction::Write))
+            }
             Op::ReadAt { .. } | Op::Sync { .. } | Op::WriteAt { .. } => None,
         }
     }
@@ -104,7 +107,12 @@ impl Operation {
     }
 
     pub(crate) fn is_send(&self) -> bool {
-        matches!(self.op, Op::Send { .. })
+        matches!(self.op, Op::Send { .. } | Op::SendAtOnce { .. })
+    }
+
+    /// Whether it is over when it was started.
+    pub(crate) fn is_at_once(&self) -> bool {
+        matches!(self.op, Op::SendAtOnce { .. })
     }
 
     /// Describes the next call. `vectors` is overwritten by a send and else left alone.
@@ -132,7 +140,11 @@ impl Operation {
             }
             Op::Send { socket, buffers } => {
                 gather(buffers, self.progress, vectors);
-                Call::Send { socket: *socket }
+                Call::Send { socket: *socket, at_once: false }
+            }
+            Op::SendAtOnce { socket, buffers } => {
+                gather(buffers, 0, vectors);
+                Call::Send { socket: *socket, at_once: true }
             }
             Op::Sync { file, data_only } => Call::Sync { file: *file, data_only: *data_only },
             Op::WriteAt { file, offset, data } => {
@@ -171,7 +183,7 @@ impl Operation {
                 unsafe { buffer.set_len(buffer.len() + count) };
                 Step::Done(Ok(count))
             }
-            Op::PollReadable { .. } => Step::Done(Ok(count)),
+            Op::PollReadable { .. } | Op::SendAtOnce { .. } => Step::Done(Ok(count)),
             Op::Send { buffers, .. } => {
                 let total = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
                 self.advance_by(count, total)
@@ -205,6 +217,7 @@ impl Operation {
             // that stopped it; any other interruption is none of the caller's business.
             Some(libc::EINTR) if self.cancelled => Step::Done(Err(cancelled())),
             Some(libc::EINTR) => Step::Again,
+            Some(libc::EAGAIN) if self.is_at_once() => Step::Done(Ok(0)),
             // The socket is non-blocking (or the call was): readiness decides, not the caller.
             Some(libc::EAGAIN) if self.readiness().is_some() => {
                 if self.cancelled {

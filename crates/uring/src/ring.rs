@@ -28,6 +28,8 @@ pub(crate) struct Ring {
     ring: IoUring,
     in_flight: InFlight<Entry>,
     in_kernel: usize,
+    /// Those of them that are over when they are submitted.
+    at_once: u32,
     queue: VecDeque<Work>,
     /// Completed without the kernel: cancelled before they were started.
     ready: Vec<Completion>,
@@ -77,6 +79,7 @@ impl Ring {
             ring: setup::open(limits)?,
             in_flight: InFlight::new(limits.operations_in_flight_max),
             in_kernel: 0,
+            at_once: 0,
             queue: VecDeque::new(),
             ready: Vec::new(),
             messages: Vec::new(),
@@ -153,6 +156,7 @@ impl Ring {
                     let Some(entry) = self.in_flight.get_mut(key) else { continue };
                     assert_eq!(entry.stage, Stage::Queued, "work is queued once");
                     self.in_kernel += 1;
+                    self.at_once += u32::from(entry.operation.is_at_once());
                     let line = match work {
                         Work::Poll(_) => entry.poll(),
                         _ => entry.operate(&mut self.messages),
@@ -167,15 +171,17 @@ impl Ring {
         }
     }
 
-    /// Submits, and waits for one completion if `wait`. Returning says nothing about completions.
+    /// Submits, and waits for one completion if `wait`, beside those of what is over at once. Returning
+    /// says nothing about completions.
     fn enter(&self, wait: bool, deadline: Deadline) -> io::Result<()> {
         let submitter = self.ring.submitter();
+        let wanted = 1 + self.at_once as usize;
         let entered = match deadline.remaining() {
             _ if !wait => submitter.submit(),
-            None => submitter.submit_and_wait(1),
+            None => submitter.submit_and_wait(wanted),
             Some(remaining) => {
                 let timespec = Timespec::from(remaining);
-                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&timespec))
+                submitter.submit_with_args(wanted, &SubmitArgs::new().timespec(&timespec))
             }
         };
         let Err(error) = entered else { return Ok(()) };
@@ -205,6 +211,7 @@ impl Ring {
             let Some(entry) = self.in_flight.get_mut(key) else { continue };
             assert_ne!(entry.stage, Stage::Queued, "only what is in the kernel completes");
             self.in_kernel -= 1;
+            self.at_once -= u32::from(entry.operation.is_at_once());
             // SAFETY: the kernel answers the line that was built from this entry, which the key
             // identifies; a line completes once, when the kernel is done with its memory.
             let step = unsafe { entry.settle(line.result()) };
@@ -292,8 +299,8 @@ impl Entry {
                     .ioprio(if poll_first { POLL_FIRST } else { 0 })
                     .build()
             }
-            Call::Send { socket } => {
-                self.message.as_mut().expect("a send has a message").send(socket)
+            Call::Send { socket, at_once } => {
+                self.message.as_mut().expect("a send has a message").send(socket, at_once)
             }
             Call::Sync { file, data_only } => {
                 let flags = if data_only {

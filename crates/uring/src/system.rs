@@ -21,7 +21,7 @@ pub(crate) fn attempt(operation: &mut Operation, vectors: &mut Vec<iovec>) -> St
                 libc::recv(socket, pointer.cast(), length as usize, libc::MSG_DONTWAIT)
             })
         }
-        Call::Send { socket } => send(socket, vectors),
+        Call::Send { socket, .. } => send(socket, vectors),
         Call::ReadAt { .. } | Call::Sync { .. } | Call::WriteAt { .. } => {
             unreachable!("operations on files have no readiness")
         }

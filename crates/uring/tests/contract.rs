@@ -46,6 +46,8 @@ contract! {
     receive_takes_no_more_than_its_limit
     reset_is_an_error
     send_and_receive_share_a_socket
+    send_at_once_is_reported_with_what_comes_next
+    send_at_once_takes_what_there_is_room_for
     send_to_a_closed_peer_is_an_error
     ten_thousand_round_trips
     timeouts_end_waits
@@ -448,6 +450,52 @@ fn many_reads_share_few_threads(backend: Backend) {
         assert!(!std::mem::replace(&mut seen[number as usize], true), "completed twice");
     }
     assert_eq!(io.driver.in_flight(), 0);
+}
+
+fn send_at_once_is_reported_with_what_comes_next(backend: Backend) {
+    let mut io = Loop::new(backend);
+    let (ours, mut theirs) = pair();
+    let peer = thread::spawn(move || {
+        let mut question = [0; 8];
+        theirs.read_exact(&mut question).expect("it was sent");
+        theirs.write_all(b"answer").expect("it is connected");
+        question
+    });
+    io.submit(1, receive(&ours, 100));
+    let buffers = vec![Bytes::from_static(b"ques").into(), Bytes::from_static(b"tion").into()];
+    io.submit(2, Op::SendAtOnce { socket: ours.as_raw_fd(), buffers });
+    let (sent, answered) = (io.next(), io.next());
+    assert_eq!((sent.token, sent.result.expect("there is room")), (Token(2), 8));
+    assert_eq!(answered.token, Token(1));
+    assert_eq!(buffer(&answered.op), b"answer");
+    assert_eq!(&peer.join().expect("no panic"), b"question");
+    assert_eq!(io.driver.in_flight(), 0);
+}
+
+fn send_at_once_takes_what_there_is_room_for(backend: Backend) {
+    let mut io = Loop::new(backend);
+    let (ours, mut theirs) = tcp_pair();
+    let content = pattern(64 << 20);
+    let at_once = |from: usize| Op::SendAtOnce {
+        socket: ours.as_raw_fd(),
+        buffers: vec![content[from..].to_vec().into()],
+    };
+    // What the other side does not read fills both sides' room.
+    let mut taken = 0;
+    loop {
+        match io.run(at_once(taken)).result.expect("nobody has gone") {
+            0 => break,
+            more => taken += more,
+        }
+    }
+    assert!((1..content.len()).contains(&taken), "{taken}");
+    let mut arrived = vec![0; taken];
+    theirs.read_exact(&mut arrived).expect("it was sent");
+    assert!(arrived == content[..taken]);
+    drop(theirs);
+    // The first may be taken and then be refused by a reset.
+    let failed = (0..1_000).any(|_| io.run(at_once(content.len() - 1)).result.is_err());
+    assert!(failed, "a peer that has gone is an error");
 }
 
 fn non_blocking_sockets_wait(backend: Backend) {

@@ -52,7 +52,10 @@ impl WorkerArguments {
     /// The supervisor is gone, or the server cannot be joined.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let start = self.begin(c"choro-worker")?;
-        Worker::prepare(start)?.run()
+        let mut worker = Worker::prepare(start)?;
+        let result = worker.run();
+        worker.end();
+        result
     }
 
     /// Becomes a process of the server that process lists show as `name`: the executable was started

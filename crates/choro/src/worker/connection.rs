@@ -44,6 +44,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A channel that has moved much within this time is worth a lane.
 const BULK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Bytes of answers that are sent by the call that waits for the next request. To send more takes long
+/// enough to be begun, and told from waiting, by itself.
+const SENT_WAITING_MAX: usize = 4 * 1024;
+
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
 const SLICES_MAX: usize = 64;
 
@@ -78,6 +82,8 @@ pub(super) struct Channel {
     taken_total: u64,
     confirmations: Confirmations,
     is_sending: bool,
+    /// The socket has not taken all of what it was given last.
+    is_full: bool,
     /// The engine has ended it: close when what is queued has left.
     pub(super) is_closing: bool,
     /// When it is closed whatever is still queued.
@@ -117,6 +123,7 @@ impl Channel {
             taken_total: 0,
             confirmations: Confirmations::default(),
             is_sending: false,
+            is_full: false,
             is_closing: false,
             drain_by: None,
             is_lent: false,
@@ -339,23 +346,38 @@ impl Channel {
 
     /// Sends everything that waits, unless a send is under way.
     ///
-    /// What the socket takes at once needs no completion: nearly always that is all, and then a
-    /// request costs one call to answer and one to wait for the next. The rest, and any failure,
-    /// is left to the operation that this returns. Frames that are gone are given to `done`.
-    pub(super) fn send(&mut self, done: impl FnMut(BytesMut)) -> Option<Op> {
+    /// Nearly always the socket takes all of it at once. So a little of it is left to the call that
+    /// waits for the next request, if the ring can do both in one (`waits_with_sends`). More is sent
+    /// here; what the socket does not take of that, and any failure, is left to the operation that
+    /// this returns. Frames that are gone are given to `done`.
+    pub(super) fn send(
+        &mut self,
+        waits_with_sends: bool,
+        done: impl FnMut(BytesMut),
+    ) -> Option<Op> {
         if self.is_sending || self.queued.is_empty() {
             return None;
         }
         self.protect();
+        let socket = self.socket.as_raw_fd();
+        if waits_with_sends && self.queued_bytes <= SENT_WAITING_MAX && !self.is_full {
+            // For their requests that is the end: there is room, and this turn does nothing more.
+            self.answered.clear();
+            return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
+        }
         self.send_at_once(done);
         if self.queued.is_empty() {
+            self.is_full = false;
             return None;
         }
+        self.sending.append(&mut self.answered);
+        Some(Op::Send { socket, buffers: self.take_queued() })
+    }
+
+    fn take_queued(&mut self) -> Vec<SendBuffer> {
         self.is_sending = true;
         self.queued_bytes = 0;
-        self.sending.append(&mut self.answered);
-        let buffers = self.queued.drain(..).map(|it| it.frame.freeze().into()).collect();
-        Some(Op::Send { socket: self.socket.as_raw_fd(), buffers })
+        self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
     }
 
     /// Signs and seals what was left to whoever sends it.
@@ -391,8 +413,30 @@ impl Channel {
 
     /// What [`Channel::send`] handed out has left, or never will.
     pub(super) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
-        self.is_sending = false;
+        (self.is_sending, self.is_full) = (false, false);
         self.account(buffers, has_left);
+    }
+
+    /// So many bytes of what [`Channel::send`] handed out have left at once; returns what is gone. The
+    /// rest is first in the queue again.
+    pub(super) fn sent_at_once(
+        &mut self,
+        buffers: Vec<SendBuffer>,
+        taken: usize,
+    ) -> Vec<SendBuffer> {
+        let given: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
+        (self.is_sending, self.is_full) = (false, taken < given);
+        self.outgoing_bytes -= taken;
+        self.taken_total += count(taken);
+        if taken == given {
+            return buffers;
+        }
+        let rest = buffers.iter().flat_map(SendBuffer::as_slice).skip(taken);
+        let frame: BytesMut = rest.copied().collect();
+        self.queued_bytes += frame.len();
+        self.queued.push_front(Outgoing { frame, protection: None });
+        self.answered.push_front(Answered::default());
+        buffers
     }
 
     fn account(&mut self, buffers: &[SendBuffer], has_left: bool) -> usize {
@@ -560,11 +604,35 @@ mod tests {
         assert!(channel.must_drain(|| channel.outgoing_bytes() + 1), "others have something, too");
         channel.queue(transmit(1));
         assert!(channel.must_drain(|| channel.outgoing_bytes()) && channel.wants_to_send());
-        let Some(Op::Send { buffers, .. }) = channel.send(drop) else { panic!("nobody reads") };
+        let Some(Op::Send { buffers, .. }) = channel.send(true, drop) else {
+            panic!("nobody reads")
+        };
         assert!(!channel.wants_to_send());
         channel.sent(&buffers, true);
         assert!(!channel.must_drain(|| OUTGOING_BYTES_MAX + 1), "there is always room for one");
         assert!(channel.receive().is_some());
+    }
+
+    #[test]
+    fn what_a_socket_did_not_take_is_sent_first_and_by_an_operation_that_waits() {
+        let mut channel = channel_with(&[]);
+        for byte in [1, 2] {
+            let mut frame = transmit(100);
+            frame.frame.fill(byte);
+            channel.queue(frame);
+        }
+        let Some(Op::SendAtOnce { buffers, .. }) = channel.send(true, drop) else {
+            panic!("it is little")
+        };
+        assert!(!channel.wants_to_send() && channel.is_busy());
+        channel.sent_at_once(buffers, 150);
+        assert!(channel.wants_to_send() && !channel.is_drained());
+        channel.queue(transmit(1));
+        let queued: Vec<&[u8]> = channel.queued.iter().map(|it| &it.frame[..]).collect();
+        assert_eq!(queued, [&[2; 50][..], &[0]]);
+        // Here the socket takes it; were it full, this would be an operation that waits for room.
+        assert!(channel.send(true, drop).is_none());
+        assert!(channel.is_drained());
     }
 
     #[test]

@@ -20,13 +20,14 @@ impl Default for Message {
 }
 
 impl Message {
-    /// Sends what `vectors` lists.
+    /// Sends what `vectors` lists; `at_once` without waiting for room.
     ///
     /// MSG_WAITALL makes kernels from 5.19 on go on after a short send by themselves; older ones
     /// ignore it, and the operation goes on.
-    pub(crate) fn send(&mut self, socket: RawFd) -> squeue::Entry {
+    pub(crate) fn send(&mut self, socket: RawFd, at_once: bool) -> squeue::Entry {
         let socket = types::Fd(socket);
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        let wait = if at_once { libc::MSG_DONTWAIT } else { libc::MSG_WAITALL };
+        let flags = libc::MSG_NOSIGNAL | wait;
         // One piece needs no header to be copied in.
         if let [vector] = self.vectors[..]
             && let Ok(length) = u32::try_from(vector.iov_len)

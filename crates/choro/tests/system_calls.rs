@@ -1,0 +1,58 @@
+//! What an operation costs in system calls is what docs/system_calls.md says.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use bench::options::Options;
+use bench::run::{self, Interrupt};
+use clap::Parser;
+
+const PAGE: &str = include_str!("../../../docs/system_calls.md");
+
+/// The figure that the page gives for a row of the benchmark.
+fn documented(row: &str) -> f64 {
+    let line = PAGE.lines().find(|line| line.starts_with(&format!("| {row} |")));
+    let figure = line.and_then(|line| line.split('|').nth(2)).expect("the page has the row");
+    figure.trim().parse().expect("it is a number")
+}
+
+/// Whether the kernel has all that the page counts on, and a process may be traced.
+fn is_as_the_page_says() -> bool {
+    let traced =
+        Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|it| it.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let limits = uring::Limits::default();
+    let has_ring = uring::Driver::new(uring::Backend::Ring, limits).is_ok();
+    traced.is_ok_and(|it| it.success()) && version >= (6, 13) && has_ring
+}
+
+#[test]
+fn each_operation_takes_as_many_system_calls_as_the_page_says() {
+    if !is_as_the_page_says() {
+        // Nobody may be reading.
+        let _ = writeln!(std::io::stderr(), "no strace or io_uring, or an old kernel: not tested");
+        return;
+    }
+    let rows = ["small-file copy, depth 1", "stat, depth 1", "open + close, depth 1"];
+    let names = rows.map(|row| format!("system calls: {row}"));
+    let mut arguments = vec!["choro-bench", "--only", "choro", "--repetitions", "1"];
+    arguments.extend(["--choro", env!("CARGO_BIN_EXE_choro")]);
+    names.iter().for_each(|name| arguments.extend(["--rows", name.as_str()]));
+    let options = Options::try_parse_from(arguments).expect("they are right");
+    let mut progress = Vec::new();
+    let report = run::run(&options, &Interrupt::default(), &mut progress).expect("it serves");
+    for (row, name) in rows.iter().zip(&names) {
+        let of_row = report.rows.iter().find(|it| it.row == *name).expect("it was asked for");
+        let figures = of_row.choro.as_ref().unwrap_or_else(|| panic!("{:?}", of_row.failure));
+        let (median, documented) = (figures.summary.median, documented(row));
+        // A directory is resolved anew each second; strace makes a second few operations.
+        assert!(
+            (median - documented).abs() < 0.5,
+            "{row}: {median}, and the page says {documented}"
+        );
+    }
+}
