@@ -54,6 +54,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// until then: a conflicting open takes its place at once.
 const SCAVENGE_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Workers that have finished, until the tables are looked through for what they may have left.
+const FINISHED_MAX: usize = 64;
+
 /// Time that killed workers have to be reaped; the kernel needs next to none.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -73,6 +76,8 @@ struct Supervisor {
     messaging: Messaging,
     /// Not all that came was taken in the last turn.
     has_more_messages: bool,
+    /// Workers that have ended as they should, whose records nobody has looked for.
+    finished: Vec<ServerId>,
     /// When it looks for opens that nobody has taken up again.
     scavenge_at: Instant,
     backoff: Backoff,
@@ -144,6 +149,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         pressure: Pressure::default(),
         messaging,
         has_more_messages: false,
+        finished: Vec::new(),
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
         backoff: Backoff::default(),
         events,
@@ -238,6 +244,9 @@ impl Supervisor {
             self.qos.set_stalled(stalled);
         }
         self.take_messages(now);
+        if self.scavenge_at <= now {
+            self.look_after_finished();
+        }
         if self.scavenge_at <= now
             && let Some(heir) = self.workers.heir()
         {
@@ -375,17 +384,35 @@ impl Supervisor {
         for (server, status) in dead {
             // One that finished has closed what it had open; to look through all files for each
             // client that leaves would be the dearest part of its leaving.
-            if status.exit_status() != Some(0) {
+            if status.exit_status() == Some(0) {
+                self.finished.push(server);
+            } else {
                 let heir = self.heir();
                 let looks = self.files.bury(server, heir, machine_clock());
                 self.tell(looks);
+                self.remove_records_of(&[server]);
             }
-            let pid = server.pid;
-            match self.registry.remove_all_of(server) {
-                Ok(removed) if removed == tables::Removed::default() => {}
-                Ok(removed) => tracing::info!("worker {pid} left records behind: {removed:?}"),
-                Err(error) => tracing::error!("records of worker {pid} stay behind: {error}"),
-            }
+        }
+        // Those have taken their sessions and tree connects along, too; that they have is made sure of
+        // for many at once.
+        if self.finished.len() >= FINISHED_MAX {
+            self.look_after_finished();
+        }
+    }
+
+    fn look_after_finished(&mut self) {
+        let finished = std::mem::take(&mut self.finished);
+        if !finished.is_empty() {
+            self.remove_records_of(&finished);
+        }
+    }
+
+    fn remove_records_of(&self, dead: &[ServerId]) {
+        let pids: Vec<u32> = dead.iter().map(|it| it.pid).collect();
+        match self.registry.remove_all_of(dead) {
+            Ok(removed) if removed == tables::Removed::default() => {}
+            Ok(removed) => tracing::info!("workers {pids:?} left records behind: {removed:?}"),
+            Err(error) => tracing::error!("records of workers {pids:?} stay behind: {error}"),
         }
     }
 

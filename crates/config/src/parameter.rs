@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::accepted;
 use crate::global;
@@ -84,8 +85,18 @@ pub fn parameters() -> &'static [Parameter] {
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
     // Those of the two tables are few and lie in the program; the table of all the others is made
     // only when one of them is met, which a process that reads what another checked never does.
-    let of_ours = || global::PARAMETERS.iter().chain(share::PARAMETERS).flat_map(names_of);
-    // As it stands in the table: each process asks for the default of every parameter that way.
+    let ours = || global::PARAMETERS.iter().chain(share::PARAMETERS);
+    let of_ours = || ours().flat_map(names_of);
+    // Each process asks for the default of every parameter, by the name and in the order that they have
+    // in the tables.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let next = NEXT.load(Ordering::Relaxed);
+    let is_next = ours().nth(next).is_some_and(|parameter| parameter.name == name);
+    let place = || ours().position(|parameter| parameter.name == name);
+    if let Some(at) = if is_next { Some(next) } else { place() } {
+        NEXT.store(at + 1, Ordering::Relaxed);
+        return ours().nth(at).map(|parameter| (parameter, false));
+    }
     let found = of_ours().find(|(known, _, _)| *known == name);
     let found = found.or_else(|| {
         let name = folded(name);

@@ -5,6 +5,7 @@
 //! also keeps such names from being more than one component of it.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use crate::limits::LINE_BYTES_MAX;
 
@@ -50,9 +51,15 @@ pub struct Substitutions {
 }
 
 impl Substitutions {
-    /// What a process knows before any client: process id, host and environment.
+    /// What a process knows before any client: process id, host and environment, as they were when it
+    /// asked first.
     #[must_use]
     pub fn of_this_process() -> Self {
+        static OF_THIS_PROCESS: OnceLock<Substitutions> = OnceLock::new();
+        OF_THIS_PROCESS.get_or_init(Self::look).clone()
+    }
+
+    fn look() -> Self {
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let hostname = hostname.trim().to_owned();
         let label = hostname.split('.').next().unwrap_or_default();

@@ -325,11 +325,11 @@ impl<T: Table> Registry<T> {
     ///
     /// # Errors
     /// What stopped it; calling again goes on from there.
-    pub fn remove_all_of(&self, server_id: ServerId) -> Result<Removed, TableError> {
+    pub fn remove_all_of(&self, dead: &[ServerId]) -> Result<Removed, TableError> {
         Ok(Removed {
-            tree_connects: self.tree_connects.remove_all_of(server_id)?,
-            sessions: self.sessions.remove_all_of(server_id)?,
-            clients: self.clients.remove_all_of(server_id)?,
+            tree_connects: self.tree_connects.remove_all_of(dead)?,
+            sessions: self.sessions.remove_all_of(dead)?,
+            clients: self.clients.remove_all_of(dead)?,
         })
     }
 }

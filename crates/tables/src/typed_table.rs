@@ -128,16 +128,15 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Ok(Listing { records, damaged: damaged + chains })
     }
 
-    /// Removes every record that `owner` has, damaged ones too; how many.
+    /// Removes every record that one of `owners` has, damaged ones too; how many.
     ///
     /// One pass over the table, a chain at a time; the records of others are only looked at.
-    pub(crate) fn remove_all_of(&self, owner: ServerId) -> Result<u64, TableError> {
+    pub(crate) fn remove_all_of(&self, owners: &[ServerId]) -> Result<u64, TableError> {
         let mut removed = 0;
         let mut result = Ok(());
         self.table.for_each(|key, value| {
-            if codec::owner(value) != Some(owner) {
-                return;
-            }
+            let owner = codec::owner(value).filter(|owner| owners.contains(owner));
+            let Some(owner) = owner else { return };
             // Looked at again under the lock: another process may have taken the record over.
             match self.remove_if_owned(key, owner) {
                 Ok(gone) => removed += u64::from(gone),

@@ -259,7 +259,7 @@ fn records_of_killed_workers_are_removed_and_the_others_go_on() {
             // What it was at is half done, and the other one goes on meanwhile.
             let mended = supervisor.mend();
             assert!(mended.iter().all(|(_, mended)| mended.is_ok()), "{mended:?}");
-            let removed = supervisor.remove_all_of(id).expect("readable");
+            let removed = supervisor.remove_all_of(&[id]).expect("readable");
             assert!(removed.tree_connects <= 101, "{removed:?}");
         }
     }
@@ -267,7 +267,7 @@ fn records_of_killed_workers_are_removed_and_the_others_go_on() {
     assert_eq!((trees.records.len(), trees.damaged), (1_000, 0));
     assert!(trees.records.iter().all(|tree| tree.server_id == lasting_id));
     lasting.kill();
-    let removed = supervisor.remove_all_of(lasting_id).expect("readable");
+    let removed = supervisor.remove_all_of(&[lasting_id]).expect("readable");
     assert_eq!((removed.sessions, removed.tree_connects), (1, 1_000));
     assert_eq!(supervisor.list_tree_connects().expect("readable").records, []);
 }

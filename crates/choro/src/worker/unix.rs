@@ -4,6 +4,9 @@
 //! when a session is set up or a share is connected, and when a client wants names for SIDs or SIDs for
 //! names; never while files are served.
 
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
 use anyhow::Context;
 use nix::unistd::{Group, User, getgrouplist};
 use store::Credentials;
@@ -19,11 +22,33 @@ pub(crate) struct UnixUser {
     pub(crate) credentials: Credentials,
 }
 
+/// How long the user that was found last is believed to be the same: setting up a session and connecting to
+/// a share ask one after the other.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// The name that was asked for last, when, and the user of it.
+    static FOUND: RefCell<Option<(String, Instant, UnixUser)>> = const { RefCell::new(None) };
+}
+
 /// The user of this name; `None` if there is none.
 ///
 /// # Errors
 /// The name service failed.
 pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
+    let is_known =
+        |(of, at, _): &&(String, Instant, UnixUser)| of == name && at.elapsed() < BELIEVED;
+    let known = FOUND.with_borrow(|it| it.as_ref().filter(is_known).map(|(.., user)| user.clone()));
+    if known.is_some() {
+        return Ok(known);
+    }
+    let user = look_up_user(name)?;
+    let found = user.clone().map(|user| (name.to_owned(), Instant::now(), user));
+    FOUND.set(found);
+    Ok(user)
+}
+
+fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     let Some(user) = User::from_name(name).with_context(|| format!("looking up user {name}"))?
     else {
         return Ok(None);

@@ -129,10 +129,10 @@ fn check_remove_all<T: Table>(registry: &Registry<T>) {
     registry.put_tree_connect(&tree_connect(SUCCESSOR, 11, "data")).expect("room");
     registry.put_tree_connect(&tree(SUCCESSOR, 5)).expect("room");
 
-    let removed = registry.remove_all_of(WORKER).expect("readable");
+    let removed = registry.remove_all_of(&[WORKER]).expect("readable");
     let all = Removed { clients: 1, sessions: 1, tree_connects: 10_001 };
     assert_eq!(removed, all);
-    assert_eq!(registry.remove_all_of(WORKER), Ok(Removed::default()));
+    assert_eq!(registry.remove_all_of(&[WORKER]), Ok(Removed::default()));
     assert_eq!(registry.list_clients().expect("readable").records, [client(SUCCESSOR, 1)]);
     assert_eq!(registry.list_sessions().expect("readable").records, [session(SUCCESSOR, 11)]);
     assert_eq!(registry.count_tree_connects("data"), Ok(1));
@@ -168,7 +168,7 @@ fn a_damaged_record_is_counted_and_passed_over() {
         assert!(matches!(found, Err(TableError::Damaged(_))), "{found:?}");
     }
     // Their owner can still be told, but for the one of which nothing is left.
-    assert_eq!(registry.remove_all_of(WORKER).expect("readable").sessions, 2);
+    assert_eq!(registry.remove_all_of(&[WORKER]).expect("readable").sessions, 2);
     assert_eq!(registry.list_sessions().expect("readable").damaged, 1);
 }
 
