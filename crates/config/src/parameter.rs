@@ -91,13 +91,15 @@ pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
     // in the tables.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let next = NEXT.load(Ordering::Relaxed);
-    let is_next = ours().nth(next).is_some_and(|parameter| parameter.name == name);
-    let place = || ours().position(|parameter| parameter.name == name);
-    if let Some(at) = if is_next { Some(next) } else { place() } {
-        NEXT.store(at + 1, Ordering::Relaxed);
-        return ours().nth(at).map(|parameter| (parameter, false));
+    if let Some(parameter) = ours().nth(next).filter(|parameter| parameter.name == name) {
+        NEXT.store(next + 1, Ordering::Relaxed);
+        return Some((parameter, false));
     }
     let found = of_ours().find(|(known, _, _)| *known == name);
+    if let Some((_, parameter, _)) = found {
+        let place = ours().position(|it| it.name == parameter.name);
+        place.into_iter().for_each(|at| NEXT.store(at + 1, Ordering::Relaxed));
+    }
     let found = found.or_else(|| {
         let name = folded(name);
         of_ours().find(|(known, _, _)| folding(known).eq(name.chars()))
