@@ -239,6 +239,9 @@ struct Pattern {
     expression: NameExpression,
     /// It is meant for the path from the share's root.
     is_path: bool,
+    /// What it ends with, in upper case, if that is no wildcard: there may be many patterns, and as
+    /// a rule this alone tells that none of them fits.
+    last: Option<u8>,
 }
 
 impl Membership {
@@ -298,9 +301,7 @@ impl Membership {
         }
         let path = path.replace('\\', "/");
         let name = path.rsplit('/').next().unwrap_or_default();
-        let fits = |pattern: &Pattern| {
-            pattern.expression.matches(if pattern.is_path { &path } else { name })
-        };
+        let fits = |pattern: &Pattern| pattern.fits(if pattern.is_path { &path } else { name });
         let of_name = self.by_file.iter().filter(|(_, patterns)| patterns.iter().any(fits));
         let always = self.always.iter().flat_map(|classes| classes.ids.iter().copied());
         Classes::of(of_name.map(|(id, _)| *id).chain(always).collect(), self.device())
@@ -311,7 +312,18 @@ impl Pattern {
     fn new(text: &str) -> Self {
         let text = text.replace('\\', "/");
         let is_path = text.contains('/');
-        Self { expression: NameExpression::new(text.trim_start_matches('/')), is_path }
+        let is_wildcard = |byte: &u8| matches!(byte, b'*' | b'?' | b'<' | b'>' | b'"');
+        let last = text.bytes().last().filter(|byte| byte.is_ascii() && !is_wildcard(byte));
+        let expression = NameExpression::new(text.trim_start_matches('/'));
+        Self { expression, is_path, last: last.map(|byte| byte.to_ascii_uppercase()) }
+    }
+
+    fn fits(&self, text: &str) -> bool {
+        let ends_otherwise = |wanted: u8| {
+            let last = text.bytes().last().filter(u8::is_ascii);
+            last.is_some_and(|last| last.to_ascii_uppercase() != wanted)
+        };
+        !self.last.is_some_and(ends_otherwise) && self.expression.matches(text)
     }
 }
 
@@ -444,6 +456,24 @@ mod tests {
         assert_eq!(of("spool\\deep\\job"), [1, 2]);
         assert_eq!(of("spool"), [2]);
         assert_eq!(of(""), [2]);
+    }
+
+    #[test]
+    fn a_pattern_fits_whatever_it_and_the_name_end_with() {
+        for (pattern, name, fits) in [
+            ("*.vmdk", "a.VMDK", true),
+            ("*.VMDk", "a.vmdk", true),
+            ("*.vmdk", "a.vmdx", false),
+            ("*.vmdk", "", false),
+            ("*", "a", true),
+            ("a?", "ab", true),
+            ("*.é", "a.É", true),
+            ("*.é", "a.e", false),
+            ("*.e", "a.é", false),
+            ("exact", "EXACT", true),
+        ] {
+            assert_eq!(Pattern::new(pattern).fits(name), fits, "{pattern} and {name}");
+        }
     }
 
     #[test]

@@ -9,6 +9,9 @@
 //!
 //! What was done by nominal times in some time says how many were served at once: never less than
 //! that is let in, so noise in the times costs no throughput.
+//!
+//! What has no room there waits in the workers, and clients go on asking as long as they have credits.
+//! While much more waits than is in flight, all of them are granted less.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -47,8 +50,21 @@ const PROBED_MIN: u64 = 8;
 /// for which it is not waited longer than this once there is one.
 const PROBE_TIME_MAX: u64 = 200_000_000;
 
-/// Between two looks at nominal times.
-const PROBE_INTERVAL: u64 = 10_000_000_000;
+/// Between two looks at nominal times when they were others than before, which happens when something
+/// else than the storage was slow. Twice as long each time that they were the same,
+const PROBE_INTERVAL_MIN: u64 = 1_000_000_000;
+
+/// up to this.
+const PROBE_INTERVAL_MAX: u64 = 10_000_000_000;
+
+/// The part of their credits that clients keep at least.
+const CREDITS_MIN: u64 = ONE / 16;
+
+/// For each operation that may be in flight, how many may wait before clients are granted less.
+const WAITING_MAX: u64 = 8;
+
+/// After so long without a decision nobody is granted less.
+const CREDITS_TIME_MAX: u64 = 1_000_000_000;
 
 /// Kinds and sizes with a nominal time of their own.
 const BUCKETS: usize = 32;
@@ -64,6 +80,10 @@ pub struct State {
     pub phase: Phase,
     /// When it began to know the nominal times that it has.
     pub probed: u64,
+    /// How long until it looks at them again.
+    pub probe_interval: u64,
+    /// What clients may hold of their credits, in parts of [`ONE`].
+    pub credits: u64,
 }
 
 /// What is done about a device.
@@ -93,6 +113,8 @@ pub struct Measured {
     pub nominal: u64,
     /// Somebody had to wait at the limit.
     pub was_full: bool,
+    /// Requests that wait at the end.
+    pub waiting: u64,
     /// Of a thousand requests with a latency target, how many missed it.
     pub missed: u64,
     /// Of a thousand parts of time, for how many all of the machine waited for storage.
@@ -103,7 +125,14 @@ impl State {
     /// Nothing is known: begins with one operation.
     #[must_use]
     pub const fn new(now: u64) -> Self {
-        Self { limit: ONE, parallel: ONE, phase: Phase::Probes(None), probed: now }
+        Self {
+            limit: ONE,
+            parallel: ONE,
+            phase: Phase::Probes(None),
+            probed: now,
+            probe_interval: PROBE_INTERVAL_MIN,
+            credits: ONE,
+        }
     }
 
     /// Whether so much was measured that it is time to decide.
@@ -128,14 +157,25 @@ impl State {
         let Measured { now, elapsed, took, nominal, was_full, .. } = *measured;
         if let Phase::Probes(before) = self.phase {
             let phase = before.map_or(Phase::Begins, |_| Phase::Follows);
-            let parallel = self.parallel * 7 / 8;
-            return Self { limit: before.unwrap_or(ONE), phase, probed: now, parallel };
+            let is_as_before = ratio(took, nominal).abs_diff(ONE) <= ONE / 4;
+            let probe_interval = if is_as_before { self.probe_interval * 2 } else { 0 };
+            return Self {
+                limit: before.unwrap_or(ONE),
+                phase,
+                probed: now,
+                probe_interval: probe_interval.clamp(PROBE_INTERVAL_MIN, PROBE_INTERVAL_MAX),
+                // What was served at once was told by the nominal times of before.
+                parallel: ONE,
+                ..self
+            };
         }
-        let parallel = ratio(nominal, elapsed).clamp(self.parallel, LIMIT_MAX * ONE);
+        let least = self.parallel - self.parallel / 16;
+        let parallel = ratio(nominal, elapsed).clamp(least, LIMIT_MAX * ONE);
         let slowdown = ratio(took, nominal).max(1);
         let is_pressed = measured.missed > MISSED_MAX || measured.stalled > STALLED_MAX;
         let slowdown_max = if is_pressed { SLOWDOWN_MAX_UNDER_PRESSURE } else { SLOWDOWN_MAX };
-        let mut next = Self { parallel, ..self };
+        let is_saturated = self.is_saturated(measured, is_pressed);
+        let mut next = Self { parallel, credits: self.credits_when(is_saturated), ..self };
         if slowdown > slowdown_max {
             let fallen = self.limit * slowdown_max.max(slowdown / 2) / slowdown;
             // Rounded up: half an operation in flight is none.
@@ -148,32 +188,52 @@ impl State {
             };
         }
         next.limit = next.limit.clamp(ONE, LIMIT_MAX * ONE);
-        if now.saturating_sub(self.probed) >= PROBE_INTERVAL && was_full && next.limit > ONE {
+        let is_time = now.saturating_sub(self.probed) >= self.probe_interval;
+        if is_time && was_full && next.limit > ONE {
             next.phase = Phase::Probes(Some(next.limit));
             next.limit = (next.limit / 4).max(ONE);
         }
         next
     }
 
-    /// As numbers: limit, parallel, phase, probed.
-    fn to_numbers(self) -> [u64; 4] {
+    /// Whether more waits than is good for anybody, or less; nothing if it is right.
+    fn is_saturated(&self, measured: &Measured, is_pressed: bool) -> Option<bool> {
+        let waiting = measured.waiting.saturating_mul(ONE);
+        if waiting > self.limit * WAITING_MAX || (is_pressed && waiting > self.limit) {
+            return Some(true);
+        }
+        (waiting <= self.limit * WAITING_MAX / 2).then_some(false)
+    }
+
+    fn credits_when(&self, is_saturated: Option<bool>) -> u64 {
+        match is_saturated {
+            Some(true) => (self.credits * 7 / 8).max(CREDITS_MIN),
+            Some(false) => (self.credits + ONE / 16).min(ONE),
+            None => self.credits,
+        }
+    }
+
+    /// As numbers: limit, parallel, phase, probed, probe interval, credits.
+    fn to_numbers(self) -> [u64; 6] {
         let phase = match self.phase {
             Phase::Begins => 0,
             Phase::Follows => 1,
             Phase::Probes(None) => 2,
             Phase::Probes(Some(before)) => 3 + before,
         };
-        [self.limit, self.parallel, phase, self.probed]
+        let Self { limit, parallel, probed, probe_interval, credits, .. } = self;
+        [limit, parallel, phase, probed, probe_interval, credits]
     }
 
-    fn from_numbers([limit, parallel, phase, probed]: [u64; 4]) -> Self {
+    fn from_numbers(numbers: [u64; 6]) -> Self {
+        let [limit, parallel, phase, probed, probe_interval, credits] = numbers;
         let phase = match phase {
             0 => Phase::Begins,
             1 => Phase::Follows,
             2 => Phase::Probes(None),
             before => Phase::Probes(Some(before - 3)),
         };
-        Self { limit, parallel, phase, probed }
+        Self { limit, parallel, phase, probed, probe_interval, credits }
     }
 }
 
@@ -183,7 +243,7 @@ impl State {
 #[repr(C)]
 pub struct Controller {
     /// As [`State::to_numbers`]; a limit of zero is [`State::new`].
-    state: [AtomicU64; 4],
+    state: [AtomicU64; 6],
     /// Since when it is measured. Whoever moves it decides.
     since: AtomicU64,
     operations: AtomicU64,
@@ -224,6 +284,14 @@ impl Controller {
         u32::try_from(limit / ONE).unwrap_or(u32::MAX)
     }
 
+    /// What clients may hold of their credits at `now`, in parts of [`ONE`].
+    pub fn credits(&self, now: u64) -> u64 {
+        let credits = self.state[5].load(Ordering::Acquire);
+        let decided = self.since.load(Ordering::Acquire);
+        let is_known = credits > 0 && now.saturating_sub(decided) < CREDITS_TIME_MAX;
+        if is_known { credits.min(ONE) } else { ONE }
+    }
+
     /// Times of operations in parts of their nominal times, in parts of [`ONE`]; zero if unknown.
     pub fn slowdown(&self) -> u64 {
         self.slowdown.load(Ordering::Relaxed)
@@ -246,8 +314,9 @@ impl Controller {
         }
     }
 
-    /// Takes what an operation took, and decides if it is time.
-    pub(crate) fn measure(&self, operation: &Operation) {
+    /// Takes what an operation took, and decides if it is time; `waiting` counts the requests that
+    /// wait.
+    pub(crate) fn measure(&self, operation: &Operation, waiting: impl FnOnce() -> u64) {
         let Operation { cost, began, ended, missed } = *operation;
         let add = |figure: &AtomicU64, amount: u64| figure.fetch_add(amount, Ordering::AcqRel);
         if let Some(missed) = missed {
@@ -279,7 +348,7 @@ impl Controller {
             let first =
                 self.since.compare_exchange(since, ended, Ordering::AcqRel, Ordering::Acquire);
             if first.is_ok() {
-                self.decide(state, &measured);
+                self.decide(state, &Measured { waiting: waiting(), ..measured });
             }
         }
     }
@@ -299,6 +368,7 @@ impl Controller {
             took: load(&self.took),
             nominal: load(&self.nominal_took),
             was_full: self.full.load(Ordering::Acquire) != 0,
+            waiting: 0,
             missed: missed.unwrap_or(0),
             stalled: load(&self.stalled),
         }

@@ -1,5 +1,7 @@
 //! Granting credits: [MS-SMB2] 3.3.1.2 and 3.3.4.1.2.
 
+use crate::controller::ONE;
+
 /// Credits below which clients are known to hang: they need some to list a directory while they
 /// read.
 pub const FLOOR: u32 = 64;
@@ -9,6 +11,14 @@ pub const FLOOR: u32 = 64;
 #[must_use]
 pub fn part(total: u32, clients: u32, connections: u32) -> u32 {
     (total / clients.max(1) / connections.max(1)).max(FLOOR)
+}
+
+/// What is left of a client's credits while storage is saturated; `parts` of [`ONE`] are all of them.
+/// Never less than [`FLOOR`], nor more than there are.
+#[must_use]
+pub fn lowered(credits: u32, parts: u64) -> u32 {
+    let lowered = u64::from(credits) * parts.min(ONE) / ONE;
+    u32::try_from(lowered).unwrap_or(u32::MAX).max(FLOOR).min(credits)
 }
 
 /// What the client asked for.
@@ -60,7 +70,7 @@ pub fn grant(demand: Demand, window: Window) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Demand, FLOOR, Window, grant, part};
+    use super::{Demand, FLOOR, ONE, Window, grant, lowered, part};
 
     #[track_caller]
     fn check(credit_request: u16, unused: u32, span: u32, want: u16) {
@@ -81,6 +91,15 @@ mod tests {
         assert_eq!(part(8192, 4, 1), 2048);
         assert_eq!(part(8192, 4, 4), 512);
         assert_eq!(part(8192, 1000, 1), FLOOR);
+    }
+
+    #[test]
+    fn what_is_lowered_leaves_enough_and_is_never_more() {
+        assert_eq!(lowered(8192, ONE), 8192);
+        assert_eq!(lowered(8192, ONE / 16), 512);
+        assert_eq!(lowered(512, ONE / 16), FLOOR);
+        assert_eq!(lowered(16, ONE / 16), 16);
+        assert_eq!(lowered(8192, 10 * ONE), 8192);
     }
 
     #[test]

@@ -15,16 +15,24 @@ use std::hash::Hash;
 use dtyp::ServerId;
 
 use crate::class::{ClassId, Classes, Cost, Kind, Meter};
-use crate::controller::Operation;
+use crate::controller::{ONE, Operation};
 use crate::device::{DEFAULT_CLASS, Device, DeviceId, RowId};
-use crate::slot::{Slot, Slots, changes, count, count_waiting, refund, reserve};
+use crate::slot::{Slot, Slots, changes, count, count_waiting, give_back, refund, reserve};
 
-/// Bytes that the requests of one client which are held may move together. Beyond it nothing more is
-/// received from the client.
+/// Bytes that the requests of one client which are held may move together. Beyond it the client is
+/// granted no credits for more.
 pub const HELD_BYTES_MAX: u64 = 64 << 20;
 
-/// Requests of one client that may be held.
+/// Requests of one client that may be held, as above.
 pub const HELD_REQUESTS_MAX: usize = 1_024;
+
+/// Where nothing more is received from the client. It comes here only with credits that it had
+/// before; what it has for CANCEL, CLOSE and acknowledgements of breaks stays heard until then.
+pub const HELD_BYTES_STOP: u64 = 2 * HELD_BYTES_MAX;
+
+/// As above: more requests than a connection has credits for by default, beside those that were
+/// held when it was told to send no more.
+pub const HELD_REQUESTS_STOP: usize = 16 * HELD_REQUESTS_MAX;
 
 /// How often it is looked whether a limit was changed for which somebody waits.
 pub const LOOK_INTERVAL_NS: u64 = 200_000_000;
@@ -256,8 +264,27 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         device.end(row);
         let target = slots.get(usize::from(class)).and_then(|it| it.number(Meter::LatencyTarget));
         let missed = target.map(|target| now.saturating_sub(came) > target);
-        device.controller.measure(&Operation { cost, began, ended: now, missed });
+        let operation = Operation { cost, began, ended: now, missed };
+        device.controller.measure(&operation, || device.waiting());
         device.next(slots, now, &mut self.tell);
+    }
+
+    /// A READ that began has brought so many bytes less than it asked for: they were not had. Whether
+    /// somebody may begin earlier for that.
+    pub fn give_back(&mut self, now: u64, classes: &Classes, bytes: u64) -> bool {
+        let slots = self.slots.slots();
+        give_back(slots, &classes.ids, bytes);
+        let mut is_earlier = false;
+        for flow in &mut self.flows {
+            if flow.classes.ids.iter().any(|id| classes.ids.contains(id)) {
+                let first = flow.waiting.front().expect("never empty").cost;
+                refund(slots, &flow.classes.ids, first);
+                let begins = reserve(slots, &flow.classes.ids, first, now);
+                is_earlier |= begins < flow.begins;
+                flow.begins = flow.begins.min(begins);
+            }
+        }
+        is_earlier
     }
 
     /// A worker that is to be told that it may [`release`](Self::release) something: it may be this
@@ -332,16 +359,33 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         self.slots.clients()
     }
 
+    /// What a client may hold of its credits at `now`, in parts of [`controller::ONE`]: less than all
+    /// while much waits for a device that is shared.
+    ///
+    /// [`controller::ONE`]: crate::controller::ONE
+    #[must_use]
+    pub fn credits(&self, now: u64) -> u64 {
+        let devices = self.slots.devices().iter().take_while(|device| device.number().is_some());
+        let shared = devices.filter(|device| device.is_shared());
+        shared.map(|device| device.controller.credits(now)).min().unwrap_or(ONE)
+    }
+
     /// Whether nothing is held.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.held_requests == 0
     }
 
-    /// Whether no more is to be received from the client.
+    /// Whether the client is to have no credits for more.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.held_bytes >= HELD_BYTES_MAX || self.held_requests >= HELD_REQUESTS_MAX
+    }
+
+    /// Whether no more is to be received from the client.
+    #[must_use]
+    pub const fn must_stop(&self) -> bool {
+        self.held_bytes >= HELD_BYTES_STOP || self.held_requests >= HELD_REQUESTS_STOP
     }
 
     /// Whether there is room for many more: the client may have its credits back.

@@ -244,6 +244,19 @@ impl Slot {
         }
     }
 
+    /// Gives back bytes that were not read.
+    fn give_back(&self, bytes: u64) {
+        for meter in [Meter::Bandwidth, Meter::ReadBandwidth] {
+            let Some(per_second) = self.number(meter) else { continue };
+            let takes = nanoseconds(bytes, per_second);
+            let given_back = |arrival: u64| Some(arrival.saturating_sub(takes));
+            let arrival = &self.arrival[meter as usize];
+            let _ = arrival.fetch_update(Ordering::AcqRel, Ordering::Acquire, given_back);
+        }
+        let unread = |read: u64| Some(read.saturating_sub(bytes));
+        let _ = self.read_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unread);
+    }
+
     fn count(&self, cost: Cost, waited: Option<u64>) {
         let add = |figure: &AtomicU64, amount| figure.fetch_add(amount, Ordering::Relaxed);
         match cost.kind {
@@ -282,6 +295,12 @@ pub(crate) fn changes(slots: &[Slot], classes: &[ClassId]) -> u32 {
 pub(crate) fn refund(slots: &[Slot], classes: &[ClassId], cost: Cost) {
     let slots = classes.iter().filter_map(|class| slots.get(usize::from(*class)));
     slots.for_each(|slot| slot.refund(cost));
+}
+
+/// Gives back bytes that a READ did not bring.
+pub(crate) fn give_back(slots: &[Slot], classes: &[ClassId], bytes: u64) {
+    let slots = classes.iter().filter_map(|class| slots.get(usize::from(*class)));
+    slots.for_each(|slot| slot.give_back(bytes));
 }
 
 /// Counts a request that begins; `waited` is how long it was held, if it was.
