@@ -164,7 +164,7 @@ impl Observer {
     }
 
     fn classes(&self) -> Vec<(String, ClassFigures)> {
-        let Ok(page) = QosPage::open(&self.lock_dir) else { return Vec::new() };
+        let Ok(page) = QosPage::join(&self.lock_dir) else { return Vec::new() };
         let slots = page.slots().iter();
         let mut classes: Vec<_> =
             slots.filter_map(|slot| Some((slot.name()?, slot.figures()))).collect();

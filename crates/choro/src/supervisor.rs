@@ -503,8 +503,7 @@ impl Supervisor {
 
 /// Makes room for what classes of service have, and says what they may have.
 fn make_qos(lock: &Path, settings: &Settings) -> anyhow::Result<QosPage> {
-    QosPage::reset(lock)
-        .and_then(|()| QosPage::open(lock))
+    QosPage::create(lock)
         .inspect(|page| page.configure(settings.config.classes.iter().map(|it| &it.class)))
         .with_context(|| format!("figures of classes in {}", lock.display()))
 }

@@ -10,20 +10,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, RootId};
+use object::{ObjectOp, ObjectReply, RootId};
 use qos::class::InterimResponses;
-use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots};
+use qos::controller::ONE;
+use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots, credits};
 use trace::Phase;
 use wire::{Command, FileId};
 
 use crate::effect::{Account, Effect, Reply};
-use crate::request::{Chain, InFlight, Incoming, RequestId};
+use crate::request::{Chain, Charged, InFlight, Incoming, RequestId};
 use crate::server::{Now, Server};
 use crate::session::Session;
 
 /// The time of the gate's slots, which all workers agree on.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).expect("five centuries fit")
+}
+
+/// What a READ is charged for.
+fn charged(classes: &Classes, effect: &Effect) -> Option<Charged> {
+    let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = effect else {
+        return None;
+    };
+    let is_counted = !classes.ids.is_empty();
+    is_counted.then(|| Charged { classes: classes.clone(), length: *length, room: buffer.len() })
 }
 
 impl Server {
@@ -61,7 +71,7 @@ impl Server {
     /// Whether the client has so much waiting that nothing more is to be received from it.
     #[must_use]
     pub fn holds_too_much(&self) -> bool {
-        self.globals.gate.is_full()
+        self.globals.gate.must_stop()
     }
 
     /// Has the world do what a request asks of it, or holds that back: then it is returned.
@@ -77,6 +87,7 @@ impl Server {
             && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
         {
             let now = nanoseconds(incoming.now.monotonic);
+            incoming.charged = charged(&classes, &effect);
             let interim = self.wants_interim_response(incoming);
             let admission = self.globals.gate.admit(now, &classes, cost, incoming.id);
             if admission != Admission::Begins {
@@ -124,6 +135,39 @@ impl Server {
         let behind = chain.messages.iter().map(|(_, message)| message.len());
         let kept = count(incoming.message.len() + behind.sum::<usize>());
         Some((classes, Cost { kind, bytes, kept }))
+    }
+
+    /// Gives back what a READ was charged for and did not bring.
+    pub(crate) fn give_back_unread(&mut self, now: Now, id: RequestId, reply: &Reply) {
+        let charged = self.in_flight.get_mut(&id).and_then(|it| it.incoming.charged.take());
+        let Some(Charged { classes, length, room }) = charged else { return };
+        let read = match reply {
+            Reply::Object(Ok(ObjectReply::Read(buffer))) => buffer.len().saturating_sub(room),
+            _ => 0,
+        };
+        let read = u64::try_from(read).expect("64 bits are enough");
+        let unread = u64::from(length).saturating_sub(read);
+        let now_ns = nanoseconds(now.monotonic);
+        if unread > 0 && self.globals.gate.give_back(now_ns, &classes, unread) {
+            self.release(now);
+        }
+    }
+
+    /// What a connection may hold of credits, beside its own maximum: nothing more while its client
+    /// has too much waiting, and less while storage is saturated.
+    pub(crate) fn credits_limit(&self, now: Now) -> Option<u32> {
+        let gate = &self.globals.gate;
+        if gate.is_full() {
+            return Some(0);
+        }
+        let settings = &self.globals.settings;
+        let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        let total = settings.credits_total;
+        let part = (total > 0).then(|| credits::part(total, gate.clients(), connections));
+        match gate.credits(nanoseconds(now.monotonic)) {
+            ONE => part,
+            parts => Some(credits::lowered(part.unwrap_or(settings.credits_max), parts)),
+        }
     }
 
     fn wants_interim_response(&self, incoming: &Incoming) -> bool {

@@ -145,6 +145,7 @@ impl Server {
                 now,
                 trace,
                 is_admitted: false,
+                charged: None,
             };
             let outcome = self.begin(&mut chain, &mut incoming, message);
             let Some((outcome, file_id)) = outcome else { continue };

@@ -39,6 +39,17 @@ pub struct Incoming {
     pub trace: trace::Request,
     /// The limits of its classes were asked: it is held, or has begun.
     pub(crate) is_admitted: bool,
+    /// A READ that its classes were charged for.
+    pub(crate) charged: Option<Charged>,
+}
+
+/// What a READ was charged for, of which it may bring less.
+#[derive(Clone, Debug)]
+pub struct Charged {
+    pub(crate) classes: qos::Classes,
+    pub(crate) length: u32,
+    /// Bytes that its buffer had before.
+    pub(crate) room: usize,
 }
 
 impl Incoming {

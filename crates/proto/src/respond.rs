@@ -94,7 +94,7 @@ impl Server {
         if file_id.is_some() {
             chain.carried.file_id = file_id;
         }
-        let part = self.part_of_credits();
+        let part = self.credits_limit(incoming.now);
         let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
         // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
         let credits = if async_id.is_some() { 0 } else { grant(connection, part, request.credits) };
@@ -119,22 +119,16 @@ impl Server {
         incoming.trace.answer(status.0, subject, &mut chain.outgoing.answered);
     }
 
-    /// What a connection may hold of the credits that all clients have together.
-    fn part_of_credits(&self) -> Option<u32> {
-        let total = self.globals.settings.credits_total;
-        let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
-        (total > 0).then(|| qos::credits::part(total, self.globals.gate.clients(), connections))
-    }
-
     /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.
     pub(crate) fn respond_interim(
         &mut self,
         connection_id: ConnectionId,
         sealed: Option<u64>,
-        request: &Header,
+        incoming: &Incoming,
         async_id: u64,
     ) {
-        let part = self.part_of_credits();
+        let part = self.credits_limit(incoming.now);
+        let request = &incoming.header;
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
         connection.async_commands += 1;
         let credits = grant(connection, part, request.credits);

@@ -329,6 +329,7 @@ impl Server {
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
         self.end_at_storage(now, id);
+        self.give_back_unread(now, id, &reply);
         self.go_on(now, id, reply);
         self.quiesce(now);
     }
@@ -693,8 +694,7 @@ impl Server {
                 held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
                 (pending, false)
             }
-            Ok(Step::Suspend(pending)) if async_id.is_some() => (pending, true),
-            Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming) {
+            Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming, async_id) {
                 Ok(id) => {
                     async_id = Some(id);
                     (pending, true)
@@ -703,7 +703,7 @@ impl Server {
                     let abandoned = dispatch::abandon(pending, None);
                     let effect = abandoned.effect.map(|effect| (None, effect));
                     self.globals.outbox.effects.extend(effect);
-                    self.respond(&mut chain, &incoming, None, error_body(reject.status()));
+                    self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
                     return Some(chain);
                 }
             },
@@ -737,13 +737,22 @@ impl Server {
     }
 
     /// Has a request wait for something without an end, for as little memory as that takes: the
-    /// client has its credits back, and its frame may be much longer than what is left of it.
-    fn suspend(&mut self, chain: &mut Chain, incoming: &mut Incoming) -> Result<u64, Reject> {
+    /// client has its credits back, and its frame may be much longer than what is left of it. It may
+    /// have been held before, and had its interim response then.
+    fn suspend(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        async_id: Option<u64>,
+    ) -> Result<u64, Reject> {
         let behind = chain.messages.iter().map(|(_, message)| message.len());
         if incoming.message.len() + behind.sum::<usize>() > SUSPENDED_BYTES_MAX {
             return Err(Reject::TooLongToWait);
         }
-        let async_id = self.go_async(chain, incoming)?;
+        let async_id = match async_id {
+            Some(async_id) => async_id,
+            None => self.go_async(chain, incoming)?,
+        };
         incoming.message = Bytes::copy_from_slice(&incoming.message);
         for (_, message) in &mut chain.messages {
             *message = BytesMut::from(&message[..]);
@@ -770,7 +779,7 @@ impl Server {
         }
         let async_id = incoming.id.0;
         self.transmit(chain.connection, chain.sealed, std::mem::take(&mut chain.outgoing));
-        self.respond_interim(chain.connection, chain.sealed, &incoming.header, async_id);
+        self.respond_interim(chain.connection, chain.sealed, incoming, async_id);
         Ok(async_id)
     }
 

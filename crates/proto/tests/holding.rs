@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::NtStatus;
+use dtyp::ServerId;
 use object::ObjectOp;
 use proto::Effect;
 use qos::class::{InterimResponses, Limits, Match};
+use qos::gate::HELD_REQUESTS_MAX;
 use qos::{Class, Device, Membership, Meter, Slot, Slots, Subject};
 use testkit::accounts::BOB;
 use testkit::{Create, Peer, World};
 use wire::echo::EchoRequest;
 use wire::logoff::LogoffRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
-use wire::{Command, Dialect, FileId};
+use wire::{Command, Dialect, FileId, OplockLevel};
 
 /// Bytes of each request. The limit is one of them a second.
 const BLOCK: u32 = 64 * 1024;
@@ -335,4 +337,124 @@ fn credits_of_all_clients_together_are_divided_between_them() {
         peer.echo().ok();
     }
     assert_eq!(peer.credits(), 64);
+}
+
+#[test]
+fn a_read_is_charged_for_what_it_brings() {
+    let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
+    let end = 16 * u64::from(BLOCK);
+    // The file ends before the first of them, and in the middle of the last.
+    for _ in 0..4 {
+        peer.send(peer.read_request(file_id, end, BLOCK));
+    }
+    assert_eq!(statuses(&mut peer), [NtStatus::END_OF_FILE; 4]);
+    for _ in 0..4 {
+        peer.send(peer.read_request(file_id, end - 1, BLOCK));
+    }
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 4]);
+    assert_eq!(slots.0[0].figures().read_bytes, 4);
+    // What was not had is there for others, and no more than that.
+    read(&mut peer, file_id, 3);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    world.advance(SECOND);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+}
+
+#[test]
+fn whoever_has_too_much_waiting_has_no_credits_for_more_and_can_still_give_up() {
+    let (world, mut peer, file_id, slots) = limited(InterimResponses::Auto);
+    let mut limits = Limits::default();
+    limits.numbers[Meter::Iops as usize] = Some(1);
+    slots.0[0].configure(&limits);
+    let mut first = None;
+    peer.credit_request = 64;
+    while slots.0[0].figures().waiting < HELD_REQUESTS_MAX as u64 {
+        assert!(peer.credits() > 2, "{} wait", slots.0[0].figures().waiting);
+        let id = peer.send(peer.read_request(file_id, 0, 1));
+        first.get_or_insert(id);
+        peer.receive();
+    }
+    let had = peer.credits();
+    peer.credit_request = u16::MAX;
+    peer.echo().ok();
+    assert_eq!(peer.credits(), had - 1, "none are granted");
+    let second = first.expect("it was sent") + 1;
+    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(second));
+    assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
+    let before = slots.0[0].figures().waiting;
+    peer.send(peer.close_request(file_id));
+    let ended = statuses(&mut peer);
+    assert_eq!(ended.len() as u64, before + 1);
+    assert_eq!(slots.0[0].figures().waiting, 0);
+    // And has them again.
+    peer.echo().ok();
+    peer.echo().ok();
+    assert!(peer.credits() > had, "{} and {had}", peer.credits());
+    world.advance(SECOND);
+}
+
+/// It has had an interim response and its credits when it was held, and is as long as a frame.
+#[test]
+fn a_request_that_was_held_is_not_kept_in_full_when_it_waits_without_an_end() {
+    let (world, mut peer, _, slots) = limited(InterimResponses::Auto);
+    world.add_file("slow", "busy", b"");
+    let mut holder = Peer::ready(&world, Dialect::SMB_3_1_1);
+    holder.tree("slow");
+    holder.create(&Create::open("busy").oplock(OplockLevel::BATCH));
+    let mut limits = Limits::default();
+    limits.numbers[Meter::Iops as usize] = Some(1);
+    slots.0[0].configure(&limits);
+    for (len, status) in [(1 << 20, NtStatus::INSUFFICIENT_RESOURCES), (1_000, NtStatus::PENDING)] {
+        peer.send(peer.request(Command::CREATE, &Create::open("other")));
+        let request = peer.request(Command::CREATE, &Create::open("busy"));
+        peer.send(request.body(|body| body.resize(len, 0)));
+        let held = statuses(&mut peer);
+        assert_eq!(held.last(), Some(&NtStatus::PENDING), "{held:?}");
+        world.advance(10 * SECOND);
+        let went_on = statuses(&mut peer);
+        let is_refused = went_on.contains(&NtStatus::INSUFFICIENT_RESOURCES);
+        assert_eq!(is_refused, status.is_error(), "{len} bytes: {went_on:?}");
+    }
+}
+
+#[test]
+fn a_saturated_storage_leaves_clients_with_fewer_credits_for_as_long_as_it_is() {
+    let mut limits = Limits::default();
+    limits.numbers[Meter::Weight as usize] = Some(8);
+    let slots = Shared::new(&limits);
+    let device = qos::device::place(&slots.1, &slots.0, 7);
+    let world = World::new();
+    world.set_slots(Box::new(slots.clone()));
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let fill = |peer: &mut Peer| {
+        peer.credit_request = 500;
+        // What it had before is its own until it is used.
+        for _ in 0..9_000 {
+            peer.echo().ok();
+        }
+        peer.credits()
+    };
+    let all = fill(&mut peer);
+    // A hundred others wait where one at a time is served.
+    let classes = qos::Classes { ids: [0].into(), device };
+    let mut gate = qos::Gate::new(Box::new(slots.clone()), ServerId { pid: 9, unique_id: 9 });
+    let mut now = u64::try_from(world.now().monotonic.as_nanos()).expect("it began lately");
+    let cost = qos::Cost { kind: qos::Kind::Read, bytes: 4096, kept: 0 };
+    for what in 0..100 {
+        let _ = gate.admit(now, &classes, cost, what);
+    }
+    for what in 0..1_000 {
+        now += 5_000_000;
+        gate.end(now, what);
+        let _ = gate.admit(now, &classes, cost, what + 100);
+        while gate.release(now).is_some() {}
+    }
+    let figures = slots.1[0].controller.credits(now);
+    assert!(figures < qos::controller::ONE / 2, "{figures}");
+    world.advance(Duration::from_nanos(now) - world.now().monotonic);
+    let lowered = fill(&mut peer);
+    assert!(lowered < all / 2 && lowered >= 64, "{lowered} of {all}");
+    drop(gate);
+    world.advance(2 * SECOND);
+    assert_eq!(fill(&mut peer), all);
 }

@@ -1,15 +1,18 @@
 //! The figures of all classes of service, and of the storage that they share: memory of all processes.
+//!
+//! The supervisor makes it; everybody else joins what is there, and says so if another version of the
+//! server has made it.
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use qos::class::CLASSES_MAX;
 use qos::device::{self, DEVICES_MAX};
 use qos::model::SlowStorage;
 use qos::{Class, ClassId, Device, DeviceId, Slot, Slots};
 
-use crate::shared_memory::{self, Shared, SharedMemory};
+use crate::shared_memory::{Shared, SharedMemory};
 
 /// The slots and devices, as one process sees them.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct QosPage {
 #[derive(Debug)]
 #[repr(C)]
 struct Memory {
+    /// [`VERSION`], once the file is whole.
+    version: AtomicU64,
     slots: [Slot; CLASSES_MAX],
     devices: [Device; DEVICES_MAX],
     /// Workers that have a client.
@@ -34,22 +39,41 @@ unsafe impl Shared for Memory {}
 /// The file in the lock directory.
 const NAME: &str = "qos";
 
+/// Which layout and meaning the file has: another number for each change of what is in it. The length
+/// of the file is part of it, so that what was forgotten here is noticed as a rule.
+const VERSION: u64 = 2 << 32 | size_of::<Memory>() as u64;
+
 impl QosPage {
-    /// Opens the slots of the server on `lock_dir`, and makes them if they are not there. A slot
-    /// that is not used takes no memory.
+    /// Begins anew: no class has a slot. For a supervisor that starts. A slot that is not used takes
+    /// no memory.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn open(lock_dir: &Path) -> io::Result<Self> {
-        Ok(Self { memory: SharedMemory::open(&lock_dir.join(NAME))? })
+    pub fn create(lock_dir: &Path) -> io::Result<Self> {
+        let memory: SharedMemory<Memory> = SharedMemory::create(&lock_dir.join(NAME))?;
+        memory.version.store(VERSION, Ordering::Release);
+        Ok(Self { memory })
     }
 
-    /// Begins anew: no class has a slot. For a supervisor that starts.
+    /// Joins what the supervisor has made. Nothing is made or changed.
     ///
     /// # Errors
-    /// What the file system says.
-    pub fn reset(lock_dir: &Path) -> io::Result<()> {
-        shared_memory::remove(&lock_dir.join(NAME))
+    /// `NotFound` if no supervisor has made it; `InvalidData` if it is another version's; else what
+    /// the file system says.
+    pub fn join(lock_dir: &Path) -> io::Result<Self> {
+        let is_another = || {
+            let why = "the classes of service are those of another version of the server";
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        };
+        let memory: SharedMemory<Memory> =
+            SharedMemory::join(&lock_dir.join(NAME)).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => is_another(),
+                _ => error,
+            })?;
+        match memory.version.load(Ordering::Acquire) {
+            VERSION => Ok(Self { memory }),
+            _ => Err(is_another()),
+        }
     }
 
     /// Gives each class a slot, and puts its limits there: for the supervisor. Slots of classes that
@@ -141,10 +165,13 @@ impl Slots for QosPage {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+    use std::sync::atomic::Ordering;
+
     use qos::class::{InterimResponses, Limits, Match};
     use qos::{Class, Meter, Slots};
 
-    use super::QosPage;
+    use super::{QosPage, VERSION};
 
     fn class(name: &str, limit: u64) -> Class {
         let mut limits = Limits::default();
@@ -158,11 +185,34 @@ mod tests {
         }
     }
 
+    /// A supervisor's page, and a worker's.
+    fn pair() -> (tempfile::TempDir, [QosPage; 2]) {
+        let lock_dir = tempfile::tempdir().expect("a directory");
+        let supervisor = QosPage::create(lock_dir.path()).expect("it can be made");
+        let worker = QosPage::join(lock_dir.path()).expect("it is there");
+        (lock_dir, [supervisor, worker])
+    }
+
+    #[test]
+    fn who_joins_makes_nothing_and_takes_no_other_version() {
+        let lock_dir = tempfile::tempdir().expect("a directory");
+        let refused = |lock_dir: &tempfile::TempDir| {
+            QosPage::join(lock_dir.path()).expect_err("there is nothing to join").kind()
+        };
+        assert_eq!(refused(&lock_dir), ErrorKind::NotFound);
+        assert_eq!(std::fs::read_dir(lock_dir.path()).expect("a directory").count(), 0);
+        let page = QosPage::create(lock_dir.path()).expect("it can be made");
+        QosPage::join(lock_dir.path()).expect("it is of this version");
+        page.memory.version.store(VERSION + (1 << 32), Ordering::Release);
+        assert_eq!(refused(&lock_dir), ErrorKind::InvalidData);
+        std::fs::write(lock_dir.path().join(super::NAME), b"short").expect("it is ours");
+        assert_eq!(refused(&lock_dir), ErrorKind::InvalidData);
+        assert_eq!(std::fs::read(lock_dir.path().join(super::NAME)).expect("it is"), b"short");
+    }
+
     #[test]
     fn a_device_has_one_place_for_all_and_room_of_the_dead_is_given_back() {
-        let lock_dir = tempfile::tempdir().expect("a directory");
-        let [supervisor, worker] =
-            [(); 2].map(|()| QosPage::open(lock_dir.path()).expect("it can be mapped"));
+        let (_lock_dir, [supervisor, worker]) = pair();
         let mut heavy = class("heavy", 10);
         heavy.limits.numbers[Meter::Weight as usize] = Some(8);
         supervisor.configure([&heavy].into_iter());
@@ -185,9 +235,7 @@ mod tests {
 
     #[test]
     fn a_class_keeps_its_slot_and_what_was_set_by_hand() {
-        let lock_dir = tempfile::tempdir().expect("a directory");
-        let [supervisor, worker] =
-            [(); 2].map(|()| QosPage::open(lock_dir.path()).expect("it can be mapped"));
+        let (_lock_dir, [supervisor, worker]) = pair();
         let (slow, fast) = (class("slow", 10), class("fast", 20));
         supervisor.configure([&slow, &fast].into_iter());
         let at = worker.find("fast").expect("it was configured");

@@ -14,6 +14,7 @@ use tables::{QosPage, Registry};
 
 use crate::report::{self, Row};
 use crate::settings::Settings;
+use crate::worker::machine_clock;
 
 /// Show and change what classes of service (sections `[qos:NAME]` of smb.conf) may have.
 ///
@@ -99,7 +100,7 @@ impl Place {
         let lock = &settings.directories.lock;
         // It says so if no server runs there.
         Registry::observe(lock)?;
-        let page = QosPage::open(lock)
+        let page = QosPage::join(lock)
             .with_context(|| format!("cannot read the classes in {}", lock.display()))?;
         Ok(Self { page, settings })
     }
@@ -176,6 +177,7 @@ impl Place {
                 device.waiting().to_string(),
                 (controller.mean_ns() / 1_000).to_string(),
                 format!("{}.{:02}", slowdown / 100, slowdown % 100),
+                format!("{}%", credits_percent(device)),
             ]
         };
         let rows: Vec<Vec<String>> = devices.into_iter().map(cells).collect();
@@ -237,7 +239,7 @@ impl Place {
 const SHOW_TITLES: &[&str] =
     &["CLASS", "LIMITS", "READ MiB", "WRITTEN MiB", "REQUESTS", "HELD", "WAITING", "HELD ms EACH"];
 const STORAGE_TITLES: &[&str] =
-    &["STORAGE", "LIMIT", "IN FLIGHT", "WAITING", "EACH us", "SLOWDOWN"];
+    &["STORAGE", "LIMIT", "IN FLIGHT", "WAITING", "EACH us", "SLOWDOWN", "CREDITS"];
 const TOP_TITLES: &[&str] =
     &["CLASS", "READ MiB/s", "WRITE MiB/s", "REQUESTS/s", "HELD/s", "WAITING", "HELD ms EACH"];
 
@@ -346,6 +348,12 @@ fn device_name(number: u64) -> String {
     format!("{}:{}", number >> 32, number & u64::from(u32::MAX))
 }
 
+/// What clients may hold of their credits.
+fn credits_percent(device: &Device) -> u64 {
+    let now = u64::try_from(machine_clock().as_nanos()).unwrap_or(u64::MAX);
+    device.controller.credits(now) * 100 / ONE
+}
+
 fn storage_row((number, device): (u64, &Device)) -> Row {
     let controller = &device.controller;
     vec![
@@ -355,6 +363,7 @@ fn storage_row((number, device): (u64, &Device)) -> Row {
         ("waiting", device.waiting().into()),
         ("mean_ns", controller.mean_ns().into()),
         ("slowdown_percent", (controller.slowdown() * 100 / ONE).into()),
+        ("credits_percent", credits_percent(device).into()),
     ]
 }
 

@@ -116,7 +116,7 @@ impl Worker {
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
         messaging.set_tracer(trace);
         server.set_tracer(trace);
-        let open_page = || QosPage::open(lock_dir).context("cannot open the figures of classes");
+        let open_page = || QosPage::join(lock_dir).context("cannot join the figures of classes");
         server.handle_slots(Box::new(open_page()?));
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,

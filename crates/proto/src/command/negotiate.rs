@@ -362,6 +362,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         now,
         trace: trace::Request::default(),
         is_admitted: true,
+        charged: None,
     };
     let mut chain = Chain {
         connection,
