@@ -5,6 +5,7 @@
 #   scripts/instructions.sh           compare
 #   scripts/instructions.sh --keep    keep what is counted now: `make instructions KEEP=1`
 #   scripts/instructions.sh --trace   what tracing adds to each: docs/tracing.md
+#   scripts/instructions.sh --rules   what 100 classes of service that do not fit add: docs/qos.md
 #   scripts/instructions.sh --where OPERATION   where they go: the functions that take most
 #
 # What is counted is what happens between a frame and its answer (crates/testkit/src/world/engine.rs)
@@ -41,11 +42,11 @@ run() {
         "$program" "$@" 2>&1 | sed -n 's/.*Collected : //p'
 }
 
-# each OPERATION: the instructions of one
+# each OPERATION [RULES]: the instructions of one
 each() {
     local few many
-    few=$(run "$1" "$FEW")
-    many=$(run "$1" "$MANY")
+    few=$(run "$1" "$FEW" "${@:2}")
+    many=$(run "$1" "$MANY" "${@:2}")
     [ "${few:-0}" -gt 0 ] || fail "callgrind counted nothing for $1: is $COUNTED still what it is called?"
     echo $(((many - few) / (MANY - FEW)))
 }
@@ -70,6 +71,13 @@ case ${1:-} in
         for operation in $OPERATIONS; do echo "$operation"; done |
             paste - "$out/without" "$out/with" |
             awk '{ printf "%s\t%d without, tracing adds %d\n", $1, $2, $3 - $2 }'
+        ;;
+    --rules)
+        for operation in $OPERATIONS; do
+            without=$(each "$operation")
+            printf '%s\t%d without, 100 rules add %d\n' \
+                "$operation" "$without" $(($(each "$operation" 100) - without))
+        done
         ;;
     --where)
         run "${2:?which operation}" "$MANY" >/dev/null

@@ -1,9 +1,12 @@
 //! The engine at work, for callgrind to count what it does: see `scripts/instructions.sh`.
 //!
-//! `engine_cost read|write|open|list COUNT`: a signed client does something COUNT times. Its requests are
-//! counted as by a server if `trace` is built for that.
+//! `engine_cost read|write|open|list COUNT [RULES]`: a signed client does something COUNT times. Its
+//! requests are counted as by a server if `trace` is built for that. There are so many classes of
+//! service, whose conditions hold for its share but not for its files.
 
 use dtyp::utf16;
+use qos::class::{InterimResponses, Limits, Match};
+use qos::{Class, Membership, Meter, Slot, Subject};
 use testkit::{Create, Peer, World};
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
 use wire::{Command, Dialect, FileId};
@@ -16,8 +19,10 @@ const ENTRIES: usize = 100;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [operation, count] = &arguments[..] else {
-        panic!("engine_cost read|write|open|list COUNT");
+    let (operation, count, rules) = match &arguments[..] {
+        [operation, count] => (operation, count, 0),
+        [operation, count, rules] => (operation, count, rules.parse().expect("a number")),
+        _ => panic!("engine_cost read|write|open|list COUNT [RULES]"),
     };
     let count: usize = count.parse().expect("a number");
     let world = World::new();
@@ -29,6 +34,9 @@ fn main() {
         world.add_file("data", &format!("directory/File number {number:03}.txt"), b"");
     }
     let directory = peer.create(&Create::directory("directory")).file_id;
+    if rules > 0 {
+        set_rules(&world, rules);
+    }
     let tracer = trace::Tracer::private().expect("there is memory");
     world.set_tracer(tracer);
     // Until it is known how fast the processor's clock is, as it is in a worker that waits.
@@ -50,6 +58,31 @@ fn main() {
         let requests = trace::all(&tracer.figures().events.request_end).count;
         assert!(requests >= u64::try_from(count).expect("64 bits"), "{requests} were traced");
     }
+}
+
+/// Classes of files that the client has none of.
+fn set_rules(world: &World, rules: u16) {
+    let class = |number: u16| {
+        let files = vec![format!("*.no{number}")];
+        let mut limits = Limits::default();
+        limits.numbers[Meter::Bandwidth as usize] = Some(1 << 20);
+        Class {
+            name: number.to_string(),
+            matches: vec![Match { files, ..Match::default() }],
+            limits,
+            max_credits: None,
+            interim_responses: InterimResponses::Auto,
+        }
+    };
+    let classes: Vec<Class> = (0..rules).map(class).collect();
+    let slots: Vec<Slot> = classes.iter().map(|_| Slot::default()).collect();
+    slots.iter().zip(&classes).for_each(|(slot, class)| slot.configure(&class.limits));
+    world.set_slots(Box::new(slots));
+    world.set_classes(|user, share| {
+        let client = "192.0.2.1".parse().expect("an address");
+        let subject = Subject { client, user, is_in_group: &|_| false, share };
+        Membership::of((0..).zip(&classes), subject)
+    });
 }
 
 /// The whole directory, from its beginning, with one request.
