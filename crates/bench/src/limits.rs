@@ -1,42 +1,31 @@
-//! Classes of service: how exactly a limit holds, and what it costs those whom it is not for.
+//! Classes of service: how exactly a limit holds.
 //!
-//! The first part puts the whole server under a limit that is set while it runs, and reads with one
-//! and with eight clients. The second has one client read a fast and a slow share, or file, over one
-//! connection and one session: what the fast one has beside the slow one, saturated with requests, is
-//! compared with what it has alone.
+//! The whole server is put under a limit that is set while it runs, and one and eight clients read.
+//! What a limit costs those whom it is not for is measured with [`crate::sharing`].
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
-use wire::FileId;
 
-use crate::client::requests::{Purpose, open, push_read, verify_read};
-use crate::client::{Client, Destination, Protection, Slot};
-use crate::load::fixture::{self, STREAM};
+use crate::client::Protection;
+use crate::load::fixture;
 use crate::load::stream::{Direction, Stream};
 use crate::load::{Done, Limit, Load as _};
 use crate::options::Options;
 use crate::run::{Interrupt, fresh_directory};
-use crate::server::{Kind, SHARE, Server};
+use crate::server::{Kind, Server};
 use crate::statistics::Summary;
 use crate::table::{Table, figure};
 
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Requests that each client has in flight, of each share that it reads.
+/// Requests that each client has in flight.
 const DEPTH: usize = 8;
-
-/// The slow share and the slow file.
-const SLOW: &str = "slow";
-
-/// What the slow ones may have, in bytes a second.
-const SLOW_LIMIT: u64 = 4 << 20;
 
 /// All that was measured.
 #[derive(Debug, Serialize)]
@@ -45,8 +34,6 @@ pub struct Limits {
     pub unlimited: Summary,
     /// How exactly limits hold.
     pub limits: Vec<Held>,
-    /// What they cost others.
-    pub beside: Vec<Beside>,
 }
 
 /// A limit, and what was had.
@@ -60,19 +47,6 @@ pub struct Held {
     pub of_limit: Summary,
 }
 
-/// What is fast beside what is slow.
-#[derive(Debug, Serialize)]
-pub struct Beside {
-    /// What is limited.
-    pub what: &'static str,
-    /// What the fast one has alone, in MiB/s.
-    pub alone: Summary,
-    /// What it has beside the slow one, in parts of that.
-    pub of_alone: Summary,
-    /// What the slow one had meanwhile, in parts of its limit.
-    pub slow_of_limit: Summary,
-}
-
 /// Measures what the module says.
 ///
 /// # Errors
@@ -82,21 +56,9 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     let directory = fresh_directory(options)?;
     let choro = options.choro()?;
     let place = directory.path().join("Choro");
-    let slow_share = place.join(SLOW);
-    fs::create_dir_all(&slow_share)?;
-    // The limits of `slow-…` are set for the part that needs them.
-    let global = format!(
-        "[qos:all]\nmatch = all\n\
-         [qos:slow-share]\nmatch = share {SLOW}\nmax bandwidth = {SLOW_LIMIT}\n\
-         [qos:slow-file]\nmatch = share {SHARE}, file {SLOW}\nmax bandwidth = {SLOW_LIMIT}\n\
-         [{SLOW}]\npath = {}\nread only = no\n",
-        slow_share.display()
-    );
-    let server = Server::start_with(Kind::Choro, &place, &choro, &global)?;
-    for (folder, name) in [(server.share_path(), STREAM), (&*slow_share, STREAM)] {
-        fixture::stream(folder, options.scale()).with_context(|| name.to_owned())?;
-    }
-    fs::copy(server.share_path().join(STREAM), server.share_path().join(SLOW))?;
+    let server = Server::start_with(Kind::Choro, &place, &choro, "[qos:all]\nmatch = all\n")?;
+    // Before several clients want it at once.
+    fixture::stream(server.share_path(), options.scale())?;
     let administrator = Administrator { choro: &choro, config: &place.join("smb.conf") };
     let work = Work { server: &server, options, interrupt };
     let unlimited = work.repeat(|| work.read(1))?;
@@ -112,17 +74,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
             limits.push(Held { limit, clients, of_limit });
         }
     }
-    administrator.set("all", "none")?;
-    let slow = Destination { share: SLOW.to_owned(), ..server.destination().clone() };
-    let mut beside = Vec::new();
-    for (what, share, name) in [
-        ("a share, beside another of the same connection", Some(&slow), STREAM),
-        ("a file, beside another of the same share and connection", None, SLOW),
-    ] {
-        writeln!(progress, "{what}")?;
-        beside.push(work.beside(what, share, name)?);
-    }
-    Ok(Limits { unlimited, limits, beside })
+    Ok(Limits { unlimited, limits })
 }
 
 /// Who changes limits while the server runs.
@@ -148,13 +100,6 @@ struct Work<'a> {
     server: &'a Server,
     options: &'a Options,
     interrupt: &'a Interrupt,
-}
-
-/// A file that is read, by its tree connect.
-#[derive(Clone, Copy)]
-struct Source {
-    tree_id: u32,
-    file_id: FileId,
 }
 
 impl Work<'_> {
@@ -184,77 +129,6 @@ impl Work<'_> {
         })?;
         Ok(mebibytes(bytes) / start.elapsed().as_secs_f64())
     }
-
-    /// What one client reads of a fast file, alone and beside a slow one.
-    fn beside(
-        &self,
-        what: &'static str,
-        share: Option<&Destination>,
-        name: &str,
-    ) -> Result<Beside> {
-        let (mut alone, mut of_alone, mut slow_of_limit) = (Vec::new(), Vec::new(), Vec::new());
-        let mut client = self.server.connect(Protection::Plain)?;
-        let fast = source(&mut client, STREAM)?;
-        if let Some(share) = share {
-            client.tree_connect(share)?;
-        }
-        let slow = source(&mut client, name)?;
-        client.gather_credits(4 * DEPTH, BLOCK_BYTES)?;
-        for _ in 0..self.options.repetitions() {
-            self.interrupt.check()?;
-            let [fast_alone, _] = self.mixed(&mut client, &[fast])?;
-            let [beside, of_slow] = self.mixed(&mut client, &[fast, slow])?;
-            alone.push(fast_alone);
-            of_alone.push(beside / fast_alone);
-            slow_of_limit.push(of_slow / mebibytes(SLOW_LIMIT));
-        }
-        let summary = |figures: Vec<f64>| Summary::of(figures).context("no figures");
-        Ok(Beside {
-            what,
-            alone: summary(alone)?,
-            of_alone: summary(of_alone)?,
-            slow_of_limit: summary(slow_of_limit)?,
-        })
-    }
-
-    /// Reads from all sources at once, with as many requests in flight of each, and says what each
-    /// had until the time was over, in MiB/s.
-    fn mixed(&self, client: &mut Client, sources: &[Source]) -> Result<[f64; 2]> {
-        let mut bytes = [0_u64; 2];
-        let mut offset = 0;
-        let mut ask = |client: &mut Client, at: usize| {
-            let Source { tree_id, file_id } = sources[at];
-            client.use_tree_connect(tree_id);
-            push_read(client, file_id, offset, BLOCK_BYTES);
-            offset = (offset + BLOCK_BYTES as u64) % self.options.scale().stream_bytes;
-            client.flush(Slot(at))
-        };
-        for at in 0..sources.len() {
-            for _ in 0..DEPTH {
-                ask(client, at)?;
-            }
-        }
-        let (start, duration) = (Instant::now(), self.options.duration());
-        let mut took = None;
-        while client.in_flight() > 0 {
-            let reply = client.receive()?;
-            verify_read(client, &reply, BLOCK_BYTES)?;
-            let elapsed: Duration = start.elapsed();
-            if elapsed >= duration {
-                took.get_or_insert(elapsed);
-                continue;
-            }
-            bytes[reply.slot.0] += BLOCK_BYTES as u64;
-            ask(client, reply.slot.0)?;
-        }
-        let seconds = took.unwrap_or(duration).as_secs_f64();
-        Ok(bytes.map(|bytes| mebibytes(bytes) / seconds))
-    }
-}
-
-fn source(client: &mut Client, name: &str) -> Result<Source> {
-    let file_id = open(client, Purpose::Open, name)?;
-    Ok(Source { tree_id: client.tree_connect_id(), file_id })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures are for people")]
@@ -273,18 +147,10 @@ impl Limits {
         for Held { limit, clients, of_limit } in &self.limits {
             held.push(vec![figure(*limit), clients.to_string(), parts(of_limit)]);
         }
-        let titles =
-            ["what is limited", "fast alone, MiB/s", "beside it, of that", "slow, of its limit"];
-        let mut beside = Table::new(titles);
-        for Beside { what, alone, of_alone, slow_of_limit } in &self.beside {
-            let cells = [spread(alone), parts(of_alone), parts(slow_of_limit)];
-            beside.push(std::iter::once((*what).to_owned()).chain(cells).collect());
-        }
         format!(
-            "One client without a limit: {} MiB/s.\n\n{}\n{}",
+            "One client without a limit: {} MiB/s.\n\n{}",
             spread(&self.unlimited),
-            held.to_text(),
-            beside.to_text()
+            held.to_text()
         )
     }
 

@@ -59,8 +59,8 @@ fn run(options: &Options) -> Result<bool> {
     }
     if options.qos {
         let measured = sharing::run(options, &interrupt, &mut io::stderr().lock())?;
-        if let Some(path) = &options.svg {
-            fs::write(path, measured.to_svg()).with_context(|| path.display().to_string())?;
+        if let (Some(path), Some(svg)) = (&options.svg, measured.to_svg()) {
+            fs::write(path, svg).with_context(|| path.display().to_string())?;
         }
         let text = if options.json { measured.to_json()? } else { measured.to_markdown() };
         write!(io::stdout(), "{text}")?;

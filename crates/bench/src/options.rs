@@ -61,10 +61,12 @@ pub struct Options {
     /// Measure Choro over each `messaging type` instead, with a load like dbench's.
     #[arg(long)]
     pub transports: bool,
-    /// Measure limits of classes of service instead.
+    /// Measure how exactly limits of classes of service hold instead.
     #[arg(long)]
     pub limits: bool,
-    /// Measure credits, parts of a slow storage and what rules cost instead.
+    /// Measure what classes of service do instead: credits, somebody beside somebody who is limited,
+    /// weights, latency and what rules cost. With `--rows`, only the parts `credits`, `beside`,
+    /// `weights`, `latency` or `cost`.
     #[arg(long)]
     pub qos: bool,
     /// Where the chart of the table goes: of ratios, or with `--qos` of that.

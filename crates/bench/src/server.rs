@@ -194,6 +194,17 @@ impl Server {
         ProcessTree::of(self.child.id())
     }
 
+    /// Gives a server of ours another user; how to reach it as that one.
+    ///
+    /// # Errors
+    ///
+    /// When it is refused.
+    pub fn add_user(&self, choro: &Path, user: &str) -> Result<Destination> {
+        let directory = self.log.parent().context("the server has a directory")?;
+        let password = choro::add_user(choro, &directory.join("smb.conf"), user)?;
+        Ok(Destination { user: user.to_owned(), password, ..self.destination.clone() })
+    }
+
     /// Connects a client.
     ///
     /// # Errors

@@ -140,6 +140,30 @@ impl Client {
         self.tree_id = tree_id;
     }
 
+    /// Logs another user in over the same connection and connects to the share: requests that follow
+    /// are that session's. Nothing is signed or sealed from then on.
+    ///
+    /// # Errors
+    ///
+    /// What was refused, or how the connection broke.
+    pub fn log_in(&mut self, destination: &Destination) -> Result<()> {
+        self.session_id = 0;
+        self.protect(Protection::Plain);
+        login::session_setup(self, destination, Protection::Plain)?;
+        login::tree_connect(self, destination, Protection::Plain)
+    }
+
+    /// The session of the requests that follow.
+    #[must_use]
+    pub const fn session_id(&self) -> u64 {
+        self.session_id
+    }
+
+    /// Has the requests that follow belong to another session; to be said with its tree connect.
+    pub const fn use_session(&mut self, session_id: u64) {
+        self.session_id = session_id;
+    }
+
     /// A further channel of this client's session: [MS-SMB2] 3.2.4.2.3. What was opened over one
     /// channel is open over all. `number` is 1 for the first further one, and its own for each.
     ///

@@ -1,6 +1,7 @@
 //! Reading and writing one file: in order, or anywhere.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Result, ensure};
 use wire::FileId;
@@ -75,7 +76,20 @@ impl Stream {
         what: (Direction, usize, usize),
     ) -> Result<Self> {
         fixture::stream(server.share_path(), scale)?;
-        let mut client = server.connect(protection)?;
+        Self::by(server.connect(protection)?, name, scale, what)
+    }
+
+    /// By a client that is connected already, from a file that is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::prepare`].
+    pub fn by(
+        mut client: Client,
+        name: &str,
+        scale: Scale,
+        what: (Direction, usize, usize),
+    ) -> Result<Self> {
         let file_id = open(&mut client, Purpose::Open, name)?;
         Self::over(client, file_id, scale, what)
     }
@@ -100,6 +114,29 @@ impl Stream {
 }
 
 impl Stream {
+    /// Reads without a pause until it is over, and counts the bytes as they come, so that somebody
+    /// else can see what is had in a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Load::run`].
+    pub fn read_until(&mut self, is_over: &AtomicBool, had: &AtomicU64) -> Result<()> {
+        let Self { client, file_id, block_bytes, depth, offsets, .. } = self;
+        let bytes = u64::try_from(*block_bytes)?;
+        let mut begun = 0;
+        pipeline::run(client, *depth, || {
+            // After the first ones, each begins when another has come.
+            if begun >= *depth {
+                had.fetch_add(bytes, Ordering::Relaxed);
+            }
+            begun += 1;
+            let (file_id, length) = (*file_id, *block_bytes);
+            let goes_on = !is_over.load(Ordering::Relaxed);
+            goes_on.then(|| Read { file_id, offset: offsets.next(), length })
+        })?;
+        Ok(())
+    }
+
     /// Reads as [`Load::run`] does, and has the kernel throw away what comes: see
     /// [`Client::discard`].
     ///

@@ -20,17 +20,20 @@ pub(super) fn set_up(site: &Site<'_>, program: &Path) -> Result<Setup> {
     let config = site.directory.join("smb.conf");
     fs::write(&config, text(site)?)?;
     let user = user_name()?;
-    run_with_input(
-        Command::new(program)
-            .args(["user", "add", &user, "--password-stdin", "--config"])
-            .arg(&config),
-        &format!("{PASSWORD}\n"),
-    )?;
+    let password = add_user(program, &config, &user)?;
     let version = run_with_input(Command::new(program).arg("--version"), "")?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(&config);
     let version = version.trim().replacen("choro", "Choro", 1);
-    Ok(Setup { command, version, user, password: PASSWORD.into() })
+    Ok(Setup { command, version, user, password })
+}
+
+/// Adds a user and gives the password.
+pub(super) fn add_user(program: &Path, config: &Path, user: &str) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(["user", "add", user, "--password-stdin", "--config"]).arg(config);
+    run_with_input(&mut command, &format!("{PASSWORD}\n"))?;
+    Ok(PASSWORD.to_owned())
 }
 
 fn text(site: &Site<'_>) -> Result<String> {

@@ -1,0 +1,107 @@
+//! What two classes have of a storage that is busy: by weight, when one of them is idle, and by a
+//! minimum.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{BLOCK_BYTES, OTHER, SLOW_STORAGE, Work, mebibytes, spread};
+use crate::load::fixture::STREAM;
+use crate::server::Server;
+use crate::statistics::Summary;
+
+/// Requests that each client has in flight: more than the storage takes, so that it is always busy.
+const DEPTH: usize = 64;
+
+/// How long until the controller knows what the storage can do.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Clients beside the one that was promised something.
+const CROWD: usize = 4;
+
+/// What it was promised, in operations a second: a quarter of what the storage does.
+const MINIMUM: u32 = 400;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(super) struct Weights {
+    /// What the class of weight 8 has for each that one of weight 1 has, both busy.
+    both: Summary,
+    /// What the class of weight 1 has when the other is idle, of what both have together.
+    alone: Summary,
+    /// What a class has of its minimum when four clients of weight 100 are as busy.
+    minimum: Summary,
+    /// What all have in MiB/s, of which the storage can do 100.
+    all: Summary,
+}
+
+pub(super) fn measure(work: &mut Work<'_>) -> Result<Weights> {
+    work.say("weights")?;
+    let server = work.start(&format!(
+        "{SLOW_STORAGE}[qos:heavy]\nmatch = file {OTHER}\nweight = 8\n\
+         [qos:light]\nmatch = all\nweight = 1\n"
+    ))?;
+    let [both, alone, all] = work.repeat(|| {
+        let [heavy, light] = rates(work, &server, [(OTHER, 1), (STREAM, 1)])?;
+        let [_, alone] = rates(work, &server, [(OTHER, 0), (STREAM, 1)])?;
+        Ok([heavy / light, alone / (heavy + light), heavy + light])
+    })?;
+    drop(server);
+    work.say("a minimum")?;
+    let server = work.start(&format!(
+        "{SLOW_STORAGE}[qos:promised]\nmatch = file {OTHER}\nmin iops = {MINIMUM}\n\
+         [qos:crowd]\nmatch = all\nweight = 100\n"
+    ))?;
+    let [minimum] = work.repeat(|| {
+        let [promised, _] = rates(work, &server, [(OTHER, 1), (STREAM, CROWD)])?;
+        Ok([promised / (f64::from(MINIMUM) * mebibytes(BLOCK_BYTES as u64))])
+    })?;
+    Ok(Weights { both, alone, minimum, all })
+}
+
+/// What the clients of each of two files read together, in MiB/s, once the storage is known.
+fn rates(work: &Work<'_>, server: &Server, clients: [(&str, usize); 2]) -> Result<[f64; 2]> {
+    let (is_over, had) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 2]);
+    let mut streams = Vec::new();
+    for ((name, count), had) in clients.into_iter().zip(&had) {
+        for _ in 0..count {
+            streams.push((work.stream(server, name, BLOCK_BYTES, DEPTH)?, had));
+        }
+    }
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let threads: Vec<_> = streams
+            .into_iter()
+            .map(|(mut stream, had)| scope.spawn(move || stream.read_until(is_over, had)))
+            .collect();
+        let duration = work.options.duration();
+        sleep(SETTLE.min(duration * 2));
+        let look = || had.each_ref().map(|had| had.load(Ordering::Relaxed));
+        let (start, before) = (Instant::now(), look());
+        sleep(duration);
+        let (seconds, after) = (start.elapsed().as_secs_f64(), look());
+        is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().try_for_each(|it| it.join().expect("a client panicked"))?;
+        Ok([0, 1].map(|at| mebibytes(after[at] - before[at]) / seconds))
+    })
+}
+
+impl Weights {
+    pub(super) fn to_markdown(&self) -> String {
+        format!(
+            "A storage of 100 MiB/s that two classes share, of which clients read all the time \
+             ({} MiB/s together):\n\n\
+             - weights 8 to 1, both busy: {} to 1\n\
+             - the lighter one while the other is idle, of what both have: {}\n\
+             - a class with a minimum of {MINIMUM} operations a second, a quarter of what the \
+             storage does, beside {CROWD} clients of weight 100, of its minimum: {}\n",
+            spread(&self.all),
+            spread(&self.both),
+            spread(&self.alone),
+            spread(&self.minimum)
+        )
+    }
+}
