@@ -332,6 +332,23 @@ fn a_device_that_becomes_faster_is_used() {
     assert!(done * 10 >= 2 * 16_000 * 9, "{done}");
 }
 
+/// While processors are short, operations seem to take longer than they do. What was taken for their
+/// nominal time then must not stay: with it, as many would be let in as one client has under way, and
+/// nothing would be left to share by weight.
+#[test]
+fn what_was_measured_in_a_bad_moment_is_measured_again() {
+    let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, 4, 25 * MS);
+    world.busy(&[0]);
+    world.busy(&[1]);
+    world.run(SECOND);
+    world.service = 5 * MS;
+    world.run(14 * SECOND);
+    let [heavy, light] = [0, 1].map(|client| world.done_in(client, 4 * SECOND, 14 * SECOND));
+    assert_close(heavy, 8 * light, 5);
+    assert_close(heavy + light, 10 * 800, 5);
+}
+
 #[test]
 fn a_worker_that_dies_leaves_no_room_taken() {
     let memory = Memory::new(&[&[(Meter::Weight, 2)]]);

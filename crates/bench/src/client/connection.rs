@@ -47,6 +47,8 @@ pub struct Client {
     outstanding: Outstanding,
     next_message_id: u64,
     credits: u32,
+    /// Credits that it asks for until it has them.
+    credits_wanted: u16,
     /// A request took more credits than there were; it must not be sent.
     overdrawn: bool,
     /// ChannelSequence of the requests that follow.
@@ -191,6 +193,7 @@ impl Client {
             outstanding: Outstanding::default(),
             next_message_id: 0,
             credits: 1,
+            credits_wanted: CREDITS_WANTED,
             overdrawn: false,
             channel_sequence: 0,
             discarded: Vec::new(),
@@ -230,6 +233,22 @@ impl Client {
     /// ones: [MS-SMB2] 3.2.4.1.6.
     pub const fn set_channel_sequence(&mut self, channel_sequence: u16) {
         self.channel_sequence = channel_sequence;
+    }
+
+    /// How many credits it asks for with each request until it has them.
+    pub const fn want_credits(&mut self, credits: u16) {
+        self.credits_wanted = credits;
+    }
+
+    /// The credits that it holds.
+    #[must_use]
+    pub const fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    /// Breaks the rules: the next request has a message id that so many others should have had before.
+    pub const fn skip_message_ids(&mut self, count: u64) {
+        self.next_message_id += count;
     }
 
     /// The port of this end, by which the server's process is found.
@@ -292,7 +311,7 @@ impl Client {
         self.next_message_id += u64::from(charge);
         self.overdrawn |= self.credits < u32::from(charge);
         self.credits = self.credits.saturating_sub(charge.into());
-        let missing = u32::from(CREDITS_WANTED).saturating_sub(self.credits);
+        let missing = u32::from(self.credits_wanted).saturating_sub(self.credits);
         let credits = u16::try_from(missing).unwrap_or(u16::MAX).max(charge);
         // Before 2.1 the field is reserved, and every request takes one.
         let counts = self.negotiated.dialect > Dialect::SMB_2_0_2;
