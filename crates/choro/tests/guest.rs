@@ -47,6 +47,13 @@ const LIMIT_SECONDS: u32 = 900;
 /// Seconds for the copies over two links, which take thirty.
 const LINKS_LIMIT_SECONDS: u32 = 300;
 
+/// KiB that are written and read at 100 KiB/s. Clients that do not wait give up within a minute at
+/// most, so more of it tells no more; `CHORO_SLOW_KIB=30000` is ten minutes' worth.
+const SLOW_KIB: &str = match option_env!("CHORO_SLOW_KIB") {
+    Some(kib) => kib,
+    None => "1000",
+};
+
 /// How often to look what the guest says.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -292,6 +299,28 @@ fn assert_copied(server: &TestServer, list: &Path) {
         .output()
         .expect("coreutils are installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_linux_kernel_waits_for_a_share_of_a_hundred_kibibytes_a_second() {
+    if !has_guest() {
+        return;
+    }
+    let network = Network::new(1);
+    let server = Setup::new()
+        .launch_with(&network.namespace.launcher())
+        .global("interfaces = 10.99.0.1")
+        .global("[qos:slow]\nmatch = share data\nmax bandwidth = 100K\n[global]\n")
+        .port_too(445)
+        .share("data", "")
+        .start();
+    let length = format!("KIB={SLOW_KIB}");
+    let guest = Guest::boot(&server, &network, ("slow.sh", LINKS_LIMIT_SECONDS), &length);
+    let job = guest.wait(|_| ());
+    let said = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
+    assert_eq!(said, "reconnects\t0\n");
+    assert_copied(&server, &job.join("copied.sha256"));
+    server.stop();
 }
 
 #[test]

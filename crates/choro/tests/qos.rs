@@ -256,3 +256,128 @@ fn a_worker_that_is_killed_gives_its_place_at_the_storage_back() {
         || storage(&server).to_string(),
     );
 }
+
+/// Somebody who reads all the time while others misbehave; how many blocks that one had.
+fn beside(server: &TestServer, misbehave: impl FnOnce()) -> usize {
+    let is_enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut client = connect(server, "data");
+            let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+            client.gather_credits(8, BLOCK).expect("there are credits");
+            let mut blocks = 0;
+            loop {
+                // To its end, whatever the others do.
+                let is_last = is_enough.load(Ordering::Relaxed);
+                (0..8).for_each(|at| push_read(&mut client, file_id, at));
+                for _ in 0..8 {
+                    receive_block(&mut client);
+                    blocks += 1;
+                }
+                if is_last {
+                    return blocks;
+                }
+            }
+        });
+        misbehave();
+        is_enough.store(true, Ordering::Relaxed);
+        reader.join().expect("the reader noticed something")
+    })
+}
+
+#[test]
+fn a_client_that_sends_beyond_its_window_is_gone_and_nobody_else_notices() {
+    let server = start();
+    let had = beside(&server, || {
+        for beyond in [100_000, u64::MAX / 2] {
+            let mut client = connect(&server, "data");
+            let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+            client.gather_credits(4, BLOCK).expect("there are credits");
+            client.skip_message_ids(beyond);
+            push_read(&mut client, file_id, 0);
+            assert!(client.receive().is_err(), "an answer to what it had no credits for");
+        }
+    });
+    assert!(had >= 8);
+    let log = server.log();
+    assert_eq!(log.matches("is ended: Sequence").count(), 2, "{log}");
+}
+
+#[test]
+fn a_client_that_asks_for_all_credits_each_time_has_its_part_of_them() {
+    let setup = Setup::new().share("data", "").global("smb2 total credits = 1024");
+    let server = setup.start();
+    let path = server.share_path("data").join("file");
+    fs::write(&path, vec![b'x'; 16 * BLOCK]).expect("the share is there");
+    harness::give_to_server(&path);
+    beside(&server, || {
+        let mut greedy = connect(&server, "data");
+        greedy.want_credits(u16::MAX);
+        let echo = |client: &mut Client| {
+            let reply = client.call(Command::ECHO, 0, &wire::echo::EchoRequest);
+            reply.and_then(Reply::succeeded).expect("it is answered");
+        };
+        // Two share them, as soon as the supervisor has counted them.
+        let start = Instant::now();
+        (0..100).for_each(|_| echo(&mut greedy));
+        while greedy.credits() > 512 {
+            assert!(start.elapsed() < PATIENCE, "{} credits", greedy.credits());
+            (0..100).for_each(|_| echo(&mut greedy));
+        }
+        let used = 300;
+        (0..used).for_each(|_| echo(&mut greedy));
+        assert!(greedy.credits() <= 512, "{} credits", greedy.credits());
+        assert!(greedy.credits() >= 64, "{} credits", greedy.credits());
+    });
+}
+
+#[test]
+fn a_client_that_never_reads_its_answers_is_bounded_and_nobody_else_notices() {
+    let server = start();
+    let mut deaf = Vec::new();
+    let had = beside(&server, || {
+        for _ in 0..2 {
+            let mut client = connect(&server, "data");
+            let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+            client.want_credits(u16::MAX);
+            client.gather_credits(512, BLOCK).expect("there are credits");
+            // As many as it may, and none of the answers is ever taken.
+            (0..512).for_each(|at| push_read(&mut client, file_id, at % 16));
+            deaf.push(client);
+        }
+        // Its worker has sent what the socket takes, and keeps the rest: not more than it may.
+        let port = deaf[0].local_port().expect("it is connected");
+        assert!(port > 0);
+        let kib: u64 = server.server().workers().into_iter().map(resident_kib).max().unwrap_or(0);
+        assert!(kib < 256 << 10, "a worker has {kib} KiB");
+    });
+    assert!(had >= 8);
+    drop(deaf);
+    wait_until(|| server.server().workers().len() == IDLE_WORKERS, || server.log());
+}
+
+/// What a process has in memory.
+fn resident_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or(0)
+}
+
+/// smbclient has 16 MiB in flight and by default gives each request 20 seconds, whatever the server
+/// says meanwhile: it has to be told that a share is slow.
+#[test]
+fn smbclient_copies_at_a_hundred_kibibytes_a_second_without_an_error() {
+    let setup = Setup::new().share("data", "");
+    let limit = "[qos:slow]\nmatch = share data\nmax bandwidth = 100K\n[global]\n";
+    let server =
+        setup.global(limit).global("smb2 max read = 65536\nsmb2 max write = 65536").start();
+    let folder = server.client_folder("slow");
+    let bytes = (0..512_u32 << 10).map(|at| u8::try_from(at * 7 % 251).expect("below 251"));
+    let source: Vec<u8> = bytes.collect();
+    fs::write(folder.join("source"), &source).expect("there is space");
+    let client = server.client().folder(folder.clone()).argument("--timeout=600");
+    client.run("data", &["put source file", "ls", "get file back"]).succeeds();
+    assert!(fs::read(folder.join("back")).expect("it was copied") == source);
+    assert!(figures(&server)["held"].as_u64() > Some(0), "{}", figures(&server));
+}
