@@ -37,18 +37,21 @@ fn each_operation_takes_as_many_system_calls_as_the_page_says() {
         let _ = writeln!(std::io::stderr(), "no strace or io_uring, or an old kernel: not tested");
         return;
     }
-    let rows = ["small-file copy, depth 1", "stat, depth 1", "open + close, depth 1"];
-    let names = rows.map(|row| format!("system calls: {row}"));
+    // With each, how many descriptors it closes: a build for tests looks at a descriptor before.
+    let rows =
+        [("small-file copy, depth 1", 1.0), ("stat, depth 1", 1.0), ("open + close, depth 1", 2.0)];
+    let names = rows.map(|(row, _)| format!("system calls: {row}"));
     let mut arguments = vec!["choro-bench", "--only", "choro", "--repetitions", "1"];
     arguments.extend(["--choro", env!("CARGO_BIN_EXE_choro")]);
     names.iter().for_each(|name| arguments.extend(["--rows", name.as_str()]));
     let options = Options::try_parse_from(arguments).expect("they are right");
     let mut progress = Vec::new();
     let report = run::run(&options, &Interrupt::default(), &mut progress).expect("it serves");
-    for (row, name) in rows.iter().zip(&names) {
+    for ((row, closed), name) in rows.iter().zip(&names) {
         let of_row = report.rows.iter().find(|it| it.row == *name).expect("it was asked for");
         let figures = of_row.choro.as_ref().unwrap_or_else(|| panic!("{:?}", of_row.failure));
         let (median, documented) = (figures.summary.median, documented(row));
+        let median = if cfg!(debug_assertions) { median - closed } else { median };
         // A directory is resolved anew each second; strace makes a second few operations.
         assert!(
             (median - documented).abs() < 0.5,
