@@ -138,9 +138,8 @@ impl Server {
     }
 
     /// Gives back what a READ was charged for and did not bring.
-    pub(crate) fn give_back_unread(&mut self, now: Now, id: RequestId, reply: &Reply) {
-        let charged = self.in_flight.get_mut(&id).and_then(|it| it.incoming.charged.take());
-        let Some(Charged { classes, length, room }) = charged else { return };
+    pub(crate) fn give_back_unread(&mut self, now: Now, charged: Charged, reply: &Reply) {
+        let Charged { classes, length, room } = charged;
         let read = match reply {
             Reply::Object(Ok(ObjectReply::Read(buffer))) => buffer.len().saturating_sub(room),
             _ => 0,
@@ -225,8 +224,8 @@ impl Server {
         for id in ids {
             self.forget_held(now, id);
             let Some(waiting) = self.in_flight.get_mut(&id) else { continue };
-            // Nothing has happened.
-            (waiting.held, waiting.changed) = (None, None);
+            // Nothing has happened, and what it was charged for was given back.
+            (waiting.held, waiting.changed, waiting.incoming.charged) = (None, None, None);
             self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
         }
     }

@@ -329,7 +329,6 @@ impl Server {
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
         self.end_at_storage(now, id);
-        self.give_back_unread(now, id, &reply);
         self.go_on(now, id, reply);
         self.quiesce(now);
     }
@@ -614,6 +613,9 @@ impl Server {
         let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
         incoming.now = now;
         incoming.trace.resume();
+        if let Some(charged) = incoming.charged.take() {
+            self.give_back_unread(now, charged, &reply);
+        }
         if let Some((identity, volatile)) = changed {
             // Whoever read it meanwhile, and may keep what it read, has read what was there before.
             // A record that cannot be read has nobody who could be told.

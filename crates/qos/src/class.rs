@@ -301,8 +301,14 @@ impl Membership {
         }
         let path = path.replace('\\', "/");
         let name = path.rsplit('/').next().unwrap_or_default();
-        let fits = |pattern: &Pattern| pattern.fits(if pattern.is_path { &path } else { name });
-        let of_name = self.by_file.iter().filter(|(_, patterns)| patterns.iter().any(fits));
+        let fits = |pattern: &Pattern| {
+            pattern.expression.matches(if pattern.is_path { &path } else { name })
+        };
+        // That of the name, too, which is the end of the path.
+        let last = path.bytes().last().filter(u8::is_ascii).map(|last| last.to_ascii_uppercase());
+        let may_fit = |pattern: &&Pattern| pattern.may_fit(last);
+        let of_name =
+            self.by_file.iter().filter(|(_, patterns)| patterns.iter().filter(may_fit).any(fits));
         let always = self.always.iter().flat_map(|classes| classes.ids.iter().copied());
         Classes::of(of_name.map(|(id, _)| *id).chain(always).collect(), self.device())
     }
@@ -318,12 +324,9 @@ impl Pattern {
         Self { expression, is_path, last: last.map(|byte| byte.to_ascii_uppercase()) }
     }
 
-    fn fits(&self, text: &str) -> bool {
-        let ends_otherwise = |wanted: u8| {
-            let last = text.bytes().last().filter(u8::is_ascii);
-            last.is_some_and(|last| last.to_ascii_uppercase() != wanted)
-        };
-        !self.last.is_some_and(ends_otherwise) && self.expression.matches(text)
+    /// Whether a name may fit that ends with this, in upper case; nothing if that is not in ASCII.
+    fn may_fit(&self, last: Option<u8>) -> bool {
+        self.last.is_none() || last.is_none() || self.last == last
     }
 }
 
@@ -472,7 +475,10 @@ mod tests {
             ("*.e", "a.é", false),
             ("exact", "EXACT", true),
         ] {
-            assert_eq!(Pattern::new(pattern).fits(name), fits, "{pattern} and {name}");
+            let files = vec![pattern.to_owned()];
+            let class = class("it", vec![Match { files, ..Match::default() }]);
+            let membership = Membership::of([(0, &class)], alice_in_vital());
+            assert_eq!(membership.of_file(name).is_some(), fits, "{pattern} and {name}");
         }
     }
 
