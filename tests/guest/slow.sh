@@ -21,7 +21,7 @@ mount -t cifs "//10.99.0.1/$SHARE" $M \
 mkdir $M/copied
 dd if=/tmp/source of=$M/copied/file bs=256K conv=fsync status=none || fail "writing"
 # Names and attributes do not wait for bytes.
-(timeout 120 dd if=$M/copied/file bs=256K iflag=direct status=none | cmp - /tmp/source) &
+(timeout $((KIB / 50 + 120)) dd if=$M/copied/file bs=256K iflag=direct status=none | cmp - /tmp/source) &
 reading=$!
 for number in $(seq 20); do
     mkdir $M/directory$number && rmdir $M/directory$number || fail "directory $number"
