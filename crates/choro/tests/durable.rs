@@ -89,10 +89,27 @@ fn reconnect(client: &mut Client, file_id: FileId, flags: DurableFlags) -> (NtSt
     (status, file_id)
 }
 
+/// As [`reconnect`], once the server knows that the open's connection is lost: before that there is
+/// nothing to be taken up ([MS-SMB2] 3.3.5.9.12).
+#[track_caller]
+fn reconnect_to_lost(
+    client: &mut Client,
+    file_id: FileId,
+    flags: DurableFlags,
+) -> (NtStatus, FileId) {
+    let mut answer = (NtStatus::OBJECT_NAME_NOT_FOUND, FileId::ANY);
+    let mut is_lost = || {
+        answer = reconnect(client, file_id, flags);
+        answer.0 != NtStatus::OBJECT_NAME_NOT_FOUND
+    };
+    wait_until(&mut is_lost, || "nothing is there to be taken up".to_owned());
+    answer
+}
+
 #[track_caller]
 fn check_taken_up(server: &TestServer, share: &str, before: FileId, flags: DurableFlags) {
     let mut client = connect(server, share);
-    let (status, after) = reconnect(&mut client, before, flags);
+    let (status, after) = reconnect_to_lost(&mut client, before, flags);
     assert_eq!(status, NtStatus::SUCCESS, "{}", server.log());
     assert_eq!(after.persistent, before.persistent);
     let read = ReadRequest { length: 4, file_id: after, ..ReadRequest::default() };
@@ -127,15 +144,8 @@ fn a_durable_open_is_not_taken_up_by_another_user() {
     let destination = Destination { user: OTHER_USER.to_owned(), ..server.destination("data") };
     let other = Client::connect(&destination, terms(Protection::Signed));
     let mut other = other.expect("the server lets it in");
-    let refused = || reconnect(&mut other, file_id, DurableFlags::empty()).0;
-    let refused = std::iter::repeat_with(refused)
-        .take(1_000)
-        .find(|it| *it != NtStatus::OBJECT_NAME_NOT_FOUND);
-    assert_eq!(
-        refused,
-        Some(NtStatus::ACCESS_DENIED),
-        "until the first connection is gone, nothing"
-    );
+    let (refused, _) = reconnect_to_lost(&mut other, file_id, DurableFlags::empty());
+    assert_eq!(refused, NtStatus::ACCESS_DENIED);
     check_taken_up(&server, "data", file_id, DurableFlags::empty());
     server.stop();
 }
