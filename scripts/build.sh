@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_build
+keep_frame_pointers
 say 'building a release (a few minutes the first time)'
 build_choro
 say "built: $choro"

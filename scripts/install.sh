@@ -8,6 +8,7 @@ PREFIX=${PREFIX:-/usr/local}
 root=${DESTDIR:-}$PREFIX
 
 need_to_build
+keep_frame_pointers
 say 'building a release (a few minutes the first time)'
 build_choro
 work=$(mktemp -d)

@@ -129,10 +129,16 @@ build_choro() {
         sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
 }
 
+# What is built from here on can be asked at any time who called what: `choro profile`. Cargo keeps such
+# a build apart from others.
+keep_frame_pointers() {
+    export RUSTFLAGS="${RUSTFLAGS:-} -C force-frame-pointers=yes"
+}
+
 # What it takes to run all tests.
 need_to_test() {
     need_to_build
-    need_packages acl=setfacl attr=setfattr debootstrap e2fsprogs=mkfs.ext4 iproute2=ip \
+    need_packages acl=setfacl attr=setfattr chromium debootstrap e2fsprogs=mkfs.ext4 iproute2=ip \
         procps=ps python3 samba=smbd samba-common-bin=testparm samba-testsuite=smbtorture \
         samba-vfs-modules=smbd smbclient strace tdb-tools=tdbdump util-linux=unshare valgrind
 }

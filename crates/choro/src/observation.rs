@@ -1,20 +1,21 @@
 //! All workers of a server, seen from outside: what `choro top` and `choro metrics` show.
 
 mod interval;
+mod workers;
 
 use std::fs;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use qos::Slots as _;
 use qos::slot::Figures as ClassFigures;
-use tables::{QosPage, Registry};
+use tables::{ClientRecord, QosPage, Registry, SessionRecord};
 use trace::{Figures, Reader};
 
-pub(crate) use interval::{Interval, Row};
+pub(crate) use interval::{Interval, Row, percent};
+pub(crate) use workers::{NO_WORKER, live_workers, no_such_worker};
 
 /// Reads the pages of all workers, again and again.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub(crate) struct Observer {
     workers: Vec<Worker>,
     /// What workers have counted that have ended.
     gone: Figures,
-    /// Why a worker is left out.
-    pub(crate) remark: Option<String>,
+    /// Why something is left out.
+    remark: Option<String>,
 }
 
 #[derive(Debug)]
@@ -45,9 +46,12 @@ pub(crate) struct Look {
     /// All workers since the first look, those that have ended included.
     pub(crate) total: Figures,
     pub(crate) classes: Vec<(String, ClassFigures)>,
-    pub(crate) sessions: usize,
+    /// Not there if that is not known.
+    pub(crate) sessions: Option<usize>,
     /// Connections of the server's clients: bound and first ones.
-    pub(crate) clients: usize,
+    pub(crate) clients: Option<usize>,
+    /// What is missing in it, and why.
+    pub(crate) remark: Option<String>,
 }
 
 /// One worker at that moment.
@@ -75,7 +79,7 @@ impl Observer {
         if observer.workers.is_empty() {
             match &observer.remark {
                 Some(remark) => bail!("{remark}"),
-                None => bail!("no worker runs; is the server running?"),
+                None => bail!(NO_WORKER),
             }
         }
         Ok(observer)
@@ -86,12 +90,14 @@ impl Observer {
     /// # Errors
     /// No server has run, or its pages may not be looked at.
     pub(crate) fn look(&mut self) -> anyhow::Result<Look> {
+        self.remark = None;
         self.find()?;
-        let registry = Registry::observe(&self.lock_dir).ok();
-        let clients = registry.as_ref().and_then(|it| it.list_clients().ok());
-        let clients = clients.map(|it| it.records).unwrap_or_default();
-        let sessions = registry.as_ref().and_then(|it| it.list_sessions().ok());
-        let sessions = sessions.map(|it| it.records).unwrap_or_default();
+        let connected = self.connected();
+        if let Err(why) = &connected {
+            self.remark(format!("clients and sessions are not known: {why:#}"));
+        }
+        let is_known = connected.is_ok();
+        let (clients, sessions) = connected.unwrap_or_default();
         let mut total = self.gone.clone();
         let mut looks = Vec::new();
         for worker in &mut self.workers {
@@ -132,17 +138,30 @@ impl Observer {
         });
         Ok(Look {
             at: Instant::now(),
-            clients: clients.iter().filter(|it| it.dialect != 0).count(),
-            sessions: sessions.len(),
+            clients: is_known.then(|| clients.iter().filter(|it| it.dialect != 0).count()),
+            sessions: is_known.then_some(sessions.len()),
             workers: looks,
             total,
             classes: self.classes(),
+            remark: self.remark.clone(),
         })
+    }
+
+    /// Says what is left out, and why.
+    fn remark(&mut self, what: String) {
+        let before = self.remark.take().map_or_else(String::new, |before| before + "; ");
+        self.remark = Some(before + &what);
+    }
+
+    /// The clients and sessions that are in the server's tables.
+    fn connected(&self) -> anyhow::Result<(Vec<ClientRecord>, Vec<SessionRecord>)> {
+        let registry = Registry::observe(&self.lock_dir)?;
+        Ok((registry.list_clients()?.records, registry.list_sessions()?.records))
     }
 
     /// Takes in workers that have come.
     fn find(&mut self) -> anyhow::Result<()> {
-        for (pid, unique_id) in workers(&self.lock_dir)? {
+        for (pid, unique_id) in live_workers(&self.lock_dir)? {
             let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id));
             if is_known {
                 continue;
@@ -156,7 +175,7 @@ impl Observer {
                     user: String::new(),
                 }),
                 Err(error) => {
-                    self.remark = Some(format!("worker {pid} cannot be looked at: {error}"));
+                    self.remark(format!("worker {pid} cannot be looked at: {error}"));
                 }
             }
         }
@@ -171,29 +190,6 @@ impl Observer {
         classes.sort_by(|one, other| one.0.cmp(&other.0));
         classes
     }
-}
-
-/// The workers that live, by pid: pid and unique id of each.
-///
-/// # Errors
-/// If nobody can say, such as to a user who may not know.
-pub(crate) fn workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
-    let directory = lock_dir.join(trace::DIRECTORY);
-    let mut workers = match trace::workers(lock_dir) {
-        Ok(workers) => workers,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("no server has run on {}", lock_dir.display())
-        }
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("you may not look into {}: its group may", directory.display())
-        }
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", directory.display()));
-        }
-    };
-    // A page that was left behind by a server that was killed is nobody's.
-    workers.retain(|(pid, _)| Path::new(&format!("/proc/{pid}")).exists());
-    Ok(workers)
 }
 
 /// What a process has in memory; zero if it has ended.

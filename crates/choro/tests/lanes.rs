@@ -60,6 +60,17 @@ fn move_much(protection: Protection, bytes: usize) {
     }
     let processors = thread::available_parallelism().map_or(1, usize::from);
     assert_eq!(has_lane(&server), processors > 1, "on {processors} processors");
+    let arguments = ["trace", "all", "--since-start", "--seconds", "0", "--json"];
+    let report = server.site().run(&arguments).succeeds();
+    let report: serde_json::Value = serde_json::from_str(&report).expect("an object");
+    let phases: Vec<&str> = report["lanes"]
+        .as_array()
+        .expect("an array")
+        .iter()
+        .filter_map(|it| it["phase"].as_str())
+        .collect();
+    let expected: &[&str] = if processors > 1 { &["verifying", "signing"] } else { &[] };
+    assert_eq!(phases, expected, "what lanes do is told: {report:#}");
 }
 
 /// Writes all blocks of a file, some at once, and reads them back the same way.

@@ -2,12 +2,17 @@
 
 mod harness;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use bench::client::requests::{Purpose, open, push_read};
 use bench::client::{Client, Protection, Reply, Slot};
@@ -156,6 +161,7 @@ fn of_three_slow_clients_each_is_shown_with_what_makes_it_slow() {
     drop(slow_storage);
     let mut phases: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     let mut requests: BTreeMap<String, u64> = BTreeMap::new();
+    let mut words: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let wanted = [24, 10, 8];
     let is_complete = |requests: &BTreeMap<String, u64>| {
         names.iter().zip(wanted).all(|(name, count)| requests.get(name) >= Some(&count))
@@ -165,6 +171,8 @@ fn of_three_slow_clients_each_is_shown_with_what_makes_it_slow() {
             let name = row["client"].as_str().expect("text").to_owned();
             *requests.entry(name.clone()).or_default() +=
                 row["requests"].as_u64().expect("a number");
+            let said = row["time_goes_to"].as_str().map(str::to_owned);
+            words.entry(name.clone()).or_default().extend(said);
             add_phases(phases.entry(name).or_default(), row);
         }
     }
@@ -175,10 +183,140 @@ fn of_three_slow_clients_each_is_shown_with_what_makes_it_slow() {
     for ((phase, all), expected) in slowest.iter().zip(["sending", "storage", "held"]) {
         assert_eq!(phase, expected, "{all}");
     }
+    // And in words, whenever it was seen.
+    let expected = ["network or client (sending) ", "storage ", "QoS limit (held) "];
+    for (name, expected) in names.iter().zip(expected) {
+        assert!(words[name].iter().any(|it| it.starts_with(expected)), "{name}: {words:?}");
+    }
     let storage_ns = |name: &String| phases[name].get("storage").copied().unwrap_or(0);
     assert!(storage_ns(&names[1]) >= 10 * 40_000_000, "each of them was delayed: {phases:?}");
     top.end();
     server.stop();
+}
+
+/// A client that does the same until this is dropped.
+struct Busy {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn begin((mut client, file_id): (Client, FileId), work: fn(&mut Client, FileId)) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                work(&mut client, file_id);
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(thread::panicking() || matches!(ended, Some(Ok(()))), "a client failed");
+    }
+}
+
+/// A browser without a window: what it makes of the page, as HTML, and what it says.
+fn browse(metrics: &Metrics, scheme: &str, picture: &Path) -> Option<(String, String)> {
+    let profile = tempfile::tempdir().expect("there is space");
+    let mut command = Command::new("chromium");
+    command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    command.args(["--no-first-run", "--disable-background-networking", "--enable-logging=stderr"]);
+    // Time goes faster for the page than for its server, so it asks several times.
+    command.args(["--window-size=1280,1500", "--virtual-time-budget=8000"]);
+    command.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
+    command.arg(format!("--user-data-dir={}", profile.path().display()));
+    command.arg(format!("--screenshot={}", picture.display()));
+    command.args(["--dump-dom", &format!("http://{}/", metrics.address)]);
+    let done = command.env("HOME", profile.path()).output().ok()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    Some((text(&done.stdout), text(&done.stderr)))
+}
+
+/// What a browser knows as dark and as light.
+const SCHEMES: [&str; 2] = ["0", "1"];
+
+#[test]
+fn the_page_shows_in_a_browser_why_each_of_three_clients_is_slow() {
+    if !has_strace() {
+        return progress("strace is not installed, and nothing else makes storage slow");
+    }
+    let server = start();
+    let metrics = Metrics::begin(&server);
+    let [network, storage, limited] = ["data", "data", "slow"].map(|it| connect(&server, it));
+    let names = [&network, &storage, &limited].map(|(client, _)| name_of(client));
+    let _slow_storage = SlowStorage::begin(pid_of(&server, &storage.0));
+    let _busy = [
+        // It asks, and takes its time to read.
+        Busy::begin(network, |client, file_id| {
+            ask(client, file_id, 24, LARGE);
+            thread::sleep(Duration::from_millis(300));
+            receive(client, 24);
+        }),
+        Busy::begin(storage, |client, file_id| {
+            ask(client, file_id, 1, BLOCK);
+            receive(client, 1);
+        }),
+        Busy::begin(limited, |client, file_id| {
+            ask(client, file_id, 4, BLOCK);
+            receive(client, 4);
+        }),
+    ];
+    let pictures = tempfile::tempdir().expect("there is space");
+    let kept = std::env::var_os("CHORO_PICTURES").map(PathBuf::from);
+    let pictures = kept.as_deref().unwrap_or(pictures.path());
+    for scheme in SCHEMES {
+        let picture = pictures.join(format!("page{scheme}.png"));
+        let seen = RefCell::new(String::new());
+        let mut is_here = true;
+        wait_until(
+            || {
+                let Some((page, said)) = browse(&metrics, scheme, &picture) else {
+                    is_here = false;
+                    return true;
+                };
+                for complaint in ["Uncaught", "Refused to", "SyntaxError"] {
+                    assert!(!said.contains(complaint), "{said}");
+                }
+                let row = |name: &str| {
+                    let cells = format!("<td>{name}</td>");
+                    let row = page.split("<tr>").find(|row| row.contains(&cells));
+                    row.unwrap_or_default().to_owned()
+                };
+                let reasons = ["network or client (sending)", "storage", "QoS limit (held)"];
+                let is_told = names.iter().zip(reasons).all(|(name, why)| row(name).contains(why));
+                seen.replace(page);
+                is_told
+            },
+            || seen.borrow().clone(),
+        );
+        let seen = seen.take();
+        if !is_here {
+            return progress("chromium is not installed: the page is seen by nobody");
+        }
+        for part in [
+            "half of the requests",
+            "99 of 100",
+            "<td>data</td>",
+            "<td>gold</td>",
+            "READ</li>",
+            "held</li>",
+            "storage</li>",
+            "sending</li>",
+            "<polygon",
+            "<polyline",
+        ] {
+            assert!(seen.contains(part), "no {part} in {seen}");
+        }
+        let bytes = fs::read(&picture).expect("the browser has drawn it");
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 20_000, "{} bytes", bytes.len());
+    }
 }
 
 #[test]

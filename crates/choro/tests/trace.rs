@@ -4,7 +4,7 @@ mod harness;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -105,13 +105,17 @@ fn a_report_counts_what_a_client_did() {
     let [received, sent] =
         ["frames_received", "frames_sent"].map(|it| number(&report[it]["count"]));
     assert_eq!(received, sent, "each frame is answered with one");
-    // The phases of requests are all of their time, to the nanosecond.
+    // The phases of requests are all of their time, but for what is lost where ticks of the
+    // processor are turned into nanoseconds.
     let total = |rows: &Value, key: &str| -> u64 {
         rows.as_array().expect("an array").iter().map(|row| number(&row[key])).sum()
     };
-    assert_eq!(total(&report["request_phases"], "ns"), total(&report["requests"], "total_ns"));
+    let [phases, requests] =
+        [total(&report["request_phases"], "ns"), total(&report["requests"], "total_ns")];
+    assert!(phases.abs_diff(requests) < 64, "{phases} {requests}");
     // And so are those of the worker.
-    assert_eq!(number(&report["phases_sum_ns"]), number(&report["ran_ns"]));
+    let [phases, ran] = ["phases_sum_ns", "ran_ns"].map(|it| number(&report[it]));
+    assert!(phases.abs_diff(ran) < 64, "{phases} {ran}");
     assert!(number(&report["tables"]["count"]) >= 40, "each open is entered and taken out");
     server.stop();
 }
@@ -301,6 +305,31 @@ fn whoever_may_not_read_a_page_is_told_so() {
         .expect("we are root");
     let error = site.run(&["trace", "--seconds", "0"]).fails(1);
     assert!(error.starts_with("choro: you may not look into "), "{error}");
+    let error = site.run(&["top", "--json", "--count", "1"]).fails(1);
+    assert!(error.starts_with("choro: you may not look into "), "{error}");
+    // Where the directory may be looked into, the pages still may not.
+    let directory = site.path("lock").join(trace::DIRECTORY);
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("we are root");
+    let error = site.run(&["trace", "--seconds", "0"]).fails(1);
+    assert!(error.contains(" cannot be traced: you may not read it: "), "{error}");
+    let error = site.run(&["top", "--json", "--count", "1"]).fails(1);
+    assert!(error.contains(" cannot be looked at: you may not read it: "), "{error}");
+    drop(server);
+}
+
+#[test]
+fn a_profile_without_the_tools_for_it_is_refused_in_words() {
+    let site = Site::new();
+    let server = site.serve();
+    wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
+    for (option, tool) in [("--off-cpu", "bpftrace"), ("--frequency=99", "perf")] {
+        let picture = text(&site.path("flame.svg"));
+        let mut command = site.command(&["profile", "all", option, "-o", &picture]);
+        let done = command.env("PATH", "/nowhere").output().expect("it starts");
+        let error = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{error}");
+        assert!(error.starts_with(&format!("choro: {tool} is not installed")), "{error}");
+    }
     drop(server);
 }
 
@@ -417,7 +446,10 @@ fn probes(program: &Path) -> Vec<(String, String, usize)> {
         while at < offset + length {
             let (name_bytes, description_bytes) = (word(at, 4), word(at + 4, 4));
             let description = at + 12 + name_bytes.next_multiple_of(4);
-            // Behind three addresses.
+            // Behind three addresses: of the probe, nothing, and of its semaphore. A note whose
+            // function is not in the program would have none.
+            assert_ne!(word(description, 8), 0, "a probe is nowhere");
+            assert_ne!(word(description + 16, 8), 0, "a probe has no semaphore");
             let provider = text(description + 24);
             let probe = text(description + 24 + provider.len() + 1);
             let arguments = text(description + 24 + provider.len() + probe.len() + 2);
@@ -425,9 +457,7 @@ fn probes(program: &Path) -> Vec<(String, String, usize)> {
             at = description + description_bytes.next_multiple_of(4);
         }
     }
-    // One probe may be in several places.
     probes.sort();
-    probes.dedup();
     probes
 }
 

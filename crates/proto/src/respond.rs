@@ -103,8 +103,7 @@ impl Server {
         }
         let session = self.sessions.get(&session_id);
         let tree = session.and_then(|session| session.tree_connects.get(&tree_id));
-        let user = session.map(|session| session.counted).unwrap_or_default();
-        let share = tree.map(|tree| tree.counted).unwrap_or_default();
+        let party = tree.map(|tree| tree.counted).or(session.map(|session| session.counted));
         let wants_signature = wants_signature(session, request, status)
             && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
@@ -115,7 +114,7 @@ impl Server {
         }
         chain.outgoing.push(header, buffer, wants_signature);
         let open = chain.carried.file_id.map(|file_id| file_id.volatile);
-        let subject = Subject { user, share, open };
+        let subject = Subject { party: party.unwrap_or_default(), open };
         incoming.trace.answer(status.0, subject, &mut chain.outgoing.answered);
     }
 

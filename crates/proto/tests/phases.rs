@@ -132,7 +132,7 @@ fn what_stands_in_a_compound_waits_for_those_around_it() {
     world.hold(is_read);
     world.advance(STEP);
     tracer.enter(Phase::Receiving);
-    tracer.frame_came(1, 100, None, tracer.moment());
+    tracer.frame_came(1, 100, (None, tracer.moment()), Default::default());
     let reads: Vec<_> = (0..2).map(|_| peer.read_request(file_id, 0, 10)).collect();
     peer.send_all(reads);
     for _ in 0..2 {
@@ -166,10 +166,10 @@ fn every_request_of_a_session_begins_and_ends_once() {
     let failed = &figures.events.request_failed[Operation::Close as usize];
     assert_eq!(failed.count, 1);
     let by_share: BTreeMap<_, _> =
-        figures.shares.iter().map(|(name, it)| (name.as_str(), it.requests)).collect();
+        figures.shares.iter().map(|(name, it)| (name.as_str(), it.requests())).collect();
     // What comes before a tree connect, and ends it, is of no share.
     assert_eq!(by_share, BTreeMap::from([("data", 6), ("", 5)]));
-    assert!(figures.users.iter().any(|(name, it)| name == "alice" && it.requests == 9));
+    assert!(figures.users.iter().any(|(name, it)| name == "alice" && it.requests() == 9));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_request_that_came_in_pieces_was_received_from_its_first_byte_on() {
     let began = tracer.moment();
     world.advance(STEP);
     tracer.enter(Phase::Receiving);
-    tracer.frame_came(1, 100, Some(began), tracer.moment());
+    tracer.frame_came(1, 100, (Some(began), tracer.moment()), Default::default());
     world.advance(STEP);
     peer.echo();
     let ended = ended(&tracer);

@@ -1,89 +1,169 @@
 //! What time it is, for the price of one instruction where the processor tells it.
 //!
 //! A request looks at the clock a dozen times, so a look has to be cheap. On x86-64 the time stamp
-//! counter is read where the kernel itself trusts it; how fast it runs is found out by two looks at
-//! both clocks, some time apart. Until then, and everywhere else, the kernel's clock is read.
+//! counter is read where the kernel itself trusts it. What is counted in a page is counted in its
+//! ticks; only what is told at once (a probe, the bucket of a histogram) is turned into nanoseconds
+//! by the worker, everything else by whoever reads. Everywhere else a tick is a nanosecond of the
+//! kernel's clock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
+use std::time::Duration;
 
-/// How far the two looks are apart at least. Each is right to a microsecond, so times are then right
-/// to one part in a hundred thousand.
+/// How far two looks at both clocks are apart until it is known well enough how long a tick is: each
+/// is right to a fraction of a microsecond.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// From ticks of the processor to nanoseconds of `CLOCK_MONOTONIC`. It lies in the page, so that
-/// readers know the same time.
-#[derive(Debug, Default)]
-#[repr(C)]
+/// The same for a first guess, right to a few thousandths, which is good for what is counted before
+/// the worker has waited for the first time.
+const GUESS_NS: u64 = 20_000;
+
+/// A tick that is a nanosecond, as a factor.
+const ONE: u64 = 1 << 32;
+
+/// The clock of a worker.
+#[derive(Debug)]
 pub(crate) struct Clock {
-    /// Nanoseconds a tick, times 2^32; zero while the kernel's clock is used.
-    factor: AtomicU64,
-    base_ticks: AtomicU64,
-    base_ns: AtomicU64,
+    source: Source,
+    factor: Cell<u64>,
+    /// Until the factor is known.
+    first: Cell<Option<Look>>,
+}
+
+/// What counts the ticks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Source {
+    /// The kernel's clock, in nanoseconds.
+    #[default]
+    Kernel,
+    /// The processor's counter.
+    Processor,
 }
 
 /// A look at both clocks at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Look {
-    ticks: u64,
-    ns: u64,
+    pub(crate) ticks: u64,
+    pub(crate) ns: u64,
 }
 
 impl Clock {
-    /// Nanoseconds on the clock of the machine.
-    #[inline]
-    pub(crate) fn now(&self) -> u64 {
-        self.quick_now().unwrap_or_else(kernel_ns)
+    /// The clock of this machine.
+    pub(crate) fn new() -> Self {
+        if !is_trusted() {
+            return Self::of_kernel();
+        }
+        let first = look();
+        let mut second = look();
+        while second.ns.saturating_sub(first.ns) < GUESS_NS {
+            second = look();
+        }
+        let factor = Cell::new(first.factor(second));
+        Self { source: Source::Processor, factor, first: Cell::new(Some(first)) }
     }
 
-    /// The same, if the processor tells it.
+    /// The kernel's clock, whatever else there is.
+    pub(crate) fn of_kernel() -> Self {
+        Self { source: Source::Kernel, factor: Cell::new(ONE), first: Cell::new(None) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Finds out how long a tick is, if it is not known and enough time has passed.
     #[inline]
-    pub(crate) fn quick_now(&self) -> Option<u64> {
-        match self.factor.load(Ordering::Acquire) {
-            0 => None,
-            factor => Some(self.of_ticks(ticks(), factor)),
+    pub(crate) fn calibrate(&self) {
+        if let Some(first) = self.first.get() {
+            self.calibrate_since(first);
         }
     }
 
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
-    fn of_ticks(&self, ticks: u64, factor: u64) -> u64 {
-        // A processor that is a little behind is no reason for a time of centuries.
-        let passed = ticks.saturating_sub(self.base_ticks.load(Ordering::Relaxed));
-        let ns = (u128::from(passed) * u128::from(factor)) >> 32;
-        self.base_ns.load(Ordering::Relaxed) + ns as u64
+    #[cold]
+    #[inline(never)]
+    fn calibrate_since(&self, first: Look) {
+        // By the first guess, to begin with: looking at both clocks takes its time.
+        if self.ns(self.source.now().saturating_sub(first.ticks)) >= CALIBRATION_NS {
+            self.factor.set(first.factor(look()));
+            self.first.set(None);
+        }
     }
 
-    /// Uses the processor's counter from now on, if enough time has passed since `first`. Whether
-    /// there is nothing more to be found out.
-    pub(crate) fn calibrate(&self, first: Look) -> bool {
-        // To ask whether the counter is to be trusted takes five system calls.
-        if kernel_ns().saturating_sub(first.ns) < CALIBRATION_NS {
-            return false;
-        }
-        let Some(second) = look() else { return true };
-        let passed = second.ns.saturating_sub(first.ns);
-        let ticks = second.ticks.saturating_sub(first.ticks);
-        let factor = (u128::from(passed) << 32).checked_div(ticks.into()).unwrap_or(0);
-        self.base_ticks.store(second.ticks, Ordering::Relaxed);
-        self.base_ns.store(second.ns, Ordering::Relaxed);
-        self.factor.store(u64::try_from(factor).unwrap_or(0), Ordering::Release);
-        true
+    /// Nanoseconds a tick, times 2^32.
+    pub(crate) fn factor(&self) -> u64 {
+        self.factor.get()
+    }
+
+    /// Nanoseconds of so many ticks.
+    #[inline]
+    pub(crate) fn ns(&self, ticks: u64) -> u64 {
+        to_ns(ticks, self.factor.get())
     }
 }
 
-/// A look at both clocks; nothing where the processor's is not to be used.
+impl Source {
+    /// What its counter says.
+    #[inline(always)]
+    pub(crate) fn now(self) -> u64 {
+        match self {
+            Self::Processor => ticks(),
+            Self::Kernel => kernel_ns(),
+        }
+    }
+
+    /// How long a tick is for whoever reads what a worker has counted since `first`. Whoever keeps
+    /// to one factor sees no time run backwards.
+    pub(crate) fn factor_since(self, first: Look) -> u64 {
+        if self == Self::Kernel {
+            return ONE;
+        }
+        let mut now = look();
+        while now.ns.saturating_sub(first.ns) < GUESS_NS {
+            std::thread::sleep(Duration::from_nanos(GUESS_NS));
+            now = look();
+        }
+        first.factor(now)
+    }
+}
+
+impl Look {
+    /// Nanoseconds a tick since this look, times 2^32.
+    fn factor(self, later: Self) -> u64 {
+        let passed = later.ns.saturating_sub(self.ns);
+        let ticks = later.ticks.saturating_sub(self.ticks);
+        let factor = (u128::from(passed) << 32).checked_div(ticks.into());
+        factor.and_then(|it| u64::try_from(it).ok()).filter(|it| *it != 0).unwrap_or(ONE)
+    }
+}
+
+/// Nanoseconds of so many ticks.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
+pub(crate) fn to_ns(ticks: u64, factor: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(factor)) >> 32) as u64
+}
+
+/// A look at both clocks.
 ///
 /// Of a few looks the one is taken in which least time went by between the two.
-pub(crate) fn look() -> Option<Look> {
-    if !is_trusted() {
-        return None;
-    }
+fn look() -> Look {
     let looks = (0..5).map(|_| {
         let (before, ns, after) = (ticks(), kernel_ns(), ticks());
         let width = after.saturating_sub(before);
         (width, Look { ticks: before + width / 2, ns })
     });
-    looks.min_by_key(|(width, _)| *width).map(|(_, look)| look)
+    looks.min_by_key(|(width, _)| *width).map(|(_, look)| look).expect("there are five")
+}
+
+/// A look at both clocks, for the beginning of a page.
+pub(crate) fn look_by(source: Source) -> Look {
+    match source {
+        Source::Processor => look(),
+        Source::Kernel => {
+            let ns = kernel_ns();
+            Look { ticks: ns, ns }
+        }
+    }
 }
 
 /// Whether all processors count alike: what the kernel keeps time by itself.
@@ -100,7 +180,7 @@ fn is_trusted() -> bool {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline]
+#[inline(always)]
 fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux lets every process use it
     // unless it asked not to.
@@ -109,10 +189,12 @@ fn ticks() -> u64 {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
-    0
+    kernel_ns()
 }
 
 /// The kernel's clock, by the C library: valgrind knows that one.
+#[cold]
+#[inline(never)]
 pub(crate) fn kernel_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for what it writes, and this clock is on every Linux.
@@ -123,38 +205,31 @@ pub(crate) fn kernel_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALIBRATION_NS, Clock, Look, kernel_ns, look};
+    use super::{CALIBRATION_NS, Clock, Look, ONE, kernel_ns, look_by, to_ns};
 
     #[test]
-    fn the_processor_tells_the_time_of_the_kernel() {
-        let clock = Clock::default();
-        let Some(first) = look() else { return };
-        while !clock.calibrate(first) {
+    fn ticks_are_turned_into_the_time_of_the_kernel() {
+        let clock = Clock::new();
+        let first = look_by(clock.source());
+        // A little longer, because a first guess is only nearly right.
+        while kernel_ns() < first.ns + CALIBRATION_NS * 5 / 4 {
             std::thread::yield_now();
         }
-        for _ in 0..1_000 {
-            let (before, now, after) = (kernel_ns(), clock.now(), kernel_ns());
-            // Two clocks that agree to some microseconds.
-            assert!(before < now + 50_000 && now < after + 50_000, "{before} {now} {after}");
+        clock.calibrate();
+        for factor in [clock.factor.get(), clock.source().factor_since(first)] {
+            let last = look_by(clock.source());
+            let (told, passed) = (to_ns(last.ticks - first.ticks, factor), last.ns - first.ns);
+            // Two clocks that agree to a thousandth, whatever else the machine has to do.
+            assert!(told.abs_diff(passed) < passed / 1_000, "{told} {passed}");
         }
+        assert_eq!(clock.first.get(), None, "it is known now");
     }
 
     #[test]
-    fn the_kernels_clock_is_used_until_the_processors_is_known() {
-        let clock = Clock::default();
-        let Some(first) = look() else { return };
-        assert!(!clock.calibrate(first));
-        let (before, now) = (kernel_ns(), clock.now());
-        assert!(before <= now);
-    }
-
-    #[test]
-    fn a_processor_that_is_behind_does_not_turn_time_around() {
-        let clock = Clock::default();
-        let Some(now) = look() else { return };
-        let earlier = Look { ticks: now.ticks - 1_000_000_000, ns: now.ns - 2 * CALIBRATION_NS };
-        assert!(clock.calibrate(earlier));
-        let factor = clock.factor.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(clock.of_ticks(0, factor), clock.of_ticks(1, factor));
+    fn a_counter_that_stands_still_or_runs_backwards_makes_no_centuries() {
+        let now = Look { ticks: 1_000, ns: 1_000 };
+        for later in [now, Look { ticks: 10, ns: 2_000 }, Look { ticks: 2_000, ns: 10 }] {
+            assert_eq!(now.factor(later), ONE);
+        }
     }
 }

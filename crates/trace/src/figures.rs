@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::clock;
+use crate::clock::{self, to_ns};
 use crate::names::{Kind as _, Phase};
-use crate::page::{self, Layout, Page, PageError};
+use crate::page::{self, Layout, Page, PageError, PhaseTicks};
 use crate::party::PartyValue;
 use crate::schema::AllValues;
 use crate::series::SeriesValue;
@@ -23,7 +23,7 @@ pub struct Figures {
     /// Everything that was counted. The time of the phase that the worker is in is in it up to
     /// this moment.
     pub events: AllValues,
-    /// By share; the name of those that found no place of their own is empty.
+    /// By share; the name of what belongs to none, or found no place of its own, is empty.
     pub shares: Vec<(String, PartyValue)>,
     /// By user, likewise.
     pub users: Vec<(String, PartyValue)>,
@@ -36,6 +36,8 @@ pub struct Figures {
 pub struct Reader {
     page: Page,
     file: File,
+    /// Nanoseconds a tick, times 2^32. It stays the same, so that nothing seems to become less.
+    factor: u64,
 }
 
 impl Reader {
@@ -45,7 +47,9 @@ impl Reader {
     /// Why it cannot be read, in words.
     pub fn open(lock_dir: &Path, pid: u32, unique_id: u64) -> Result<Self, PageError> {
         let (page, file) = Page::open(&page::path(lock_dir, pid, unique_id))?;
-        Ok(Self { page, file })
+        let layout = page.layout();
+        let factor = layout.source().factor_since(layout.began());
+        Ok(Self { page, file, factor })
     }
 
     /// What the page says now; of a worker that has ended, what it said when it last did something.
@@ -53,9 +57,9 @@ impl Reader {
     pub fn read(&self) -> Figures {
         let layout = self.page.layout();
         if self.has_ended() {
-            Figures::of(layout, || 0)
+            Figures::of(layout, self.factor, || 0)
         } else {
-            Figures::of(layout, || layout.clock.now())
+            Figures::of(layout, self.factor, || layout.source().now())
         }
     }
 
@@ -67,13 +71,14 @@ impl Reader {
 }
 
 impl Figures {
-    /// `now` is what time it is; where it is zero, time has stopped with the worker.
-    pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
+    /// `now` is what the worker's counter says; where it is zero, time has stopped with the worker.
+    /// `factor` is nanoseconds a tick, times 2^32.
+    pub(crate) fn of(layout: &Layout, factor: u64, now: impl Fn() -> u64) -> Self {
         let since = || layout.since.load(Ordering::Acquire);
         let mut figures = Self::default();
         let mut before = since();
         for _ in 0..LOOKS_MAX {
-            figures = Self::look_at(layout, &now);
+            figures = Self::look_at(layout, factor, &now);
             let after = since();
             // No phase has ended meanwhile, so nothing was counted.
             if before == after {
@@ -84,20 +89,34 @@ impl Figures {
         figures
     }
 
-    fn look_at(layout: &Layout, now: impl Fn() -> u64) -> Self {
+    fn look_at(layout: &Layout, factor: u64, now: impl Fn() -> u64) -> Self {
         let since = layout.since.load(Ordering::Acquire);
-        let phase = Phase::from_number(layout.phase.load(Ordering::Relaxed));
-        let mut events = layout.series.read();
+        let current = layout.phase.load(Ordering::Relaxed);
+        let get = |ticks: &PhaseTicks, index: usize| ticks[index].load(Ordering::Relaxed);
+        let mut events = layout.series.read(factor);
         let now = now().max(since);
-        let began = layout.began.load(Ordering::Relaxed);
-        if let Some(unfinished) = events.phase.get_mut(phase as usize) {
-            unfinished.total += now - since;
+        for (index, (worker, requests)) in
+            events.phase.iter_mut().zip(&mut events.request_phase).enumerate()
+        {
+            let served = get(&layout.served, index);
+            let mut ticks = served.wrapping_add(get(&layout.idle, index));
+            if usize::try_from(current).is_ok_and(|current| current == index) {
+                ticks = ticks.wrapping_add(now - since);
+            }
+            worker.total = to_ns(ticks, factor);
+            requests.total = to_ns(served.wrapping_add(get(&layout.waited, index)), factor);
+        }
+        let (mut shares, mut users) = (Vec::new(), Vec::new());
+        for place in layout.parties.read(factor) {
+            crate::schema::merge(&mut events.request_end, &place.value.operations);
+            merge_one(&mut users, &place.user, &place.value);
+            merge_one(&mut shares, &place.share, &place.value);
         }
         Self {
-            ns: now.saturating_sub(began),
+            ns: to_ns(now.wrapping_sub(layout.began().ticks), factor),
             events,
-            shares: layout.shares.read(),
-            users: layout.users.read(),
+            shares,
+            users,
             untraced: layout.untraced.load(Ordering::Relaxed),
         }
     }
@@ -144,26 +163,27 @@ pub fn all(series: &[SeriesValue]) -> SeriesValue {
     sum
 }
 
-fn since(
-    now: &[(String, PartyValue)],
-    earlier: &[(String, PartyValue)],
-) -> Vec<(String, PartyValue)> {
+type Named = (String, PartyValue);
+
+fn since(now: &[Named], earlier: &[Named]) -> Vec<Named> {
     let nothing = PartyValue::default();
     now.iter()
         .map(|(name, value)| {
             let before = earlier.iter().find(|(other, _)| other == name);
             (name.clone(), value.since(before.map_or(&nothing, |(_, value)| value)))
         })
-        .filter(|(_, value)| *value != nothing)
+        .filter(|(_, value)| !value.is_nothing())
         .collect()
 }
 
-fn merge(mine: &mut Vec<(String, PartyValue)>, theirs: &[(String, PartyValue)]) {
-    for (name, value) in theirs {
-        match mine.iter_mut().find(|(other, _)| other == name) {
-            Some((_, sum)) => sum.merge(value),
-            None => mine.push((name.clone(), value.clone())),
-        }
+fn merge(mine: &mut Vec<Named>, theirs: &[Named]) {
+    theirs.iter().for_each(|(name, value)| merge_one(mine, name, value));
+}
+
+fn merge_one(mine: &mut Vec<Named>, name: &str, value: &PartyValue) {
+    match mine.iter_mut().find(|(other, _)| other == name) {
+        Some((_, sum)) => sum.merge(value),
+        None => mine.push((name.to_owned(), value.clone())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Seeing into a worker: one schema of events, and what comes of it.
 //!
 //! `schema.rs` has a line for each event. From it come a probe for bpftrace, perf and SystemTap,
-//! which is a single `nop` while nobody looks, and counters and histograms in a page of shared
+//! which costs a look at a word while nobody else looks, and counters and histograms in a page of shared
 //! memory, which `choro trace` reads without disturbing anyone. [`Tracer`] is what workers write
 //! through, [`Reader`] what others read with; `docs/tracing.md` is the manual.
 //!
@@ -13,6 +13,7 @@ mod figures;
 mod names;
 mod page;
 mod party;
+mod probe;
 #[cfg(feature = "recorder")]
 mod recorder;
 mod schema;
@@ -30,5 +31,6 @@ pub use schema::{AllValues, EVENTS, EventInfo};
 pub use series::{BUCKETS, SeriesValue, bucket_range};
 pub use slow::{SLOW_MAX, SlowRequest};
 pub use tracer::{
-    Answered, Came, Moment, REQUESTS_MAX, Request, StoreWork, Subject, TableVisit, Tracer,
+    Answered, Came, Moment, REQUESTS_MAX, Request, Spent, StoreWork, Subject, TableVisit, Tracer,
+    Watch,
 };

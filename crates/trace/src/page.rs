@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::Clock;
+use crate::clock::{Look, Source};
+use crate::names::{Kind as _, Phase};
 use crate::party::Parties;
 use crate::schema::{AllSeries, FINGERPRINT};
 
@@ -23,10 +24,11 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// The layout; what is counted is told apart by [`FINGERPRINT`].
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
-/// Shares, and users, that a worker counts one by one; what the others do is counted together.
-pub const PARTIES_MAX: usize = 16;
+/// Pairs of a share and a user that a worker counts one by one; what the others do is counted
+/// together.
+pub const PARTIES_MAX: usize = 64;
 
 #[derive(Debug)]
 #[repr(C)]
@@ -37,20 +39,54 @@ pub(crate) struct Layout {
     bytes: AtomicU64,
     pub(crate) pid: AtomicU64,
     pub(crate) unique_id: AtomicU64,
-    /// When the worker began to count, in nanoseconds of `CLOCK_MONOTONIC`.
-    pub(crate) began: AtomicU64,
+    /// When the worker began to count, by its counter and in nanoseconds of `CLOCK_MONOTONIC`; and
+    /// whether its counter is the processor's.
+    began_ticks: AtomicU64,
+    began_ns: AtomicU64,
+    is_processor: AtomicU64,
     /// The phase that the worker is in, and since when.
     pub(crate) phase: AtomicU64,
     pub(crate) since: AtomicU64,
     /// Requests that were not traced, because too many were in flight.
     pub(crate) untraced: AtomicU64,
-    pub(crate) clock: Clock,
+    /// Ticks that the worker was in each phase without a request, and with one.
+    pub(crate) idle: PhaseTicks,
+    pub(crate) served: PhaseTicks,
+    /// Ticks that requests waited in each phase.
+    pub(crate) waited: PhaseTicks,
     pub(crate) series: AllSeries,
-    pub(crate) shares: Parties<PARTIES_MAX>,
-    pub(crate) users: Parties<PARTIES_MAX>,
+    pub(crate) parties: Parties<PARTIES_MAX>,
 }
 
+/// Ticks by phase.
+pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
+
 const BYTES: usize = size_of::<Layout>();
+
+impl Layout {
+    /// When the worker began to count.
+    pub(crate) fn began(&self) -> Look {
+        Look {
+            ticks: self.began_ticks.load(Ordering::Relaxed),
+            ns: self.began_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What it counts by.
+    pub(crate) fn source(&self) -> Source {
+        let is_processor = self.is_processor.load(Ordering::Relaxed) != 0;
+        if is_processor { Source::Processor } else { Source::Kernel }
+    }
+
+    /// Counting begins.
+    pub(crate) fn begin(&self, at: Look, source: Source) {
+        self.began_ticks.store(at.ticks, Ordering::Relaxed);
+        self.began_ns.store(at.ns, Ordering::Relaxed);
+        self.is_processor.store((source == Source::Processor).into(), Ordering::Relaxed);
+        self.phase.store(Phase::Other.number(), Ordering::Relaxed);
+        self.since.store(at.ticks, Ordering::Release);
+    }
+}
 
 /// A page that is mapped.
 #[derive(Debug)]
@@ -176,7 +212,6 @@ impl Page {
         Ok(Self { layout })
     }
 
-    #[inline]
     pub(crate) fn layout(&self) -> &Layout {
         // SAFETY: mapped until this is dropped, aligned as pages are, and all in it are atomic
         // words, which others may change at any time, and for which every value is one. A page that

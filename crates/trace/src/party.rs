@@ -1,13 +1,18 @@
-//! What is counted by share and by user: a few named places, and one for all the others.
+//! What is counted by share and user: a few named places, and one for all the others.
+//!
+//! A request is counted once, under its share, its user and what it is; what one of these had is
+//! added up by whoever reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::series::add;
+use crate::clock::Clock;
+use crate::names::{Kind as _, Operation};
+use crate::series::{Histogram, Series as _, SeriesValue, add};
 
 /// Words of a name: longer ones are cut.
 const NAME_WORDS: usize = 16;
 
-/// Places for shares, or for users.
+/// Places for shares with their users.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Parties<const N: usize> {
@@ -15,16 +20,20 @@ pub(crate) struct Parties<const N: usize> {
     others: Place,
 }
 
+/// Most of it is never touched, and then takes no memory: so a reader looks at what is counted.
 #[derive(Debug)]
 #[repr(C)]
 struct Place {
-    /// Its first word is written last.
-    name: [AtomicU64; NAME_WORDS],
-    requests: AtomicU64,
-    ns: AtomicU64,
-    read_bytes: AtomicU64,
-    written_bytes: AtomicU64,
+    /// One if it is somebody's; written last.
+    is_taken: AtomicU64,
+    share: Name,
+    user: Name,
+    requests: [AtomicU64; Operation::NAMES.len()],
+    bytes: [AtomicU64; Operation::NAMES.len()],
+    times: [Histogram; Operation::NAMES.len()],
 }
+
+type Name = [AtomicU64; NAME_WORDS];
 
 /// Where something is counted; by default with all others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,84 +48,122 @@ impl Default for PartyId {
 /// What one share, or one user, has had.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartyValue {
-    /// Requests that have ended.
-    pub requests: u64,
-    /// How long they took, added up.
-    pub ns: u64,
+    /// Requests that have ended and how long they took, by operation.
+    pub operations: Vec<SeriesValue>,
     /// Bytes of files that were read.
     pub read_bytes: u64,
     /// Bytes of files that were written.
     pub written_bytes: u64,
 }
 
-/// What one request adds.
-pub(crate) struct Use {
-    pub(crate) ns: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
+/// What was counted in one place.
+#[derive(Debug)]
+pub(crate) struct PlaceValue {
+    pub(crate) share: String,
+    pub(crate) user: String,
+    pub(crate) value: PartyValue,
 }
 
 impl<const N: usize> Parties<N> {
-    /// The place of a name: the one that it has, or a new one if there is room.
-    pub(crate) fn find(&self, name: &str) -> PartyId {
-        let words = words(name);
+    /// The place of a user in a share, or outside of any: the one that there is, or a new one if
+    /// there is room.
+    pub(crate) fn find(&self, share: &str, user: &str) -> PartyId {
+        let names = [words(share), words(user)];
         let place = self.places.iter().position(|place| {
-            let first = place.name[0].load(Ordering::Relaxed);
-            first == 0 || place.name.iter().zip(words).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+            let is = |name: &Name, words: &[u64; NAME_WORDS]| {
+                name.iter().zip(words).all(|(one, other)| one.load(Ordering::Relaxed) == *other)
+            };
+            !place.is_taken() || is(&place.share, &names[0]) && is(&place.user, &names[1])
         });
-        let Some(index) = place.filter(|_| words[0] != 0) else { return PartyId::default() };
-        let name = &self.places[index].name;
-        for (word, value) in name.iter().zip(words).rev() {
-            word.store(value, Ordering::Release);
+        let Some(index) = place else { return PartyId::default() };
+        let place = &self.places[index];
+        for (name, words) in [&place.share, &place.user].into_iter().zip(names) {
+            name.iter().zip(words).for_each(|(word, it)| word.store(it, Ordering::Relaxed));
         }
+        place.is_taken.store(1, Ordering::Release);
         PartyId(u8::try_from(index).unwrap_or(u8::MAX))
     }
 
-    #[inline]
-    pub(crate) fn add(&self, party: PartyId, used: &Use) {
+    /// Counts a request that has ended.
+    #[inline(always)]
+    pub(crate) fn add(
+        &self,
+        party: PartyId,
+        operation: Operation,
+        (ticks, bytes): (u64, u64),
+        clock: &Clock,
+    ) {
         let place = self.places.get(usize::from(party.0)).unwrap_or(&self.others);
-        add(&place.requests, 1);
-        add(&place.ns, used.ns);
-        add(&place.read_bytes, used.read_bytes);
-        add(&place.written_bytes, used.written_bytes);
+        let index = operation as usize;
+        add(&place.requests[index], 1);
+        if bytes != 0 {
+            add(&place.bytes[index], bytes);
+        }
+        place.times[index].add(ticks, clock);
     }
 
-    /// The name of a place; the others have none.
-    pub(crate) fn name(&self, party: PartyId) -> String {
-        self.places.get(usize::from(party.0)).map(|place| place.read().0).unwrap_or_default()
+    /// The names of a place, share and user; the others have none.
+    pub(crate) fn names(&self, party: PartyId) -> (String, String) {
+        let place = self.places.get(usize::from(party.0)).filter(|place| place.is_taken());
+        place.map(|place| (text(&place.share), text(&place.user))).unwrap_or_default()
     }
 
-    /// Each with its name; the others have none.
-    pub(crate) fn read(&self) -> Vec<(String, PartyValue)> {
-        let places = self.places.iter().chain([&self.others]).map(Place::read);
-        places.filter(|(name, value)| !name.is_empty() || value.requests != 0).collect()
+    /// Each place where something was counted.
+    pub(crate) fn read(&self, factor: u64) -> impl Iterator<Item = PlaceValue> {
+        let taken = self.places.iter().take_while(|place| place.is_taken());
+        let places = taken.chain([&self.others]);
+        places.map(move |it| it.read(factor)).filter(|it| !it.value.is_nothing())
     }
 }
 
 impl Place {
-    fn read(&self) -> (String, PartyValue) {
-        let bytes: Vec<u8> =
-            self.name.iter().flat_map(|it| it.load(Ordering::Acquire).to_ne_bytes()).collect();
-        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let name = String::from_utf8_lossy(&bytes[..length]).into_owned();
+    fn is_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Acquire) != 0
+    }
+
+    fn read(&self, factor: u64) -> PlaceValue {
         let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let value = PartyValue {
-            requests: get(&self.requests),
-            ns: get(&self.ns),
-            read_bytes: get(&self.read_bytes),
-            written_bytes: get(&self.written_bytes),
+        let read = |(requests, times): (&AtomicU64, &Histogram)| match get(requests) {
+            0 => SeriesValue::default(),
+            _ => times.read(factor),
         };
-        (name, value)
+        let (mut read_bytes, mut written_bytes) = (0_u64, 0_u64);
+        for (operation, bytes) in Operation::ALL.iter().zip(&self.bytes) {
+            let sum = match operation {
+                Operation::Read => &mut read_bytes,
+                _ => &mut written_bytes,
+            };
+            *sum = sum.wrapping_add(get(bytes));
+        }
+        let operations = self.requests.iter().zip(&self.times).map(read).collect();
+        let value = PartyValue { operations, read_bytes, written_bytes };
+        PlaceValue { share: text(&self.share), user: text(&self.user), value }
     }
 }
 
 impl PartyValue {
+    /// All requests together.
+    #[must_use]
+    pub fn times(&self) -> SeriesValue {
+        crate::figures::all(&self.operations)
+    }
+
+    /// How many requests have ended.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.operations.iter().fold(0, |sum: u64, it| sum.wrapping_add(it.count))
+    }
+
+    /// Whether nothing was counted.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.operations.iter().all(|it| it.count == 0)
+    }
+
     /// What has come since an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
-            requests: self.requests.wrapping_sub(earlier.requests),
-            ns: self.ns.wrapping_sub(earlier.ns),
+            operations: crate::schema::since(&self.operations, &earlier.operations),
             read_bytes: self.read_bytes.wrapping_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.wrapping_sub(earlier.written_bytes),
         }
@@ -124,10 +171,9 @@ impl PartyValue {
 
     /// The same of another worker added.
     pub fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.ns += other.ns;
-        self.read_bytes += other.read_bytes;
-        self.written_bytes += other.written_bytes;
+        crate::schema::merge(&mut self.operations, &other.operations);
+        self.read_bytes = self.read_bytes.wrapping_add(other.read_bytes);
+        self.written_bytes = self.written_bytes.wrapping_add(other.written_bytes);
     }
 }
 
@@ -141,4 +187,12 @@ fn words(name: &str) -> [u64; NAME_WORDS] {
     bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
     let (words, _) = bytes.as_chunks::<8>();
     std::array::from_fn(|index| u64::from_ne_bytes(words[index]))
+}
+
+/// A name as text.
+fn text(name: &Name) -> String {
+    let bytes: Vec<u8> =
+        name.iter().flat_map(|it| it.load(Ordering::Relaxed).to_ne_bytes()).collect();
+    let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
 }

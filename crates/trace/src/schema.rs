@@ -3,12 +3,15 @@
 //! From a line come the probe (`bpftrace -l 'usdt:PATH:*'`), the series in the page of a worker, the
 //! field of a [`Figures`](crate::Figures), the entry in [`EVENTS`], and with it the row in
 //! `docs/tracing.md`.
+//!
+//! What stands behind the arguments, after a semicolon, is a time: it is given in ticks, and probes
+//! have it in nanoseconds.
 
 use crate::names::Kind;
 #[allow(unused_imports, reason = "each of them is what some event is counted by")]
 use crate::names::{Operation, Phase, StoreOperation};
 use crate::series::Series as _;
-use crate::series::{Count, Histogram, SeriesValue, Sum, Total};
+use crate::series::{Count, Histogram, HistogramAside, SeriesValue, Sum, Time, TimeAside, Total};
 
 /// What is known of an event beside its values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,14 +34,14 @@ pub struct EventInfo {
 
 macro_rules! events {
     ($(
-        $provider:ident $name:ident($($argument:ident),*): $series:ident of $value:ident
-            $(per $per:ident in $kind:ident)?, $meaning:literal;
+        $provider:ident $name:ident($($argument:ident),* $(; $time:ident)?):
+            $series:ident of $value:ident $(per $per:ident in $kind:ident)?, $meaning:literal;
     )*) => {
         /// All events.
         pub const EVENTS: &[EventInfo] = &[$(EventInfo {
             provider: stringify!($provider),
             name: stringify!($name),
-            arguments: &[$(stringify!($argument)),*],
+            arguments: &[$(stringify!($argument),)* $(stringify!($time))?],
             series: <$series as crate::series::Series>::NAME,
             value: stringify!($value),
             per: { let per: &[&str] = &[$(stringify!($per))?]; per.first().copied() },
@@ -60,8 +63,8 @@ macro_rules! events {
         }
 
         impl AllSeries {
-            pub(crate) fn read(&self) -> AllValues {
-                AllValues { $($name: self.$name.iter().map(|it| it.read()).collect(),)* }
+            pub(crate) fn read(&self, factor: u64) -> AllValues {
+                AllValues { $($name: self.$name.iter().map(|it| it.read(factor)).collect(),)* }
             }
         }
 
@@ -83,18 +86,40 @@ macro_rules! events {
             }
         }
 
+        /// The probes, one module each.
+        pub(crate) mod probes {
+            $(crate::probe::probe!($provider $name($($argument),* $(; $time)?));)*
+        }
+
         impl crate::tracer::Inner {
             $(
-                #[inline]
-                pub(crate) fn $name(&self, $($argument: u64),*) {
+                #[inline(always)]
+                pub(crate) fn $name(&self, $($argument: u64,)* $($time: u64)?) {
                     let series = &self.layout().series.$name;
                     let index = events!(@index series $($per)?);
                     if let Some(series) = series.get(index) {
-                        series.add($value);
+                        series.add($value, self.clock());
                     }
+                    if probes::$name::is_on() || self.records() {
+                        probed::$name(self $(, $argument)* $(, $time)?);
+                    }
+                }
+            )*
+        }
+
+        /// What is done while somebody looks.
+        mod probed {
+            use crate::tracer::Inner;
+
+            $(
+                #[cold]
+                #[inline(never)]
+                pub(super) fn $name(inner: &Inner $(, $argument: u64)* $(, $time: u64)?) {
+                    $(let $time = inner.clock().ns($time);)?
                     #[cfg(feature = "recorder")]
-                    self.record(stringify!($name), &[$($argument),*]);
-                    probe::probe!($provider, $name, $($argument),*);
+                    inner.record(stringify!($name), &[$($argument,)* $($time)?]);
+                    super::probes::$name::hit($($argument,)* $($time)?);
+                    let _ = inner;
                 }
             )*
         }
@@ -108,30 +133,32 @@ macro_rules! events {
 }
 
 events! {
-    smb2 request_start(mid, opcode, request, before_ns): Sum of before_ns per opcode in Operation,
+    smb2 request_start(mid, opcode, request; before_ns): Count of opcode per opcode in Operation,
         "a request was cut out of its frame, whose first byte came before_ns before the worker's phase began";
-    smb2 request_end(mid, opcode, status, request, ns): Histogram of ns per opcode in Operation,
+    smb2 request_end(mid, opcode, status, request; ns): HistogramAside of ns per opcode in Operation,
         "a request's response was taken by the socket, or it came to an end without one";
     smb2 request_failed(opcode, status): Count of status per opcode in Operation,
         "a request was answered with an error";
-    smb2 request_phase(request, phase, ns): Sum of ns per phase in Phase,
+    smb2 request_phase(request, phase; ns): TimeAside of ns per phase in Phase,
         "a request that ends has spent so much time in a phase, all visits together";
     smb2 frame_received(connection, bytes): Sum of bytes,
         "a whole frame came";
     smb2 frame_sent(connection, bytes): Sum of bytes,
         "a frame is to be sent";
-    choro phase(phase, next, ns): Total of ns per phase in Phase,
+    choro phase(phase, next; ns): TimeAside of ns per phase in Phase,
         "a worker has left a phase for the next one";
     choro woke(completions): Sum of completions,
         "waiting for events has ended";
     choro store_start(operation): Count of operation per operation in StoreOperation,
         "the file system is asked for something";
-    choro store_end(operation, bytes, status, ns): Histogram of ns per operation in StoreOperation,
+    choro store_end(operation, bytes, status; ns): Histogram of ns per operation in StoreOperation,
         "the file system has answered";
-    choro store_data(operation, bytes): Sum of bytes per operation in StoreOperation,
+    choro store_data(operation, bytes): Total of bytes per operation in StoreOperation,
         "the file system has read, written or copied data";
-    choro table_end(ns): Histogram of ns,
+    choro table_end(; ns): Histogram of ns,
         "a table that all processes share was read or changed";
+    choro lane_end(phase; ns): Time of ns per phase in Phase,
+        "a lane, which is another thread, has done with a frame what would be this phase of the worker";
     choro message_sent(kind, bytes): Sum of bytes,
         "a message is on its way to another process";
     choro message_received(kind, bytes): Sum of bytes,
@@ -145,13 +172,13 @@ fn index(number: u64, places: usize) -> usize {
     if places.is_power_of_two() { number & (places - 1) } else { number.min(places - 1) }
 }
 
-fn since(now: &[SeriesValue], earlier: &[SeriesValue]) -> Vec<SeriesValue> {
+pub(crate) fn since(now: &[SeriesValue], earlier: &[SeriesValue]) -> Vec<SeriesValue> {
     let nothing = SeriesValue::default();
     let pairs = now.iter().enumerate().map(|(at, it)| (it, earlier.get(at).unwrap_or(&nothing)));
     pairs.map(|(now, earlier)| now.since(earlier)).collect()
 }
 
-fn merge(mine: &mut Vec<SeriesValue>, theirs: &[SeriesValue]) {
+pub(crate) fn merge(mine: &mut Vec<SeriesValue>, theirs: &[SeriesValue]) {
     mine.resize_with(mine.len().max(theirs.len()), SeriesValue::default);
     for (mine, theirs) in mine.iter_mut().zip(theirs) {
         mine.merge(theirs);

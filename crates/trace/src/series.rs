@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::clock::{Clock, to_ns};
+
 /// Buckets of a histogram.
 ///
 /// Four for each power of two, so that a value is known to a quarter of itself; the last one takes
@@ -12,13 +14,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const BUCKETS: usize = 148;
 
 /// Something that events are added to.
+///
+/// Where a value is a time, it is added in ticks: `factor` is what makes nanoseconds of them.
 pub(crate) trait Series {
     /// What it is called in the documentation.
     const NAME: &'static str;
 
-    fn add(&self, value: u64);
+    fn add(&self, value: u64, clock: &Clock);
 
-    fn read(&self) -> SeriesValue;
+    fn read(&self, factor: u64) -> SeriesValue;
 }
 
 /// How often.
@@ -39,11 +43,28 @@ pub(crate) struct Sum {
 #[repr(C)]
 pub(crate) struct Total(AtomicU64);
 
-/// How often, how much in all, the least and the most, and how much how often.
+/// How much time in all, in ticks.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Time(AtomicU64);
+
+/// Time in all, which is kept somewhere else: see `Phases`.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct TimeAside;
+
+/// Times, which are kept somewhere else: see `Parties`.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct HistogramAside;
+
+/// Of times: how much in all, the least and the most, and how much how often. How many there were is
+/// the sum of the buckets.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Histogram {
-    sum: Sum,
+    /// Ticks; all else is nanoseconds.
+    total: AtomicU64,
     /// The complement of the least, so that a page of zeros is one without events.
     min_complement: AtomicU64,
     max: AtomicU64,
@@ -73,12 +94,12 @@ pub(crate) fn add(to: &AtomicU64, value: u64) {
 impl Series for Count {
     const NAME: &'static str = "count";
 
-    #[inline]
-    fn add(&self, _: u64) {
+    #[inline(always)]
+    fn add(&self, _: u64, _: &Clock) {
         add(&self.0, 1);
     }
 
-    fn read(&self) -> SeriesValue {
+    fn read(&self, _: u64) -> SeriesValue {
         SeriesValue { count: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
     }
 }
@@ -86,26 +107,40 @@ impl Series for Count {
 impl Series for Total {
     const NAME: &'static str = "total";
 
-    #[inline]
-    fn add(&self, value: u64) {
+    #[inline(always)]
+    fn add(&self, value: u64, _: &Clock) {
         add(&self.0, value);
     }
 
-    fn read(&self) -> SeriesValue {
+    fn read(&self, _: u64) -> SeriesValue {
         SeriesValue { total: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
+    }
+}
+
+impl Series for Time {
+    const NAME: &'static str = Total::NAME;
+
+    #[inline(always)]
+    fn add(&self, ticks: u64, _: &Clock) {
+        add(&self.0, ticks);
+    }
+
+    fn read(&self, factor: u64) -> SeriesValue {
+        let total = to_ns(self.0.load(Ordering::Relaxed), factor);
+        SeriesValue { total, ..SeriesValue::default() }
     }
 }
 
 impl Series for Sum {
     const NAME: &'static str = "sum";
 
-    #[inline]
-    fn add(&self, value: u64) {
+    #[inline(always)]
+    fn add(&self, value: u64, _: &Clock) {
         add(&self.count, 1);
         add(&self.total, value);
     }
 
-    fn read(&self) -> SeriesValue {
+    fn read(&self, _: u64) -> SeriesValue {
         SeriesValue {
             count: self.count.load(Ordering::Relaxed),
             total: self.total.load(Ordering::Relaxed),
@@ -114,32 +149,56 @@ impl Series for Sum {
     }
 }
 
+impl Series for TimeAside {
+    const NAME: &'static str = Total::NAME;
+
+    #[inline(always)]
+    fn add(&self, _: u64, _: &Clock) {}
+
+    fn read(&self, _: u64) -> SeriesValue {
+        SeriesValue::default()
+    }
+}
+
+impl Series for HistogramAside {
+    const NAME: &'static str = Histogram::NAME;
+
+    #[inline(always)]
+    fn add(&self, _: u64, _: &Clock) {}
+
+    fn read(&self, _: u64) -> SeriesValue {
+        SeriesValue::default()
+    }
+}
+
 impl Series for Histogram {
     const NAME: &'static str = "histogram";
 
     #[inline]
-    fn add(&self, value: u64) {
-        self.sum.add(value);
-        if !value > self.min_complement.load(Ordering::Relaxed) {
-            self.min_complement.store(!value, Ordering::Relaxed);
+    fn add(&self, ticks: u64, clock: &Clock) {
+        let ns = clock.ns(ticks);
+        add(&self.total, ticks);
+        if !ns > self.min_complement.load(Ordering::Relaxed) {
+            self.min_complement.store(!ns, Ordering::Relaxed);
         }
-        if value > self.max.load(Ordering::Relaxed) {
-            self.max.store(value, Ordering::Relaxed);
+        if ns > self.max.load(Ordering::Relaxed) {
+            self.max.store(ns, Ordering::Relaxed);
         }
-        add(&self.buckets[bucket(value)], 1);
+        add(&self.buckets[bucket(ns)], 1);
     }
 
-    fn read(&self) -> SeriesValue {
-        let SeriesValue { count, total, .. } = self.sum.read();
+    fn read(&self, factor: u64) -> SeriesValue {
+        let buckets: Vec<u64> = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        let count = buckets.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it));
         let min = if count == 0 { 0 } else { !self.min_complement.load(Ordering::Relaxed) };
-        let buckets = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        let total = to_ns(self.total.load(Ordering::Relaxed), factor);
         SeriesValue { count, total, min, max: self.max.load(Ordering::Relaxed), buckets }
     }
 }
 
 /// The bucket of a value.
-#[inline]
-pub(crate) fn bucket(value: u64) -> usize {
+#[inline(always)]
+fn bucket(value: u64) -> usize {
     if value < 4 {
         return usize::try_from(value).unwrap_or(0);
     }
@@ -234,16 +293,29 @@ impl SeriesValue {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BUCKETS, Histogram, Series, SeriesValue, Sum, bucket, bucket_range};
+    use super::{BUCKETS, Histogram, Series, SeriesValue, bucket, bucket_range};
     use std::sync::atomic::AtomicU64;
 
-    fn histogram() -> Histogram {
-        Histogram {
-            sum: Sum::default(),
+    /// With ticks that are nanoseconds.
+    struct Values(Histogram);
+
+    impl Values {
+        fn add(&self, value: u64) {
+            self.0.add(value, &crate::clock::Clock::of_kernel());
+        }
+
+        fn read(&self) -> SeriesValue {
+            self.0.read(1 << 32)
+        }
+    }
+
+    fn histogram() -> Values {
+        Values(Histogram {
+            total: AtomicU64::new(0),
             min_complement: AtomicU64::new(0),
             max: AtomicU64::new(0),
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
-        }
+        })
     }
 
     proptest! {

@@ -4,9 +4,14 @@
 //! time it is. A look at the clock ends one phase and begins the next, for the worker and for the
 //! request that it serves, so nothing is counted twice and nothing is left out.
 //!
+//! What is called from many places is never a part of its callers: they would not be parts of theirs
+//! then, which costs more than the call.
+//!
 //! All of this is on the way of every request, so it is made of loads, additions and stores: one
-//! thread writes, every cell has one owner, a request's cells stay where they are, and what a request
-//! has gathered is counted once, when it ends.
+//! thread writes, every cell has one owner, a request's cells stay where they are. Times are ticks of
+//! the processor's counter; nobody multiplies before there is something to tell. The time of a phase
+//! is added once, to what workers do without a request, or with one; what both of them are in all is
+//! for readers to find out.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -15,10 +20,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use crate::clock::{self, Look};
+use crate::clock::{Clock, Source, look_by};
 use crate::names::{Kind as _, Operation, Phase, StoreOperation};
-use crate::page::{Layout, Page};
-use crate::party::{PartyId, Use};
+use crate::page::{Layout, Page, PhaseTicks};
+use crate::party::PartyId;
+use crate::schema;
 use crate::slow::{Slow, SlowRequest};
 
 /// Requests in flight that are traced. Credits allow a client half of it; further ones are served
@@ -39,6 +45,7 @@ pub struct Tracer(Option<&'static Inner>);
 
 pub(crate) struct Inner {
     layout: &'static Layout,
+    clock: Clock,
     /// The time of the request that is served; without one, that of nobody.
     current: Cell<&'static Span>,
     nobody: &'static Span,
@@ -47,14 +54,11 @@ pub(crate) struct Inner {
     /// Counts requests: so they are told apart in probes.
     requests: Cell<u64>,
     came: Cell<Came>,
-    /// Bytes read and written for the request that is resumed next.
-    read_bytes: Cell<u64>,
-    written_bytes: Cell<u64>,
+    /// Bytes read or written for the request that is resumed next.
+    bytes: Cell<u64>,
     /// Nanoseconds from which on a request is slow; nothing is if it is zero.
     slow_ns: Cell<u64>,
     slow: RefCell<Slow>,
-    /// Until the processor's clock is known.
-    first_look: Cell<Option<Look>>,
     #[cfg(feature = "recorder")]
     recorder: crate::recorder::Recorder,
     /// Set in tests: nanoseconds.
@@ -69,11 +73,21 @@ pub(crate) struct Inner {
 pub struct Came {
     began: u64,
     whole: u64,
+    /// How much of it a lane opened what had come.
+    opened: u64,
 }
 
 /// A moment, to be kept until it is needed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Moment(u64);
+
+/// How long something took that another thread did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Spent(u64);
+
+/// Takes the time of what another thread does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch(Option<Source>);
 
 /// The time of one request.
 struct Span {
@@ -83,37 +97,31 @@ struct Span {
     /// None until it is known which request it is.
     operation: Cell<Option<Operation>>,
     status: Cell<u32>,
-    is_answered: Cell<bool>,
     /// What it goes through while it is not served.
     waits: Cell<Phase>,
     came: Cell<u64>,
     /// Up to when its time is in `phases`, while it is not served.
     since: Cell<u64>,
     subject: Cell<Subject>,
-    read_bytes: Cell<u64>,
-    written_bytes: Cell<u64>,
-    /// The next one that was answered in the same frame, or that is free.
+    bytes: Cell<u64>,
+    /// The next one that was answered in the same frame, in a ring, or that is free.
     next: Cell<Option<&'static Self>>,
-    /// A bit for each of `phases` that may have something.
-    touched: Cell<u32>,
+    /// Where its time is counted while it is served.
+    served: &'static PhaseTicks,
+    /// Its time in each phase.
     phases: [Cell<u64>; Phase::NAMES.len()],
     path: RefCell<Option<String>>,
 }
 
 /// A request, from its frame to its response. Dropped without one, it has come to an end.
 #[derive(Default)]
-pub struct Request {
-    parts: Option<(&'static Inner, &'static Span)>,
-    number: u64,
-}
+pub struct Request(Cell<Option<(&'static Inner, &'static Span)>>);
 
 /// Whom and what a request is about.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Subject {
-    /// Where its user is counted.
-    pub user: PartyId,
-    /// Where its share is counted.
-    pub share: PartyId,
+    /// Where its share and user are counted.
+    pub party: PartyId,
     /// The open that it named or made.
     pub open: Option<u64>,
 }
@@ -123,7 +131,7 @@ pub struct Subject {
 #[derive(Default)]
 pub struct Answered {
     tracer: Tracer,
-    first: Option<&'static Span>,
+    /// The last of a ring: behind it comes the first.
     last: Option<&'static Span>,
 }
 
@@ -161,20 +169,20 @@ impl Tracer {
     }
 
     fn over(page: Page, change: impl FnOnce(&mut Inner)) -> Self {
-        let nobody: &'static Span = Box::leak(Box::new(Span::new()));
+        let layout = page.keep();
+        let nobody: &'static Span = Box::leak(Box::new(Span::new(&layout.idle)));
         let mut inner = Inner {
-            layout: page.keep(),
+            layout,
+            clock: Clock::new(),
             current: Cell::new(nobody),
             nobody,
             free: Cell::new(None),
             spans: Cell::new(0),
             requests: Cell::new(0),
             came: Cell::default(),
-            read_bytes: Cell::new(0),
-            written_bytes: Cell::new(0),
+            bytes: Cell::new(0),
             slow_ns: Cell::new(0),
             slow: RefCell::default(),
-            first_look: Cell::new(clock::look()),
             #[cfg(feature = "recorder")]
             recorder: crate::recorder::Recorder::default(),
             #[cfg(feature = "recorder")]
@@ -196,7 +204,7 @@ impl Tracer {
     pub fn in_test(time: Rc<Cell<u64>>) -> Self {
         let page = Page::private().expect("there is memory");
         Self::over(page, |inner| {
-            inner.first_look.set(None);
+            inner.clock = Clock::of_kernel();
             inner.time = Some(time);
             inner.records = true;
         })
@@ -213,7 +221,7 @@ impl Tracer {
     #[must_use]
     pub fn figures(&self) -> crate::Figures {
         self.inner()
-            .map(|inner| crate::Figures::of(inner.layout(), || inner.now()))
+            .map(|inner| crate::Figures::of(inner.layout(), inner.clock.factor(), || inner.now()))
             .unwrap_or_default()
     }
 
@@ -240,13 +248,10 @@ impl Tracer {
 
     /// Waiting for events is over, for so many of them. Mostly they are bytes of clients; whoever
     /// takes something else enters another phase.
+    #[inline(never)]
     pub fn woke(&self, completions: usize) {
         let Some(inner) = self.inner() else { return };
-        if let Some(first) = inner.first_look.get()
-            && inner.layout().clock.calibrate(first)
-        {
-            inner.first_look.set(None);
-        }
+        inner.clock.calibrate();
         inner.switch(Phase::Receiving);
         inner.woke(u64::try_from(completions).unwrap_or(u64::MAX));
     }
@@ -259,12 +264,33 @@ impl Tracer {
     }
 
     /// A whole frame is here, and is handed to the engine next. `began` is when its first byte was
-    /// here, if that was earlier than what was received last.
-    pub fn frame_came(&self, connection: u32, bytes: usize, began: Option<Moment>, whole: Moment) {
+    /// here, if that was earlier than what was received last; `opened` is how long a lane has opened
+    /// it.
+    #[inline(never)]
+    pub fn frame_came(
+        &self,
+        connection: u32,
+        bytes: usize,
+        (began, whole): (Option<Moment>, Moment),
+        opened: Spent,
+    ) {
         let Some(inner) = self.inner() else { return };
         inner.frame_received(connection.into(), u64::try_from(bytes).unwrap_or(u64::MAX));
         let began = began.unwrap_or(whole).0;
-        inner.came.set(Came { began, whole: whole.0 });
+        inner.came.set(Came { began, whole: whole.0, opened: opened.0 });
+    }
+
+    /// Takes the time of what lanes do.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(self.inner().map(|inner| inner.clock.source()))
+    }
+
+    /// A lane has done with a frame what would be this phase of the worker.
+    pub fn lane_worked(&self, phase: Phase, spent: Spent) {
+        if let Some(inner) = self.inner() {
+            inner.lane_end(phase.number(), spent.0);
+        }
     }
 
     /// When the frame came that the engine takes now.
@@ -283,7 +309,7 @@ impl Tracer {
         inner.leave(Phase::Queued, now);
         let Some(span) = inner.begin_span(came, now) else { return Request::default() };
         inner.current.set(span);
-        Request { parts: Some((inner, span)), number: span.number.get() }
+        Request(Cell::new(Some((inner, span))))
     }
 
     /// A frame is to be sent.
@@ -301,8 +327,7 @@ impl Tracer {
         if let Some(inner) = self.inner() {
             self.enter(Phase::Storage);
             since = inner.layout().since.load(Ordering::Relaxed);
-            inner.read_bytes.set(0);
-            inner.written_bytes.set(0);
+            inner.bytes.set(0);
             inner.store_start(operation.number());
         }
         StoreWork { operation, since }
@@ -310,6 +335,7 @@ impl Tracer {
 
     /// The file system has answered: so many bytes of data, or an error.
     /// The request that is resumed next is the one that wanted it.
+    #[inline(never)]
     pub fn store_ends(&self, work: StoreWork, bytes: u64, status: u32) {
         let Some(inner) = self.inner() else { return };
         let now = inner.switch(Phase::Running);
@@ -317,14 +343,12 @@ impl Tracer {
         inner.store_end(operation, bytes, status.into(), now.saturating_sub(work.since));
         if bytes != 0 {
             inner.store_data(operation, bytes);
-            match work.operation {
-                StoreOperation::Read => inner.read_bytes.set(bytes),
-                _ => inner.written_bytes.set(bytes),
-            }
+            inner.bytes.set(bytes);
         }
     }
 
     /// A table that all processes share is read or changed until what this returns is dropped.
+    #[inline(never)]
     pub fn visit_table(&self) -> TableVisit {
         let Some(inner) = self.inner() else {
             return TableVisit { tracer: Self::default(), before: Phase::Other, since: 0 };
@@ -363,21 +387,26 @@ impl Tracer {
         }
     }
 
-    /// Where a share is counted.
+    /// Where a user is counted in a share; outside of any, if that has no name.
     #[must_use]
-    pub fn share(&self, name: &str) -> PartyId {
-        self.inner().map(|inner| inner.layout().shares.find(name)).unwrap_or_default()
+    pub fn party(&self, share: &str, user: &str) -> PartyId {
+        self.inner().map(|inner| inner.layout().parties.find(share, user)).unwrap_or_default()
     }
+}
 
-    /// Where a user is counted.
-    #[must_use]
-    pub fn user(&self, name: &str) -> PartyId {
-        self.inner().map(|inner| inner.layout().users.find(name)).unwrap_or_default()
+impl Watch {
+    /// Does something, and says how long that took.
+    pub fn time<T>(self, work: impl FnOnce() -> T) -> (T, Spent) {
+        let now = || self.0.map_or(0, Source::now);
+        let began = now();
+        let done = work();
+        (done, Spent(now().saturating_sub(began)))
     }
 }
 
 impl Request {
     /// Says which request it is.
+    #[inline(never)]
     pub fn identify(&self, mid: u64, command: u16) {
         let Some((inner, span)) = self.parts() else { return };
         let operation = Operation::from_number(command.into());
@@ -390,14 +419,13 @@ impl Request {
     /// It is served from now on by this.
     #[inline]
     pub fn enter(&self, phase: Phase) {
-        if let Some((inner, _)) = self.parts()
-            && inner.phase_number() != phase.number()
-        {
+        if let Some((inner, _)) = self.parts() {
             inner.switch(phase);
         }
     }
 
     /// It waits from now on; the worker goes on with what it waits for, or with something else.
+    #[inline(never)]
     pub fn wait(&self, phase: Phase) {
         let Some((inner, span)) = self.parts() else { return };
         let worker = match phase {
@@ -410,12 +438,13 @@ impl Request {
             inner.leave(phase, now);
         } else {
             // One that was held, for example, waits for something else now.
-            span.wait_until(now);
+            inner.wait_until(span, now);
             span.waits.set(phase);
         }
     }
 
     /// It is served again.
+    #[inline(never)]
     pub fn resume(&self) {
         let Some((inner, span)) = self.parts() else { return };
         // Whoever answered it may have looked at the clock just now.
@@ -425,29 +454,29 @@ impl Request {
         } else {
             inner.switch(Phase::Running)
         };
-        add(&span.read_bytes, inner.read_bytes.take());
-        add(&span.written_bytes, inner.written_bytes.take());
+        add(&span.bytes, inner.bytes.take());
         if !inner.serves(span) {
-            span.wait_until(now);
+            inner.wait_until(span, now);
             inner.leave(Phase::Queued, now);
             inner.current.set(span);
         }
     }
 
-    /// Its response is laid out.
+    /// Its response is laid out; from now on it goes with its frame.
+    #[inline(never)]
     pub fn answer(&self, status: u32, subject: Subject, answered: &mut Answered) {
         let Some((inner, span)) = self.parts() else { return };
+        self.0.set(None);
         span.status.set(status);
-        span.is_answered.set(true);
         span.subject.set(subject);
-        span.next.set(None);
-        match answered.last.replace(span) {
-            Some(last) => last.next.set(Some(span)),
+        let first = match answered.last.replace(span) {
+            Some(last) => last.next.replace(Some(span)),
             None => {
-                answered.first = Some(span);
                 answered.tracer = Tracer(Some(inner));
+                Some(span)
             }
-        }
+        };
+        span.next.set(first);
     }
 
     /// It has no response, and is not cancelled for that.
@@ -471,54 +500,68 @@ impl Request {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn parts(&self) -> Option<(&'static Inner, &'static Span)> {
-        if cfg!(feature = "on") { self.parts } else { None }
+        if cfg!(feature = "on") { self.0.get() } else { None }
     }
 }
 
 impl Drop for Request {
     #[inline]
     fn drop(&mut self) {
-        let Some((inner, span)) = self.parts() else { return };
-        // One that was answered ends with its frame, and its place may be another's by now.
-        if span.number.get() == self.number && !span.is_answered.get() {
-            inner.end_span(span, inner.now());
+        // One that was answered ends with its frame.
+        if let Some((inner, span)) = self.parts() {
+            inner.end_unanswered(span);
         }
     }
 }
 
 impl Answered {
     /// The worker does this for their frame from now on, and they wait for it.
+    #[inline]
     pub fn enter(&self, phase: Phase) {
-        let Some(inner) = self.tracer.inner() else { return };
-        let now = inner.switch(phase);
-        let mut next = self.first;
-        while let Some(span) = next {
-            if inner.serves(span) {
-                inner.leave(phase, now);
-            } else {
-                span.wait_until(now);
-                span.waits.set(phase);
-            }
-            next = span.next.get();
+        match (self.tracer.inner(), self.last) {
+            (Some(inner), Some(last)) => inner.enter_all(last, phase),
+            // What answers no request.
+            _ => {}
         }
+    }
+
+    /// Of the time that they wait, so much was spent on something else than what they wait for.
+    pub fn spent(&self, phase: Phase, spent: Spent) {
+        let (Some(inner), Some(last)) = (self.tracer.inner(), self.last) else { return };
+        let now = inner.now();
+        each(last, |span| {
+            let since = span.since.get();
+            let ticks = spent.0.min(now.saturating_sub(since));
+            inner.wait(span, phase, ticks);
+            span.since.set(since + ticks);
+        });
     }
 }
 
 impl Drop for Answered {
+    #[inline]
     fn drop(&mut self) {
-        let Some(inner) = self.tracer.inner() else { return };
-        let now = inner.now();
-        let mut next = self.first;
-        while let Some(span) = next {
-            next = span.next.get();
-            inner.end_span(span, now);
+        if let (Some(inner), Some(last)) = (self.tracer.inner(), self.last) {
+            inner.end_all(last);
         }
     }
 }
 
+/// All of a ring, of which this is the last.
+#[inline(always)]
+fn each(last: &'static Span, mut act: impl FnMut(&'static Span)) {
+    let mut next = last.next.get();
+    while let Some(span) = next {
+        // Before it may be another's.
+        next = span.next.get().filter(|_| !std::ptr::eq(span, last));
+        act(span);
+    }
+}
+
 impl Drop for TableVisit {
+    #[inline(never)]
     fn drop(&mut self) {
         let Some(inner) = self.tracer.inner() else { return };
         let now = inner.switch(self.before);
@@ -527,41 +570,57 @@ impl Drop for TableVisit {
 }
 
 impl Inner {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn layout(&self) -> &'static Layout {
         self.layout
     }
 
-    fn now(&self) -> u64 {
-        self.quick_now().unwrap_or_else(|| self.slow_now())
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
-    /// What time it is, if that takes no more than an instruction.
-    #[inline]
+    /// What its counter says.
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.quick_now().unwrap_or_else(|| self.clock.source().now())
+    }
+
+    /// The same, if that takes no more than an instruction.
+    #[inline(always)]
     fn quick_now(&self) -> Option<u64> {
         #[cfg(feature = "recorder")]
         if let Some(time) = &self.time {
             return Some(time.get());
         }
-        self.layout.clock.quick_now()
-    }
-
-    #[cold]
-    fn slow_now(&self) -> u64 {
-        self.layout.clock.now()
+        let source = self.clock.source();
+        (source == Source::Processor).then(|| source.now())
     }
 
     /// The number of what the worker does.
-    #[inline]
+    #[inline(always)]
     fn phase_number(&self) -> u64 {
         self.layout.phase.load(Ordering::Relaxed)
     }
 
     fn begin(&self) {
-        let now = self.now();
-        self.layout.began.store(now, Ordering::Relaxed);
-        self.layout.since.store(now, Ordering::Relaxed);
-        self.layout.phase.store(Phase::Other.number(), Ordering::Relaxed);
+        #[cfg(feature = "recorder")]
+        if let Some(time) = &self.time {
+            let at = crate::clock::Look { ticks: time.get(), ns: time.get() };
+            return self.layout.begin(at, Source::Kernel);
+        }
+        let source = self.clock.source();
+        self.layout.begin(look_by(source), source);
+    }
+
+    /// Whether every event is kept.
+    #[inline(always)]
+    #[cfg_attr(not(feature = "recorder"), expect(clippy::unused_self, reason = "it is in tests"))]
+    pub(crate) fn records(&self) -> bool {
+        #[cfg(feature = "recorder")]
+        return self.records;
+        #[cfg(not(feature = "recorder"))]
+        false
     }
 
     #[cfg(feature = "recorder")]
@@ -572,10 +631,12 @@ impl Inner {
     }
 
     /// Ends a phase of the worker, and of the request that it serves.
+    ///
+    /// Nothing is done after what is rarely called, so that the usual way needs no room for a call.
+    #[inline(never)]
     fn switch(&self, next: Phase) -> u64 {
         match self.quick_now() {
             Some(now) => self.switch_at(next, now),
-            // Apart, so that the other way needs no room for a call.
             None => self.switch_slowly(next),
         }
     }
@@ -583,34 +644,59 @@ impl Inner {
     #[cold]
     #[inline(never)]
     fn switch_slowly(&self, next: Phase) -> u64 {
-        self.switch_at(next, self.slow_now())
+        self.switch_at(next, self.now())
     }
 
     #[inline(always)]
     fn switch_at(&self, next: Phase, now: u64) -> u64 {
         let layout = self.layout;
-        let before = self.phase_number();
-        let since = layout.since.load(Ordering::Relaxed);
-        // Two looks at the clock may be in the wrong order only if the clock is.
-        let now = now.max(since);
+        let before = layout.phase.load(Ordering::Relaxed);
+        // Should the counter of another processor be a little behind, the next phase is shorter by
+        // what this one is too long: sums wrap around, and stay right.
+        let passed = now.wrapping_sub(layout.since.load(Ordering::Relaxed));
         layout.since.store(now, Ordering::Relaxed);
         layout.phase.store(next.number(), Ordering::Relaxed);
-        self.phase(before, next.number(), now - since);
-        self.current.get().spend(before, now - since);
+        let span = self.current.get();
+        let index = place(before);
+        crate::series::add(&span.served[index], passed);
+        add(&span.phases[index], passed);
+        if schema::probes::phase::is_on() || self.records() {
+            return self.tell_switch(before, next, (passed, now));
+        }
         now
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
+    fn tell_switch(&self, before: u64, next: Phase, (passed, now): (u64, u64)) -> u64 {
+        self.phase(before, next.number(), passed);
+        now
+    }
+
+    #[inline(always)]
     fn serves(&self, span: &Span) -> bool {
         std::ptr::eq(self.current.get(), span)
     }
 
     /// The request that was served, if any, waits from now on.
-    #[inline]
+    #[inline(always)]
     fn leave(&self, phase: Phase, now: u64) {
         let span = self.current.replace(self.nobody);
         span.waits.set(phase);
         span.since.set(now);
+    }
+
+    /// A request has waited so long in a phase.
+    #[inline(always)]
+    fn wait(&self, span: &Span, phase: Phase, ticks: u64) {
+        crate::series::add(&self.layout.waited[phase as usize], ticks);
+        add(&span.phases[phase as usize], ticks);
+    }
+
+    /// A request has waited until now.
+    #[inline(always)]
+    fn wait_until(&self, span: &Span, now: u64) {
+        self.wait(span, span.waits.get(), now.wrapping_sub(span.since.replace(now)));
     }
 
     /// A place for the time of one more request.
@@ -622,9 +708,9 @@ impl Inner {
         }
         self.spans.set(self.spans.get() + SPANS_AT_ONCE);
         for _ in 1..SPANS_AT_ONCE {
-            self.release(Box::leak(Box::new(Span::new())));
+            self.release(Box::leak(Box::new(Span::new(&self.layout.served))));
         }
-        Some(Box::leak(Box::new(Span::new())))
+        Some(Box::leak(Box::new(Span::new(&self.layout.served))))
     }
 
     #[inline]
@@ -646,74 +732,114 @@ impl Inner {
         span.number.set(number);
         span.operation.set(None);
         span.status.set(CANCELLED);
-        span.is_answered.set(false);
         span.since.set(now);
         span.came.set(now);
         span.subject.set(Subject::default());
-        span.read_bytes.set(0);
-        span.written_bytes.set(0);
-        if came != Came::default() {
+        span.bytes.set(0);
+        span.phases.iter().for_each(|phase| phase.set(0));
+        if came.whole != 0 {
             let began = came.began.min(now);
             let whole = came.whole.clamp(began, now);
             span.came.set(began);
-            span.spend(Phase::Receiving.number(), whole - began);
-            span.spend(Phase::Queued.number(), now - whole);
+            let opened = came.opened.min(whole - began);
+            self.wait(span, Phase::Receiving, whole - began - opened);
+            self.wait(span, Phase::Queued, now - whole);
+            if opened != 0 {
+                self.wait(span, Phase::Verifying, opened);
+            }
         }
         Some(span)
     }
 
+    /// A request has come to an end without a response.
+    #[inline(never)]
+    fn end_unanswered(&self, span: &'static Span) {
+        self.end_span(span, self.now());
+    }
+
+    /// The requests of a frame have ended.
+    #[inline(never)]
+    fn end_all(&self, last: &'static Span) {
+        let now = self.now();
+        each(last, |span| self.end_span(span, now));
+    }
+
+    /// The worker does something for the frame of these, and they wait for it.
+    #[inline(never)]
+    fn enter_all(&self, last: &'static Span, phase: Phase) {
+        let now = self.switch(phase);
+        each(last, |span| {
+            if self.serves(span) {
+                self.leave(phase, now);
+            } else {
+                self.wait_until(span, now);
+                span.waits.set(phase);
+            }
+        });
+    }
+
     /// Counts a request, and forgets it.
-    fn end_span(&self, span: &'static Span, now: u64) {
+    fn end_span(&self, span: &'static Span, mut now: u64) {
         if self.serves(span) {
+            now = self.switch(Phase::from_number(self.phase_number()));
             self.current.set(self.nobody);
-            let since = self.layout.since.load(Ordering::Relaxed);
-            span.spend(self.phase_number(), now.saturating_sub(since));
         } else {
-            span.wait_until(now);
+            self.wait_until(span, now);
         }
-        match span.operation.get() {
-            Some(operation) => self.count(span, operation, now.saturating_sub(span.came.get())),
-            // Nothing came of it: the connection was ended before it was a request.
-            None => span.take_phases(|_, _| {}),
+        // Without one nothing came of it: the connection was ended before it was a request.
+        if let Some(operation) = span.operation.get() {
+            self.count(span, operation, now.saturating_sub(span.came.get()));
         }
         self.release(span);
     }
 
-    fn count(&self, span: &Span, operation: Operation, total: u64) {
+    #[inline(always)]
+    fn count(&self, span: &Span, operation: Operation, ticks: u64) {
         if self.slow_ns.get() != 0 {
-            self.note_slow(span, operation, total);
+            self.note_slow(span, operation, ticks);
         }
-        let (number, status) = (span.number.get(), span.status.get());
-        span.take_phases(|phase, ns| self.request_phase(number, phase, ns));
+        if schema::probes::request_phase::is_on() || self.records() {
+            self.tell_phases(span);
+        }
+        let status = span.status.get();
         // Errors have their two highest bits set: [MS-ERREF] 2.3.
         if status >= 0xC000_0000 {
             self.request_failed(operation.number(), status.into());
         }
-        let subject = span.subject.get();
-        let (read_bytes, written_bytes) = (span.read_bytes.get(), span.written_bytes.get());
-        let used = Use { ns: total, read_bytes, written_bytes };
-        self.layout.shares.add(subject.share, &used);
-        self.layout.users.add(subject.user, &used);
-        self.request_end(span.mid.get(), operation.number(), status.into(), number, total);
+        let party = span.subject.get().party;
+        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
+        let (mid, number) = (span.mid.get(), span.number.get());
+        self.request_end(mid, operation.number(), status.into(), number, ticks);
     }
 
     #[cold]
-    fn note_slow(&self, span: &Span, operation: Operation, total: u64) {
+    fn tell_phases(&self, span: &Span) {
+        for (phase, ticks) in Phase::ALL.iter().zip(&span.phases) {
+            if ticks.get() != 0 {
+                self.request_phase(span.number.get(), phase.number(), ticks.get());
+            }
+        }
+    }
+
+    #[cold]
+    fn note_slow(&self, span: &Span, operation: Operation, ticks: u64) {
         let path = span.path.take();
-        let ns = total - span.phases[Phase::Event as usize].get();
+        let in_phase = |phase: Phase| span.phases[phase as usize].get();
+        let ns = self.clock.ns(ticks.saturating_sub(in_phase(Phase::Event)));
         if ns < self.slow_ns.get() {
             return;
         }
-        let phases = Phase::ALL.iter().map(|phase| (*phase, span.phases[*phase as usize].get()));
+        let phases = Phase::ALL.iter().map(|phase| (*phase, self.clock.ns(in_phase(*phase))));
         let subject = span.subject.get();
+        let (share, user) = self.layout.parties.names(subject.party);
         self.slow.borrow_mut().push(SlowRequest {
             mid: span.mid.get(),
             operation,
             status: span.status.get(),
             ns,
             phases: phases.filter(|(_, ns)| *ns != 0).collect(),
-            user: self.layout.users.name(subject.user),
-            share: self.layout.shares.name(subject.share),
+            user,
+            share,
             open: subject.open,
             path,
         });
@@ -721,54 +847,30 @@ impl Inner {
 }
 
 impl Span {
-    fn new() -> Self {
+    fn new(served: &'static PhaseTicks) -> Self {
         Self {
             mid: Cell::new(0),
             number: Cell::new(0),
             operation: Cell::new(None),
             status: Cell::new(CANCELLED),
-            is_answered: Cell::new(false),
             waits: Cell::new(Phase::Queued),
             came: Cell::new(0),
             since: Cell::new(0),
             subject: Cell::default(),
-            read_bytes: Cell::new(0),
-            written_bytes: Cell::new(0),
+            bytes: Cell::new(0),
             next: Cell::new(None),
-            touched: Cell::new(0),
+            served,
             phases: Default::default(),
             path: RefCell::default(),
         }
     }
+}
 
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "there are no more than 32 phases")]
-    fn spend(&self, phase: u64, ns: u64) {
-        let index = phase as usize % Phase::NAMES.len();
-        add(&self.phases[index], ns);
-        self.touched.set(self.touched.get() | 1 << index);
-    }
-
-    /// Gives each phase that has something, by its number, and has nothing any more.
-    #[inline]
-    fn take_phases(&self, mut each: impl FnMut(u64, u64)) {
-        let mut touched = self.touched.take();
-        while touched != 0 {
-            let phase = touched.trailing_zeros();
-            touched &= touched - 1;
-            let ns = self.phases[phase as usize % Phase::NAMES.len()].take();
-            if ns != 0 {
-                each(phase.into(), ns);
-            }
-        }
-    }
-
-    /// It has waited until now.
-    #[inline]
-    fn wait_until(&self, now: u64) {
-        self.spend(self.waits.get().number(), now.saturating_sub(self.since.get()));
-        self.since.set(now);
-    }
+/// Where the number of a phase is in an array of them.
+#[inline(always)]
+fn place(phase: u64) -> usize {
+    const { assert!(Phase::NAMES.len().is_power_of_two(), "a mask is enough") };
+    usize::try_from(phase).unwrap_or(usize::MAX) % Phase::NAMES.len()
 }
 
 #[inline]
@@ -784,13 +886,14 @@ impl fmt::Debug for Tracer {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("number", &self.number).finish_non_exhaustive()
+        let number = self.parts().map(|(_, span)| span.number.get());
+        f.debug_struct("Request").field("number", &number).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Answered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answered").field("is_empty", &self.first.is_none()).finish()
+        f.debug_struct("Answered").field("is_empty", &self.last.is_none()).finish()
     }
 }
 

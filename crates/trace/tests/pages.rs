@@ -36,7 +36,7 @@ fn the_time_of_a_phase_that_is_not_over_is_seen() {
         second = reader.read();
     }
     assert!(second.phase_ns(Phase::Waiting) > first.phase_ns(Phase::Waiting));
-    assert_eq!(second.phases_sum_ns(), second.ns);
+    assert!(second.phases_sum_ns().abs_diff(second.ns) < 32, "ticks are cut to nanoseconds");
 }
 
 #[test]

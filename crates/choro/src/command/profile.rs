@@ -1,5 +1,7 @@
 //! `choro profile`.
 
+mod off_cpu;
+
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,14 +13,18 @@ use inferno::collapse::Collapse;
 use inferno::collapse::perf::Folder;
 use inferno::flamegraph::{self, Options};
 
+use crate::observation::{NO_WORKER, live_workers, no_such_worker};
 use crate::report;
 use crate::settings::Settings;
 
-/// Draw a flame graph of what the server does with its processors.
+/// Draw a flame graph of what the server does with its processors, or of what it waits in.
 ///
 /// perf looks for some seconds what a worker runs, or all of them, and who has called it; in the
-/// picture, which a browser shows, what is wide runs often. What waits is not in it: `choro trace` says where time goes besides.
+/// picture, which a browser shows, what is wide runs often. What waits is not in it.
 /// Needs perf, and the right to use it: root, or `kernel.perf_event_paranoid` of 1 or less.
+///
+/// With --off-cpu it is the other way round: what is wide waits long, in the kernel or for it.
+/// Needs bpftrace, and root.
 #[derive(Args, Debug)]
 pub(super) struct Profile {
     /// The pid of a worker, or `all`.
@@ -28,7 +34,10 @@ pub(super) struct Profile {
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Looks a second.
+    /// Draw what waits, not what runs.
+    #[arg(long)]
+    off_cpu: bool,
+    /// Looks a second, at what runs.
     #[arg(long, value_name = "N", default_value_t = 199,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     frequency: u32,
@@ -44,15 +53,16 @@ impl Profile {
         // Before perf runs for nothing.
         let out = File::create(&self.out)
             .with_context(|| format!("cannot write {}", self.out.display()))?;
-        let folder = Temporary::make()?;
-        let data = folder.0.join("samples");
-        self.record(&pids, &data)?;
-        let folded = fold(&data)?;
+        let (folded, what) = if self.off_cpu {
+            (off_cpu::watch(&pids, self.seconds)?, "waited")
+        } else {
+            (self.sample(&pids)?, "ran")
+        };
         if folded.is_empty() {
-            bail!("nothing ran in {} s, so there is nothing to be drawn", self.seconds);
+            bail!("nothing {what} in {} s, so there is nothing to be drawn", self.seconds);
         }
         let mut options = Options::default();
-        options.title = format!("choro: {}, {} s", self.whose(&pids), self.seconds);
+        options.title = format!("choro: what {what}: {}, {} s", self.whose(&pids), self.seconds);
         options.count_name = "ns".to_owned();
         flamegraph::from_reader(&mut options, folded.as_slice(), BufWriter::new(out))
             .with_context(|| format!("cannot write {}", self.out.display()))?;
@@ -61,7 +71,16 @@ impl Profile {
             .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
             .sum();
         let ms = ns / 1_000_000;
-        report::print(&format!("{}: {ms} ms of processors' time\n", self.out.display()))
+        let of = if self.off_cpu { "of waiting" } else { "of processors' time" };
+        report::print(&format!("{}: {ms} ms {of}\n", self.out.display()))
+    }
+
+    /// What runs, as lines of callers with nanoseconds.
+    fn sample(&self, pids: &[u32]) -> anyhow::Result<Vec<u8>> {
+        let folder = Temporary::make()?;
+        let data = folder.0.join("samples");
+        self.record(pids, &data)?;
+        fold(&data)
     }
 
     fn whose(&self, pids: &[u32]) -> String {
@@ -72,26 +91,16 @@ impl Profile {
     }
 
     fn pids(&self, lock_dir: &Path) -> anyhow::Result<Vec<u32>> {
-        let workers = match trace::workers(lock_dir) {
-            Ok(workers) => workers,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!("no server has run on {}", lock_dir.display())
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", lock_dir.display()));
-            }
-        };
-        let lives = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
-        let pids: Vec<u32> = workers.into_iter().map(|(pid, _)| pid).filter(lives).collect();
+        let pids: Vec<u32> = live_workers(lock_dir)?.into_iter().map(|(pid, _)| pid).collect();
         if self.target == "all" {
             if pids.is_empty() {
-                bail!("no worker runs; is the server running?");
+                bail!(NO_WORKER);
             }
             return Ok(pids);
         }
         let Ok(pid) = self.target.parse() else { bail!("a pid or `all` is wanted") };
         if !pids.contains(&pid) {
-            bail!("no worker of this server has the pid {pid}; `choro status` names them");
+            bail!(no_such_worker(pid));
         }
         Ok(vec![pid])
     }

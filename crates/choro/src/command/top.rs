@@ -22,9 +22,8 @@ use screen::{Order, Screen, View};
 /// Show who does what at the moment, and where the time of their requests goes.
 ///
 /// By client, share or operation (c, s, o); sorted by requests, latency, bytes or name (r, l, b, n);
-/// q or ^C ends it. SLOWEST is where most of the time of a client's requests went: sending if the
-/// client or the network does not take the answers, storage, held if a class of service
-/// has used up its limit.
+/// q or ^C ends it. TIME GOES TO says of a client what its requests waited for most of the time:
+/// the network or the client itself, the storage, a QoS limit, another client, or the server.
 ///
 /// Whoever may read the workers' pages may do this, as with `choro trace`.
 #[derive(Args, Debug)]

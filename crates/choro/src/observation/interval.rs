@@ -17,6 +17,8 @@ pub(crate) struct Interval {
     pub(crate) shares: Vec<Row>,
     pub(crate) operations: Vec<Row>,
     pub(crate) classes: Vec<Class>,
+    /// What is missing, and why.
+    pub(crate) remark: Option<String>,
 }
 
 /// What one of them did, or all.
@@ -33,9 +35,8 @@ pub(crate) struct Row {
     pub(crate) written_bytes: u64,
     /// How long these requests took, added up.
     pub(crate) ns: u64,
-    /// Not known of shares.
-    pub(crate) p50_ns: Option<u64>,
-    pub(crate) p99_ns: Option<u64>,
+    pub(crate) p50_ns: u64,
+    pub(crate) p99_ns: u64,
     /// Where their time went, the most first; not known of shares and operations. What waits for
     /// an event, for as long as that takes, is left out.
     pub(crate) phases: Vec<(Phase, u64)>,
@@ -80,6 +81,7 @@ impl Interval {
             operations: operations(&total),
             classes: classes.collect(),
             total: Row::of("all".to_owned(), &total),
+            remark: after.remark.clone(),
         }
     }
 
@@ -96,6 +98,7 @@ impl Interval {
             "shares": rows("share", &self.shares),
             "operations": rows("operation", &self.operations),
             "classes": classes.collect::<Vec<_>>(),
+            "remark": self.remark,
         })
     }
 }
@@ -127,9 +130,12 @@ impl Row {
     }
 
     fn of_share(name: &str, it: &PartyValue) -> Self {
-        let PartyValue { requests, ns, read_bytes, written_bytes } = *it;
         let name = if name.is_empty() { "(others)" } else { name }.to_owned();
-        Self { name, requests, ns, read_bytes, written_bytes, ..Self::default() }
+        Self {
+            read_bytes: it.read_bytes,
+            written_bytes: it.written_bytes,
+            ..Self::timed(name, &it.times())
+        }
     }
 
     fn timed(name: String, values: &SeriesValue) -> Self {
@@ -137,8 +143,8 @@ impl Row {
             name,
             requests: values.count,
             ns: values.total,
-            p50_ns: Some(values.percentile(50)),
-            p99_ns: Some(values.percentile(99)),
+            p50_ns: values.percentile(50),
+            p99_ns: values.percentile(99),
             ..Self::default()
         }
     }
@@ -158,6 +164,15 @@ impl Row {
         self.phases.first().copied()
     }
 
+    /// The same in words that need no explanation: what its client waits for.
+    pub(crate) fn time_goes_to(&self) -> Option<String> {
+        let (phase, ns) = self.slowest()?;
+        let (what, name) = (cause(phase), phase.name());
+        let what = if what == name { what.to_owned() } else { format!("{what} ({name})") };
+        let all: u64 = self.phases.iter().map(|(_, ns)| ns).sum();
+        Some(format!("{what} {:.0} %", percent(ns, all)))
+    }
+
     fn json(&self, key: &str) -> Value {
         let phases: Map<String, Value> =
             self.phases.iter().map(|(phase, ns)| (phase.name().to_owned(), (*ns).into())).collect();
@@ -173,6 +188,7 @@ impl Row {
         });
         if self.worker_ns != 0 {
             object["slowest_phase"] = self.slowest().map(|(phase, _)| phase.name()).into();
+            object["time_goes_to"] = self.time_goes_to().into();
             object["phases_ns"] = phases.into();
             object["busy_ns"] = self.busy_ns.into();
             object["workers_ns"] = self.worker_ns.into();
@@ -183,6 +199,34 @@ impl Row {
         }
         object
     }
+}
+
+/// What a request waits for in a phase, for people who do not know phases.
+fn cause(phase: Phase) -> &'static str {
+    match phase {
+        // The bytes of a request come, or those of its response go, as fast as the other side lets
+        // them.
+        Phase::Receiving | Phase::Sending => "network or client",
+        Phase::Held => "QoS limit",
+        Phase::Storage => "storage",
+        Phase::Break => "another client",
+        Phase::Event => "an event",
+        Phase::Waiting
+        | Phase::Queued
+        | Phase::Verifying
+        | Phase::Parsing
+        | Phase::Running
+        | Phase::Peer
+        | Phase::Table
+        | Phase::Signing
+        | Phase::Messages
+        | Phase::Other => "server",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown without digits")]
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
 fn operations(figures: &Figures) -> Vec<Row> {
@@ -248,7 +292,15 @@ mod tests {
         };
         let idle = WorkerLook { pid: 8, ..WorkerLook::default() };
         let workers = vec![worker, idle];
-        Look { at, workers, total: figures, classes: Vec::new(), sessions: 1, clients: 1 }
+        Look {
+            at,
+            workers,
+            total: figures,
+            classes: Vec::new(),
+            sessions: Some(1),
+            clients: Some(1),
+            remark: None,
+        }
     }
 
     fn read(tracer: &Tracer) {
@@ -259,7 +311,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(2));
         tracer.store_ends(work, 4_096, 0);
         request.resume();
-        let subject = Subject { share: tracer.share("data"), ..Subject::default() };
+        let subject = Subject { party: tracer.party("data", "somebody"), open: None };
         request.answer(0, subject, &mut trace::Answered::default());
     }
 
@@ -276,13 +328,32 @@ mod tests {
         assert_eq!((client.name.as_str(), client.user.as_str()), ("192.0.2.1:50000", "somebody"));
         assert_eq!((client.requests, client.read_bytes, client.pid), (1, 4_096, Some(7)));
         assert_eq!(client.slowest().map(|(phase, _)| phase), Some(Phase::Storage));
-        assert_eq!(client.phases.iter().map(|(_, ns)| ns).sum::<u64>(), client.ns);
+        let in_phases: u64 = client.phases.iter().map(|(_, ns)| ns).sum();
+        assert!(in_phases.abs_diff(client.ns) < 32, "{in_phases} {}", client.ns);
         assert_eq!((interval.shares.len(), interval.shares[0].name.as_str()), (1, "data"));
         assert_eq!(interval.shares[0].read_bytes, 4_096);
+        assert!(interval.shares[0].p99_ns >= 2_000_000, "{interval:?}");
         assert_eq!((interval.operations.len(), interval.operations[0].name.as_str()), (1, "READ"));
         let json = interval.json();
         assert_eq!(json["clients"][0]["slowest_phase"], "storage");
+        let words = json["clients"][0]["time_goes_to"].as_str().expect("it did something");
+        assert!(words.starts_with("storage ") && words.ends_with(" %"), "{words}");
         assert_eq!(json["operations"][0]["requests"], 1);
+    }
+
+    #[test]
+    fn what_makes_a_client_slow_is_said_in_words() {
+        let words = |phases: &[(Phase, u64)]| {
+            Row { phases: phases.to_vec(), ..Row::default() }.time_goes_to()
+        };
+        let of = |phase: Phase| words(&[(phase, 3), (Phase::Parsing, 1)]).expect("it took time");
+        assert_eq!(of(Phase::Sending), "network or client (sending) 75 %");
+        assert_eq!(of(Phase::Receiving), "network or client (receiving) 75 %");
+        assert_eq!(of(Phase::Storage), "storage 75 %");
+        assert_eq!(of(Phase::Held), "QoS limit (held) 75 %");
+        assert_eq!(of(Phase::Break), "another client (waiting for a break) 75 %");
+        assert_eq!(of(Phase::Signing), "server (signing) 75 %");
+        assert_eq!(words(&[]), None);
     }
 
     #[test]

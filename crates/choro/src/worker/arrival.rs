@@ -1,7 +1,7 @@
 //! When the bytes of a frame came: of a long one, over what time.
 
 use proto::ConnectionId;
-use trace::{Moment, Tracer};
+use trace::{Moment, Spent, Tracer};
 
 /// When what waits in a connection's buffer came.
 #[derive(Debug, Default)]
@@ -25,8 +25,9 @@ impl Arrival {
     }
 
     /// A whole frame is taken. If there is something behind it, that came with its end.
-    pub(super) fn take(&mut self, trace: &Tracer, id: ConnectionId, bytes: usize) {
+    /// `opened` is how long a lane has opened it.
+    pub(super) fn take(&mut self, trace: &Tracer, id: ConnectionId, bytes: usize, opened: Spent) {
         let began = self.began.replace(self.last);
-        trace.frame_came(id.0, bytes, began, self.last);
+        trace.frame_came(id.0, bytes, (began, self.last), opened);
     }
 }

@@ -8,15 +8,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
-use proto::{ConfirmationId, Opened, Opener, Transmit};
+use proto::{ConfirmationId, Opener, Transmit};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use trace::{Answered, Moment, Phase};
+use trace::{Answered, Moment, Phase, Spent};
 use uring::{Op, SendBuffer, tcp};
 use wire::frame::{self, FrameHeader, FrameType};
 
 use super::arrival::Arrival;
 use super::confirmations::{Confirmations, patience};
-use super::lanes::{Job, LANE_BYTES_MIN, LaneId, Outgoing};
+use super::lanes::{Job, LANE_BYTES_MIN, LaneId, OpenedFrame, Outgoing};
 
 /// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
 /// small requests and for a WRITE of 64 KiB with its header, small enough that the head of a large
@@ -60,7 +60,7 @@ pub(super) struct Channel {
     /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
     expected: usize,
     /// What is known of the whole frames in it that a lane has received.
-    opened: VecDeque<Option<Opened>>,
+    opened: VecDeque<OpenedFrame>,
     pub(super) arrival: Arrival,
     queued: VecDeque<Outgoing>,
     queued_bytes: usize,
@@ -178,7 +178,7 @@ impl Channel {
     pub(super) fn received_by_lane(
         &mut self,
         buffer: BytesMut,
-        opened: VecDeque<Option<Opened>>,
+        opened: VecDeque<OpenedFrame>,
         at: Moment,
     ) {
         self.arrival.received(at);
@@ -187,8 +187,8 @@ impl Channel {
     }
 
     /// What the lane that has received the frame which is taken next knows of it.
-    pub(super) fn take_opened(&mut self) -> Option<Opened> {
-        self.opened.pop_front().flatten()
+    pub(super) fn take_opened(&mut self) -> OpenedFrame {
+        self.opened.pop_front().unwrap_or_default()
     }
 
     /// Whether much waits that is to be signed or sealed.
@@ -250,8 +250,19 @@ impl Channel {
         Job::Send { socket: self.socket.as_raw_fd(), frames }
     }
 
-    /// A part of what [`Channel::lane_send`] handed out has left, or never will.
-    pub(super) fn sent_by_lane(&mut self, buffers: &[SendBuffer], has_left: bool) {
+    /// A part of what [`Channel::lane_send`] handed out has left, or never will. The lane has signed
+    /// or sealed each of these frames so long.
+    pub(super) fn sent_by_lane(
+        &mut self,
+        buffers: &[SendBuffer],
+        protected: &[Option<Spent>],
+        has_left: bool,
+    ) {
+        for (answered, spent) in self.sending.iter().zip(protected) {
+            if let Some(spent) = spent {
+                answered.spent(Phase::Signing, *spent);
+            }
+        }
         self.lane_bytes -= self.account(buffers, has_left);
     }
 
@@ -719,12 +730,16 @@ mod tests {
     fn what_a_lane_has_opened_is_taken_before_a_lane_receives_again() {
         let mut channel = channel_with(&[]);
         let buffer = BytesMut::from(&[0, 0, 0, 1, 9, 0, 0, 0, 1, 8][..]);
-        channel.received_by_lane(buffer, VecDeque::from([None, None]), Moment::default());
+        channel.received_by_lane(
+            buffer,
+            VecDeque::from([OpenedFrame::default(), OpenedFrame::default()]),
+            Moment::default(),
+        );
         let opener = || Opener::default();
         assert!(channel.lane_receive(opener(), 100).is_none());
         for _ in 0..2 {
             assert!(channel.next_frame(100).unwrap().is_some());
-            assert!(channel.take_opened().is_none());
+            assert!(channel.take_opened().opened.is_none());
         }
         assert!(channel.lane_receive(opener(), 100).is_some());
     }

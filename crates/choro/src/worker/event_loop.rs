@@ -16,7 +16,7 @@ use bytes::BytesMut;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::{MessageKind, Messaging};
 use proto::server::Entropy;
-use proto::{ConnectionId, Disconnect, Notice, Now, Opened, Server};
+use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::{Store, StoreSettings};
@@ -31,7 +31,7 @@ use super::asked_sessions::AskedSessions;
 use super::classes::membership;
 use super::connection::Channel;
 use super::effects::StoreRequest;
-use super::lanes::{Done, LANE_BYTES_MIN, LaneId, Lanes};
+use super::lanes::{Done, LANE_BYTES_MIN, LaneId, Lanes, OpenedFrame};
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
@@ -143,7 +143,7 @@ impl Worker {
             driver,
             refused: VecDeque::new(),
             channels: FxHashMap::default(),
-            lanes: Lanes::new().context("no descriptor for lanes")?,
+            lanes: Lanes::new(trace.watch()).context("no descriptor for lanes")?,
             had_client: false,
             server_guid,
             keeps_persistent,
@@ -330,15 +330,20 @@ impl Worker {
         for (id, done) in self.lanes.take_done() {
             match done {
                 Done::Received { buffer, opened, result } => {
-                    let Some(channel) = self.channels.get_mut(&id) else { continue };
                     self.trace.enter(Phase::Receiving);
+                    for it in opened.iter().filter(|it| it.opened.is_some()) {
+                        self.trace.lane_worked(Phase::Verifying, it.spent);
+                    }
+                    let Some(channel) = self.channels.get_mut(&id) else { continue };
                     channel.received_by_lane(buffer, opened, self.trace.moment());
                     self.take_received(id, result);
                 }
-                Done::Sent { buffers, result } => {
+                Done::Sent { buffers, protected, result } => {
                     self.trace.enter(Phase::Sending);
+                    let spent = protected.iter().flatten();
+                    spent.for_each(|it| self.trace.lane_worked(Phase::Signing, *it));
                     let Some(channel) = self.channels.get_mut(&id) else { continue };
-                    channel.sent_by_lane(&buffers, result.is_ok());
+                    channel.sent_by_lane(&buffers, &protected, result.is_ok());
                     self.take_sent(id, buffers, result);
                 }
             }
@@ -376,12 +381,13 @@ impl Worker {
         }
     }
 
-    fn take_frame(&mut self, id: ConnectionId, frame: BytesMut, opened: Option<Opened>) {
+    fn take_frame(&mut self, id: ConnectionId, frame: BytesMut, opened: OpenedFrame) {
+        let OpenedFrame { opened, spent } = opened;
         let now = self.now();
         let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;
         let is_bulk = is_bulk && (opened.is_some() || self.server.opener(id).can_open(&frame));
         if let Some(channel) = self.channels.get_mut(&id) {
-            channel.arrival.take(&self.trace, id, frame.len());
+            channel.arrival.take(&self.trace, id, frame.len(), spent);
             if is_bulk {
                 channel.receives_bulk_now();
             }

@@ -23,6 +23,7 @@ use bytes::BytesMut;
 use proto::protection::{Opened, Opener};
 use proto::{ConnectionId, Protection};
 use rustix::event::{EventfdFlags, eventfd};
+use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
 use super::connection::{wanted_by_lane, whole_frames};
@@ -82,13 +83,27 @@ pub(super) enum Done {
     /// Nothing more is received: frames are there, or what is none, or the connection has ended.
     Received {
         buffer: BytesMut,
-        /// What came of opening each of the whole frames; nothing of those that need not be.
-        opened: VecDeque<Option<Opened>>,
+        /// What came of opening each of the whole frames.
+        opened: VecDeque<OpenedFrame>,
         /// What the last receive said.
         result: io::Result<usize>,
     },
     /// These frames have left, or never will.
-    Sent { buffers: Vec<SendBuffer>, result: io::Result<usize> },
+    Sent {
+        buffers: Vec<SendBuffer>,
+        /// How long each of them was signed or sealed, if it was; nothing of those that came not so far.
+        protected: Vec<Option<Spent>>,
+        result: io::Result<usize>,
+    },
+}
+
+/// What a lane knows of a frame that it has received.
+#[derive(Debug, Default)]
+pub(super) struct OpenedFrame {
+    /// Nothing if it need not be opened.
+    pub(super) opened: Option<Opened>,
+    /// How long that took.
+    pub(super) spent: Spent,
 }
 
 /// The lanes of a worker; none until it has a client for them.
@@ -97,6 +112,7 @@ pub(super) struct Lanes {
     lanes: Vec<Lane>,
     lanes_max: usize,
     next: usize,
+    watch: Watch,
     done: Arc<Mailbox<(ConnectionId, Done)>>,
 }
 
@@ -117,16 +133,16 @@ enum Order {
 pub(super) struct LaneId(usize);
 
 impl Lanes {
-    /// As many as there are processors, once they are needed.
+    /// As many as there are processors, once they are needed. `watch` takes the time of what they do.
     ///
     /// # Errors
     /// No descriptor is to be had.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(watch: Watch) -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         // On one processor nothing is won.
         let lanes_max = if processors > 1 { processors } else { 0 };
         let done = Arc::new(Mailbox::new()?);
-        Ok(Self { lanes: Vec::new(), lanes_max, next: 0, done })
+        Ok(Self { lanes: Vec::new(), lanes_max, next: 0, watch, done })
     }
 
     /// Readable when something is done.
@@ -139,7 +155,7 @@ impl Lanes {
     pub(super) fn choose(&mut self, channels: usize, wear_server: impl FnOnce()) -> Option<LaneId> {
         if self.lanes.len() < self.lanes_max.min(channels) {
             wear_server();
-            match Lane::start(&self.done) {
+            match Lane::start(&self.done, self.watch) {
                 Ok(lane) => self.lanes.push(lane),
                 Err(error) => {
                     tracing::warn!("no thread for a channel: {error}");
@@ -175,13 +191,13 @@ impl Drop for Lanes {
 }
 
 impl Lane {
-    fn start(done: &Arc<Mailbox<(ConnectionId, Done)>>) -> io::Result<Self> {
+    fn start(done: &Arc<Mailbox<(ConnectionId, Done)>>, watch: Watch) -> io::Result<Self> {
         let jobs = Arc::new(Mailbox::new()?);
         let (ours, done) = (Arc::clone(&jobs), Arc::clone(done));
         let (tell, told) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("lane".to_owned()).spawn(move || {
             // A driver belongs to its thread.
-            let (mut lane, outcome) = match LaneLoop::new(&done) {
+            let (mut lane, outcome) = match LaneLoop::new(&done, watch) {
                 Ok(lane) => (Some(lane), Ok(())),
                 Err(error) => (None, Err(error)),
             };
@@ -241,10 +257,19 @@ const SEND: u64 = 3 << 32;
 /// What one lane does.
 struct LaneLoop<'a> {
     driver: Driver,
+    watch: Watch,
     done: &'a Mailbox<(ConnectionId, Done)>,
     receiving: HashMap<ConnectionId, Receiving>,
-    /// Frames that wait for those of their channel that are on their way.
-    sending: HashMap<ConnectionId, VecDeque<Outgoing>>,
+    sending: HashMap<ConnectionId, Sending>,
+}
+
+/// Frames that go out.
+#[derive(Default)]
+struct Sending {
+    /// How long each of those was signed or sealed that are on their way, if it was.
+    protected: Vec<Option<Spent>>,
+    /// Frames that wait for those.
+    waiting: VecDeque<Outgoing>,
 }
 
 /// Frames that are coming in.
@@ -254,11 +279,11 @@ struct Receiving {
 }
 
 impl<'a> LaneLoop<'a> {
-    fn new(done: &'a Mailbox<(ConnectionId, Done)>) -> io::Result<Self> {
+    fn new(done: &'a Mailbox<(ConnectionId, Done)>, watch: Watch) -> io::Result<Self> {
         let operations_in_flight_max = u32::try_from(OPERATIONS_MAX).expect("a few hundred");
         let limits = Limits { operations_in_flight_max, threads_max: 1 };
         let driver = Driver::new(Backend::Auto, limits)?;
-        Ok(Self { driver, done, receiving: HashMap::new(), sending: HashMap::new() })
+        Ok(Self { driver, watch, done, receiving: HashMap::new(), sending: HashMap::new() })
     }
 
     fn run(&mut self, jobs: &Mailbox<Order>) -> io::Result<()> {
@@ -306,7 +331,7 @@ impl<'a> LaneLoop<'a> {
                 }
             }
             Job::Send { socket, mut frames } => match self.sending.get_mut(&id) {
-                Some(waiting) => waiting.append(&mut frames),
+                Some(sending) => sending.waiting.append(&mut frames),
                 None => self.send(id, socket, frames),
             },
         }
@@ -341,23 +366,26 @@ impl<'a> LaneLoop<'a> {
         let frames: Vec<_> = whole_frames(&buffer, length_max).collect();
         let mut open = |at| {
             let frame: &mut [u8] = &mut buffer[at];
-            opener.opening(frame).map(|opening| opening.open(frame))
+            let Some(opening) = opener.opening(frame) else { return OpenedFrame::default() };
+            let (opened, spent) = self.watch.time(|| opening.open(frame));
+            OpenedFrame { opened: Some(opened), spent }
         };
         let opened = frames.into_iter().map(&mut open).collect();
         self.done.put((id, Done::Received { buffer, opened, result }));
     }
 
     fn send(&mut self, id: ConnectionId, socket: RawFd, mut waiting: VecDeque<Outgoing>) {
-        let (mut bytes, mut buffers) = (0, Vec::new());
+        let (mut bytes, mut buffers, mut protected) = (0, Vec::new(), Vec::new());
         while let Some(mut outgoing) = waiting.pop_front() {
-            outgoing.protect();
+            let is_due = outgoing.protection.is_some();
+            protected.push(is_due.then(|| self.watch.time(|| outgoing.protect()).1));
             bytes += outgoing.frame.len();
             buffers.push(outgoing.frame.freeze().into());
             if bytes >= BATCH_BYTES {
                 break;
             }
         }
-        self.sending.insert(id, waiting);
+        self.sending.insert(id, Sending { protected, waiting });
         self.submit(Token(SEND | u64::from(id.0)), Op::Send { socket, buffers });
     }
 
@@ -368,12 +396,12 @@ impl<'a> LaneLoop<'a> {
         mut buffers: Vec<SendBuffer>,
         result: io::Result<usize>,
     ) {
-        let mut waiting = self.sending.remove(&id).expect("it is sending");
+        let Sending { protected, mut waiting } = self.sending.remove(&id).expect("it is sending");
         if result.is_err() {
             // After a failure nothing leaves any more.
             buffers.extend(waiting.drain(..).map(|outgoing| outgoing.frame.freeze().into()));
         }
-        self.done.put((id, Done::Sent { buffers, result }));
+        self.done.put((id, Done::Sent { buffers, protected, result }));
         if !waiting.is_empty() {
             self.send(id, socket, waiting);
         }
@@ -385,7 +413,7 @@ mod tests {
     use super::{LaneId, Lanes};
 
     fn lanes(lanes_max: usize) -> Lanes {
-        let mut lanes = Lanes::new().expect("there are descriptors");
+        let mut lanes = Lanes::new(Default::default()).expect("there are descriptors");
         lanes.lanes_max = lanes_max;
         lanes
     }

@@ -390,7 +390,7 @@ fn establish(
     }
     session.state = SessionState::Valid;
     session.account = Some(Arc::clone(&done.account));
-    session.counted = globals.trace.user(&done.account.user);
+    session.counted = globals.trace.party("", &done.account.user);
     session.is_anonymous = done.is_anonymous;
     if is_new {
         if let Some(session_key) = &done.session_key {

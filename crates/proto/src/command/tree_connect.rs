@@ -80,11 +80,12 @@ impl Command for TreeConnect {
         };
         let encrypt_data = cipher.is_some() && can_encrypt && share.encryption >= Policy::Desired;
         let response = describe(&share, connection.negotiated(), encrypt_data);
+        let user = session.account.as_ref().map_or("", |account| account.user.as_str());
         let tree = crate::tree_connect::TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,
-            counted: globals.trace.share(&share.name),
+            counted: globals.trace.party(&share.name, user),
             classes: Arc::clone(&share.classes),
             share: Arc::new(*share),
         };

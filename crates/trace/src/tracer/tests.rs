@@ -24,7 +24,7 @@ impl Scene {
     /// A frame whose first byte came `ns` before its last one.
     fn came(&self, ns: u64) -> Came {
         let now = self.time.get();
-        Came { began: now - ns, whole: now }
+        Came { began: now - ns, whole: now, opened: 0 }
     }
 
     fn events(&self, name: &str) -> Vec<Vec<u64>> {
@@ -86,7 +86,7 @@ fn the_phases_of_a_request_add_up_to_its_total() {
     assert_eq!(scene.events("store_end"), [[3, 4_096, 0, 1_000]]);
     let others = scene.tracer.figures().shares;
     assert_eq!(others.len(), 1);
-    assert_eq!((others[0].1.requests, others[0].1.read_bytes), (1, 4_096));
+    assert_eq!((others[0].1.requests(), others[0].1.read_bytes), (1, 4_096));
 }
 
 #[test]
@@ -249,31 +249,93 @@ fn a_tracer_that_keeps_nothing_is_asked_like_any_other() {
 #[test]
 fn shares_beyond_their_places_are_counted_together() {
     let scene = Scene::new();
-    for number in 0..20 {
-        let share = scene.tracer.share(&format!("share{number}"));
-        let user = scene.tracer.user("somebody");
-        assert_eq!(share, scene.tracer.share(&format!("share{number}")), "the same place again");
+    for number in 0..68 {
+        let name = format!("share{number}");
+        let party = scene.tracer.party(&name, "somebody");
+        assert_eq!(party, scene.tracer.party(&name, "somebody"), "the same place again");
         let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(number, 8);
-        request.answer(0, Subject { user, share, open: None }, &mut Answered::default());
+        request.answer(0, Subject { party, open: None }, &mut Answered::default());
     }
     let figures = scene.tracer.figures();
-    assert_eq!(figures.shares.len(), 17);
+    assert_eq!(figures.shares.len(), 65);
     assert_eq!(figures.shares[3].0, "share3");
-    assert_eq!(figures.shares[16].0, "");
-    assert_eq!(figures.shares[16].1.requests, 4);
-    assert_eq!(figures.users.len(), 1);
-    assert_eq!(figures.users[0].1.requests, 20);
+    assert_eq!(figures.shares[64].0, "");
+    assert_eq!(figures.shares[64].1.requests(), 4);
+    let users: Vec<_> =
+        figures.users.iter().map(|(name, it)| (name.as_str(), it.requests())).collect();
+    assert_eq!(users, [("somebody", 64), ("", 4)]);
+}
+
+#[test]
+fn what_a_user_does_in_several_shares_is_told_by_share_by_user_and_in_all() {
+    let scene = Scene::new();
+    for (mid, (share, user, ns)) in
+        [("a", "one", 10), ("b", "one", 20), ("b", "two", 40), ("", "one", 80)].iter().enumerate()
+    {
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+        request.identify(u64::try_from(mid).expect("a few"), 8);
+        scene.pass(*ns);
+        let party = scene.tracer.party(share, user);
+        request.answer(0, Subject { party, open: None }, &mut Answered::default());
+    }
+    let figures = scene.tracer.figures();
+    let totals = |rows: &[(String, crate::PartyValue)]| -> Vec<(String, u64, u64)> {
+        rows.iter().map(|(name, it)| (name.clone(), it.requests(), it.times().total)).collect()
+    };
+    let expected = |rows: &[(&str, u64, u64)]| -> Vec<(String, u64, u64)> {
+        rows.iter().map(|(name, count, ns)| ((*name).to_owned(), *count, *ns)).collect()
+    };
+    assert_eq!(totals(&figures.shares), expected(&[("a", 1, 10), ("b", 2, 60), ("", 1, 80)]));
+    assert_eq!(totals(&figures.users), expected(&[("one", 3, 110), ("two", 1, 40)]));
+    let read = &figures.events.request_end[Operation::Read as usize];
+    assert_eq!((read.count, read.total, read.min, read.max), (4, 150, 10, 80));
+}
+
+#[test]
+fn what_a_lane_has_done_is_no_time_of_the_way_there() {
+    let scene = Scene::new();
+    scene.pass(100);
+    let came = Came { opened: 30, ..scene.came(100) };
+    let request = scene.tracer.begin(came, Phase::Parsing);
+    request.identify(1, 9);
+    let mut answered = Answered::default();
+    request.answer(0, Subject::default(), &mut answered);
+    answered.enter(Phase::Sending);
+    scene.pass(50);
+    answered.spent(Phase::Signing, super::Spent(20));
+    drop(answered);
+    let phases = [
+        (Phase::Receiving, 70),
+        (Phase::Verifying, 30),
+        (Phase::Signing, 20),
+        (Phase::Sending, 30),
+    ];
+    assert_eq!(scene.request(1), (phases.to_vec(), 150));
+}
+
+#[test]
+fn phases_of_requests_and_of_the_worker_are_told_apart() {
+    let scene = Scene::new();
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+    request.identify(1, 8);
+    scene.pass(1);
+    request.wait(Phase::Held);
+    scene.pass(20);
+    scene.tracer.enter(Phase::Waiting);
+    scene.pass(300);
+    drop(request);
+    let figures = scene.tracer.figures();
+    let requests = |phase: Phase| figures.events.request_phase[phase as usize].total;
+    assert_eq!([Phase::Parsing, Phase::Held, Phase::Waiting].map(requests), [1, 320, 0]);
+    let worker = [Phase::Parsing, Phase::Held, Phase::Other, Phase::Waiting];
+    assert_eq!(worker.map(|phase| figures.phase_ns(phase)), [1, 0, 20, 300]);
 }
 
 #[test]
 fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow() {
     let scene = Scene::new();
-    let subject = Subject {
-        user: scene.tracer.user("somebody"),
-        share: scene.tracer.share("data"),
-        open: Some(5),
-    };
+    let subject = Subject { party: scene.tracer.party("data", "somebody"), open: Some(5) };
     let request = |mid: u64, waits: Phase, ns: u64| {
         let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(mid, 8);

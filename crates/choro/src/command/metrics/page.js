@@ -95,14 +95,17 @@ function names(points, rows, key, amount) {
   return [...sums].sort((a, b) => b[1] - a[1]).slice(0, COLORS).map(([name]) => name);
 }
 
-function draw({ points, error }) {
+function draw({ points, recent, error }) {
   if (points.length === 0 || error) byId("now").textContent = error || "No figures yet.";
   if (points.length === 0) return;
   const last = points[points.length - 1];
+  // Tables are about the last few seconds: one alone may have nothing of what happens all the time.
+  const now = recent || last;
   const per = (point, amount) => amount / (point.seconds || 1);
   if (!error) {
     byId("now").textContent = `${rate(per(last, last.total.requests))} requests/s, `
-      + `${last.clients.length} clients, ${last.sessions} sessions, ${bytes(last.memory_bytes)} in memory`;
+      + `${last.clients.length} clients, ${last.sessions ?? "?"} sessions, ${bytes(last.memory_bytes)} in memory`
+      + (last.remark ? `. ${last.remark}` : "");
   }
   chart("throughput", points, [
     ["read", (it) => per(it, it.total.read_bytes)],
@@ -124,23 +127,19 @@ function draw({ points, error }) {
     name, (it) => (it.total.phases_ns?.[name] || 0) / sum(it),
   ]), share, true, 1);
   const figures = (it) => [
-    rate(per(last, it.requests)), `${bytes(per(last, it.read_bytes))}/s`, `${bytes(per(last, it.written_bytes))}/s`,
+    rate(per(now, it.requests)), `${bytes(per(now, it.read_bytes))}/s`, `${bytes(per(now, it.written_bytes))}/s`,
   ];
-  const slowest = (it) => {
-    if (!it.slowest_phase) return "";
-    return `${it.slowest_phase} ${share(it.phases_ns[it.slowest_phase] / Math.max(1, it.total_ns))}`;
-  };
-  table("clients", ["Client", "User", "Requests/s", "Read", "Written", "Average", "99 of 100", "Busy", "Most of their time"],
-    last.clients.map((it) => [
+  table("clients", ["Client", "User", "Requests/s", "Read", "Written", "Average", "99 of 100", "Busy", "Most of their time goes to"],
+    now.clients.map((it) => [
       it.client, it.user, ...figures(it), time(it.average_ns), time(it.p99_ns),
-      share(it.busy_ns / Math.max(1, it.workers_ns)), slowest(it),
+      share(it.busy_ns / Math.max(1, it.workers_ns)), it.time_goes_to || "",
     ]));
-  table("shares", ["Share", "Requests/s", "Read", "Written", "Average"],
-    last.shares.map((it) => [it.share, ...figures(it), time(it.average_ns)]));
+  table("shares", ["Share", "Requests/s", "Read", "Written", "Average", "99 of 100"],
+    now.shares.map((it) => [it.share, ...figures(it), time(it.average_ns), time(it.p99_ns)]));
   table("classes", ["Class", "Requests/s", "Read", "Written", "Held for", "Waiting"],
-    last.classes.map((it) => [
-      it.class, rate(per(last, it.operations)), `${bytes(per(last, it.read_bytes))}/s`,
-      `${bytes(per(last, it.written_bytes))}/s`, time(it.held ? it.held_ns / it.held : 0), String(it.waiting),
+    now.classes.map((it) => [
+      it.class, rate(per(now, it.operations)), `${bytes(per(now, it.read_bytes))}/s`,
+      `${bytes(per(now, it.written_bytes))}/s`, time(it.held ? it.held_ns / it.held : 0), String(it.waiting),
     ]));
 }
 

@@ -21,13 +21,16 @@ pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
     text.value(&[], events.frame_sent.first().map_or(0, |it| it.total));
     shares(&mut text, look);
     phases(&mut text, look);
-    text.gauge("choro_clients", "Clients that are connected.");
-    text.value(&[], look.clients);
-    text.gauge("choro_sessions", "Sessions.");
-    text.value(&[], look.sessions);
-    if let Some(channels) = channels {
-        text.gauge("choro_channels", "Connections of sessions.");
-        text.value(&[], channels);
+    // What is not known is left out.
+    for (name, help, count) in [
+        ("choro_clients", "Clients that are connected.", look.clients),
+        ("choro_sessions", "Sessions.", look.sessions),
+        ("choro_channels", "Connections of sessions.", channels),
+    ] {
+        if let Some(count) = count {
+            text.gauge(name, help);
+            text.value(&[], count);
+        }
     }
     text.gauge("choro_workers", "Worker processes, idle ones included.");
     text.value(&[], look.workers.len());
@@ -50,7 +53,7 @@ pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
     text.histogram(
         "choro_table_visit_duration_seconds",
         "Visits to tables that all processes share.",
-        &[(None, &trace::all(&events.table_end))],
+        &[(Vec::new(), &trace::all(&events.table_end))],
     );
     text.counter("choro_untraced_requests_total", "Requests that were served and not counted.");
     text.value(&[], look.total.untraced);
@@ -66,7 +69,7 @@ fn requests(text: &mut Text, look: &Look) {
     );
     text.counter("choro_request_failures_total", "Requests that were answered with an error.");
     for (label, value) in named::<Operation>("operation", &events.request_failed) {
-        text.value(label.as_slice(), value.count);
+        text.value(&label, value.count);
     }
 }
 
@@ -79,21 +82,34 @@ fn storage(text: &mut Text, look: &Look) {
     );
     text.counter("choro_storage_bytes_total", "Bytes read from, written to or copied in files.");
     for (label, value) in named::<StoreOperation>("operation", &events.store_data) {
-        text.value(label.as_slice(), value.total);
+        text.value(&label, value.total);
     }
 }
 
 fn shares(text: &mut Text, look: &Look) {
     let shares = &look.total.shares;
     let labelled = |name: &str| if name.is_empty() { "(others)" } else { name }.to_owned();
-    text.counter("choro_share_requests_total", "Requests by share.");
-    for (name, it) in shares {
-        text.value(&[("share", &labelled(name))], it.requests);
-    }
-    text.counter("choro_share_request_seconds_total", "Time that requests took, by share.");
-    for (name, it) in shares {
-        text.value(&[("share", &labelled(name))], seconds(it.ns));
-    }
+    let labels: Vec<(String, Vec<(&str, &SeriesValue)>)> = shares
+        .iter()
+        .map(|(name, it)| {
+            let named = Operation::NAMES.iter().copied().zip(&it.operations);
+            (labelled(name), named.filter(|(_, it)| it.count != 0).collect())
+        })
+        .collect();
+    let series: Vec<(Labels<'_>, &SeriesValue)> = labels
+        .iter()
+        .flat_map(|(share, operations)| {
+            let labelled = |(operation, values)| {
+                (vec![("share", share.as_str()), ("operation", operation)], values)
+            };
+            operations.iter().copied().map(labelled)
+        })
+        .collect();
+    text.histogram(
+        "choro_share_request_duration_seconds",
+        "The same by share; of requests before a tree connect, and of what found no place, (others).",
+        &series,
+    );
     text.counter("choro_share_read_bytes_total", "Bytes that were read, by share.");
     for (name, it) in shares {
         text.value(&[("share", &labelled(name))], it.read_bytes);
@@ -141,15 +157,15 @@ fn classes(text: &mut Text, look: &Look) {
     }
 }
 
-type Label<'a> = Option<(&'static str, &'a str)>;
+type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 /// The values that are there, each with its label.
 fn named<'a, K: Kind>(
     label: &'static str,
     series: &'a [SeriesValue],
-) -> Vec<(Label<'static>, &'a SeriesValue)> {
-    let named = K::NAMES.iter().zip(series).filter(|(_, it)| it.count != 0);
-    named.map(|(name, value)| (Some((label, *name)), value)).collect()
+) -> Vec<(Labels<'static>, &'a SeriesValue)> {
+    let named = K::NAMES.iter().zip(series).filter(|(_, it)| it.count != 0 || it.total != 0);
+    named.map(|(name, value)| (vec![(label, *name)], value)).collect()
 }
 
 /// The text so far, and the name of what its next values are of.
@@ -188,10 +204,9 @@ impl Text {
         self.text.push_str(&format!("{end} {value}\n"));
     }
 
-    fn histogram(&mut self, name: &str, help: &str, series: &[(Label<'_>, &SeriesValue)]) {
+    fn histogram(&mut self, name: &str, help: &str, series: &[(Labels<'_>, &SeriesValue)]) {
         self.begin(name, help, "histogram");
-        for (label, values) in series {
-            let labels: Vec<(&str, &str)> = label.iter().copied().collect();
+        for (labels, values) in series {
             let mut bucket = |limit: &str, count: u64| {
                 self.line("_bucket", &[&labels[..], &[("le", limit)]].concat(), count);
             };
@@ -203,8 +218,8 @@ impl Text {
             }
             let count: u64 = values.buckets.iter().sum();
             bucket("+Inf", count);
-            self.line("_sum", &labels, seconds(values.total));
-            self.line("_count", &labels, count);
+            self.line("_sum", labels, seconds(values.total));
+            self.line("_count", labels, count);
         }
     }
 }
@@ -232,7 +247,7 @@ mod tests {
         for _ in 0..3 {
             let request = tracer.begin(Came::default(), Phase::Parsing);
             request.identify(1, 8);
-            let subject = Subject { share: tracer.share("a \"b\""), ..Subject::default() };
+            let subject = Subject { party: tracer.party("a \"b\"", "somebody"), open: None };
             request.answer(0xC000_0022, subject, &mut Answered::default());
         }
         Look {
@@ -240,8 +255,9 @@ mod tests {
             workers: Vec::new(),
             total: tracer.figures(),
             classes: vec![("gold".to_owned(), qos::slot::Figures::default())],
-            sessions: 2,
-            clients: 1,
+            sessions: Some(2),
+            clients: Some(1),
+            remark: None,
         }
     }
 
@@ -271,7 +287,7 @@ mod tests {
             "choro_request_duration_seconds_count{operation=\"READ\"} 3",
             "choro_request_duration_seconds_bucket{operation=\"READ\",le=\"+Inf\"} 3",
             "choro_request_failures_total{operation=\"READ\"} 3",
-            "choro_share_requests_total{share=\"a \\\"b\\\"\"} 3",
+            "choro_share_request_duration_seconds_count{share=\"a \\\"b\\\"\",operation=\"READ\"} 3",
             "choro_channels 4",
             "choro_sessions 2",
             "choro_class_held_total{class=\"gold\"} 0",

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use clap::ValueEnum;
 
-use crate::observation::{Interval, Row};
+use crate::observation::{Interval, Row, percent};
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -78,18 +78,22 @@ impl Screen {
                 bytes(per_second(total.read_bytes, seconds)),
                 bytes(per_second(total.written_bytes, seconds)),
                 time_of(total.average_ns()),
-                time_of(total.p99_ns.unwrap_or(0)),
+                time_of(total.p99_ns),
             ),
             "c clients  s shares  o operations | r requests  l latency  b bytes  n name | q end"
                 .to_owned(),
             String::new(),
         ];
+        // In place of the empty line: what is below is not all there is.
+        if let (Some(remark), Some(line)) = (&self.interval.remark, lines.last_mut()) {
+            *line = printable(remark, width);
+        }
         let name = match self.view {
             View::Clients => "CLIENT",
             View::Shares => "SHARE",
             View::Operations => "OPERATION",
         };
-        let of_clients = if self.view == View::Clients { "  BUSY  SLOWEST" } else { "" };
+        let of_clients = if self.view == View::Clients { "  BUSY  TIME GOES TO" } else { "" };
         lines.push(format!(
             "{name:24} {:>10} {:>10} {:>10} {:>9} {:>9}{of_clients}",
             "REQUESTS/s", "READ/s", "WRITTEN/s", "AVERAGE", "P99",
@@ -125,14 +129,12 @@ impl Screen {
             bytes(per_second(row.read_bytes, seconds)),
             bytes(per_second(row.written_bytes, seconds)),
             time_of(row.average_ns()),
-            row.p99_ns.map_or_else(|| "-".to_owned(), time_of),
+            time_of(row.p99_ns),
         );
         if self.view == View::Clients {
-            let slowest = row.slowest().map_or_else(String::new, |(phase, ns)| {
-                format!("{} {:.0} %", phase.name(), percent(ns, row.ns))
-            });
+            let slowest = row.time_goes_to().unwrap_or_default();
             let busy = percent(row.busy_ns, row.worker_ns);
-            line.push_str(&format!("  {busy:3.0}%  {slowest}  {}", printable(&row.user, 32)));
+            line.push_str(&format!("  {busy:3.0}%  {slowest:36}  {}", printable(&row.user, 32)));
         }
         line
     }
@@ -173,11 +175,6 @@ fn time_of(ns: u64) -> String {
         1_000_000..10_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
         _ => format!("{:.1} s", ns as f64 / 1e9),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "it is shown without digits")]
-fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
 #[cfg(test)]
@@ -236,10 +233,22 @@ mod tests {
     fn a_client_is_shown_with_what_makes_it_slow() {
         let lines = screen().lines(200, 50);
         let slow = lines.iter().find(|line| line.starts_with("192.0.2.9:1")).expect("a line");
-        assert!(slow.contains("sending 75 %") && slow.contains(" 25%"), "{slow}");
+        assert!(
+            slow.contains("network or client (sending) 75 %") && slow.contains(" 25%"),
+            "{slow}"
+        );
         assert!(slow.contains("some?body"), "no control character reaches the terminal: {slow}");
         let fast = lines.iter().find(|line| line.starts_with("192.0.2.1:1")).expect("a line");
         assert!(fast.contains("2.0 KiB"), "a rate is what came in a second: {fast}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_on_the_screen() {
+        let mut screen = screen();
+        screen.interval.remark = Some("clients and sessions are not known".to_owned());
+        let lines = screen.lines(80, 24);
+        assert_eq!(lines[2], "clients and sessions are not known");
+        assert!(lines[3].starts_with("CLIENT "), "{lines:?}");
     }
 
     #[test]

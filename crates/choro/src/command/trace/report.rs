@@ -23,6 +23,9 @@ const WORKER_PHASES: &[(Phase, &str)] = &[
     (Phase::Other, "in other work"),
 ];
 
+/// What other threads do for a worker, and what it is called in the report.
+const LANE_PHASES: &[(Phase, &str)] = &[(Phase::Verifying, "opening"), (Phase::Signing, "sealing")];
+
 /// What is reported.
 #[derive(Debug)]
 pub(super) struct Report {
@@ -94,6 +97,13 @@ impl Report {
         text.push_str("=====\n");
         text.push_str(&line("Time sum:", ms(figures.phases_sum_ns()), "ms"));
         text.push('\n');
+        // Of a client with several channels, at the same time.
+        for (phase, name) in LANE_PHASES {
+            let ns = total(&events.lane_end, *phase as usize);
+            if ns != 0 {
+                text.push_str(&line(&format!("Time of other threads {name}:"), ms(ns), "ms"));
+            }
+        }
         text.push_str(&line("Processor time in the kernel:", self.processor.system_ms, "ms"));
         text.push_str(&line("Processor time outside of it:", self.processor.user_ms, "ms"));
         text.push_str(&line("Time in READ disk IO:", io(StoreOperation::Read), "ms"));
@@ -140,7 +150,7 @@ impl Report {
     }
 
     fn request_phases(&self) -> String {
-        let phases = named::<Phase>(&self.figures.events.request_phase);
+        let phases = summed::<Phase>(&self.figures.events.request_phase);
         let sum: u64 = phases.iter().map(|(_, it)| it.total).sum();
         let rows: Vec<Vec<String>> = phases
             .iter()
@@ -153,7 +163,7 @@ impl Report {
     }
 
     fn stores(&self, stores: &[(&str, &SeriesValue)]) -> String {
-        let data = named::<StoreOperation>(&self.figures.events.store_data);
+        let data = summed::<StoreOperation>(&self.figures.events.store_data);
         let rows: Vec<Vec<String>> = stores
             .iter()
             .map(|(name, values)| {
@@ -178,10 +188,12 @@ impl Report {
             .iter()
             .map(|(phase, _)| json!({"phase": phase.name(), "ns": self.figures.phase_ns(*phase)}))
             .collect();
-        let request_phases: Vec<Value> = named::<Phase>(&events.request_phase)
-            .iter()
-            .map(|(name, it)| json!({"phase": name, "requests": it.count, "ns": it.total}))
-            .collect();
+        let in_phases = |series: &[SeriesValue]| -> Vec<Value> {
+            summed::<Phase>(series)
+                .iter()
+                .map(|(name, it)| json!({"phase": name, "ns": it.total}))
+                .collect()
+        };
         let count = |series: &[SeriesValue], name: &str| {
             let found = named::<Operation>(series).into_iter().find(|(other, _)| *other == name);
             found.map_or(0, |(_, it)| it.count)
@@ -194,7 +206,7 @@ impl Report {
                 value
             })
             .collect();
-        let data = named::<StoreOperation>(&events.store_data);
+        let data = summed::<StoreOperation>(&events.store_data);
         let stores: Vec<Value> = named::<StoreOperation>(&events.store_end)
             .iter()
             .map(|(name, it)| {
@@ -219,7 +231,8 @@ impl Report {
             "events": total(&events.woke, 0),
             "wakeups": all(&events.woke).count,
             "requests": operations,
-            "request_phases": request_phases,
+            "request_phases": in_phases(&events.request_phase),
+            "lanes": in_phases(&events.lane_end),
             "storage": stores,
             "tables": timing_json("operation", "all", &all(&events.table_end)),
             "messages_sent": sum(&events.message_sent),
@@ -271,6 +284,11 @@ fn named<K: Kind>(series: &[SeriesValue]) -> Vec<(&'static str, &SeriesValue)> {
     K::NAMES.iter().copied().zip(series).filter(|(_, it)| it.count != 0).collect()
 }
 
+/// What adds up to something, by name.
+fn summed<K: Kind>(series: &[SeriesValue]) -> Vec<(&'static str, &SeriesValue)> {
+    K::NAMES.iter().copied().zip(series).filter(|(_, it)| it.total != 0).collect()
+}
+
 fn total(series: &[SeriesValue], index: usize) -> u64 {
     series.get(index).map_or(0, |it| it.total)
 }
@@ -279,24 +297,29 @@ fn party_table(title: &str, parties: &[(String, PartyValue)]) -> String {
     let rows: Vec<Vec<String>> = parties
         .iter()
         .map(|(name, it)| {
-            vec![
-                party_name(name).to_owned(),
-                it.requests.to_string(),
-                us(it.ns),
-                it.read_bytes.to_string(),
-                it.written_bytes.to_string(),
-            ]
+            let mut cells = timing_cells(party_name(name), &it.times());
+            cells.extend([it.read_bytes.to_string(), it.written_bytes.to_string()]);
+            cells
         })
         .collect();
-    table(&[title, "Requests", "Total us", "Bytes read", "Bytes written"], &rows)
+    let mut titles = vec![title];
+    titles.extend(TIMING_TITLES);
+    titles.extend(["Bytes read", "Bytes written"]);
+    table(&titles, &rows)
 }
 
 fn party_json(kind: &str, parties: &[(String, PartyValue)]) -> Vec<Value> {
     let value = |(name, it): &(String, PartyValue)| {
+        let times = it.times();
         json!({
             kind: if name.is_empty() { Value::Null } else { name.as_str().into() },
-            "requests": it.requests,
-            "ns": it.ns,
+            "requests": times.count,
+            "ns": times.total,
+            "average_ns": times.average(),
+            "min_ns": times.min,
+            "max_ns": times.max,
+            "p50_ns": times.percentile(50),
+            "p99_ns": times.percentile(99),
             "read_bytes": it.read_bytes,
             "written_bytes": it.written_bytes,
         })

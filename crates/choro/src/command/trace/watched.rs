@@ -8,7 +8,7 @@ use anyhow::bail;
 use trace::{Figures, PageError, Reader};
 
 use super::target::Target;
-use crate::observation;
+use crate::observation::{NO_WORKER, live_workers, no_such_worker};
 
 /// The unit of times in /proc: `USER_HZ`, on all machines that we serve on.
 const TICKS_PER_SECOND: u64 = 100;
@@ -77,11 +77,9 @@ impl Watched {
         }
         match (refusal, target) {
             (Some((pid, error)), _) => bail!("worker {pid} cannot be traced: {error}"),
-            (None, Target::Pid(pid)) => {
-                bail!("no worker of this server has the pid {pid}; `choro status` names them")
-            }
+            (None, Target::Pid(pid)) => bail!(no_such_worker(*pid)),
             (None, Target::Client(address)) => bail!("no worker serves a client at {address}"),
-            (None, Target::All) => bail!("no worker runs; is the server running?"),
+            (None, Target::All) => bail!(NO_WORKER),
         }
     }
 
@@ -95,10 +93,10 @@ impl Watched {
 
     /// Workers that are meant and live.
     fn find(&self) -> anyhow::Result<Vec<(u32, u64)>> {
-        let workers = observation::workers(&self.lock_dir)?;
+        let mut workers = live_workers(&self.lock_dir)?;
         let clients = self.target.clients(&self.lock_dir)?;
-        let is_meant = |(pid, _): &(u32, u64)| self.target.means(*pid, &clients);
-        Ok(workers.into_iter().filter(is_meant).collect())
+        workers.retain(|(pid, _)| self.target.means(*pid, &clients));
+        Ok(workers)
     }
 
     fn open(&mut self, pid: u32, unique_id: u64) -> Result<(), PageError> {

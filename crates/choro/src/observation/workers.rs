@@ -1,0 +1,37 @@
+//! Which workers can be looked at.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// The workers of a server that live and have a page: pid and unique id of each, by pid.
+///
+/// # Errors
+/// No server has run, or its pages may not be looked at: a sentence for whoever asked.
+pub(crate) fn live_workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
+    let directory = lock_dir.join(trace::DIRECTORY);
+    let mut workers = match trace::workers(lock_dir) {
+        Ok(workers) => workers,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("no server has run on {}", lock_dir.display())
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            bail!("you may not look into {}: its group may", directory.display())
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", directory.display()));
+        }
+    };
+    // A page that was left behind by a server that was killed is nobody's.
+    workers.retain(|(pid, _)| Path::new(&format!("/proc/{pid}")).exists());
+    Ok(workers)
+}
+
+/// That there is no worker with this pid.
+pub(crate) fn no_such_worker(pid: u32) -> String {
+    format!("no worker of this server has the pid {pid}; `choro status` names them")
+}
+
+/// That there is no worker at all.
+pub(crate) const NO_WORKER: &str = "no worker runs; is the server running?";
