@@ -103,7 +103,8 @@ impl Server {
         }
         let session = self.sessions.get(&session_id);
         let tree = session.and_then(|session| session.tree_connects.get(&tree_id));
-        let party = tree.map(|tree| tree.counted).or(session.map(|session| session.counted));
+        let party =
+            tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
         let wants_signature = wants_signature(session, request, status)
             && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);

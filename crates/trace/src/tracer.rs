@@ -520,10 +520,9 @@ impl Answered {
     /// The worker does this for their frame from now on, and they wait for it.
     #[inline]
     pub fn enter(&self, phase: Phase) {
-        match (self.tracer.inner(), self.last) {
-            (Some(inner), Some(last)) => inner.enter_all(last, phase),
-            // What answers no request.
-            _ => {}
+        // A frame may answer no request.
+        if let (Some(inner), Some(last)) = (self.tracer.inner(), self.last) {
+            inner.enter_all(last, phase);
         }
     }
 
@@ -615,7 +614,6 @@ impl Inner {
 
     /// Whether every event is kept.
     #[inline(always)]
-    #[cfg_attr(not(feature = "recorder"), expect(clippy::unused_self, reason = "it is in tests"))]
     pub(crate) fn records(&self) -> bool {
         #[cfg(feature = "recorder")]
         return self.records;

@@ -277,7 +277,7 @@ mod tests {
 
     use trace::{Came, Phase, StoreOperation, Subject, Tracer};
 
-    use super::Interval;
+    use super::{Interval, Row};
     use crate::observation::{Look, WorkerLook};
 
     fn look(at: Instant, tracer: &Tracer) -> Look {
