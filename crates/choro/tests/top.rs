@@ -270,7 +270,7 @@ fn the_page_shows_in_a_browser_why_each_of_three_clients_is_slow() {
     ];
     let pictures = tempfile::tempdir().expect("there is space");
     let kept = std::env::var_os("CHORO_PICTURES").map(PathBuf::from);
-    let pictures = kept.as_deref().unwrap_or(pictures.path());
+    let pictures = kept.as_deref().unwrap_or_else(|| pictures.path());
     for scheme in SCHEMES {
         let picture = pictures.join(format!("page{scheme}.png"));
         let seen = RefCell::new(String::new());

@@ -71,22 +71,23 @@ impl Clock {
         self.source
     }
 
-    /// Finds out how long a tick is, if it is not known and enough time has passed.
+    /// Finds out how long a tick is, if it is not known and enough time has passed; then it is told,
+    /// in nanoseconds times 2^32.
     #[inline]
-    pub(crate) fn calibrate(&self) {
-        if let Some(first) = self.first.get() {
-            self.calibrate_since(first);
-        }
+    pub(crate) fn calibrate(&self) -> Option<u64> {
+        self.first.get().and_then(|first| self.calibrate_since(first))
     }
 
     #[cold]
     #[inline(never)]
-    fn calibrate_since(&self, first: Look) {
+    fn calibrate_since(&self, first: Look) -> Option<u64> {
         // By the first guess, to begin with: looking at both clocks takes its time.
-        if self.ns(self.source.now().saturating_sub(first.ticks)) >= CALIBRATION_NS {
-            self.factor.set(first.factor(look()));
-            self.first.set(None);
+        if self.ns(self.source.now().saturating_sub(first.ticks)) < CALIBRATION_NS {
+            return None;
         }
+        self.factor.set(first.factor(look()));
+        self.first.set(None);
+        Some(self.factor.get())
     }
 
     /// Nanoseconds a tick, times 2^32.
@@ -215,7 +216,7 @@ mod tests {
         while kernel_ns() < first.ns + CALIBRATION_NS * 5 / 4 {
             std::thread::yield_now();
         }
-        clock.calibrate();
+        assert_eq!(clock.calibrate().is_some(), clock.source() == super::Source::Processor);
         for factor in [clock.factor.get(), clock.source().factor_since(first)] {
             let last = look_by(clock.source());
             let (told, passed) = (to_ns(last.ticks - first.ticks, factor), last.ns - first.ns);

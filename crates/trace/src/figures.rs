@@ -48,7 +48,10 @@ impl Reader {
     pub fn open(lock_dir: &Path, pid: u32, unique_id: u64) -> Result<Self, PageError> {
         let (page, file) = Page::open(&page::path(lock_dir, pid, unique_id))?;
         let layout = page.layout();
-        let factor = layout.source().factor_since(layout.began());
+        let factor = match layout.factor.load(Ordering::Relaxed) {
+            0 => layout.source().factor_since(layout.began()),
+            factor => factor,
+        };
         Ok(Self { page, file, factor })
     }
 

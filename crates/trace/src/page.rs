@@ -44,6 +44,8 @@ pub(crate) struct Layout {
     began_ticks: AtomicU64,
     began_ns: AtomicU64,
     is_processor: AtomicU64,
+    /// Nanoseconds a tick, times 2^32; zero while the worker has not found out.
+    pub(crate) factor: AtomicU64,
     /// The phase that the worker is in, and since when.
     pub(crate) phase: AtomicU64,
     pub(crate) since: AtomicU64,

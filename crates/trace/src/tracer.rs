@@ -251,7 +251,9 @@ impl Tracer {
     #[inline(never)]
     pub fn woke(&self, completions: usize) {
         let Some(inner) = self.inner() else { return };
-        inner.clock.calibrate();
+        if let Some(factor) = inner.clock.calibrate() {
+            inner.layout().factor.store(factor, Ordering::Relaxed);
+        }
         inner.switch(Phase::Receiving);
         inner.woke(u64::try_from(completions).unwrap_or(u64::MAX));
     }
