@@ -225,8 +225,9 @@ impl Classes {
 pub struct Membership {
     /// Those that all of its requests belong to.
     pub always: Option<Classes>,
-    /// Those of files of certain names.
-    by_file: Vec<(ClassId, Vec<Pattern>)>,
+    /// Those of files of certain names, by how these end: there may be many, and as a rule the end
+    /// alone tells that none of them fits.
+    by_file: Vec<Pattern>,
     /// The least of what its classes let a client hold.
     pub max_credits: Option<u32>,
     /// Whether a request that is held is answered with an interim response: not if one class says
@@ -234,13 +235,14 @@ pub struct Membership {
     pub interim_responses: InterimResponses,
 }
 
+/// Names of files that belong to a class.
 #[derive(Clone, Debug)]
 struct Pattern {
+    class: ClassId,
     expression: NameExpression,
     /// It is meant for the path from the share's root.
     is_path: bool,
-    /// What it ends with, in upper case, if that is no wildcard: there may be many patterns, and as
-    /// a rule this alone tells that none of them fits.
+    /// What it ends with, in upper case, if that is no wildcard.
     last: Option<u8>,
 }
 
@@ -265,7 +267,7 @@ impl Membership {
             };
             if fitting.iter().all(|it| !it.files.is_empty()) {
                 let patterns = fitting.iter().flat_map(|it| &it.files);
-                by_file.push((id, patterns.map(|pattern| Pattern::new(pattern)).collect()));
+                by_file.extend(patterns.map(|pattern| Pattern::new(id, pattern)));
                 continue;
             }
             always.push(id);
@@ -276,6 +278,7 @@ impl Membership {
                 max_credits = max_credits.map(least).or(class.max_credits);
             }
         }
+        by_file.sort_by_key(|pattern| pattern.last);
         Self { always: Classes::of(always, None), by_file, max_credits, interim_responses }
     }
 
@@ -301,32 +304,39 @@ impl Membership {
         }
         let path = path.replace('\\', "/");
         let name = path.rsplit('/').next().unwrap_or_default();
-        let fits = |pattern: &Pattern| {
+        let fits = |pattern: &&Pattern| {
             pattern.expression.matches(if pattern.is_path { &path } else { name })
         };
         // That of the name, too, which is the end of the path.
         let last = path.bytes().last().filter(u8::is_ascii).map(|last| last.to_ascii_uppercase());
-        let may_fit = |pattern: &&Pattern| pattern.may_fit(last);
-        let of_name =
-            self.by_file.iter().filter(|(_, patterns)| patterns.iter().filter(may_fit).any(fits));
+        let may_fit = self.ending_with(last).into_iter().flatten();
+        let mut of_name: Vec<_> = may_fit.filter(fits).map(|pattern| pattern.class).collect();
+        of_name.sort_unstable();
+        of_name.dedup();
         let always = self.always.iter().flat_map(|classes| classes.ids.iter().copied());
-        Classes::of(of_name.map(|(id, _)| *id).chain(always).collect(), self.device())
+        Classes::of(of_name.into_iter().chain(always).collect(), self.device())
+    }
+
+    /// The patterns that may fit a name which ends with this, in upper case: those that end alike,
+    /// and those that end with a wildcard. All of them, if the name ends with nothing of ASCII.
+    fn ending_with(&self, last: Option<u8>) -> [&[Pattern]; 2] {
+        let Some(last) = last else { return [&self.by_file, &[]] };
+        let (with_wildcard, others) =
+            self.by_file.split_at(self.by_file.partition_point(|it| it.last.is_none()));
+        let from = others.partition_point(|it| it.last < Some(last));
+        let to = others.partition_point(|it| it.last <= Some(last));
+        [with_wildcard, &others[from..to]]
     }
 }
 
 impl Pattern {
-    fn new(text: &str) -> Self {
+    fn new(class: ClassId, text: &str) -> Self {
         let text = text.replace('\\', "/");
         let is_path = text.contains('/');
         let is_wildcard = |byte: &u8| matches!(byte, b'*' | b'?' | b'<' | b'>' | b'"');
         let last = text.bytes().last().filter(|byte| byte.is_ascii() && !is_wildcard(byte));
         let expression = NameExpression::new(text.trim_start_matches('/'));
-        Self { expression, is_path, last: last.map(|byte| byte.to_ascii_uppercase()) }
-    }
-
-    /// Whether a name may fit that ends with this, in upper case; nothing if that is not in ASCII.
-    fn may_fit(&self, last: Option<u8>) -> bool {
-        self.last.is_none() || last.is_none() || self.last == last
+        Self { class, expression, is_path, last: last.map(|byte| byte.to_ascii_uppercase()) }
     }
 }
 
@@ -479,6 +489,26 @@ mod tests {
             let class = class("it", vec![Match { files, ..Match::default() }]);
             let membership = Membership::of([(0, &class)], alice_in_vital());
             assert_eq!(membership.of_file(name).is_some(), fits, "{pattern} and {name}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_each_class_of_which_a_pattern_fits_once_however_many_there_are() {
+        let patterns = ["*.é", "a*", "*.vmdk", "*.txt", "*.TXT", "a.txt", "d/*", "?", "*k", "*1"];
+        let of = |patterns: &[&str]| {
+            let files = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            class("it", vec![Match { files, ..Match::default() }])
+        };
+        let mut classes: Vec<_> = patterns.iter().map(|pattern| of(&[pattern])).collect();
+        classes.push(of(&patterns));
+        let all = Membership::of((0..).zip(&classes), alice_in_vital());
+        for name in ["a.txt", "b.TXT", "d\\a.vmdk", "k", "1", "x.É", "b.c", ""] {
+            let alone = (0..).zip(&classes).filter(|(id, class)| {
+                Membership::of([(*id, *class)], alice_in_vital()).of_file(name).is_some()
+            });
+            let want: Vec<_> = alone.map(|(id, _)| id).collect();
+            let ids = all.of_file(name).map(|classes| classes.ids.to_vec()).unwrap_or_default();
+            assert_eq!(ids, want, "{name}");
         }
     }
 
