@@ -125,7 +125,12 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     messaging::transport::remove_stale(&lock, how.kind)
         .context("cannot remove what the last server left")?;
     let listeners = reloading::bind(&mut settings)?;
-    let command = WorkerCommand { config: effective::path(&lock), generation: 1, log_level: None };
+    let command = WorkerCommand {
+        config: effective::path(&lock),
+        generation: 1,
+        clock: trace::Clock::measure(),
+        log_level: None,
+    };
     effective::write(&command.config, &settings.config)?;
     let events = Events::new().context("cannot poll")?;
     for descriptor in signals.descriptors() {

@@ -37,11 +37,8 @@ fn main() {
     if rules > 0 {
         set_rules(&world, rules);
     }
-    let tracer = trace::Tracer::private().expect("there is memory");
+    let tracer = trace::Tracer::private(trace::Clock::measure()).expect("there is memory");
     world.set_tracer(tracer);
-    // Until it is known how fast the processor's clock is, as it is in a worker that waits.
-    std::thread::sleep(std::time::Duration::from_millis(150));
-    tracer.woke(0);
     for _ in 0..count {
         match operation.as_str() {
             "read" => assert_eq!(peer.read(file_id, 0, 4_096).len(), LENGTH),

@@ -6,124 +6,98 @@
 //! by the worker, everything else by whoever reads. Everywhere else a tick is a nanosecond of the
 //! kernel's clock.
 
-use std::cell::Cell;
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::time::Duration;
 
-/// How far two looks at both clocks are apart until it is known well enough how long a tick is: each
-/// is right to a fraction of a microsecond.
-const CALIBRATION_NS: u64 = 100_000_000;
-
-/// The same for a first guess, right to a few thousandths, which is good for what is counted before
-/// the worker has waited for the first time.
-const GUESS_NS: u64 = 20_000;
+/// How far two looks at both clocks are apart that say how long a tick is: each is right to a
+/// fraction of a microsecond.
+const MEASURED: Duration = Duration::from_millis(10);
 
 /// A tick that is a nanosecond, as a factor.
 const ONE: u64 = 1 << 32;
 
-/// The clock of a worker.
-#[derive(Debug)]
-pub(crate) struct Clock {
-    source: Source,
-    factor: Cell<u64>,
-    /// Until the factor is known.
-    first: Cell<Option<Look>>,
-}
-
-/// What counts the ticks.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Source {
-    /// The kernel's clock, in nanoseconds.
-    #[default]
-    Kernel,
-    /// The processor's counter.
-    Processor,
+/// By what a server measures time. All of its workers have the same, so that no time of one that
+/// is read twice becomes less.
+///
+/// As text: nanoseconds a tick of the processor's counter times 2^32, or 0 for the kernel's clock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Clock {
+    is_processor: bool,
+    /// Nanoseconds a tick, times 2^32.
+    factor: u64,
 }
 
 /// A look at both clocks at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Look {
-    pub(crate) ticks: u64,
-    pub(crate) ns: u64,
+struct Look {
+    ticks: u64,
+    ns: u64,
 }
 
 impl Clock {
-    /// The clock of this machine.
-    pub(crate) fn new() -> Self {
+    /// The clock of this machine. To find out how long a tick is takes ten milliseconds.
+    #[must_use]
+    pub fn measure() -> Self {
         if !is_trusted() {
             return Self::of_kernel();
         }
         let first = look();
-        let mut second = look();
-        while second.ns.saturating_sub(first.ns) < GUESS_NS {
-            second = look();
-        }
-        let factor = Cell::new(first.factor(second));
-        Self { source: Source::Processor, factor, first: Cell::new(Some(first)) }
+        std::thread::sleep(MEASURED);
+        Self { is_processor: true, factor: first.factor(look()) }
     }
 
     /// The kernel's clock, whatever else there is.
-    pub(crate) fn of_kernel() -> Self {
-        Self { source: Source::Kernel, factor: Cell::new(ONE), first: Cell::new(None) }
+    #[must_use]
+    pub const fn of_kernel() -> Self {
+        Self { is_processor: false, factor: ONE }
     }
 
-    #[inline(always)]
-    pub(crate) fn source(&self) -> Source {
-        self.source
-    }
-
-    /// Finds out how long a tick is, if it is not known and enough time has passed; then it is told,
-    /// in nanoseconds times 2^32.
-    #[inline]
-    pub(crate) fn calibrate(&self) -> Option<u64> {
-        self.first.get().and_then(|first| self.calibrate_since(first))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn calibrate_since(&self, first: Look) -> Option<u64> {
-        // By the first guess, to begin with: looking at both clocks takes its time.
-        if self.ns(self.source.now().saturating_sub(first.ticks)) < CALIBRATION_NS {
-            return None;
+    /// From a word of a page.
+    pub(crate) fn from_word(word: u64) -> Self {
+        match word {
+            0 => Self::of_kernel(),
+            factor => Self { is_processor: true, factor },
         }
-        self.factor.set(first.factor(look()));
-        self.first.set(None);
-        Some(self.factor.get())
     }
 
-    /// Nanoseconds a tick, times 2^32.
-    pub(crate) fn factor(&self) -> u64 {
-        self.factor.get()
+    /// As a word.
+    pub(crate) fn word(self) -> u64 {
+        if self.is_processor { self.factor } else { 0 }
+    }
+
+    /// Whether it is the processor's counter, which takes one instruction to read.
+    #[inline(always)]
+    pub(crate) fn is_processor(self) -> bool {
+        self.is_processor
+    }
+
+    /// Now, in ticks.
+    #[inline(always)]
+    pub(crate) fn now(self) -> u64 {
+        if self.is_processor { ticks() } else { kernel_ns() }
     }
 
     /// Nanoseconds of so many ticks.
     #[inline]
-    pub(crate) fn ns(&self, ticks: u64) -> u64 {
-        to_ns(ticks, self.factor.get())
+    #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
+    pub(crate) fn ns(self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.factor)) >> 32) as u64
     }
 }
 
-impl Source {
-    /// What its counter says.
-    #[inline(always)]
-    pub(crate) fn now(self) -> u64 {
-        match self {
-            Self::Processor => ticks(),
-            Self::Kernel => kernel_ns(),
-        }
+impl fmt::Display for Clock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.word().fmt(formatter)
     }
+}
 
-    /// How long a tick is for whoever reads what a worker has counted since `first`. Whoever keeps
-    /// to one factor sees no time run backwards.
-    pub(crate) fn factor_since(self, first: Look) -> u64 {
-        if self == Self::Kernel {
-            return ONE;
-        }
-        let mut now = look();
-        while now.ns.saturating_sub(first.ns) < GUESS_NS {
-            std::thread::sleep(Duration::from_nanos(GUESS_NS));
-            now = look();
-        }
-        first.factor(now)
+impl FromStr for Clock {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self::from_word)
     }
 }
 
@@ -137,13 +111,6 @@ impl Look {
     }
 }
 
-/// Nanoseconds of so many ticks.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
-pub(crate) fn to_ns(ticks: u64, factor: u64) -> u64 {
-    ((u128::from(ticks) * u128::from(factor)) >> 32) as u64
-}
-
 /// A look at both clocks.
 ///
 /// Of a few looks the one is taken in which least time went by between the two.
@@ -154,17 +121,6 @@ fn look() -> Look {
         (width, Look { ticks: before + width / 2, ns })
     });
     looks.min_by_key(|(width, _)| *width).map(|(_, look)| look).expect("there are five")
-}
-
-/// A look at both clocks, for the beginning of a page.
-pub(crate) fn look_by(source: Source) -> Look {
-    match source {
-        Source::Processor => look(),
-        Source::Kernel => {
-            let ns = kernel_ns();
-            Look { ticks: ns, ns }
-        }
-    }
 }
 
 /// Whether all processors count alike: what the kernel keeps time by itself.
@@ -206,24 +162,35 @@ pub(crate) fn kernel_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CALIBRATION_NS, Clock, Look, ONE, kernel_ns, look_by, to_ns};
+    use super::{Clock, Look, MEASURED, ONE, kernel_ns, look};
 
     #[test]
     fn ticks_are_turned_into_the_time_of_the_kernel() {
-        let clock = Clock::new();
-        let first = look_by(clock.source());
-        // A little longer, because a first guess is only nearly right.
-        while kernel_ns() < first.ns + CALIBRATION_NS * 5 / 4 {
-            std::thread::yield_now();
+        let clock = Clock::measure();
+        if clock == Clock::of_kernel() {
+            return;
         }
-        assert_eq!(clock.calibrate().is_some(), clock.source() == super::Source::Processor);
-        for factor in [clock.factor.get(), clock.source().factor_since(first)] {
-            let last = look_by(clock.source());
-            let (told, passed) = (to_ns(last.ticks - first.ticks, factor), last.ns - first.ns);
-            // Two clocks that agree to a thousandth, whatever else the machine has to do.
-            assert!(told.abs_diff(passed) < passed / 1_000, "{told} {passed}");
+        let first = look();
+        std::thread::sleep(10 * MEASURED);
+        let last = look();
+        let (told, passed) = (clock.ns(last.ticks - first.ticks), last.ns - first.ns);
+        // Two clocks that agree to a thousandth, whatever else the machine has to do.
+        assert!(told.abs_diff(passed) < passed / 1_000, "{told} {passed}");
+    }
+
+    #[test]
+    fn the_kernels_clock_counts_nanoseconds() {
+        let clock = Clock::of_kernel();
+        let (before, now, after) = (kernel_ns(), clock.now(), kernel_ns());
+        assert!((before..=after).contains(&clock.ns(now)));
+    }
+
+    #[test]
+    fn a_clock_goes_to_a_worker_as_text() {
+        for clock in [Clock::of_kernel(), Clock::measure()] {
+            assert_eq!(clock.to_string().parse(), Ok(clock));
         }
-        assert_eq!(clock.first.get(), None, "it is known now");
+        "a while".parse::<Clock>().expect_err("no number");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::clock::{self, to_ns};
+use crate::clock;
 use crate::names::{Kind as _, Phase};
 use crate::page::{self, Layout, Page, PageError, PhaseTicks};
 use crate::party::PartyValue;
@@ -36,8 +36,6 @@ pub struct Figures {
 pub struct Reader {
     page: Page,
     file: File,
-    /// Nanoseconds a tick, times 2^32. It stays the same, so that nothing seems to become less.
-    factor: u64,
 }
 
 impl Reader {
@@ -47,12 +45,7 @@ impl Reader {
     /// Why it cannot be read, in words.
     pub fn open(lock_dir: &Path, pid: u32, unique_id: u64) -> Result<Self, PageError> {
         let (page, file) = Page::open(&page::path(lock_dir, pid, unique_id))?;
-        let layout = page.layout();
-        let factor = match layout.factor.load(Ordering::Relaxed) {
-            0 => layout.source().factor_since(layout.began()),
-            factor => factor,
-        };
-        Ok(Self { page, file, factor })
+        Ok(Self { page, file })
     }
 
     /// What the page says now; of a worker that has ended, what it said when it last did something.
@@ -60,9 +53,9 @@ impl Reader {
     pub fn read(&self) -> Figures {
         let layout = self.page.layout();
         if self.has_ended() {
-            Figures::of(layout, self.factor, || 0)
+            Figures::of(layout, || 0)
         } else {
-            Figures::of(layout, self.factor, || layout.source().now())
+            Figures::of(layout, || layout.clock().now())
         }
     }
 
@@ -74,49 +67,26 @@ impl Reader {
 }
 
 impl Figures {
-    /// `now` is what the worker's counter says; where it is zero, time has stopped with the worker.
-    /// `factor` is nanoseconds a tick, times 2^32.
-    pub(crate) fn of(layout: &Layout, factor: u64, now: impl Fn() -> u64) -> Self {
-        let since = || layout.since.load(Ordering::Acquire);
-        let mut figures = Self::default();
-        let mut before = since();
-        for _ in 0..LOOKS_MAX {
-            figures = Self::look_at(layout, factor, &now);
-            let after = since();
-            // No phase has ended meanwhile, so nothing was counted.
-            if before == after {
-                break;
-            }
-            before = after;
-        }
-        figures
-    }
-
-    fn look_at(layout: &Layout, factor: u64, now: impl Fn() -> u64) -> Self {
-        let since = layout.since.load(Ordering::Acquire);
-        let current = layout.phase.load(Ordering::Relaxed);
-        let get = |ticks: &PhaseTicks, index: usize| ticks[index].load(Ordering::Relaxed);
-        let mut events = layout.series.read(factor);
-        let now = now().max(since);
-        for (index, (worker, requests)) in
-            events.phase.iter_mut().zip(&mut events.request_phase).enumerate()
-        {
-            let served = get(&layout.served, index);
-            let mut ticks = served.wrapping_add(get(&layout.idle, index));
-            if usize::try_from(current).is_ok_and(|current| current == index) {
-                ticks = ticks.wrapping_add(now - since);
-            }
-            worker.total = to_ns(ticks, factor);
-            requests.total = to_ns(served.wrapping_add(get(&layout.waited, index)), factor);
-        }
+    /// `now` is what the worker's clock says; where it is zero, time has stopped with the worker.
+    pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
+        let clock = layout.clock();
+        let mut events = layout.series.read(clock);
         let (mut shares, mut users) = (Vec::new(), Vec::new());
-        for place in layout.parties.read(factor) {
+        for place in layout.parties.read(clock) {
             crate::schema::merge(&mut events.request_end, &place.value.operations);
             merge_one(&mut users, &place.user, &place.value);
             merge_one(&mut shares, &place.share, &place.value);
         }
+        let times = Times::of(layout, now);
+        for (index, (worker, requests)) in
+            events.phase.iter_mut().zip(&mut events.request_phase).enumerate()
+        {
+            let waited = layout.waited[index].load(Ordering::Relaxed);
+            worker.total = clock.ns(times.of_worker[index]);
+            requests.total = clock.ns(times.served[index].wrapping_add(waited));
+        }
         Self {
-            ns: to_ns(now.wrapping_sub(layout.began().ticks), factor),
+            ns: clock.ns(times.observed),
             events,
             shares,
             users,
@@ -187,6 +157,54 @@ fn merge_one(mine: &mut Vec<Named>, name: &str, value: &PartyValue) {
     match mine.iter_mut().find(|(other, _)| other == name) {
         Some((_, sum)) => sum.merge(value),
         None => mine.push((name.to_owned(), value.clone())),
+    }
+}
+
+/// The ticks of a worker at one moment.
+struct Times {
+    /// Since the worker began to count.
+    observed: u64,
+    /// By phase; that which is not over is in it up to now.
+    of_worker: [u64; Phase::NAMES.len()],
+    /// By phase, those that have ended while a request was served.
+    served: [u64; Phase::NAMES.len()],
+}
+
+impl Times {
+    fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
+        for looks in 1..LOOKS_MAX {
+            let (times, is_whole) = Self::look_at(layout, &now);
+            if is_whole {
+                return times;
+            }
+            // The worker is between two phases; after some looks perhaps because somebody else has
+            // its processor.
+            if looks > LOOKS_MAX / 2 {
+                std::thread::yield_now();
+            }
+        }
+        Self::look_at(layout, now).0
+    }
+
+    /// What the page says, and whether all of it is of one moment: the phases that have ended fill
+    /// the time from the beginning to that which has not, to the tick.
+    fn look_at(layout: &Layout, now: impl Fn() -> u64) -> (Self, bool) {
+        let get = |ticks: &PhaseTicks| ticks.each_ref().map(|it| it.load(Ordering::Acquire));
+        let since = layout.since.load(Ordering::Acquire);
+        let current = layout.phase.load(Ordering::Acquire);
+        let (served, idle) = (get(&layout.served), get(&layout.idle));
+        // The phase is not over now, or the look does not count.
+        let now = now().max(since);
+        let is_same = since == layout.since.load(Ordering::Acquire);
+        let mut of_worker: [u64; Phase::NAMES.len()] =
+            std::array::from_fn(|phase| served[phase].wrapping_add(idle[phase]));
+        let ended = of_worker.iter().fold(0, |sum: u64, ticks| sum.wrapping_add(*ticks));
+        let began = layout.began();
+        if let Some(ticks) = usize::try_from(current).ok().and_then(|it| of_worker.get_mut(it)) {
+            *ticks = ticks.wrapping_add(now - since);
+        }
+        let times = Self { observed: now.wrapping_sub(began), of_worker, served };
+        (times, is_same && ended == since.wrapping_sub(began))
     }
 }
 

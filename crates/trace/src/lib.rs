@@ -21,6 +21,7 @@ mod series;
 mod slow;
 mod tracer;
 
+pub use clock::Clock;
 pub use figures::{Figures, Reader, all, machine_ns};
 pub use names::{Kind, Operation, Phase, StoreOperation};
 pub use page::{DIRECTORY, PARTIES_MAX, PageError, path, prepare, remove, workers};

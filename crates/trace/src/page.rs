@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::{Look, Source};
+use crate::clock::Clock;
 use crate::names::{Kind as _, Phase};
 use crate::party::Parties;
 use crate::schema::{AllSeries, FINGERPRINT};
@@ -39,13 +39,9 @@ pub(crate) struct Layout {
     bytes: AtomicU64,
     pub(crate) pid: AtomicU64,
     pub(crate) unique_id: AtomicU64,
-    /// When the worker began to count, by its counter and in nanoseconds of `CLOCK_MONOTONIC`; and
-    /// whether its counter is the processor's.
-    began_ticks: AtomicU64,
-    began_ns: AtomicU64,
-    is_processor: AtomicU64,
-    /// Nanoseconds a tick, times 2^32; zero while the worker has not found out.
-    pub(crate) factor: AtomicU64,
+    /// The clock that the worker counts by, and what it said when counting began.
+    clock: AtomicU64,
+    began: AtomicU64,
     /// The phase that the worker is in, and since when.
     pub(crate) phase: AtomicU64,
     pub(crate) since: AtomicU64,
@@ -66,27 +62,22 @@ pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 const BYTES: usize = size_of::<Layout>();
 
 impl Layout {
-    /// When the worker began to count.
-    pub(crate) fn began(&self) -> Look {
-        Look {
-            ticks: self.began_ticks.load(Ordering::Relaxed),
-            ns: self.began_ns.load(Ordering::Relaxed),
-        }
+    /// What it counts by.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock::from_word(self.clock.load(Ordering::Relaxed))
     }
 
-    /// What it counts by.
-    pub(crate) fn source(&self) -> Source {
-        let is_processor = self.is_processor.load(Ordering::Relaxed) != 0;
-        if is_processor { Source::Processor } else { Source::Kernel }
+    /// When the worker began to count, in ticks.
+    pub(crate) fn began(&self) -> u64 {
+        self.began.load(Ordering::Relaxed)
     }
 
     /// Counting begins.
-    pub(crate) fn begin(&self, at: Look, source: Source) {
-        self.began_ticks.store(at.ticks, Ordering::Relaxed);
-        self.began_ns.store(at.ns, Ordering::Relaxed);
-        self.is_processor.store((source == Source::Processor).into(), Ordering::Relaxed);
+    pub(crate) fn begin(&self, now: u64, clock: Clock) {
+        self.clock.store(clock.word(), Ordering::Relaxed);
+        self.began.store(now, Ordering::Relaxed);
         self.phase.store(Phase::Other.number(), Ordering::Relaxed);
-        self.since.store(at.ticks, Ordering::Release);
+        self.since.store(now, Ordering::Release);
     }
 }
 

@@ -91,7 +91,7 @@ impl<const N: usize> Parties<N> {
         party: PartyId,
         operation: Operation,
         (ticks, bytes): (u64, u64),
-        clock: &Clock,
+        clock: Clock,
     ) {
         let place = self.places.get(usize::from(party.0)).unwrap_or(&self.others);
         let index = operation as usize;
@@ -109,10 +109,10 @@ impl<const N: usize> Parties<N> {
     }
 
     /// Each place where something was counted.
-    pub(crate) fn read(&self, factor: u64) -> impl Iterator<Item = PlaceValue> {
+    pub(crate) fn read(&self, clock: Clock) -> impl Iterator<Item = PlaceValue> {
         let taken = self.places.iter().take_while(|place| place.is_taken());
         let places = taken.chain([&self.others]);
-        places.map(move |it| it.read(factor)).filter(|it| !it.value.is_nothing())
+        places.map(move |it| it.read(clock)).filter(|it| !it.value.is_nothing())
     }
 }
 
@@ -121,11 +121,11 @@ impl Place {
         self.is_taken.load(Ordering::Acquire) != 0
     }
 
-    fn read(&self, factor: u64) -> PlaceValue {
+    fn read(&self, clock: Clock) -> PlaceValue {
         let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let read = |(requests, times): (&AtomicU64, &Histogram)| match get(requests) {
             0 => SeriesValue::default(),
-            _ => times.read(factor),
+            _ => times.read(clock),
         };
         let (mut read_bytes, mut written_bytes) = (0_u64, 0_u64);
         for (operation, bytes) in Operation::ALL.iter().zip(&self.bytes) {

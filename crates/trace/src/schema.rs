@@ -63,8 +63,8 @@ macro_rules! events {
         }
 
         impl AllSeries {
-            pub(crate) fn read(&self, factor: u64) -> AllValues {
-                AllValues { $($name: self.$name.iter().map(|it| it.read(factor)).collect(),)* }
+            pub(crate) fn read(&self, clock: crate::clock::Clock) -> AllValues {
+                AllValues { $($name: self.$name.iter().map(|it| it.read(clock)).collect(),)* }
             }
         }
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::{Clock, to_ns};
+use crate::clock::Clock;
 
 /// Buckets of a histogram.
 ///
@@ -15,14 +15,14 @@ pub const BUCKETS: usize = 148;
 
 /// Something that events are added to.
 ///
-/// Where a value is a time, it is added in ticks: `factor` is what makes nanoseconds of them.
+/// Where a value is a time, it is added in ticks of the clock.
 pub(crate) trait Series {
     /// What it is called in the documentation.
     const NAME: &'static str;
 
-    fn add(&self, value: u64, clock: &Clock);
+    fn add(&self, value: u64, clock: Clock);
 
-    fn read(&self, factor: u64) -> SeriesValue;
+    fn read(&self, clock: Clock) -> SeriesValue;
 }
 
 /// How often.
@@ -95,11 +95,11 @@ impl Series for Count {
     const NAME: &'static str = "count";
 
     #[inline(always)]
-    fn add(&self, _: u64, _: &Clock) {
+    fn add(&self, _: u64, _: Clock) {
         add(&self.0, 1);
     }
 
-    fn read(&self, _: u64) -> SeriesValue {
+    fn read(&self, _: Clock) -> SeriesValue {
         SeriesValue { count: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
     }
 }
@@ -108,11 +108,11 @@ impl Series for Total {
     const NAME: &'static str = "total";
 
     #[inline(always)]
-    fn add(&self, value: u64, _: &Clock) {
+    fn add(&self, value: u64, _: Clock) {
         add(&self.0, value);
     }
 
-    fn read(&self, _: u64) -> SeriesValue {
+    fn read(&self, _: Clock) -> SeriesValue {
         SeriesValue { total: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
     }
 }
@@ -121,12 +121,12 @@ impl Series for Time {
     const NAME: &'static str = Total::NAME;
 
     #[inline(always)]
-    fn add(&self, ticks: u64, _: &Clock) {
+    fn add(&self, ticks: u64, _: Clock) {
         add(&self.0, ticks);
     }
 
-    fn read(&self, factor: u64) -> SeriesValue {
-        let total = to_ns(self.0.load(Ordering::Relaxed), factor);
+    fn read(&self, clock: Clock) -> SeriesValue {
+        let total = clock.ns(self.0.load(Ordering::Relaxed));
         SeriesValue { total, ..SeriesValue::default() }
     }
 }
@@ -135,12 +135,12 @@ impl Series for Sum {
     const NAME: &'static str = "sum";
 
     #[inline(always)]
-    fn add(&self, value: u64, _: &Clock) {
+    fn add(&self, value: u64, _: Clock) {
         add(&self.count, 1);
         add(&self.total, value);
     }
 
-    fn read(&self, _: u64) -> SeriesValue {
+    fn read(&self, _: Clock) -> SeriesValue {
         SeriesValue {
             count: self.count.load(Ordering::Relaxed),
             total: self.total.load(Ordering::Relaxed),
@@ -153,9 +153,9 @@ impl Series for TimeAside {
     const NAME: &'static str = Total::NAME;
 
     #[inline(always)]
-    fn add(&self, _: u64, _: &Clock) {}
+    fn add(&self, _: u64, _: Clock) {}
 
-    fn read(&self, _: u64) -> SeriesValue {
+    fn read(&self, _: Clock) -> SeriesValue {
         SeriesValue::default()
     }
 }
@@ -164,9 +164,9 @@ impl Series for HistogramAside {
     const NAME: &'static str = Histogram::NAME;
 
     #[inline(always)]
-    fn add(&self, _: u64, _: &Clock) {}
+    fn add(&self, _: u64, _: Clock) {}
 
-    fn read(&self, _: u64) -> SeriesValue {
+    fn read(&self, _: Clock) -> SeriesValue {
         SeriesValue::default()
     }
 }
@@ -175,7 +175,7 @@ impl Series for Histogram {
     const NAME: &'static str = "histogram";
 
     #[inline]
-    fn add(&self, ticks: u64, clock: &Clock) {
+    fn add(&self, ticks: u64, clock: Clock) {
         let ns = clock.ns(ticks);
         add(&self.total, ticks);
         if !ns > self.min_complement.load(Ordering::Relaxed) {
@@ -187,11 +187,11 @@ impl Series for Histogram {
         add(&self.buckets[bucket(ns)], 1);
     }
 
-    fn read(&self, factor: u64) -> SeriesValue {
+    fn read(&self, clock: Clock) -> SeriesValue {
         let buckets: Vec<u64> = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
         let count = buckets.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it));
         let min = if count == 0 { 0 } else { !self.min_complement.load(Ordering::Relaxed) };
-        let total = to_ns(self.total.load(Ordering::Relaxed), factor);
+        let total = clock.ns(self.total.load(Ordering::Relaxed));
         SeriesValue { count, total, min, max: self.max.load(Ordering::Relaxed), buckets }
     }
 }
@@ -235,7 +235,8 @@ impl SeriesValue {
         let is_new = earlier.count == 0;
         Self {
             count,
-            total: self.total.wrapping_sub(earlier.total),
+            // A look may have counted a moment for a phase that was just over.
+            total: self.total.saturating_sub(earlier.total),
             min: if is_new || self.min != earlier.min { self.min } else { first.max(self.min) },
             max: if is_new || self.max != earlier.max { self.max } else { last.min(self.max) },
             buckets,
@@ -301,11 +302,11 @@ mod tests {
 
     impl Values {
         fn add(&self, value: u64) {
-            self.0.add(value, &crate::clock::Clock::of_kernel());
+            self.0.add(value, crate::clock::Clock::of_kernel());
         }
 
         fn read(&self) -> SeriesValue {
-            self.0.read(1 << 32)
+            self.0.read(crate::clock::Clock::of_kernel())
         }
     }
 

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use crate::clock::{Clock, Source, look_by};
+use crate::clock::Clock;
 use crate::names::{Kind as _, Operation, Phase, StoreOperation};
 use crate::page::{Layout, Page, PhaseTicks};
 use crate::party::PartyId;
@@ -87,7 +87,7 @@ pub struct Spent(u64);
 
 /// Takes the time of what another thread does.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Watch(Option<Source>);
+pub struct Watch(Option<Clock>);
 
 /// The time of one request.
 struct Span {
@@ -156,24 +156,29 @@ impl Tracer {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn create(lock_dir: &Path, pid: u32, unique_id: u64) -> std::io::Result<Self> {
-        Ok(Self::over(Page::create(lock_dir, pid, unique_id)?, |_| {}))
+    pub fn create(
+        lock_dir: &Path,
+        pid: u32,
+        unique_id: u64,
+        clock: Clock,
+    ) -> std::io::Result<Self> {
+        Ok(Self::over(Page::create(lock_dir, pid, unique_id)?, clock, |_| {}))
     }
 
     /// A tracer whose page nobody else sees.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn private() -> std::io::Result<Self> {
-        Ok(Self::over(Page::private()?, |_| {}))
+    pub fn private(clock: Clock) -> std::io::Result<Self> {
+        Ok(Self::over(Page::private()?, clock, |_| {}))
     }
 
-    fn over(page: Page, change: impl FnOnce(&mut Inner)) -> Self {
+    fn over(page: Page, clock: Clock, change: impl FnOnce(&mut Inner)) -> Self {
         let layout = page.keep();
         let nobody: &'static Span = Box::leak(Box::new(Span::new(&layout.idle)));
         let mut inner = Inner {
             layout,
-            clock: Clock::new(),
+            clock,
             current: Cell::new(nobody),
             nobody,
             free: Cell::new(None),
@@ -203,8 +208,7 @@ impl Tracer {
     #[must_use]
     pub fn in_test(time: Rc<Cell<u64>>) -> Self {
         let page = Page::private().expect("there is memory");
-        Self::over(page, |inner| {
-            inner.clock = Clock::of_kernel();
+        Self::over(page, Clock::of_kernel(), |inner| {
             inner.time = Some(time);
             inner.records = true;
         })
@@ -221,7 +225,7 @@ impl Tracer {
     #[must_use]
     pub fn figures(&self) -> crate::Figures {
         self.inner()
-            .map(|inner| crate::Figures::of(inner.layout(), inner.clock.factor(), || inner.now()))
+            .map(|inner| crate::Figures::of(inner.layout(), || inner.now()))
             .unwrap_or_default()
     }
 
@@ -251,9 +255,6 @@ impl Tracer {
     #[inline(never)]
     pub fn woke(&self, completions: usize) {
         let Some(inner) = self.inner() else { return };
-        if let Some(factor) = inner.clock.calibrate() {
-            inner.layout().factor.store(factor, Ordering::Relaxed);
-        }
         inner.switch(Phase::Receiving);
         inner.woke(u64::try_from(completions).unwrap_or(u64::MAX));
     }
@@ -285,7 +286,7 @@ impl Tracer {
     /// Takes the time of what lanes do.
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch(self.inner().map(|inner| inner.clock.source()))
+        Watch(self.inner().map(|inner| inner.clock))
     }
 
     /// A lane has done with a frame what would be this phase of the worker.
@@ -399,7 +400,7 @@ impl Tracer {
 impl Watch {
     /// Does something, and says how long that took.
     pub fn time<T>(self, work: impl FnOnce() -> T) -> (T, Spent) {
-        let now = || self.0.map_or(0, Source::now);
+        let now = || self.0.map_or(0, Clock::now);
         let began = now();
         let done = work();
         (done, Spent(now().saturating_sub(began)))
@@ -577,14 +578,14 @@ impl Inner {
     }
 
     #[inline(always)]
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What its counter says.
     #[inline(always)]
     fn now(&self) -> u64 {
-        self.quick_now().unwrap_or_else(|| self.clock.source().now())
+        self.quick_now().unwrap_or_else(|| self.clock.now())
     }
 
     /// The same, if that takes no more than an instruction.
@@ -594,8 +595,7 @@ impl Inner {
         if let Some(time) = &self.time {
             return Some(time.get());
         }
-        let source = self.clock.source();
-        (source == Source::Processor).then(|| source.now())
+        self.clock.is_processor().then(|| self.clock.now())
     }
 
     /// The number of what the worker does.
@@ -605,13 +605,7 @@ impl Inner {
     }
 
     fn begin(&self) {
-        #[cfg(feature = "recorder")]
-        if let Some(time) = &self.time {
-            let at = crate::clock::Look { ticks: time.get(), ns: time.get() };
-            return self.layout.begin(at, Source::Kernel);
-        }
-        let source = self.clock.source();
-        self.layout.begin(look_by(source), source);
+        self.layout.begin(self.now(), self.clock);
     }
 
     /// Whether every event is kept.
@@ -654,8 +648,9 @@ impl Inner {
         // Should the counter of another processor be a little behind, the next phase is shorter by
         // what this one is too long: sums wrap around, and stay right.
         let passed = now.wrapping_sub(layout.since.load(Ordering::Relaxed));
-        layout.since.store(now, Ordering::Relaxed);
-        layout.phase.store(next.number(), Ordering::Relaxed);
+        // In this order: by it whoever reads sees whether all of it is done.
+        layout.since.store(now, Ordering::Release);
+        layout.phase.store(next.number(), Ordering::Release);
         let span = self.current.get();
         let index = place(before);
         crate::series::add(&span.served[index], passed);
@@ -807,7 +802,7 @@ impl Inner {
             self.request_failed(operation.number(), status.into());
         }
         let party = span.subject.get().party;
-        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
+        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), self.clock);
         let (mid, number) = (span.mid.get(), span.number.get());
         self.request_end(mid, operation.number(), status.into(), number, ticks);
     }

@@ -2,8 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
-use trace::{PageError, Phase, Reader, Tracer};
+use trace::{Clock, PageError, Phase, Reader, Tracer};
+
+const CLOCK: Clock = Clock::of_kernel();
 
 fn lock_dir() -> tempfile::TempDir {
     let lock_dir = tempfile::tempdir().expect("there is space");
@@ -14,7 +19,7 @@ fn lock_dir() -> tempfile::TempDir {
 #[test]
 fn a_reader_sees_what_the_worker_counts() {
     let lock_dir = lock_dir();
-    let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    let tracer = Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
     let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
     let before = reader.read();
     tracer.message_sent(3, 100);
@@ -27,7 +32,7 @@ fn a_reader_sees_what_the_worker_counts() {
 #[test]
 fn the_time_of_a_phase_that_is_not_over_is_seen() {
     let lock_dir = lock_dir();
-    let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    let tracer = Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
     tracer.enter(Phase::Waiting);
     let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
     let first = reader.read();
@@ -40,9 +45,36 @@ fn the_time_of_a_phase_that_is_not_over_is_seen() {
 }
 
 #[test]
+fn phases_fill_the_time_for_a_reader_while_the_worker_goes_from_one_to_the_next() {
+    let lock_dir = lock_dir();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (begun, begins) = mpsc::channel();
+        let (lock_dir, is_over) = (lock_dir.path(), &is_over);
+        scope.spawn(move || {
+            let tracer = Tracer::create(lock_dir, 7, 8, CLOCK).expect("there is space");
+            begun.send(()).expect("it is awaited");
+            let phases = [Phase::Waiting, Phase::Receiving, Phase::Parsing, Phase::Other];
+            while !is_over.load(Ordering::Relaxed) {
+                for phase in phases {
+                    tracer.enter(phase);
+                    (0..1_000).for_each(|_| std::hint::spin_loop());
+                }
+            }
+        });
+        begins.recv().expect("it begins");
+        let reader = Reader::open(lock_dir, 7, 8).expect("it is ours");
+        let has_gap = |figures: trace::Figures| figures.phases_sum_ns().abs_diff(figures.ns) >= 32;
+        let gaps = (0..20_000).filter(|_| has_gap(reader.read())).count();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(gaps, 0);
+    });
+}
+
+#[test]
 fn the_page_of_a_worker_that_ended_can_still_be_read() {
     let lock_dir = lock_dir();
-    let tracer = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    let tracer = Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
     let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");
     tracer.message_received(1, 1);
     trace::remove(lock_dir.path(), 7, 8).expect("it is ours");
@@ -56,8 +88,8 @@ fn the_page_of_a_worker_that_ended_can_still_be_read() {
 #[test]
 fn workers_are_found_by_their_pages_and_nothing_else_is() {
     let lock_dir = lock_dir();
-    let _one = Tracer::create(lock_dir.path(), 12, 0xab).expect("there is space");
-    let _two = Tracer::create(lock_dir.path(), 3, 0xcd).expect("there is space");
+    let _one = Tracer::create(lock_dir.path(), 12, 0xab, CLOCK).expect("there is space");
+    let _two = Tracer::create(lock_dir.path(), 3, 0xcd, CLOCK).expect("there is space");
     fs::write(lock_dir.path().join("trace/notes"), "mine").expect("there is space");
     assert_eq!(trace::workers(lock_dir.path()).expect("it is ours"), [(3, 0xcd), (12, 0xab)]);
     trace::prepare(lock_dir.path()).expect("it is ours");
@@ -67,7 +99,7 @@ fn workers_are_found_by_their_pages_and_nothing_else_is() {
 #[test]
 fn a_page_of_another_version_is_refused_in_words() {
     let lock_dir = lock_dir();
-    Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
     let path = trace::path(lock_dir.path(), 7, 8);
     let change = |offset: u64, word: u64| {
         let file = fs::OpenOptions::new().write(true).open(&path).expect("it is ours");
@@ -90,7 +122,7 @@ fn a_page_of_another_version_is_refused_in_words() {
 #[test]
 fn its_group_may_read_a_page_and_others_may_not() {
     let lock_dir = lock_dir();
-    Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
+    Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
     let mode = |path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(trace::path(lock_dir.path(), 7, 8)), 0o640);
     assert_eq!(mode(lock_dir.path().join(trace::DIRECTORY)), 0o750);
@@ -99,6 +131,6 @@ fn its_group_may_read_a_page_and_others_may_not() {
 #[test]
 fn a_page_that_is_there_already_is_not_taken_over() {
     let lock_dir = lock_dir();
-    let _first = Tracer::create(lock_dir.path(), 7, 8).expect("there is space");
-    Tracer::create(lock_dir.path(), 7, 8).expect_err("it is somebody's");
+    let _first = Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
+    Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect_err("it is somebody's");
 }

@@ -33,6 +33,9 @@ pub(crate) struct WorkerArguments {
     /// Our unique id in the tables, in hexadecimal.
     #[arg(long, value_parser = parse_unique_id)]
     unique_id: u64,
+    /// By what all workers measure time.
+    #[arg(long)]
+    clock: trace::Clock,
     /// The detail of the log, if an administrator wants another than that of the configuration.
     #[arg(long)]
     log_level: Option<u32>,
@@ -84,7 +87,7 @@ impl WorkerArguments {
             log::set_detail(log_level)?;
         }
         let server_id = ServerId { pid: std::process::id(), unique_id: self.unique_id };
-        Ok(WorkerStart { settings, server_id, control })
+        Ok(WorkerStart { settings, server_id, clock: self.clock, control })
     }
 
     /// The kernel ends us when the supervisor dies, from now on; before now it may have died

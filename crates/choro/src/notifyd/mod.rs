@@ -77,7 +77,7 @@ pub(crate) struct Notifyd {
 impl Notifyd {
     /// Joins the server.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, control } = start;
+        let WorkerStart { settings, server_id, control, .. } = start;
         let lock_dir = &settings.directories.lock;
         let how = messaging_settings(&settings.config.global)?;
         let messaging = Messaging::init(lock_dir, server_id, how)

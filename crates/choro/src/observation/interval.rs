@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn an_interval_has_what_came_between_two_looks_and_nothing_older() {
-        let tracer = Tracer::private().expect("there is memory");
+        let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         read(&tracer);
         let at = Instant::now();
         let first = look(at, &tracer);
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn between_a_look_and_itself_nothing_was_done() {
-        let tracer = Tracer::private().expect("there is memory");
+        let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         read(&tracer);
         let look = look(Instant::now(), &tracer);
         let interval = Interval::between(&look, &look);

@@ -25,6 +25,8 @@ pub(super) struct WorkerCommand {
     pub(super) config: PathBuf,
     /// Counted from 1.
     pub(super) generation: u64,
+    /// By what all workers measure time.
+    pub(super) clock: trace::Clock,
     /// The detail of the log, if an administrator wants another than that of the configuration.
     pub(super) log_level: Option<u32>,
 }
@@ -202,6 +204,7 @@ pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
         .args(["--config-generation", &command.generation.to_string()])
         .args(["--supervisor-pid", &std::process::id().to_string()])
         .args(["--unique-id", &format!("{unique_id:016x}")])
+        .args(["--clock", &command.clock.to_string()])
         .args(command.log_level.map(|log_level| format!("--log-level={log_level}")))
         .stdin(worker_end.into_stdio())
         .stdout(Stdio::null())

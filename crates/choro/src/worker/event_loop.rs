@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{FileTable, QosPage, Registry, WatchPage};
-use trace::{Phase, Tracer};
+use trace::{Clock, Phase, Tracer};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
 
@@ -95,12 +95,12 @@ const LANES: u64 = 6 << 32;
 impl Worker {
     /// Makes the worker ready for its first connection.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, control } = start;
+        let WorkerStart { settings, server_id, clock, control } = start;
         let lock_dir = &settings.directories.lock;
         let registry =
             Registry::join_as(lock_dir, server_id).context("cannot join the server's tables")?;
         let how = messaging_settings(&settings.config.global)?;
-        let trace = start_tracer(lock_dir, server_id);
+        let trace = start_tracer(lock_dir, server_id, clock);
         trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
@@ -746,8 +746,8 @@ impl Worker {
 }
 
 /// Where the time of this worker goes. A worker that nobody can look into serves all the same.
-fn start_tracer(lock_dir: &Path, server_id: ServerId) -> Tracer {
-    Tracer::create(lock_dir, server_id.pid, server_id.unique_id).unwrap_or_else(|error| {
+fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
+    Tracer::create(lock_dir, server_id.pid, server_id.unique_id, clock).unwrap_or_else(|error| {
         warn!("this worker cannot be traced: {error}");
         Tracer::default()
     })

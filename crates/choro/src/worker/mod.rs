@@ -28,6 +28,7 @@ mod unix;
 mod watches;
 
 use dtyp::ServerId;
+use trace::Clock;
 
 use crate::control::WorkerEnd;
 use crate::settings::Settings;
@@ -42,6 +43,8 @@ pub(crate) struct WorkerStart {
     pub(crate) settings: Settings,
     /// Who we are in the tables.
     pub(crate) server_id: ServerId,
+    /// By what it measures time.
+    pub(crate) clock: Clock,
     /// Our end of the control socket.
     pub(crate) control: WorkerEnd,
 }

@@ -243,7 +243,7 @@ mod tests {
     use crate::observation::Look;
 
     fn look() -> Look {
-        let tracer = Tracer::private().expect("there is memory");
+        let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         for _ in 0..3 {
             let request = tracer.begin(Came::default(), Phase::Parsing);
             request.identify(1, 8);
