@@ -4,6 +4,7 @@ mod interval;
 mod workers;
 
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -136,13 +137,17 @@ impl Observer {
             }
             !has_ended
         });
+        let classes = self.classes().unwrap_or_else(|why| {
+            self.remark(format!("classes are not known: {why}"));
+            Vec::new()
+        });
         Ok(Look {
             at: Instant::now(),
             clients: is_known.then(|| clients.iter().filter(|it| it.dialect != 0).count()),
             sessions: is_known.then_some(sessions.len()),
             workers: looks,
             total,
-            classes: self.classes(),
+            classes,
             remark: self.remark.clone(),
         })
     }
@@ -182,13 +187,13 @@ impl Observer {
         Ok(())
     }
 
-    fn classes(&self) -> Vec<(String, ClassFigures)> {
-        let Ok(page) = QosPage::join(&self.lock_dir) else { return Vec::new() };
+    fn classes(&self) -> io::Result<Vec<(String, ClassFigures)>> {
+        let page = QosPage::join(&self.lock_dir)?;
         let slots = page.slots().iter();
         let mut classes: Vec<_> =
             slots.filter_map(|slot| Some((slot.name()?, slot.figures()))).collect();
         classes.sort_by(|one, other| one.0.cmp(&other.0));
-        classes
+        Ok(classes)
     }
 }
 

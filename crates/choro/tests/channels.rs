@@ -3,7 +3,6 @@
 
 mod harness;
 
-use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,7 +16,7 @@ use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Slot};
 use crypto::{KeyMaterial, SessionKeys, SigningKey};
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, utf16};
-use harness::choro::{PATIENCE, is_alive, signal_process, wait_until};
+use harness::choro::{PATIENCE, is_alive, settled_memory, signal_process, wait_until};
 use harness::{PASSWORD, Setup, TestServer, USER};
 use messaging::TransportKind;
 use rustix::process::Signal;
@@ -391,14 +390,6 @@ fn connections_of_strangers_leave_room_for_channels_of_a_client_that_is_logged_o
     server.stop();
 }
 
-/// Bytes of memory that a process has of its own.
-fn memory_of(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("it is Linux");
-    let kibibytes = line.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok());
-    kibibytes.expect("a number") * 1024
-}
-
 #[test]
 fn answers_that_a_client_reads_on_none_of_its_channels_are_bounded_for_all_of_them_together() {
     const CHANNELS: usize = 12;
@@ -426,12 +417,8 @@ fn answers_that_a_client_reads_on_none_of_its_channels_are_bounded_for_all_of_th
             channel.flush(Slot(slot)).expect("it is sent");
         }
     }
-    let memory = Cell::new(0);
-    wait_until(
-        || memory.replace(memory_of(worker)) == memory.get() && memory.get() > 24 * MIB,
-        || format!("{} bytes, and they change", memory.get()),
-    );
-    assert!(memory.get() < 96 * MIB, "{} MiB", memory.get() / MIB);
+    let memory = settled_memory(worker, 24 * MIB);
+    assert!(memory < 96 * MIB, "{} MiB", memory / MIB);
     for channel in &mut channels {
         for _ in 0..READS {
             channel.receive().and_then(bench::client::Reply::succeeded).expect("it is read");

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Reply, Slot};
-use harness::choro::{PATIENCE, wait_until};
+use harness::choro::{PATIENCE, settled_memory, wait_until};
 use harness::{Setup, TestServer};
 use rustix::process::Signal;
 use wire::read::{ReadRequest, ReadResponse};
@@ -333,35 +333,32 @@ fn a_client_that_asks_for_all_credits_each_time_has_its_part_of_them() {
 
 #[test]
 fn a_client_that_never_reads_its_answers_is_bounded_and_nobody_else_notices() {
+    const READS: usize = 256;
+    const READ_LEN: u32 = 1 << 20;
+    const MIB: u64 = 1 << 20;
     let server = start();
-    let mut deaf = Vec::new();
+    let mut deaf = None;
     let had = beside(&server, || {
-        for _ in 0..2 {
-            let mut client = connect(&server, "data");
-            let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
-            client.want_credits(u16::MAX);
-            client.gather_credits(512, BLOCK).expect("there are credits");
-            // As many as it may, and none of the answers is ever taken.
-            (0..512).for_each(|at| push_read(&mut client, file_id, at % 16));
-            deaf.push(client);
+        let mut client = connect(&server, "data");
+        let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
+        client.want_credits(u16::MAX);
+        client.gather_credits(READS, READ_LEN as usize).expect("there are credits");
+        // As many as it may, and none of the answers is ever taken.
+        for slot in 0..READS {
+            let request = ReadRequest { file_id, length: READ_LEN, ..ReadRequest::default() };
+            client.push(Command::READ, READ_LEN as usize, &request);
+            client.flush(Slot(slot)).expect("it is sent");
         }
-        // Its worker has sent what the socket takes, and keeps the rest: not more than it may.
-        let port = deaf[0].local_port().expect("it is connected");
-        assert!(port > 0);
-        let kib: u64 = server.server().workers().into_iter().map(resident_kib).max().unwrap_or(0);
-        assert!(kib < 256 << 10, "a worker has {kib} KiB");
+        deaf = Some(client);
+        let of_worker = |pid| settled_memory(pid, 0);
+        let most = server.server().workers().into_iter().map(of_worker).max();
+        let most = most.expect("there are workers");
+        assert!(most > 12 * MIB, "its answers wait: {} MiB", most / MIB);
+        assert!(most < 64 * MIB, "{} MiB of {READS}", most / MIB);
     });
     assert!(had >= 8);
     drop(deaf);
     wait_until(|| server.server().workers().len() == IDLE_WORKERS, || server.log());
-}
-
-/// What a process has in memory.
-fn resident_kib(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    kib.unwrap_or(0)
 }
 
 /// smbclient has 16 MiB in flight and by default gives each request 20 seconds, whatever the server

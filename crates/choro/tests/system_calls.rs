@@ -1,6 +1,7 @@
 //! What an operation costs in system calls is what docs/system_calls.md says.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
 use bench::options::Options;
@@ -20,14 +21,12 @@ fn documented(row: &str) -> f64 {
 fn is_as_the_page_says() -> bool {
     let traced =
         Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy().into_owned();
-    let mut numbers =
-        release.split(|c: char| !c.is_ascii_digit()).map(|it| it.parse().unwrap_or(0));
-    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    // The shares are on tmpfs.
+    let shares = std::fs::File::open("/dev/shm");
+    let has_fine_times = shares.is_ok_and(|shares| store::has_fine_times(shares.as_fd()));
     let limits = uring::Limits::default();
     let has_ring = uring::Driver::new(uring::Backend::Ring, limits).is_ok();
-    traced.is_ok_and(|it| it.success()) && version >= (6, 13) && has_ring
+    traced.is_ok_and(|it| it.success()) && has_fine_times && has_ring
 }
 
 #[test]

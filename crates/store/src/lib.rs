@@ -61,6 +61,7 @@ pub use settings::{
     Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings,
     RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings,
 };
+pub use system::has_fine_times;
 
 use crate::credentials::Wardrobe;
 use crate::directories::{Directories, Inode};

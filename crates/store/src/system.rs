@@ -157,7 +157,8 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
 /// Whether a file system gives an object another change time with each change that comes after somebody has
 /// looked at it: these do from Linux 6.13 on. Before, all changes between two ticks of the kernel's
 /// clock have one time.
-pub(crate) fn has_fine_times(object: BorrowedFd<'_>) -> bool {
+#[must_use]
+pub fn has_fine_times(object: BorrowedFd<'_>) -> bool {
     const BTRFS_MAGIC: u32 = 0x9123_683E;
     const EXT4_MAGIC: u32 = 0xEF53;
     const TMPFS_MAGIC: u32 = 0x0102_1994;

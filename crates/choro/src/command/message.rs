@@ -209,7 +209,7 @@ fn reload(visitor: &mut Visitor) -> anyhow::Result<()> {
 fn log_level(visitor: &mut Visitor, level: u32, target: Target) -> anyhow::Result<()> {
     let data = LogLevel { filter: level.to_string() }.encode();
     let (processes, _) = have_done(visitor, target, &Content::new(MessageKind::LOG_LEVEL, &data))?;
-    report::print(&format!("{processes} processes log with level {level}.\n"))
+    report::print(&format!("Log level {level} is in effect in {processes} of the processes.\n"))
 }
 
 fn close_share(

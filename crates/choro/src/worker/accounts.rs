@@ -51,14 +51,15 @@ impl Accounts {
             }
         };
         let unix = self.unix_user(&entry.name);
-        let sid = Sid::unix_user(unix.credentials.uid);
         let is_known = self.is_root && unix.name == entry.name;
-        let identity = if is_known { sid.to_string() } else { format!("{sid} {}", entry.name) };
+        let account = self.account(store, entry.name, &unix);
+        let Account { sid, user, .. } = &account;
+        let identity = if is_known { sid.to_string() } else { format!("{sid} {user}") };
         Some(Account {
             identity,
             nt_hash: Some(entry.nt_hash),
             disabled: !entry.enabled,
-            ..self.account(store, entry.name, &unix)
+            ..account
         })
     }
 

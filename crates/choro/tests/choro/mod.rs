@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -316,6 +317,25 @@ pub fn is_alive(pid: u32) -> bool {
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, tail)| !tail.starts_with('Z')),
         Err(_) => false,
     }
+}
+
+/// Bytes of memory that a process has of its own.
+pub fn memory_of(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("it is Linux");
+    let kibibytes = line.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok());
+    kibibytes.expect("a number") * 1024
+}
+
+/// As [`memory_of`], once it is above `least` and grows no more.
+#[track_caller]
+pub fn settled_memory(pid: u32, least: u64) -> u64 {
+    let memory = Cell::new(0);
+    wait_until(
+        || memory.replace(memory_of(pid)) == memory.get() && memory.get() > least,
+        || format!("{} bytes, and they change", memory.get()),
+    );
+    memory.get()
 }
 
 /// A path as text; those of tests are plain.
