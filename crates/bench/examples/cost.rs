@@ -1,8 +1,9 @@
 //! What each operation of a client costs a server, in processor time of all threads of its worker.
 //!
-//! `cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND]` starts a server in `DIRECTORY` and does
-//! COUNT of each kind; `global` is more for the section `[global]`, and `with` a command that runs
-//! meanwhile, in which PID stands for the worker. Each line is `KIND<tab>nanoseconds`.
+//! `cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND] [only=KIND]` starts a server in
+//! `DIRECTORY` and does COUNT of each kind, or of this one; `global` is more for the section `[global]`,
+//! and `with` a command that runs meanwhile, in which PID stands for the worker. Each line is
+//! `KIND<tab>nanoseconds`.
 //!
 //! It is the kernel's own account of run time (`/proc/PID/task/TID/schedstat`), user and system time
 //! together. In a virtual machine whose clock counts instructions (`qemu -icount`), nanoseconds are
@@ -44,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [program, directory, count, options @ ..] = &arguments[..] else {
-        anyhow::bail!("cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND]");
+        anyhow::bail!("cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND] [only=KIND]");
     };
     let count: usize = count.parse().context("a count")?;
     let option = |name: &str| {
@@ -66,7 +67,8 @@ fn main() -> Result<()> {
     let pid = processes.serving(server.destination().address, client.local_port()?);
     let pid = pid.context("nobody serves the client")?;
     let _beside = Beside::begin(option("with"), pid)?;
-    for kind in KINDS {
+    let only = option("only");
+    for kind in KINDS.into_iter().filter(|kind| only.is_empty() || *kind == only) {
         (0..WARM_UP).try_for_each(|at| work(&mut client, file_id, kind, at))?;
         let before = settled(pid)?;
         (0..count).try_for_each(|at| work(&mut client, file_id, kind, at))?;

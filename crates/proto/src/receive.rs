@@ -255,6 +255,7 @@ impl Server {
 }
 
 /// The messages of a frame, each with its header: [MS-SMB2] 3.3.5.2.7.
+#[inline(always)]
 fn split(
     mut frame: BytesMut,
 ) -> Result<std::collections::VecDeque<(Header, BytesMut)>, Disconnect> {

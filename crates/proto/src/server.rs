@@ -1016,6 +1016,7 @@ impl Globals {
     }
 
     /// Notes that data was written to what is open, if anybody watches.
+    #[inline]
     pub(crate) fn report_written(&mut self, open: &Open) {
         if self.is_watched()
             && let Some(change) = Change::written(open)

@@ -199,13 +199,10 @@ impl Series for Histogram {
 /// The bucket of a value.
 #[inline(always)]
 fn bucket(value: u64) -> usize {
-    if value < 4 {
-        return usize::try_from(value).unwrap_or(0);
-    }
-    let power = value.ilog2();
-    let quarter = (value >> (power - 2)) & 3;
-    let index = (power - 1) * 4 + u32::try_from(quarter).unwrap_or(0);
-    usize::try_from(index).unwrap_or(0).min(BUCKETS - 1)
+    // The two bits behind the highest one; below four, all there are.
+    let shift = (value | 4).ilog2() - 2;
+    let index = (value >> shift) + u64::from(4 * shift);
+    usize::try_from(index).unwrap_or(usize::MAX).min(BUCKETS - 1)
 }
 
 /// The values that a bucket counts: the least, and the least of the next bucket.

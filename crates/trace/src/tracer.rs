@@ -46,10 +46,14 @@ pub struct Tracer(Option<&'static Inner>);
 pub(crate) struct Inner {
     layout: &'static Layout,
     clock: Clock,
+    /// What the worker does; the page has it for others.
+    phase: Cell<Phase>,
     /// The time of the request that is served; without one, that of nobody.
-    current: Cell<&'static Span>,
-    nobody: &'static Span,
+    current: Cell<&'static Time>,
+    nobody: &'static Time,
     free: Cell<Option<&'static Span>>,
+    /// The last of a ring of requests that end when the worker waits for events.
+    ending: Cell<Option<&'static Span>>,
     spans: Cell<usize>,
     /// Counts requests: so they are told apart in probes.
     requests: Cell<u64>,
@@ -89,33 +93,40 @@ pub struct Spent(u64);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch(Option<Clock>);
 
-/// The time of one request.
+/// Where the time of a request goes, or that of nobody.
+struct Time {
+    /// Where it is counted while it is served.
+    served: &'static PhaseTicks,
+    /// In each phase.
+    phases: [Cell<u64>; Phase::NAMES.len()],
+    /// Up to when it is in `phases`, while the request is not served.
+    since: Cell<u64>,
+    /// What the request goes through while it is not served. It may be served all the same, for as
+    /// long as the worker does nothing else: then nothing has to be counted twice.
+    waits: Cell<Phase>,
+}
+
+/// One request.
 struct Span {
+    inner: &'static Inner,
+    time: Time,
     mid: Cell<u64>,
     /// Of the request that has it now; another one each time.
     number: Cell<u64>,
     /// None until it is known which request it is.
     operation: Cell<Option<Operation>>,
     status: Cell<u32>,
-    /// What it goes through while it is not served.
-    waits: Cell<Phase>,
     came: Cell<u64>,
-    /// Up to when its time is in `phases`, while it is not served.
-    since: Cell<u64>,
     subject: Cell<Subject>,
     bytes: Cell<u64>,
     /// The next one that was answered in the same frame, in a ring, or that is free.
     next: Cell<Option<&'static Self>>,
-    /// Where its time is counted while it is served.
-    served: &'static PhaseTicks,
-    /// Its time in each phase.
-    phases: [Cell<u64>; Phase::NAMES.len()],
     path: RefCell<Option<String>>,
 }
 
 /// A request, from its frame to its response. Dropped without one, it has come to an end.
 #[derive(Default)]
-pub struct Request(Cell<Option<(&'static Inner, &'static Span)>>);
+pub struct Request(Cell<Option<&'static Span>>);
 
 /// Whom and what a request is about.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -130,7 +141,6 @@ pub struct Subject {
 /// socket, or never will be.
 #[derive(Default)]
 pub struct Answered {
-    tracer: Tracer,
     /// The last of a ring: behind it comes the first.
     last: Option<&'static Span>,
 }
@@ -175,13 +185,15 @@ impl Tracer {
 
     fn over(page: Page, clock: Clock, change: impl FnOnce(&mut Inner)) -> Self {
         let layout = page.keep();
-        let nobody: &'static Span = Box::leak(Box::new(Span::new(&layout.idle)));
+        let nobody: &'static Time = Box::leak(Box::new(Time::new(&layout.idle)));
         let mut inner = Inner {
             layout,
             clock,
+            phase: Cell::new(Phase::Other),
             current: Cell::new(nobody),
             nobody,
             free: Cell::new(None),
+            ending: Cell::new(None),
             spans: Cell::new(0),
             requests: Cell::new(0),
             came: Cell::default(),
@@ -240,14 +252,25 @@ impl Tracer {
         self.inner().is_some()
     }
 
-    /// From now on the worker does this.
+    /// From now on the worker does this, and serves no request, unless it does so already.
     #[inline]
     pub fn enter(&self, phase: Phase) {
         if let Some(inner) = self.inner()
-            && inner.phase_number() != phase.number()
+            && inner.phase.get() != phase
         {
-            inner.switch(phase);
+            inner.turn_to(phase);
         }
+    }
+
+    /// From now on the worker waits for events. Requests that end with that have ended.
+    #[inline(never)]
+    pub fn wait_for_events(&self) {
+        let Some(inner) = self.inner() else { return };
+        let now = inner.switch_here(Phase::Waiting);
+        if let Some(last) = inner.ending.take() {
+            each(last, |span| inner.end_span(span, now));
+        }
+        inner.leave(now);
     }
 
     /// Waiting for events is over, for so many of them. Mostly they are bytes of clients; whoever
@@ -255,7 +278,7 @@ impl Tracer {
     #[inline(never)]
     pub fn woke(&self, completions: usize) {
         let Some(inner) = self.inner() else { return };
-        inner.switch(Phase::Receiving);
+        inner.switch_here(Phase::Receiving);
         inner.woke(u64::try_from(completions).unwrap_or(u64::MAX));
     }
 
@@ -307,12 +330,12 @@ impl Tracer {
     #[must_use]
     pub fn begin(&self, came: Came, phase: Phase) -> Request {
         let Some(inner) = self.inner() else { return Request::default() };
-        let now = inner.switch(phase);
-        // The one before it in its compound was answered, and waits for this one.
-        inner.leave(Phase::Queued, now);
+        let now = inner.switch_here(phase);
+        // If the one before it was answered in the same compound, it waits for this one.
+        inner.leave(now);
         let Some(span) = inner.begin_span(came, now) else { return Request::default() };
-        inner.current.set(span);
-        Request(Cell::new(Some((inner, span))))
+        inner.current.set(&span.time);
+        Request(Cell::new(Some(span)))
     }
 
     /// A frame is to be sent.
@@ -323,17 +346,17 @@ impl Tracer {
         }
     }
 
-    /// The file system is asked for something.
+    /// The file system is asked for something, for a request that waits for it or for none.
     #[must_use]
-    pub fn store_begins(&self, operation: StoreOperation) -> StoreWork {
-        let mut since = 0;
-        if let Some(inner) = self.inner() {
-            self.enter(Phase::Storage);
-            since = inner.layout().since.load(Ordering::Relaxed);
-            inner.bytes.set(0);
-            inner.store_start(operation.number());
+    #[inline(never)]
+    pub fn store_begins(&self, operation: StoreOperation, is_waited_for: bool) -> StoreWork {
+        let Some(inner) = self.inner() else { return StoreWork { operation, since: 0 } };
+        // Whoever waits for the file system, but not for this, is not served by it.
+        if inner.phase.get() != Phase::Storage || !is_waited_for {
+            inner.turn_to(Phase::Storage);
         }
-        StoreWork { operation, since }
+        inner.store_start(operation.number());
+        StoreWork { operation, since: inner.layout().since.load(Ordering::Relaxed) }
     }
 
     /// The file system has answered: so many bytes of data, or an error.
@@ -341,12 +364,12 @@ impl Tracer {
     #[inline(never)]
     pub fn store_ends(&self, work: StoreWork, bytes: u64, status: u32) {
         let Some(inner) = self.inner() else { return };
-        let now = inner.switch(Phase::Running);
+        let now = inner.switch_here(Phase::Running);
         let operation = work.operation.number();
         inner.store_end(operation, bytes, status.into(), now.saturating_sub(work.since));
+        inner.bytes.set(bytes);
         if bytes != 0 {
             inner.store_data(operation, bytes);
-            inner.bytes.set(bytes);
         }
     }
 
@@ -356,8 +379,12 @@ impl Tracer {
         let Some(inner) = self.inner() else {
             return TableVisit { tracer: Self::default(), before: Phase::Other, since: 0 };
         };
-        let before = Phase::from_number(inner.phase_number());
-        TableVisit { tracer: *self, before, since: inner.switch(Phase::Table) }
+        let before = inner.phase.get();
+        let since = inner.switch(Phase::Table);
+        if inner.current.get().is_waiting() {
+            inner.leave(since);
+        }
+        TableVisit { tracer: *self, before, since }
     }
 
     /// A message goes to another process.
@@ -411,80 +438,68 @@ impl Request {
     /// Says which request it is.
     #[inline(never)]
     pub fn identify(&self, mid: u64, command: u16) {
-        let Some((inner, span)) = self.parts() else { return };
+        let Some(span) = self.span() else { return };
         let operation = Operation::from_number(command.into());
         span.mid.set(mid);
         span.operation.set(Some(operation));
-        let before = span.since.get().saturating_sub(span.came.get());
-        inner.request_start(mid, operation.number(), span.number.get(), before);
+        let before = span.time.since.get().saturating_sub(span.came.get());
+        span.inner.request_start(mid, operation.number(), span.number.get(), before);
     }
 
     /// It is served from now on by this.
     #[inline]
     pub fn enter(&self, phase: Phase) {
-        if let Some((inner, _)) = self.parts() {
-            inner.switch(phase);
+        if let Some(span) = self.span() {
+            span.inner.switch(phase);
         }
     }
 
     /// It waits from now on; the worker goes on with what it waits for, or with something else.
     #[inline(never)]
     pub fn wait(&self, phase: Phase) {
-        let Some((inner, span)) = self.parts() else { return };
-        let worker = match phase {
-            Phase::Break | Phase::Event | Phase::Held => Phase::Other,
-            Phase::Peer => Phase::Messages,
-            other => other,
-        };
-        let now = inner.switch(worker);
-        if inner.serves(span) {
-            inner.leave(phase, now);
+        let Some(span) = self.span() else { return };
+        let (inner, time) = (span.inner, &span.time);
+        if phase == Phase::Storage && inner.serves(time) {
+            // Most likely the worker does what it waits for next.
+            time.waits.set(phase);
+            inner.switch(phase);
         } else {
-            // One that was held, for example, waits for something else now.
-            inner.wait_until(span, now);
-            span.waits.set(phase);
+            inner.wait_for_others(time, phase);
         }
     }
 
     /// It is served again.
     #[inline(never)]
     pub fn resume(&self) {
-        let Some((inner, span)) = self.parts() else { return };
-        // Whoever answered it may have looked at the clock just now.
-        let is_known = inner.phase_number() == Phase::Running.number();
-        let now = if is_known && inner.serves(inner.nobody) {
-            inner.layout().since.load(Ordering::Relaxed)
-        } else {
-            inner.switch(Phase::Running)
-        };
+        let Some(span) = self.span() else { return };
+        let (inner, time) = (span.inner, &span.time);
         add(&span.bytes, inner.bytes.take());
-        if !inner.serves(span) {
-            inner.wait_until(span, now);
-            inner.leave(Phase::Queued, now);
-            inner.current.set(span);
+        let current = inner.current.get();
+        // Whoever answered it may have looked at the clock just now, for nobody or for this.
+        let is_known = inner.phase.get() == Phase::Running && current.is_waiting();
+        if is_known && std::ptr::eq(current, time) {
+            time.waits.set(Phase::Queued);
+        } else {
+            inner.resume_beside(time, is_known);
         }
     }
 
     /// Its response is laid out; from now on it goes with its frame.
     #[inline(never)]
     pub fn answer(&self, status: u32, subject: Subject, answered: &mut Answered) {
-        let Some((inner, span)) = self.parts() else { return };
-        self.0.set(None);
+        let Some(span) = self.0.take().filter(|_| cfg!(feature = "on")) else { return };
         span.status.set(status);
         span.subject.set(subject);
         let first = match answered.last.replace(span) {
             Some(last) => last.next.replace(Some(span)),
-            None => {
-                answered.tracer = Tracer(Some(inner));
-                Some(span)
-            }
+            None => Some(span),
         };
         span.next.set(first);
     }
 
     /// It has no response, and is not cancelled for that.
     pub fn ends_without_response(&self) {
-        if let Some((_, span)) = self.parts() {
+        if let Some(span) = self.span() {
             span.status.set(0);
         }
     }
@@ -493,18 +508,18 @@ impl Request {
     #[inline]
     #[must_use]
     pub fn wants_path(&self) -> bool {
-        self.parts().is_some_and(|(inner, _)| inner.slow_ns.get() != 0)
+        self.span().is_some_and(|span| span.inner.slow_ns.get() != 0)
     }
 
     /// The path of what it is about, which may not be found out any more when it has ended.
     pub fn set_path(&self, path: String) {
-        if let Some((_, span)) = self.parts() {
+        if let Some(span) = self.span() {
             span.path.replace(Some(path));
         }
     }
 
     #[inline(always)]
-    fn parts(&self) -> Option<(&'static Inner, &'static Span)> {
+    fn span(&self) -> Option<&'static Span> {
         if cfg!(feature = "on") { self.0.get() } else { None }
     }
 }
@@ -513,8 +528,8 @@ impl Drop for Request {
     #[inline]
     fn drop(&mut self) {
         // One that was answered ends with its frame.
-        if let Some((inner, span)) = self.parts() {
-            inner.end_unanswered(span);
+        if let Some(span) = self.span() {
+            end_unanswered(span);
         }
     }
 }
@@ -524,31 +539,94 @@ impl Answered {
     #[inline]
     pub fn enter(&self, phase: Phase) {
         // A frame may answer no request.
-        if let (Some(inner), Some(last)) = (self.tracer.inner(), self.last) {
-            inner.enter_all(last, phase);
+        if let Some(last) = self.last() {
+            enter_all(last, phase);
         }
     }
 
-    /// Of the time that they wait, so much was spent on something else than what they wait for.
+    /// They end when the worker waits for events, whose call sends their frame.
+    #[inline]
+    pub fn end_with_waiting(self) {
+        if let Some(last) = self.last() {
+            std::mem::forget(self);
+            // One ring of two.
+            if let Some(others) = last.inner.ending.replace(Some(last)) {
+                last.next.swap(&others.next);
+            }
+        }
+    }
+
+    /// Of the time that they waited, so much was spent on something else than what they wait for.
     pub fn spent(&self, phase: Phase, spent: Spent) {
-        let (Some(inner), Some(last)) = (self.tracer.inner(), self.last) else { return };
-        let now = inner.now();
+        let Some(last) = self.last() else { return };
+        let inner = last.inner;
+        let now = inner.look();
         each(last, |span| {
-            let since = span.since.get();
-            let ticks = spent.0.min(now.saturating_sub(since));
-            inner.wait(span, phase, ticks);
-            span.since.set(since + ticks);
+            let time = &span.time;
+            if !inner.serves(time) {
+                inner.wait_until(time, now);
+            }
+            let waits = time.waits.get();
+            let ticks = spent.0.min(time.phases[waits as usize].get());
+            inner.wait(time, waits, ticks.wrapping_neg());
+            inner.wait(time, phase, ticks);
         });
+    }
+
+    #[inline(always)]
+    fn last(&self) -> Option<&'static Span> {
+        if cfg!(feature = "on") { self.last } else { None }
     }
 }
 
 impl Drop for Answered {
     #[inline]
     fn drop(&mut self) {
-        if let (Some(inner), Some(last)) = (self.tracer.inner(), self.last) {
-            inner.end_all(last);
+        if let Some(last) = self.last() {
+            end_all(last);
         }
     }
+}
+
+/// A request has come to an end without a response.
+#[inline(never)]
+fn end_unanswered(span: &'static Span) {
+    let inner = span.inner;
+    span.subject.set(Subject::default());
+    inner.end_span(span, inner.look());
+}
+
+/// The requests of a frame have ended.
+#[inline(never)]
+fn end_all(last: &'static Span) {
+    let inner = last.inner;
+    let now = inner.look();
+    each(last, |span| inner.end_span(span, now));
+}
+
+/// The worker does something for the frame of these, and they wait for it.
+#[inline(never)]
+fn enter_all(last: &'static Span, phase: Phase) {
+    let (inner, time) = (last.inner, &last.time);
+    let is_alone = last.next.get().is_some_and(|first| std::ptr::eq(first, last));
+    if is_alone && inner.serves(time) {
+        time.waits.set(phase);
+        inner.switch(phase);
+    } else {
+        enter_each(last, phase);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn enter_each(last: &'static Span, phase: Phase) {
+    let inner = last.inner;
+    let now = inner.switch(phase);
+    inner.leave(now);
+    each(last, |span| {
+        inner.wait_until(&span.time, now);
+        span.time.waits.set(phase);
+    });
 }
 
 /// All of a ring, of which this is the last.
@@ -598,12 +676,6 @@ impl Inner {
         self.clock.is_processor().then(|| self.clock.now())
     }
 
-    /// The number of what the worker does.
-    #[inline(always)]
-    fn phase_number(&self) -> u64 {
-        self.layout.phase.load(Ordering::Relaxed)
-    }
-
     fn begin(&self) {
         self.layout.begin(self.now(), self.clock);
     }
@@ -635,6 +707,12 @@ impl Inner {
         }
     }
 
+    /// The same, as a part of whoever has to save its registers anyway.
+    #[inline(always)]
+    fn switch_here(&self, next: Phase) -> u64 {
+        self.switch_at(next, self.now())
+    }
+
     #[cold]
     #[inline(never)]
     fn switch_slowly(&self, next: Phase) -> u64 {
@@ -644,17 +722,16 @@ impl Inner {
     #[inline(always)]
     fn switch_at(&self, next: Phase, now: u64) -> u64 {
         let layout = self.layout;
-        let before = layout.phase.load(Ordering::Relaxed);
+        let before = self.phase.replace(next);
         // Should the counter of another processor be a little behind, the next phase is shorter by
         // what this one is too long: sums wrap around, and stay right.
         let passed = now.wrapping_sub(layout.since.load(Ordering::Relaxed));
         // In this order: by it whoever reads sees whether all of it is done.
         layout.since.store(now, Ordering::Release);
         layout.phase.store(next.number(), Ordering::Release);
-        let span = self.current.get();
-        let index = place(before);
-        crate::series::add(&span.served[index], passed);
-        add(&span.phases[index], passed);
+        let time = self.current.get();
+        crate::series::add(&time.served[before as usize], passed);
+        add(&time.phases[before as usize], passed);
         if schema::probes::phase::is_on() || self.records() {
             return self.tell_switch(before, next, (passed, now));
         }
@@ -663,49 +740,91 @@ impl Inner {
 
     #[cold]
     #[inline(never)]
-    fn tell_switch(&self, before: u64, next: Phase, (passed, now): (u64, u64)) -> u64 {
-        self.phase(before, next.number(), passed);
+    fn tell_switch(&self, before: Phase, next: Phase, (passed, now): (u64, u64)) -> u64 {
+        self.phase(before.number(), next.number(), passed);
         now
     }
 
-    #[inline(always)]
-    fn serves(&self, span: &Span) -> bool {
-        std::ptr::eq(self.current.get(), span)
+    /// Now, with all time up to it counted.
+    fn look(&self) -> u64 {
+        self.switch(self.phase.get())
     }
 
-    /// The request that was served, if any, waits from now on.
+    /// The worker does something, and serves no request.
+    #[inline(never)]
+    fn turn_to(&self, phase: Phase) {
+        let now = self.switch(phase);
+        self.leave(now);
+    }
+
     #[inline(always)]
-    fn leave(&self, phase: Phase, now: u64) {
-        let span = self.current.replace(self.nobody);
-        span.waits.set(phase);
-        span.since.set(now);
+    fn serves(&self, time: &Time) -> bool {
+        std::ptr::eq(self.current.get(), time)
+    }
+
+    /// The request that was served, if any, is not served from now on.
+    #[inline(always)]
+    fn leave(&self, now: u64) {
+        self.current.replace(self.nobody).since.set(now);
+    }
+
+    /// A request waits for what others do, or waits for something else now.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_others(&self, time: &Time, phase: Phase) {
+        let now = self.switch(match phase {
+            Phase::Break | Phase::Event | Phase::Held => Phase::Other,
+            Phase::Peer => Phase::Messages,
+            other => other,
+        });
+        if !self.serves(time) {
+            // One that was held, for example.
+            self.wait_until(time, now);
+        }
+        self.leave(now);
+        time.waits.set(phase);
+    }
+
+    /// A request is served again, perhaps in the place of another one.
+    #[inline(never)]
+    fn resume_beside(&self, time: &'static Time, is_known: bool) {
+        let now = match is_known {
+            true => self.layout.since.load(Ordering::Relaxed),
+            false => self.switch(Phase::Running),
+        };
+        if !self.serves(time) {
+            self.wait_until(time, now);
+            self.leave(now);
+            self.current.set(time);
+        }
+        time.waits.set(Phase::Queued);
     }
 
     /// A request has waited so long in a phase.
     #[inline(always)]
-    fn wait(&self, span: &Span, phase: Phase, ticks: u64) {
+    fn wait(&self, time: &Time, phase: Phase, ticks: u64) {
         crate::series::add(&self.layout.waited[phase as usize], ticks);
-        add(&span.phases[phase as usize], ticks);
+        add(&time.phases[phase as usize], ticks);
     }
 
     /// A request has waited until now.
     #[inline(always)]
-    fn wait_until(&self, span: &Span, now: u64) {
-        self.wait(span, span.waits.get(), now.wrapping_sub(span.since.replace(now)));
+    fn wait_until(&self, time: &Time, now: u64) {
+        self.wait(time, time.waits.get(), now.wrapping_sub(time.since.replace(now)));
     }
 
     /// A place for the time of one more request.
     #[cold]
-    fn grow(&self) -> Option<&'static Span> {
+    fn grow(&'static self) -> Option<&'static Span> {
         if self.spans.get() >= REQUESTS_MAX {
             crate::series::add(&self.layout.untraced, 1);
             return None;
         }
         self.spans.set(self.spans.get() + SPANS_AT_ONCE);
         for _ in 1..SPANS_AT_ONCE {
-            self.release(Box::leak(Box::new(Span::new(&self.layout.served))));
+            self.release(Box::leak(Box::new(Span::new(self))));
         }
-        Some(Box::leak(Box::new(Span::new(&self.layout.served))))
+        Some(Box::leak(Box::new(Span::new(self))))
     }
 
     #[inline]
@@ -713,8 +832,8 @@ impl Inner {
         span.next.set(self.free.replace(Some(span)));
     }
 
-    #[inline]
-    fn begin_span(&self, came: Came, now: u64) -> Option<&'static Span> {
+    #[inline(always)]
+    fn begin_span(&'static self, came: Came, now: u64) -> Option<&'static Span> {
         let span = match self.free.get() {
             Some(span) => {
                 self.free.set(span.next.get());
@@ -727,59 +846,36 @@ impl Inner {
         span.number.set(number);
         span.operation.set(None);
         span.status.set(CANCELLED);
-        span.since.set(now);
-        span.came.set(now);
-        span.subject.set(Subject::default());
         span.bytes.set(0);
-        span.phases.iter().for_each(|phase| phase.set(0));
+        let time = &span.time;
+        time.since.set(now);
+        time.waits.set(Phase::Queued);
+        time.phases.iter().for_each(|phase| phase.set(0));
+        let mut before = 0;
         if came.whole != 0 {
-            let began = came.began.min(now);
-            let whole = came.whole.clamp(began, now);
-            span.came.set(began);
-            let opened = came.opened.min(whole - began);
-            self.wait(span, Phase::Receiving, whole - began - opened);
-            self.wait(span, Phase::Queued, now - whole);
-            if opened != 0 {
-                self.wait(span, Phase::Verifying, opened);
+            // Should the counter of another processor be a little behind, nothing becomes less.
+            let received = came.whole.saturating_sub(came.began);
+            let queued = now.saturating_sub(came.whole);
+            before = received + queued;
+            self.wait(time, Phase::Receiving, received);
+            self.wait(time, Phase::Queued, queued);
+            if came.opened != 0 {
+                let opened = came.opened.min(received);
+                self.wait(time, Phase::Receiving, opened.wrapping_neg());
+                self.wait(time, Phase::Verifying, opened);
             }
         }
+        span.came.set(now.wrapping_sub(before));
         Some(span)
     }
 
-    /// A request has come to an end without a response.
+    /// Counts a request, and forgets it. While it is served, its time is counted up to now.
     #[inline(never)]
-    fn end_unanswered(&self, span: &'static Span) {
-        self.end_span(span, self.now());
-    }
-
-    /// The requests of a frame have ended.
-    #[inline(never)]
-    fn end_all(&self, last: &'static Span) {
-        let now = self.now();
-        each(last, |span| self.end_span(span, now));
-    }
-
-    /// The worker does something for the frame of these, and they wait for it.
-    #[inline(never)]
-    fn enter_all(&self, last: &'static Span, phase: Phase) {
-        let now = self.switch(phase);
-        each(last, |span| {
-            if self.serves(span) {
-                self.leave(phase, now);
-            } else {
-                self.wait_until(span, now);
-                span.waits.set(phase);
-            }
-        });
-    }
-
-    /// Counts a request, and forgets it.
-    fn end_span(&self, span: &'static Span, mut now: u64) {
-        if self.serves(span) {
-            now = self.switch(Phase::from_number(self.phase_number()));
-            self.current.set(self.nobody);
+    fn end_span(&self, span: &'static Span, now: u64) {
+        if self.serves(&span.time) {
+            self.leave(now);
         } else {
-            self.wait_until(span, now);
+            self.wait_until(&span.time, now);
         }
         // Without one nothing came of it: the connection was ended before it was a request.
         if let Some(operation) = span.operation.get() {
@@ -809,7 +905,7 @@ impl Inner {
 
     #[cold]
     fn tell_phases(&self, span: &Span) {
-        for (phase, ticks) in Phase::ALL.iter().zip(&span.phases) {
+        for (phase, ticks) in Phase::ALL.iter().zip(&span.time.phases) {
             if ticks.get() != 0 {
                 self.request_phase(span.number.get(), phase.number(), ticks.get());
             }
@@ -819,7 +915,7 @@ impl Inner {
     #[cold]
     fn note_slow(&self, span: &Span, operation: Operation, ticks: u64) {
         let path = span.path.take();
-        let in_phase = |phase: Phase| span.phases[phase as usize].get();
+        let in_phase = |phase: Phase| span.time.phases[phase as usize].get();
         let ns = self.clock.ns(ticks.saturating_sub(in_phase(Phase::Event)));
         if ns < self.slow_ns.get() {
             return;
@@ -841,31 +937,35 @@ impl Inner {
     }
 }
 
-impl Span {
+impl Time {
     fn new(served: &'static PhaseTicks) -> Self {
+        let (phases, since, waits) = (Default::default(), Cell::new(0), Cell::new(Phase::Other));
+        Self { served, phases, since, waits }
+    }
+
+    /// Whether what it goes through is anything but its turn; nobody's always is.
+    #[inline(always)]
+    fn is_waiting(&self) -> bool {
+        self.waits.get() != Phase::Queued
+    }
+}
+
+impl Span {
+    fn new(inner: &'static Inner) -> Self {
         Self {
+            inner,
+            time: Time::new(&inner.layout.served),
             mid: Cell::new(0),
             number: Cell::new(0),
             operation: Cell::new(None),
             status: Cell::new(CANCELLED),
-            waits: Cell::new(Phase::Queued),
             came: Cell::new(0),
-            since: Cell::new(0),
             subject: Cell::default(),
             bytes: Cell::new(0),
             next: Cell::new(None),
-            served,
-            phases: Default::default(),
             path: RefCell::default(),
         }
     }
-}
-
-/// Where the number of a phase is in an array of them.
-#[inline(always)]
-fn place(phase: u64) -> usize {
-    const { assert!(Phase::NAMES.len().is_power_of_two(), "a mask is enough") };
-    usize::try_from(phase).unwrap_or(usize::MAX) % Phase::NAMES.len()
 }
 
 #[inline]
@@ -881,7 +981,7 @@ impl fmt::Debug for Tracer {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = self.parts().map(|(_, span)| span.number.get());
+        let number = self.span().map(|span| span.number.get());
         f.debug_struct("Request").field("number", &number).finish_non_exhaustive()
     }
 }

@@ -272,6 +272,7 @@ impl Channel {
     }
 
     /// The next whole frame, without its length.
+    #[inline(always)]
     pub(super) fn next_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, FrameError> {
         let Some(buffer) = &mut self.received else { return Ok(None) };
         loop {
@@ -361,6 +362,7 @@ impl Channel {
     /// waits for the next request, if the ring can do both in one (`waits_with_sends`). More is sent
     /// here; what the socket does not take of that, and any failure, is left to the operation that
     /// this returns. Frames that are gone are given to `done`.
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         waits_with_sends: bool,
@@ -372,8 +374,10 @@ impl Channel {
         self.protect();
         let socket = self.socket.as_raw_fd();
         if waits_with_sends && self.queued_bytes <= SENT_WAITING_MAX && !self.is_full {
-            // For their requests that is the end: there is room, and this turn does nothing more.
-            self.answered.clear();
+            // For their requests that is the end: there is room.
+            while let Some(answered) = self.answered.pop_front() {
+                answered.end_with_waiting();
+            }
             return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
         }
         self.send_at_once(done);
@@ -430,6 +434,7 @@ impl Channel {
 
     /// So many bytes of what [`Channel::send`] handed out have left at once; returns what is gone. The
     /// rest is first in the queue again.
+    #[inline(always)]
     pub(super) fn sent_at_once(
         &mut self,
         buffers: Vec<SendBuffer>,

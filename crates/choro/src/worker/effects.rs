@@ -55,7 +55,9 @@ impl Worker {
                     ObjectOp::Read { buffer, .. } => buffer.len(),
                     _ => 0,
                 };
-                let work = Work { work: self.trace.store_begins(traced::operation(&op)), room };
+                let operation = traced::operation(&op);
+                let work = self.trace.store_begins(operation, request.is_some());
+                let work = Work { work, room };
                 let started = self.store.start(user, op);
                 return self.go_on(request, work, started);
             }

@@ -166,7 +166,8 @@ impl Worker {
         let mut completions = Vec::new();
         while !self.is_done() {
             let timeout = self.timeout();
-            self.trace.enter(Phase::Waiting);
+            self.trace.wait_for_events();
+            self.tell_slow();
             self.driver.wait(timeout, &mut completions).context("waiting")?;
             self.trace.woke(completions.len());
             self.turn = read_clocks();
@@ -179,8 +180,11 @@ impl Worker {
             self.tell_changes();
             self.flush_messages();
             self.flush();
-            self.tell_slow();
         }
+        // What the last turn has answered ends.
+        self.trace.wait_for_events();
+        self.tell_slow();
+        self.trace.enter(Phase::Other);
         self.release_clients();
         Ok(())
     }
@@ -198,6 +202,7 @@ impl Worker {
     }
 
     /// Hands an operation to the kernel, now or when there is room.
+    #[inline(always)]
     pub(super) fn submit(&mut self, token: Token, op: Op) {
         match self.driver.submit(token, op) {
             Ok(()) => {}
@@ -299,6 +304,7 @@ impl Worker {
         self.take_received(id, completion.result);
     }
 
+    #[inline(always)]
     fn take_received(&mut self, id: ConnectionId, result: io::Result<usize>) {
         match result {
             Ok(0) => self.lost(id, "the client closed it"),
@@ -418,7 +424,6 @@ impl Worker {
     }
 
     fn sent(&mut self, id: ConnectionId, completion: Completion) {
-        self.trace.enter(Phase::Sending);
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let buffers = match (completion.op, &completion.result) {
             (Op::SendAtOnce { buffers, .. }, Ok(taken)) => channel.sent_at_once(buffers, *taken),

@@ -32,7 +32,19 @@ impl SlowStorage {
     }
 
     /// Keeps what is to wait; gives back what is not.
+    #[inline]
     pub(super) fn delay(
+        &mut self,
+        page: &QosPage,
+        request: Option<RequestId>,
+        effect: Effect,
+    ) -> Option<Effect> {
+        if self.delay.is_zero() { Some(effect) } else { self.keep(page, request, effect) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(
         &mut self,
         page: &QosPage,
         request: Option<RequestId>,
@@ -42,7 +54,7 @@ impl SlowStorage {
             &effect,
             Effect::Object { op: ObjectOp::Read { .. } | ObjectOp::Write { .. }, .. }
         );
-        if self.delay.is_zero() || !is_data {
+        if !is_data {
             return Some(effect);
         }
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);

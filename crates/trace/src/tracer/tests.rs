@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::{Answered, Came, REQUESTS_MAX, Subject, Tracer};
+use super::{Answered, Came, REQUESTS_MAX, Request, Subject, Tracer};
 use crate::Recorded;
 use crate::names::{Operation, Phase, StoreOperation};
 use crate::slow::SLOW_MAX;
@@ -55,7 +55,7 @@ fn the_phases_of_a_request_add_up_to_its_total() {
     request.enter(Phase::Running);
     scene.pass(20);
     request.wait(Phase::Storage);
-    let work = scene.tracer.store_begins(StoreOperation::Read);
+    let work = scene.tracer.store_begins(StoreOperation::Read, true);
     scene.pass(1_000);
     scene.tracer.store_ends(work, 4_096, 0);
     request.resume();
@@ -166,6 +166,101 @@ fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
     let both = vec![(Phase::Queued, 10), (Phase::Storage, 10)];
     assert_eq!(scene.request(1), (both.clone(), 20));
     assert_eq!(scene.request(2), (both, 20));
+}
+
+#[test]
+fn who_waits_for_the_store_beside_another_has_its_own_time() {
+    let scene = Scene::new();
+    let begin = |mid: u64| {
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+        request.identify(mid, 8);
+        request.wait(Phase::Storage);
+        request
+    };
+    let serve = |request: Request, ns: u64| {
+        let work = scene.tracer.store_begins(StoreOperation::Read, true);
+        scene.pass(ns);
+        scene.tracer.store_ends(work, 0, 0);
+        request.resume();
+        scene.pass(3);
+        let mut answered = Answered::default();
+        request.answer(0, Subject::default(), &mut answered);
+        answered.enter(Phase::Sending);
+        answered
+    };
+    let (first, second) = (begin(1), begin(2));
+    drop(serve(first, 10));
+    drop(serve(second, 20));
+    assert_eq!(scene.request(1), (vec![(Phase::Running, 3), (Phase::Storage, 10)], 13));
+    assert_eq!(scene.request(2), (vec![(Phase::Running, 3), (Phase::Storage, 33)], 36));
+    let figures = scene.tracer.figures();
+    let worker = [Phase::Running, Phase::Storage, Phase::Other];
+    assert_eq!(worker.map(|phase| figures.phase_ns(phase)), [6, 30, 0]);
+}
+
+#[test]
+fn what_the_store_does_for_nobody_is_no_time_of_who_is_served() {
+    let scene = Scene::new();
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+    request.identify(1, 8);
+    request.wait(Phase::Storage);
+    let work = scene.tracer.store_begins(StoreOperation::Close, false);
+    scene.pass(10);
+    scene.tracer.store_ends(work, 0, 0);
+    scene.pass(5);
+    let work = scene.tracer.store_begins(StoreOperation::Read, true);
+    scene.pass(7);
+    scene.tracer.store_ends(work, 0, 0);
+    request.resume();
+    drop(request);
+    assert_eq!(scene.request(1), (vec![(Phase::Storage, 22)], 22), "it has waited all the time");
+    let figures = scene.tracer.figures();
+    assert_eq!([Phase::Running, Phase::Storage].map(|it| figures.phase_ns(it)), [5, 17]);
+}
+
+#[test]
+fn what_the_worker_does_next_is_no_time_of_a_request_that_is_being_sent() {
+    let scene = Scene::new();
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+    request.identify(1, 8);
+    let mut answered = Answered::default();
+    request.answer(0, Subject::default(), &mut answered);
+    answered.enter(Phase::Sending);
+    scene.pass(1);
+    let visit = scene.tracer.visit_table();
+    scene.pass(20);
+    drop(visit);
+    scene.tracer.enter(Phase::Messages);
+    scene.pass(300);
+    drop(answered);
+    assert_eq!(scene.request(1), (vec![(Phase::Sending, 321)], 321));
+}
+
+#[test]
+fn what_the_waiting_call_sends_ends_when_the_worker_waits() {
+    let scene = Scene::new();
+    for mid in 1..=3 {
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+        request.identify(mid, 8);
+        scene.pass(10);
+        let mut answered = Answered::default();
+        request.answer(0, Subject::default(), &mut answered);
+        answered.enter(Phase::Sending);
+        scene.pass(1);
+        answered.end_with_waiting();
+    }
+    scene.pass(100);
+    assert_eq!(scene.events("request_end"), Vec::<Vec<u64>>::new());
+    scene.tracer.wait_for_events();
+    scene.pass(1_000);
+    let ended: Vec<_> = scene.events("request_end").iter().map(|it| it[0]).collect();
+    assert_eq!(ended, [1, 2, 3], "in the order in which they were answered");
+    for (number, ns) in [(1, 123), (2, 112), (3, 101)] {
+        let phases = vec![(Phase::Parsing, 10), (Phase::Sending, ns)];
+        assert_eq!(scene.request(number), (phases, ns + 10));
+    }
+    let figures = scene.tracer.figures();
+    assert_eq!(figures.phase_ns(Phase::Waiting), 1_000);
 }
 
 #[test]
