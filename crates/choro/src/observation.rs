@@ -16,7 +16,7 @@ use tables::{ClientRecord, QosPage, Registry, SessionRecord};
 use trace::{Figures, Reader};
 
 pub(crate) use interval::{Interval, Row, percent};
-pub(crate) use workers::{NO_WORKER, live_workers, no_such_worker};
+pub(crate) use workers::{first_workers, live_workers, no_such_worker};
 
 /// Reads the pages of all workers, again and again.
 #[derive(Debug)]
@@ -73,15 +73,15 @@ impl Observer {
     /// # Errors
     /// No server is running, or its pages may not be looked at.
     pub(crate) fn begin(lock_dir: &Path) -> anyhow::Result<Self> {
+        first_workers(lock_dir)?;
         let lock_dir = lock_dir.to_owned();
         let (workers, gone) = (Vec::new(), Figures::default());
         let mut observer = Self { lock_dir, workers, gone, remark: None };
         observer.look()?;
-        if observer.workers.is_empty() {
-            match &observer.remark {
-                Some(remark) => bail!("{remark}"),
-                None => bail!(NO_WORKER),
-            }
+        if observer.workers.is_empty()
+            && let Some(remark) = &observer.remark
+        {
+            bail!("{remark}");
         }
         Ok(observer)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bench::client::{Client, Protection, requests};
 use dtyp::{AccessMask, NtStatus};
-use harness::choro::{signal_process, wait_until};
+use harness::choro::{Over, signal_process, wait_until};
 use harness::{TestServer, destination, terms};
 use rustix::process::Signal;
 use wire::create::{
@@ -111,6 +111,7 @@ fn what_killed_workers_had_open_is_free_and_the_others_go_on() {
                 })
             })
             .collect();
+        let over = Over(&is_over);
         let mut killed = 0;
         for kill in 0..KILLS {
             thread::sleep(PAUSE);
@@ -122,7 +123,7 @@ fn what_killed_workers_had_open_is_free_and_the_others_go_on() {
         }
         assert!(killed > KILLS / 2, "clients were there: {killed}");
         thread::sleep(PAUSE);
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         for client in clients {
             let client = client.join().expect("no client saw anything that it should not");
             // One whose worker was the last to be killed does not know it yet.

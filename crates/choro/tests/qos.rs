@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Reply, Slot};
-use harness::choro::{PATIENCE, settled_memory, wait_until};
+use harness::choro::{Over, PATIENCE, settled_memory, wait_until};
 use harness::{Setup, TestServer};
 use rustix::process::Signal;
 use wire::read::{ReadRequest, ReadResponse};
@@ -214,6 +214,7 @@ fn two_clients_have_parts_of_the_storage_by_their_weights_and_one_alone_has_all(
             let (server, is_enough) = (&server, &is_enough);
             scope.spawn(move || keep_reading(server, share, is_enough));
         }
+        let over = Over(&is_enough);
         // Until it is known what the storage can do.
         wait_until(|| had(&server)[0] > 300, || server.log());
         let before = had(&server);
@@ -221,7 +222,7 @@ fn two_clients_have_parts_of_the_storage_by_their_weights_and_one_alone_has_all(
         let after = had(&server);
         let [heavy, light] = [0, 1].map(|class| after[class] - before[class]);
         let state = storage(&server);
-        is_enough.store(true, Ordering::Relaxed);
+        drop(over);
         assert!(heavy > 6 * light && heavy < 10 * light, "{heavy} and {light}, {state}");
         assert!(state["limit"].as_u64() >= Some(2), "{state}");
     });
@@ -230,9 +231,9 @@ fn two_clients_have_parts_of_the_storage_by_their_weights_and_one_alone_has_all(
     let before = had(&server);
     let is_enough = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&is_enough);
         scope.spawn(|| keep_reading(&server, "light", &is_enough));
         wait_until(|| had(&server)[1] > before[1] + 200, || storage(&server).to_string());
-        is_enough.store(true, Ordering::Relaxed);
     });
     let text = server.site().run(&["qos", "show"]).succeeds();
     assert!(text.contains("STORAGE") && text.contains("weight 8"), "{text}");
@@ -279,8 +280,9 @@ fn beside(server: &TestServer, misbehave: impl FnOnce()) -> usize {
                 }
             }
         });
+        let over = Over(&is_enough);
         misbehave();
-        is_enough.store(true, Ordering::Relaxed);
+        drop(over);
         reader.join().expect("the reader noticed something")
     })
 }
@@ -349,12 +351,10 @@ fn a_client_that_never_reads_its_answers_is_bounded_and_nobody_else_notices() {
             client.push(Command::READ, READ_LEN as usize, &request);
             client.flush(Slot(slot)).expect("it is sent");
         }
+        let worker = server.worker_of(&client);
         deaf = Some(client);
-        let of_worker = |pid| settled_memory(pid, 0);
-        let most = server.server().workers().into_iter().map(of_worker).max();
-        let most = most.expect("there are workers");
-        assert!(most > 12 * MIB, "its answers wait: {} MiB", most / MIB);
-        assert!(most < 64 * MIB, "{} MiB of {READS}", most / MIB);
+        let memory = settled_memory(worker, 12 * MIB);
+        assert!(memory < 64 * MIB, "{} MiB of {READS}", memory / MIB);
     });
     assert!(had >= 8);
     drop(deaf);

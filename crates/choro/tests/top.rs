@@ -48,15 +48,6 @@ fn name_of(client: &Client) -> String {
     format!("127.0.0.1:{}", client.local_port().expect("it is connected"))
 }
 
-fn pid_of(server: &TestServer, client: &Client) -> u32 {
-    let status = server.site().run(&["status", "--json"]).succeeds();
-    let rows: Vec<Value> = serde_json::from_str(&status).expect("an array");
-    let name = name_of(client);
-    let row = rows.iter().find(|row| row["client_address"] == name.as_str());
-    let pid = row.and_then(|row| row["pid"].as_u64()).expect("it is connected");
-    u32::try_from(pid).expect("a pid")
-}
-
 /// Asks for so many blocks, and reads no answers.
 fn ask(client: &mut Client, file_id: FileId, blocks: usize, length: usize) {
     client.gather_credits(blocks, length).expect("there are credits");
@@ -147,7 +138,7 @@ fn of_three_slow_clients_each_is_shown_with_what_makes_it_slow() {
     let (mut storage, of_storage) = connect(&server, "data");
     let (mut limited, of_limited) = connect(&server, "slow");
     let names = [&network, &storage, &limited].map(name_of);
-    let slow_storage = SlowStorage::begin(pid_of(&server, &storage));
+    let slow_storage = SlowStorage::begin(server.worker_of(&storage));
     let mut top = Top::begin(&server);
     // It has asked, and does not read while the other two are served.
     ask(&mut network, of_network, 24, LARGE);
@@ -251,7 +242,7 @@ fn the_page_shows_in_a_browser_why_each_of_three_clients_is_slow() {
     let metrics = Metrics::begin(&server);
     let [network, storage, limited] = ["data", "data", "slow"].map(|it| connect(&server, it));
     let names = [&network, &storage, &limited].map(|(client, _)| name_of(client));
-    let _slow_storage = SlowStorage::begin(pid_of(&server, &storage.0));
+    let _slow_storage = SlowStorage::begin(server.worker_of(&storage.0));
     let _busy = [
         // It asks, and takes its time to read.
         Busy::begin(network, |client, file_id| {
@@ -323,7 +314,7 @@ fn the_page_shows_in_a_browser_why_each_of_three_clients_is_slow() {
 fn phases_explain_what_a_worker_did_under_load() {
     let server = start();
     let (mut client, file_id) = connect(&server, "data");
-    let target = pid_of(&server, &client).to_string();
+    let target = server.worker_of(&client).to_string();
     let look = || -> Value {
         let arguments = ["trace", &target, "--since-start", "--seconds", "0", "--json"];
         serde_json::from_str(&server.site().run(&arguments).succeeds()).expect("an object")
@@ -373,9 +364,13 @@ impl Metrics {
 
     /// The head and the body of an answer.
     fn get(&self, path: &str) -> (String, String) {
+        self.get_as(&self.address, path)
+    }
+
+    /// The same for who asks for `host`.
+    fn get_as(&self, host: &str, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        let request =
-            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("it listens");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it is text");
@@ -464,6 +459,9 @@ fn the_page_asks_nobody_but_its_server() {
         let body = body.replace("http://www.w3.org/2000/svg", "");
         assert!(!body.contains("http://") && !body.contains("https://"), "{body}");
     }
+    let (head, body) = metrics.get_as("rebound.example.org", "/data.json");
+    assert!(head.starts_with("HTTP/1.1 421 "), "{head}");
+    assert!(!body.contains("points"), "{body}");
     let (head, _) = metrics.get("/nothing");
     assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
     let address = metrics.address.clone();

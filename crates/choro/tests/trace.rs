@@ -23,15 +23,6 @@ fn connect(server: &TestServer) -> Client {
 
 /// The worker of a client.
 #[track_caller]
-fn worker_of(server: &TestServer, client: &Client) -> u32 {
-    let address = format!("127.0.0.1:{}", client.local_port().expect("it is connected"));
-    let status = server.site().run(&["status", "--json"]).succeeds();
-    let rows: Vec<Value> = serde_json::from_str(&status).expect("an array");
-    let is_ours = |row: &&Value| row["client_address"] == address.as_str();
-    let pid = rows.iter().find(is_ours).and_then(|row| row["pid"].as_u64());
-    u32::try_from(pid.expect("it is connected")).expect("a pid")
-}
-
 /// A few files, each made, written, read and closed.
 fn work(client: &mut Client, files: usize) {
     for number in 0..files {
@@ -89,7 +80,7 @@ fn a_report_counts_what_a_client_did() {
     let server = TestServer::start();
     let mut client = connect(&server);
     work(&mut client, 20);
-    let pid = worker_of(&server, &client).to_string();
+    let pid = server.worker_of(&client).to_string();
     let report = wait_for_closes(server.site(), &pid, 20);
     for operation in ["CREATE", "WRITE", "READ", "CLOSE"] {
         assert_eq!(count(&report, operation), 20, "{operation}: {report:#}");
@@ -126,7 +117,7 @@ fn the_report_of_a_client_is_that_of_its_worker() {
     let mut client = connect(&server);
     work(&mut client, 3);
     let report = wait_for_closes(server.site(), "127.0.0.1", 3);
-    let pid = worker_of(&server, &client);
+    let pid = server.worker_of(&client);
     assert_eq!(report["pids"], serde_json::json!([pid]));
     let error = server.site().run(&["trace", "192.0.2.77"]).fails(1);
     assert_eq!(error, "choro: no worker serves a client at 192.0.2.77\n");
@@ -138,7 +129,7 @@ fn the_text_has_the_lines_of_tsmbd() {
     let server = TestServer::start();
     let mut client = connect(&server);
     work(&mut client, 3);
-    let pid = worker_of(&server, &client).to_string();
+    let pid = server.worker_of(&client).to_string();
     wait_for_closes(server.site(), &pid, 3);
     let arguments = ["trace", &pid, "--since-start", "--seconds", "0", "-d", "-s"];
     let text = server.site().run(&arguments).succeeds();
@@ -198,7 +189,7 @@ fn two_tracers_at_once_see_the_same_and_end_with_ctrl_c() {
     let server = TestServer::start();
     let mut client = connect(&server);
     work(&mut client, 1);
-    let pid = worker_of(&server, &client).to_string();
+    let pid = server.worker_of(&client).to_string();
     wait_for_closes(server.site(), &pid, 1);
     let tracers = [(); 2].map(|()| Tracing::begin(server.site(), &[&pid, "--json"]));
     work(&mut client, 5);
@@ -218,7 +209,7 @@ fn two_tracers_at_once_see_the_same_and_end_with_ctrl_c() {
 fn intervals_are_lines_of_their_own() {
     let server = TestServer::start();
     let client = connect(&server);
-    let pid = worker_of(&server, &client).to_string();
+    let pid = server.worker_of(&client).to_string();
     let arguments = ["trace", &pid, "--interval", "0.1", "--seconds", "0.35", "--json"];
     let text = server.site().run(&arguments).succeeds();
     let lines: Vec<Value> = text.lines().map(json).collect();
@@ -232,7 +223,7 @@ fn a_worker_that_dies_while_it_is_traced_is_reported_up_to_then() {
     let server = TestServer::start();
     let mut client = connect(&server);
     work(&mut client, 2);
-    let pid = worker_of(&server, &client);
+    let pid = server.worker_of(&client);
     wait_for_closes(server.site(), &pid.to_string(), 2);
     let arguments = [&pid.to_string(), "--since-start", "--json", "--seconds", "600"];
     let timed = Tracing::begin(server.site(), &arguments);
@@ -540,7 +531,7 @@ const ROUNDS: usize = 8;
 fn choro_trace_and_tsmbd_agree() {
     let server = TestServer::start();
     let mut client = connect(&server);
-    let pid = worker_of(&server, &client);
+    let pid = server.worker_of(&client);
     let mut differences = Vec::new();
     for round in 1..=ROUNDS {
         let Some(compared) = compare(&server, &mut client, pid) else { return };

@@ -1,6 +1,7 @@
 //! `choro metrics`.
 
 mod history;
+mod host;
 mod prometheus;
 mod visitors;
 
@@ -36,7 +37,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// `/metrics` is for Prometheus, `/` for a browser, and `/data.json` is what the page shows: a point
 /// for each of the last five minutes' seconds. Whoever can connect sees names of shares and users
-/// and addresses of clients, so it listens on this machine alone unless told otherwise.
+/// and addresses of clients, so it listens on this machine alone unless told otherwise; then it
+/// answers only those who ask for it by an address or as `localhost`.
 ///
 /// A process of its own, which may run as whoever may read the workers' pages. Counters begin when
 /// it is started; a server that is started anew goes on where the last one ended.
@@ -94,7 +96,7 @@ impl Metrics {
         report::print(&format!("http://{address}/\n"))?;
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            axum::serve(Visitors::new(listener), router(shared)).await
+            axum::serve(Visitors::new(listener), router(shared, address)).await
         })?;
         Ok(())
     }
@@ -138,7 +140,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(shared: Arc<Shared>, address: SocketAddr) -> Router {
     let file =
         |kind: &'static str, text: &'static str| get(move || async move { page(kind, text) });
     Router::new()
@@ -147,6 +149,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/page.js", file("text/javascript; charset=utf-8", include_str!("metrics/page.js")))
         .route("/data.json", get(data))
         .route("/metrics", get(metrics))
+        .layer(axum::middleware::from_fn_with_state(address, host::check))
         .with_state(shared)
 }
 

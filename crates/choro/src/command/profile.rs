@@ -13,7 +13,7 @@ use inferno::collapse::Collapse;
 use inferno::collapse::perf::Folder;
 use inferno::flamegraph::{self, Options};
 
-use crate::observation::{NO_WORKER, live_workers, no_such_worker};
+use crate::observation::{first_workers, live_workers, no_such_worker};
 use crate::report;
 use crate::settings::Settings;
 
@@ -91,13 +91,12 @@ impl Profile {
     }
 
     fn pids(&self, lock_dir: &Path) -> anyhow::Result<Vec<u32>> {
-        let pids: Vec<u32> = live_workers(lock_dir)?.into_iter().map(|(pid, _)| pid).collect();
+        let only_pids =
+            |workers: Vec<(u32, u64)>| workers.into_iter().map(|(pid, _)| pid).collect();
         if self.target == "all" {
-            if pids.is_empty() {
-                bail!(NO_WORKER);
-            }
-            return Ok(pids);
+            return Ok(only_pids(first_workers(lock_dir)?));
         }
+        let pids: Vec<u32> = only_pids(live_workers(lock_dir)?);
         let Ok(pid) = self.target.parse() else { bail!("a pid or `all` is wanted") };
         if !pids.contains(&pid) {
             bail!(no_such_worker(pid));

@@ -2,8 +2,17 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use tables::Registry;
+
+/// How long a server may take until it has its first worker.
+const FIRST_WORKER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often to look whether it has.
+const FIRST_WORKER_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The workers of a server that live and have a page: pid and unique id of each, by pid.
 ///
@@ -28,10 +37,25 @@ pub(crate) fn live_workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
     Ok(workers)
 }
 
+/// The same; of a server that has just begun, once it has a worker.
+///
+/// # Errors
+/// As above, or there is none.
+pub(crate) fn first_workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
+    let deadline = Instant::now() + FIRST_WORKER_TIMEOUT;
+    loop {
+        let workers = live_workers(lock_dir)?;
+        if !workers.is_empty() {
+            return Ok(workers);
+        }
+        if Instant::now() >= deadline || Registry::observe(lock_dir).is_err() {
+            bail!("no worker runs; is the server running?");
+        }
+        thread::sleep(FIRST_WORKER_INTERVAL);
+    }
+}
+
 /// That there is no worker with this pid.
 pub(crate) fn no_such_worker(pid: u32) -> String {
     format!("no worker of this server has the pid {pid}; `choro status` names them")
 }
-
-/// That there is no worker at all.
-pub(crate) const NO_WORKER: &str = "no worker runs; is the server running?";

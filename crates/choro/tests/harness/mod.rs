@@ -161,6 +161,16 @@ impl TestServer {
         &self.site
     }
 
+    /// The pid of the worker of a client.
+    pub fn worker_of(&self, client: &Client) -> u32 {
+        let address = format!("127.0.0.1:{}", client.local_port().expect("it is connected"));
+        let status = self.site().run(&["status", "--json"]).succeeds();
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&status).expect("an array");
+        let row = rows.iter().find(|row| row["client_address"] == address.as_str());
+        let pid = row.and_then(|row| row["pid"].as_u64()).expect("it is connected");
+        u32::try_from(pid).expect("a pid")
+    }
+
     pub fn port(&self) -> u16 {
         self.site.address().port()
     }

@@ -8,7 +8,7 @@ use anyhow::bail;
 use trace::{Figures, PageError, Reader};
 
 use super::target::Target;
-use crate::observation::{NO_WORKER, live_workers, no_such_worker};
+use crate::observation::{first_workers, live_workers, no_such_worker};
 
 /// The unit of times in /proc: `USER_HZ`, on all machines that we serve on.
 const TICKS_PER_SECOND: u64 = 100;
@@ -60,6 +60,9 @@ impl Watched {
             refused: Vec::new(),
             from_start: true,
         };
+        if *target == Target::All {
+            first_workers(lock_dir)?;
+        }
         let found = watched.find()?;
         let mut refusal = None;
         for (pid, unique_id) in found {
@@ -79,7 +82,7 @@ impl Watched {
             (Some((pid, error)), _) => bail!("worker {pid} cannot be traced: {error}"),
             (None, Target::Pid(pid)) => bail!(no_such_worker(*pid)),
             (None, Target::Client(address)) => bail!("no worker serves a client at {address}"),
-            (None, Target::All) => bail!(NO_WORKER),
+            (None, Target::All) => bail!("all workers have just ended"),
         }
     }
 
