@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 need_to_build
 need_packages samba=smbd samba-common-bin=testparm strace iproute2=ip util-linux=unshare
 case " $* " in
+    *' --kernel-client '*) need_packages debootstrap e2fsprogs=mkfs.ext4 ;;
     *' --truth '*) need_packages smbclient samba-testsuite=smbtorture ;;
 esac
 [ "$(id -u)" -eq 0 ] || fail "make bench has to be run as root: Samba's smbd runs for nobody else"

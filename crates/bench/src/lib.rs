@@ -12,8 +12,10 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod kernel_client;
 pub mod limits;
 pub mod load;
+pub mod local_copy;
 pub mod machine;
 pub mod measure;
 pub mod messages;

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
-use bench::{limits, network, null_server, ratio_chart, row, sharing, transports, truth};
+use bench::{
+    kernel_client, limits, network, null_server, ratio_chart, row, sharing, transports, truth,
+};
 use clap::Parser;
 
 fn main() -> ExitCode {
@@ -62,6 +64,12 @@ fn run(options: &Options) -> Result<bool> {
         if let (Some(path), Some(svg)) = (&options.svg, measured.to_svg()) {
             fs::write(path, svg).with_context(|| path.display().to_string())?;
         }
+        let text = if options.json { measured.to_json()? } else { measured.to_markdown() };
+        write!(io::stdout(), "{text}")?;
+        return Ok(true);
+    }
+    if options.kernel_client {
+        let measured = kernel_client::run(options, &interrupt, &mut io::stderr().lock())?;
         let text = if options.json { measured.to_json()? } else { measured.to_markdown() };
         write!(io::stdout(), "{text}")?;
         return Ok(true);

@@ -76,7 +76,13 @@ mod tests {
             RowReport::new(&all[2], &[], Some("it failed".into())),
         ];
         let versions = vec!["one".to_owned(), "two <2>".to_owned()];
-        let report = Report { machine: Machine::this(), versions, conditions: "none".into(), rows };
+        let report = Report {
+            machine: Machine::this(),
+            versions,
+            conditions: "none".into(),
+            rows,
+            local_copy: None,
+        };
         let chart = draw(&report);
         assert!(chart.contains("one to two &lt;2&gt;"));
         // The longest bar, twice as far as even, and one that goes half of that way.

@@ -26,6 +26,9 @@ pub struct Report {
     pub conditions: String,
     /// What came out.
     pub rows: Vec<RowReport>,
+    /// Files per second that `cp -r` makes of the small files without a server, if they were copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_copy: Option<Summary>,
 }
 
 /// What came out of one row.
@@ -220,6 +223,15 @@ impl Report {
          for each second of processor time of its busiest thread.\n"
     }
 
+    /// What the machine does alone; empty where that is not known.
+    #[must_use]
+    pub fn of_machine(&self) -> String {
+        let of_copy = |files: &Summary| {
+            format!("`cp -r` of the small files without a server: {} files/s.\n", spread(files))
+        };
+        self.local_copy.as_ref().map(of_copy).unwrap_or_default()
+    }
+
     /// The rows that could not be measured.
     #[must_use]
     pub fn failures(&self) -> String {
@@ -247,9 +259,10 @@ impl Report {
              {date}, {cpu}, {processors} processors, {memory_mib} MiB, Linux {kernel},\n\
              TCP {tcp}, load average {load_average} before the run.\n\
              {conditions}\n\n\
-             {legend}\n{table}\n{channels}{failures}",
+             {legend}{of_machine}\n{table}\n{channels}{failures}",
             conditions = self.conditions,
             legend = Self::legend(),
+            of_machine = self.of_machine(),
             table = self.table().to_markdown(),
             channels = self.channels().map(|it| it.to_markdown() + "\n").unwrap_or_default(),
             failures = self.failures(),

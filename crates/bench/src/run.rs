@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::local_copy::LocalCopy;
 use crate::machine::Machine;
 use crate::measure::{Conditions, Sample, measure};
 use crate::options::Options;
 use crate::processor::Processors;
 use crate::report::{Report, RowReport};
-use crate::row::Row;
+use crate::row::{Quantity, Row, Work};
 use crate::server::{Kind, Server};
 
 /// Set when the run is to end: by SIGINT or SIGTERM. The servers are stopped then, too.
@@ -90,12 +91,21 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
         processors,
         own_network: options.own_network,
     };
+    let copies = |row: &Row| {
+        matches!(row.work, Work::SmallFiles { .. }) && row.quantity == Quantity::Throughput
+    };
+    let mut local_copy = if rows.iter().any(copies) {
+        Some(LocalCopy::prepare(&directory.path().join("local"), options.scale())?)
+    } else {
+        None
+    };
     let mut reports = Vec::new();
     let start = Instant::now();
     for (at, row) in rows.iter().enumerate() {
         let seconds = start.elapsed().as_secs();
         writeln!(progress, "[{}/{}, {seconds} s] {row}", at + 1, rows.len())?;
-        reports.push(measure_row(row, &servers, options, &conditions, interrupt)?);
+        let local_copy = local_copy.as_mut().filter(|_| copies(row));
+        reports.push(measure_row(row, &servers, options, &conditions, interrupt, local_copy)?);
     }
     ensure!(reports.iter().any(|row| row.failure.is_none()), "every row failed");
     let version = |server: &Server| match options.global(server.kind()) {
@@ -110,10 +120,12 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
         options.directory.display(),
         processors.chosen(),
     );
-    Ok(Report { machine, versions, conditions, rows: reports })
+    let local_copy = local_copy.and_then(|it| it.summary());
+    Ok(Report { machine, versions, conditions, rows: reports, local_copy })
 }
 
-/// Measures a row on all servers in turn, as often as the options say.
+/// Measures a row on all servers in turn, as often as the options say, and the machine alone beside
+/// them.
 ///
 /// A row that fails on a server is a row without figures, not the end of the run.
 fn measure_row(
@@ -122,6 +134,7 @@ fn measure_row(
     options: &Options,
     conditions: &Conditions,
     interrupt: &Interrupt,
+    mut local_copy: Option<&mut LocalCopy>,
 ) -> Result<RowReport> {
     let mut samples: Vec<(Kind, Vec<Sample>)> =
         servers.iter().map(|server| (server.kind(), Vec::new())).collect();
@@ -131,6 +144,9 @@ fn measure_row(
         let mut order: Vec<usize> = (0..servers.len()).collect();
         if repetition % 2 == 1 {
             order.reverse();
+        }
+        if let Some(local_copy) = &mut local_copy {
+            local_copy.measure()?;
         }
         for at in order {
             interrupt.check()?;
@@ -159,7 +175,7 @@ pub fn publish(report: &Report, options: &Options) -> Result<()> {
         out.write_all(report.to_json()?.as_bytes())?;
     } else {
         writeln!(out, "{}\n", report.versions.join(" and "))?;
-        writeln!(out, "{}\n{}", report.table().to_text(), Report::legend())?;
+        writeln!(out, "{}\n{}{}", report.table().to_text(), Report::legend(), report.of_machine())?;
         if let Some(channels) = report.channels() {
             writeln!(out, "{}", channels.to_text())?;
         }

@@ -22,7 +22,7 @@ use crate::client::{Client, Protection, Reply, Slot};
 use crate::server::Server;
 
 /// Bytes of each file.
-const FILE_BYTES: usize = 10_000;
+pub const FILE_BYTES: usize = 10_000;
 
 /// Copies files into a tree of its own, which is deleted afterwards. An operation is one file.
 #[derive(Debug)]
