@@ -42,7 +42,8 @@ pub fn decode(bytes: &[u8]) -> Result<String, Utf16Error> {
     }
     // Most names are ASCII, and most of the work is seeing that.
     if units.iter().all(|[low, high]| *high == 0 && low.is_ascii()) {
-        return Ok(units.iter().map(|[low, _]| char::from(*low)).collect());
+        let text = units.iter().map(|[low, _]| *low).collect();
+        return Ok(String::from_utf8(text).expect("it is ASCII"));
     }
     let mut text = String::with_capacity(units.len());
     let mut index = 0;

@@ -148,15 +148,15 @@ fn resume_one<C: Command>(
     pending: C::Pending,
     reply: Reply,
 ) -> Result<Step<C::Pending>, Reject> {
-    // What the request was about may be gone: its session logged off, its open closed.
-    if let Err(reject) = C::Scope::resolve(server, incoming, file_id).map(drop) {
-        let abandoned = C::abandon(pending, Some(reply));
-        server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
-        if let Some(response) = C::outlived().filter(|_| reject != Reject::NoSuchOpen) {
-            return Ok(Step::Done(response));
-        }
-        return Err(abandoned.reject.unwrap_or(reject));
+    let reject = match C::Scope::resolve(server, incoming, file_id) {
+        Ok(scope) => return C::resume(scope, incoming, pending, reply),
+        Err(reject) => reject,
+    };
+    // What the request was about is gone: its session logged off, its open closed.
+    let abandoned = C::abandon(pending, Some(reply));
+    server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+    if let Some(response) = C::outlived().filter(|_| reject != Reject::NoSuchOpen) {
+        return Ok(Step::Done(response));
     }
-    let scope = C::Scope::resolve(server, incoming, file_id)?;
-    C::resume(scope, incoming, pending, reply)
+    Err(abandoned.reject.unwrap_or(reject))
 }

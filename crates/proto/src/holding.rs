@@ -132,8 +132,7 @@ impl Server {
             ObjectOp::Write { data, .. } => (Kind::Write, count(data.len())),
             _ => (Kind::Metadata, 0),
         };
-        let behind = chain.messages.iter().map(|(_, message)| message.len());
-        let kept = count(incoming.message.len() + behind.sum::<usize>());
+        let kept = count(incoming.message.len() + chain.messages.len());
         Some((classes, Cost { kind, bytes, kept }))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
 use trace::Phase;
-use wire::compound::Compound;
+use wire::compound;
 use wire::{Command, Header};
 
 use crate::command::{cancel, negotiate};
@@ -49,28 +49,30 @@ impl Server {
             Some(b"\xFFSMB") => return negotiate::smb1(self, connection, &frame, now),
             _ => None,
         };
-        let messages = split(frame)?;
-        for (header, _) in &messages {
-            self.admit(connection, header)?;
-        }
-        // What stands beside a NEGOTIATE that is admitted is another one.
-        if messages.len() > 1 && messages[0].0.command == Command::NEGOTIATE {
-            return Err(Disconnect::NegotiatedTwice);
+        let mut count = 0;
+        for header in compound::headers(&frame) {
+            let header = header.map_err(Disconnect::Malformed)?;
+            self.admit(connection, &header)?;
+            count += 1;
+            // What stands beside a NEGOTIATE that is admitted is another one.
+            if count > 1 && header.command == Command::NEGOTIATE {
+                return Err(Disconnect::NegotiatedTwice);
+            }
         }
         if let Some(session_id) = sealed {
-            verify_sealed_session(messages.iter().map(|(header, _)| header), session_id)?;
+            verify_sealed_session(compound::headers(&frame).flatten(), session_id)?;
         }
-        let chain = Chain {
+        let chain = Box::new(Chain {
             connection,
             sealed,
-            messages,
+            messages: frame,
             carried: Carried::default(),
             is_first: true,
             credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
             verified,
             came,
-        };
+        });
         self.run(chain, Some(first), now);
         Ok(())
     }
@@ -126,8 +128,18 @@ impl Server {
 
     /// Serves the requests of a chain in order, until one has to wait or none is left.
     /// The time of the first one may be kept already.
-    pub(crate) fn run(&mut self, mut chain: Chain, mut first: Option<trace::Request>, now: Now) {
-        while let Some((header, message)) = chain.messages.pop_front() {
+    pub(crate) fn run(
+        &mut self,
+        mut chain: Box<Chain>,
+        mut first: Option<trace::Request>,
+        now: Now,
+    ) {
+        while let Ok((header, length)) = compound::first(&chain.messages) {
+            let message = match chain.messages.len() {
+                // The rest of the frame needs no second name.
+                whole if whole == length => std::mem::take(&mut chain.messages),
+                _ => chain.messages.split_to(length),
+            };
             if !self.connections.contains_key(&chain.connection) {
                 return; // Nothing is begun for a connection that is gone.
             }
@@ -136,7 +148,7 @@ impl Server {
                 .take()
                 .unwrap_or_else(|| self.globals.trace.begin(chain.came, Phase::Parsing));
             trace.identify(header.message_id, header.command.0);
-            let mut incoming = Incoming {
+            let mut incoming = Box::new(Incoming {
                 id,
                 connection: chain.connection,
                 header,
@@ -146,7 +158,7 @@ impl Server {
                 trace,
                 is_admitted: false,
                 charged: None,
-            };
+            });
             let outcome = self.begin(&mut chain, &mut incoming, message);
             let Some((outcome, file_id)) = outcome else { continue };
             match self.settle(chain, incoming, file_id, None, outcome) {
@@ -154,7 +166,7 @@ impl Server {
                 None => return,
             }
         }
-        let Chain { connection, sealed, outgoing, .. } = chain;
+        let Chain { connection, sealed, outgoing, .. } = *chain;
         self.transmit(connection, sealed, outgoing);
     }
 
@@ -254,25 +266,9 @@ impl Server {
     }
 }
 
-/// The messages of a frame, each with its header: [MS-SMB2] 3.3.5.2.7.
-#[inline(always)]
-fn split(
-    mut frame: BytesMut,
-) -> Result<std::collections::VecDeque<(Header, BytesMut)>, Disconnect> {
-    let ranges: Vec<_> =
-        Compound::new(&frame).ranges().collect::<Result<_, _>>().map_err(Disconnect::Malformed)?;
-    let mut messages = std::collections::VecDeque::with_capacity(ranges.len());
-    for range in ranges {
-        let message = frame.split_to(range.len());
-        let header = Header::decode(&message).map_err(Disconnect::Malformed)?;
-        messages.push_back((header, message));
-    }
-    Ok(messages)
-}
-
 /// [MS-SMB2] 3.3.5.2.1.1: what is inside must be for the session whose key sealed it.
-fn verify_sealed_session<'a>(
-    headers: impl Iterator<Item = &'a Header>,
+fn verify_sealed_session(
+    headers: impl Iterator<Item = Header>,
     session_id: u64,
 ) -> Result<(), Disconnect> {
     for (index, header) in headers.enumerate() {

@@ -1,7 +1,5 @@
 //! Requests between their arrival and their response.
 
-use std::collections::VecDeque;
-
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
 use trace::Came;
@@ -90,8 +88,8 @@ pub(crate) struct Chain {
     pub(crate) connection: ConnectionId,
     /// The session whose key encrypted the frame, if it was.
     pub(crate) sealed: Option<u64>,
-    /// What is left to do.
-    pub(crate) messages: VecDeque<(Header, BytesMut)>,
+    /// The messages that are left to do, as they came; each is sound.
+    pub(crate) messages: BytesMut,
     /// What the requests before handed down to related ones.
     pub(crate) carried: Carried,
     /// The frame had one request only, or the first of several was not served yet.
@@ -118,9 +116,10 @@ pub(crate) struct Carried {
 /// A request that waits for a reply or a wake-up, with the rest of its frame.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    pub(crate) incoming: Incoming,
+    // Boxed, because they go from hand to hand.
+    pub(crate) incoming: Box<Incoming>,
     pub(crate) pending: Pending,
-    pub(crate) chain: Chain,
+    pub(crate) chain: Box<Chain>,
     /// The file that `pending` is about, as the request named it.
     pub(crate) file_id: Option<FileId>,
     /// Set once an interim response went out.

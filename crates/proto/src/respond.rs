@@ -23,7 +23,9 @@ use crate::session::Session;
 pub(crate) struct Outgoing {
     /// Room for the transport's length and the transform header, then the messages.
     frame: BytesMut,
-    messages: Vec<Laid>,
+    // Most frames have one.
+    first: Option<Laid>,
+    others: Vec<Laid>,
     answered: trace::Answered,
 }
 
@@ -31,7 +33,9 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 struct Laid {
     start: usize,
-    header: Header,
+    command: Command,
+    status: NtStatus,
+    session_id: u64,
     wants_signature: bool,
 }
 
@@ -42,7 +46,7 @@ impl Outgoing {
     /// Puts a response behind those that are there: [MS-SMB2] 3.3.4.1.3.
     fn push(&mut self, header: Header, body: BytesMut, wants_signature: bool) {
         debug_assert!(body.len() >= HEADROOM);
-        let start = if self.messages.is_empty() {
+        let start = if self.is_empty() {
             self.frame = body;
             FIRST
         } else {
@@ -52,24 +56,29 @@ impl Outgoing {
             start
         };
         self.frame[start..start + header::SIZE].copy_from_slice(&header.to_bytes());
-        if let Some(previous) = self.messages.last() {
+        if let Some(previous) = self.others.last().or(self.first.as_ref()) {
             let next_command = u32::try_from(start - previous.start).expect("a frame is small");
             header::set_next_command(&mut self.frame[previous.start..], next_command);
         }
-        self.messages.push(Laid { start, header, wants_signature });
+        let Header { command, status, session_id, .. } = header;
+        let laid = Laid { start, command, status, session_id, wants_signature };
+        if self.is_empty() {
+            self.first = Some(laid);
+        } else {
+            self.others.push(laid);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none()
     }
 
     /// Whether one more response fits the length that a frame can have. One alone always does:
     /// no maximum size comes near it.
     fn has_room_for(&self, body: &BytesMut) -> bool {
         let header_and_body = body.len() - FIRST;
-        self.messages.is_empty()
+        self.is_empty()
             || self.frame.len().next_multiple_of(8) + header_and_body <= wire::frame::LENGTH_MAX
-    }
-
-    /// Where each message ends: at the next one, padding included, or with the frame.
-    fn ends(&self) -> impl Iterator<Item = usize> {
-        self.messages.iter().skip(1).map(|laid| laid.start).chain([self.frame.len()])
     }
 }
 
@@ -169,24 +178,27 @@ impl Server {
         &mut self,
         connection_id: ConnectionId,
         sealed: Option<u64>,
-        mut outgoing: Outgoing,
+        outgoing: Outgoing,
         confirmation: Option<ConfirmationId>,
     ) {
-        if outgoing.messages.is_empty() {
+        if outgoing.is_empty() {
             return;
         }
+        let Outgoing { mut frame, first, others, answered } = outgoing;
+        let messages = || first.iter().chain(&others);
+        // Each ends at the next one, padding included, or with the frame.
+        let ends = others.iter().map(|laid| laid.start).chain([frame.len()]);
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
-        let is_deferred = outgoing.frame.len() >= DEFERRED_LEN_MIN;
-        let signs = sealed.is_some() || outgoing.messages.iter().any(|laid| laid.wants_signature);
+        let is_deferred = frame.len() >= DEFERRED_LEN_MIN;
+        let signs = sealed.is_some() || messages().any(|laid| laid.wants_signature);
         if signs && !is_deferred {
-            outgoing.answered.enter(Phase::Signing);
+            answered.enter(Phase::Signing);
         }
         let mut signatures = Vec::new();
-        let ends: Vec<usize> = outgoing.ends().collect();
-        for (laid, end) in outgoing.messages.iter().zip(ends) {
-            let message = &mut outgoing.frame[laid.start..end];
+        for (laid, end) in messages().zip(ends) {
+            let message = &mut frame[laid.start..end];
             if laid.wants_signature && sealed.is_none() {
-                let Header { session_id, command, .. } = laid.header;
+                let Laid { session_id, command, .. } = *laid;
                 let session = self.sessions.get(&session_id);
                 match key_of(session, connection, connection_id, command, session_id) {
                     // A response to SESSION_SETUP is hashed below, with its signature.
@@ -199,9 +211,8 @@ impl Server {
                 }
             }
             // As it travels: with the signature that a response has while a connection is bound.
-            update_preauth(connection, &laid.header, message);
+            update_preauth(connection, laid, message);
         }
-        let mut frame = outgoing.frame;
         let protection = match sealed {
             None => {
                 frame.advance(TRANSFORM);
@@ -221,7 +232,6 @@ impl Server {
         };
         let length = u32::try_from(frame.len() - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        let answered = outgoing.answered;
         self.globals.trace.sends(connection_id.0, frame.len());
         let mut transmit =
             Transmit { connection: connection_id, frame, protection, confirmation, answered };
@@ -310,16 +320,16 @@ fn key_of<'a>(
 
 /// [MS-SMB2] 3.3.5.4 and 3.3.5.5: what was negotiated is hashed into the keys. The response that
 /// ends an authentication is not, because it is signed with them already.
-fn update_preauth(connection: &mut Connection, header: &Header, message: &[u8]) {
+fn update_preauth(connection: &mut Connection, laid: &Laid, message: &[u8]) {
     let is_3_1_1 =
         connection.negotiated.as_ref().is_some_and(|it| it.dialect == Dialect::SMB_3_1_1);
     if !is_3_1_1 {
         return;
     }
-    match header.command {
+    match laid.command {
         Command::NEGOTIATE => connection.preauth.update(message),
-        Command::SESSION_SETUP if header.status == NtStatus::MORE_PROCESSING_REQUIRED => {
-            if let Some(hash) = connection.preauth_sessions.get_mut(&header.session_id) {
+        Command::SESSION_SETUP if laid.status == NtStatus::MORE_PROCESSING_REQUIRED => {
+            if let Some(hash) = connection.preauth_sessions.get_mut(&laid.session_id) {
                 hash.update(message);
             }
         }

@@ -570,11 +570,15 @@ impl Server {
                     self.globals.outbox.effects.push_back((None, effect));
                 }
             }
-            for volatile in std::mem::take(&mut self.globals.outbox.closed_opens) {
+            // Emptied in place: it is filled again with the next CLOSE.
+            let mut ended_count = 0;
+            while let Some(&volatile) = self.globals.outbox.closed_opens.get(ended_count) {
+                ended_count += 1;
                 let on_open = self.suspended_on(volatile);
                 self.globals.outbox.wakes.extend(on_open);
                 self.end_held_on(now, volatile);
             }
+            self.globals.outbox.closed_opens.clear();
             if let Some(id) = self.globals.outbox.wakes.pop_front() {
                 if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
                     self.go_on(now, id, Reply::Woken);
@@ -665,12 +669,12 @@ impl Server {
     /// next request in it may go on.
     pub(crate) fn settle(
         &mut self,
-        mut chain: Chain,
-        mut incoming: Incoming,
+        mut chain: Box<Chain>,
+        mut incoming: Box<Incoming>,
         file_id: Option<FileId>,
         mut async_id: Option<u64>,
         outcome: Result<Step<dispatch::Pending>, Reject>,
-    ) -> Option<Chain> {
+    ) -> Option<Box<Chain>> {
         if let Err(Reject::Disconnect(reason)) = outcome {
             self.disconnect(chain.connection, reason);
             return None;
@@ -747,8 +751,7 @@ impl Server {
         incoming: &mut Incoming,
         async_id: Option<u64>,
     ) -> Result<u64, Reject> {
-        let behind = chain.messages.iter().map(|(_, message)| message.len());
-        if incoming.message.len() + behind.sum::<usize>() > SUSPENDED_BYTES_MAX {
+        if incoming.message.len() + chain.messages.len() > SUSPENDED_BYTES_MAX {
             return Err(Reject::TooLongToWait);
         }
         let async_id = match async_id {
@@ -756,9 +759,7 @@ impl Server {
             None => self.go_async(chain, incoming)?,
         };
         incoming.message = Bytes::copy_from_slice(&incoming.message);
-        for (_, message) in &mut chain.messages {
-            *message = BytesMut::from(&message[..]);
-        }
+        chain.messages = BytesMut::from(&chain.messages[..]);
         Ok(async_id)
     }
 

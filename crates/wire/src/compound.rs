@@ -33,33 +33,55 @@ impl<'a> Compound<'a> {
 
     fn next_range(&mut self) -> Option<Result<Range<usize>, DecodeError>> {
         let start = self.next.take()?;
-        Some(self.element(start).inspect(|range| {
+        Some(element(self.frame, start).map(|(_, range)| range).inspect(|range| {
             if range.end < self.frame.len() {
                 self.next = Some(range.end);
             }
         }))
     }
+}
 
-    /// The element that begins at `start`. A NextCommand that points exactly to the frame's end
-    /// would make an element of no bytes, and is refused like one that points beyond.
-    fn element(&self, start: usize) -> Result<Range<usize>, DecodeError> {
-        let rest = &self.frame[start..];
-        let next_command = Header::decode(rest)?.next_command;
-        let Ok(length @ 1..) = usize::try_from(next_command) else {
-            return Ok(start..self.frame.len());
-        };
-        if !length.is_multiple_of(8) || length < header::SIZE {
-            return Err(DecodeError::BadValue { field: "NextCommand", value: next_command.into() });
-        }
-        if length >= rest.len() {
-            return Err(DecodeError::Offset {
-                offset: start + length,
-                length: header::SIZE,
-                have: self.frame.len(),
-            });
-        }
-        Ok(start..start + length)
+/// The headers of a frame's messages, as [`Compound`] finds them.
+pub fn headers(frame: &[u8]) -> impl Iterator<Item = Result<Header, DecodeError>> {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let found = element(frame, next.take()?);
+        Some(found.map(|(header, range)| {
+            next = Some(range.end).filter(|end| *end < frame.len());
+            header
+        }))
+    })
+}
+
+/// The header of the first message of what is left of a frame, and how long the message is.
+///
+/// # Errors
+///
+/// If it leaves the frame, or is not as [`Compound`] says.
+pub fn first(rest: &[u8]) -> Result<(Header, usize), DecodeError> {
+    element(rest, 0).map(|(header, range)| (header, range.len()))
+}
+
+/// The element that begins at `start`. A NextCommand that points exactly to the frame's end
+/// would make an element of no bytes, and is refused like one that points beyond.
+fn element(frame: &[u8], start: usize) -> Result<(Header, Range<usize>), DecodeError> {
+    let rest = &frame[start..];
+    let header = Header::decode(rest)?;
+    let Ok(length @ 1..) = usize::try_from(header.next_command) else {
+        return Ok((header, start..frame.len()));
+    };
+    if !length.is_multiple_of(8) || length < header::SIZE {
+        let value = header.next_command.into();
+        return Err(DecodeError::BadValue { field: "NextCommand", value });
     }
+    if length >= rest.len() {
+        return Err(DecodeError::Offset {
+            offset: start + length,
+            length: header::SIZE,
+            have: frame.len(),
+        });
+    }
+    Ok((header, start..start + length))
 }
 
 impl<'a> Iterator for Compound<'a> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use crypto::{Cipher, SigningAlgorithm};
 use dtyp::{Guid, NtStatus};
 use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
@@ -367,7 +367,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
     let mut chain = Chain {
         connection,
         sealed: None,
-        messages: std::collections::VecDeque::new(),
+        messages: BytesMut::new(),
         carried: Carried::default(),
         is_first: true,
         credits_left: FRAME_CREDITS_MAX,
