@@ -44,7 +44,7 @@ pub use config::{Config, Directories, EmbeddedDefault};
 pub use global::Global;
 pub use kind::{BadValue, Canonical, Kind};
 pub use parameter::{Effect, Parameter, Scope, Synonym, find, nearest, parameters};
-pub use render::render_effective;
+pub use render::{render_effective, render_for_processes};
 pub use share::Share;
 pub use substitutions::Substitutions;
 pub use user_list::{GroupKind, UserList};

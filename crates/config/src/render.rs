@@ -14,15 +14,38 @@ use crate::share::Share;
 /// Brief, it has what differs from the default; `verbose`, it has everything that has an effect.
 #[must_use]
 pub fn render_effective(config: &Config, verbose: bool) -> String {
+    let detail = if verbose { Detail::Everything } else { Detail::Changed };
+    render(config, detail)
+}
+
+/// What holds, as a file for processes that are to have the same configuration as this one: without
+/// what is accepted and means nothing, whose names each of them would have to look for among hundreds.
+#[must_use]
+pub fn render_for_processes(config: &Config) -> String {
+    render(config, Detail::Meant)
+}
+
+/// Which parameters are written.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Detail {
+    /// Those that differ from the default.
+    Changed,
+    /// All that have an effect, and those that differ from the default.
+    Everything,
+    /// Those that differ from the default and mean something.
+    Meant,
+}
+
+fn render(config: &Config, detail: Detail) -> String {
     let mut out = "# Global parameters\n[global]\n".to_owned();
     let none = Section::default();
-    write_scope(&mut out, Scope::Global, &config.global.section, &none, verbose);
+    write_scope(&mut out, Scope::Global, &config.global.section, &none, detail);
     write_options(&mut out, &config.global.section);
-    write_scope(&mut out, Scope::Share, &config.defaults.section, &none, verbose);
+    write_scope(&mut out, Scope::Share, &config.defaults.section, &none, detail);
     let ipc = Some(&config.ipc).filter(|ipc| differs(ipc, &config.defaults));
     for share in config.homes.iter().chain(ipc).chain(&config.shares) {
         let _ = write!(out, "\n\n[{}]\n", one_line(&share.name));
-        write_scope(&mut out, Scope::Share, &share.section, &config.defaults.section, verbose);
+        write_scope(&mut out, Scope::Share, &share.section, &config.defaults.section, detail);
         write_options(&mut out, &share.section);
     }
     for section in &config.classes {
@@ -34,15 +57,18 @@ pub fn render_effective(config: &Config, verbose: bool) -> String {
     out
 }
 
-/// Writes the parameters of one scope, by name; brief, those that differ from `base`.
-fn write_scope(out: &mut String, scope: Scope, section: &Section, base: &Section, verbose: bool) {
+/// Writes parameters of one scope, by name; what differs, differs from `base`.
+fn write_scope(out: &mut String, scope: Scope, section: &Section, base: &Section, detail: Detail) {
     let mut shown: Vec<(&str, &str)> = parameters()
         .iter()
         .filter(|parameter| parameter.scope == scope && !DONE.contains(&parameter.name))
         .filter_map(|parameter| {
             let text = effective(section, parameter);
-            let everything = verbose && parameter.effect == Effect::Now;
-            let show = everything || text != effective(base, parameter);
+            let show = match detail {
+                Detail::Everything if parameter.effect == Effect::Now => true,
+                Detail::Meant if parameter.effect == Effect::Never => false,
+                _ => text != effective(base, parameter),
+            };
             show.then_some((parameter.name, text))
         })
         .collect();

@@ -27,7 +27,7 @@ pub(super) fn write(path: &Path, config: &Config) -> anyhow::Result<()> {
         }
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        file.write_all(config::render_effective(config, false).as_bytes())?;
+        file.write_all(config::render_for_processes(config).as_bytes())?;
         fs::rename(&temporary, path)
     };
     replace().with_context(|| format!("cannot write {}", path.display()))

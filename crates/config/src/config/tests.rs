@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::render_effective;
+use crate::{render_effective, render_for_processes};
 
 fn embedded() -> EmbeddedDefault {
     EmbeddedDefault {
@@ -144,6 +144,20 @@ fn rendering_shows_what_differs_and_verbose_shows_all() {
     assert!(verbose.contains("\tsmb2 max credits = 8192\n"));
     assert!(verbose.contains("\tcreate mask = 0744\n"));
     assert!(!verbose.contains("realm"), "parameters without effect have no default to show");
+}
+
+#[test]
+fn processes_are_not_told_what_means_nothing() {
+    let text = "[global]\nncalrpc dir = /n\nserver signing = mandatory\n\
+                [a]\npath = /a\nfruit:model = Mac\n";
+    let (config, warnings) = Config::parse(text, "t").expect("served");
+    assert_eq!(warnings.len(), 1, "ncalrpc dir has no effect");
+    assert!(render_effective(&config, false).contains("ncalrpc dir"));
+    assert_eq!(
+        render_for_processes(&config),
+        "# Global parameters\n[global]\n\tserver signing = required\n\
+         \n\n[a]\n\tpath = /a\n\tfruit:model = Mac\n"
+    );
 }
 
 #[test]
