@@ -228,12 +228,19 @@ impl Worker {
         self.had_client && self.channels.is_empty() && is_idle
     }
 
+    /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
-        let now = Instant::now();
         let engine = self.server.poll_timeout();
-        let engine = engine.map(|at| now + at.saturating_sub(machine_clock()));
-        let messages = self.messaging.next_timeout();
-        let others = [
+        let engine = engine.map(|at| at.saturating_sub(machine_clock()));
+        let others = self.next_timeout().into_iter().chain(self.stop_at).min();
+        let others = others.map(|at| at.saturating_duration_since(Instant::now()));
+        engine.into_iter().chain(others).min()
+    }
+
+    /// When [`Self::serve_timeouts`] has something to do, beside what the engine has.
+    fn next_timeout(&self) -> Option<Instant> {
+        let times = [
+            self.messaging.next_timeout(),
             self.waiting.next_timeout(),
             self.passing.next_timeout(),
             self.asked_sessions.next_timeout(),
@@ -241,8 +248,7 @@ impl Worker {
             self.channels.values().filter_map(Channel::next_drain_timeout).min(),
             self.slow_storage.next_timeout(),
         ];
-        let times = [engine, messages, self.stop_at].into_iter().chain(others);
-        times.flatten().min().map(|at| at.saturating_duration_since(now))
+        times.into_iter().flatten().min()
     }
 
     fn add_connection(&mut self, socket: TcpStream) {
@@ -533,11 +539,15 @@ impl Worker {
     }
 
     fn serve_timeouts(&mut self) {
-        let now = Instant::now();
         let clocks = self.now();
         if self.server.poll_timeout().is_some_and(|at| at <= clocks.monotonic) {
             self.server.handle_timeout(clocks);
             self.serve_effects();
+        }
+        let Some(next) = self.next_timeout() else { return };
+        let now = Instant::now();
+        if next > now {
+            return;
         }
         while let Some((request, effect)) = self.slow_storage.take_done(now) {
             self.serve_now(request, effect);
