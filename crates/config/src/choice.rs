@@ -31,7 +31,7 @@ macro_rules! choices {
 }
 
 choices! {
-    /// `case sensitive`, `strict locking`: yes, no, or as the situation asks.
+    /// `case sensitive`, `strict locking`, `use sendfile`: yes, no, or as the situation asks.
     Tri {
         /// Never.
         No = "No" | "False" | "0" | "Off",

@@ -160,8 +160,10 @@ parameter_table! {
         strict_sync: bool = "strict sync", Kind::Bool, "Yes";
         /// Every WRITE waits until the data is on the disk; needs `strict sync`.
         sync_always: bool = "sync always", Kind::Bool, "No";
-        /// Send file data from the page cache without a copy where possible.
-        use_sendfile: bool = "use sendfile", Kind::Bool, "No", NotYet;
+        /// Send what is read from the page cache without a copy, where it is neither signed nor sealed;
+        /// automatic, which Samba does not know: where trying both ways on each connection shows that
+        /// it costs less.
+        use_sendfile: Tri = "use sendfile", Kind::Choice(Tri::WORDS), "Auto";
         /// Users who may connect; everyone when empty.
         valid_users: UserList = "valid users", Kind::List, "";
         /// Names that do not exist for clients, patterns between slashes.

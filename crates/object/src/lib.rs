@@ -11,6 +11,7 @@ pub mod change;
 pub mod metadata;
 pub mod open;
 pub mod path;
+pub mod piped;
 pub mod volume;
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +22,7 @@ pub use change::{HostChange, HostChangeKind};
 pub use metadata::{FileIdentity, Metadata, ObjectKind};
 pub use open::{Disposition, ExtendedAttribute, KindWanted, OpenRequest, Opened};
 pub use path::{ObjectPath, PathError};
+pub use piped::{Pipe, Piped};
 pub use volume::Volume;
 
 /// `Open.LocalOpen` of [MS-SMB2] 3.3.1.10: a slot of the store and the generation that tells it
@@ -78,7 +80,7 @@ pub enum ObjectOp {
         open: LocalOpen,
     },
     /// Appends up to `length` bytes at `offset` to `buffer`, which has the capacity for them.
-    /// Answer: `Read`; reading at or past the end appends nothing.
+    /// Answer: `Read`; reading at or past the end appends nothing. Or `Piped`, if that may be.
     Read {
         /// The open.
         open: LocalOpen,
@@ -88,6 +90,8 @@ pub enum ObjectOp {
         length: u32,
         /// What to append to. It comes back in the answer.
         buffer: BytesMut,
+        /// The data need not pass through memory: nobody wants to look at them.
+        may_pipe: bool,
     },
     /// Writes all of `data`. Answer: `Written`.
     Write {
@@ -337,6 +341,18 @@ pub enum ObjectOp {
     },
 }
 
+impl ObjectReply {
+    /// Bytes of data that came of a READ, whose buffer held `room` bytes before it.
+    #[must_use]
+    pub fn bytes_read(&self, room: usize) -> usize {
+        match self {
+            Self::Read(buffer) => buffer.len().saturating_sub(room),
+            Self::Piped(_, piped) => piped.length(),
+            _ => 0,
+        }
+    }
+}
+
 impl ObjectOp {
     /// Whether it changes the data of what is open.
     #[must_use]
@@ -456,6 +472,8 @@ pub enum ObjectReply {
     Metadata(Box<Metadata>),
     /// An object was opened.
     Opened(Box<Opened>),
+    /// The buffer as it was, and what was read beside it.
+    Piped(BytesMut, Piped),
     /// Ranges with storage: offset and length.
     Ranges(Vec<(u64, u64)>),
     /// The buffer, with what was read appended.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectReply, RootId};
+use object::{ObjectOp, RootId};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
 use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots, credits};
@@ -140,7 +140,7 @@ impl Server {
     pub(crate) fn give_back_unread(&mut self, now: Now, charged: Charged, reply: &Reply) {
         let Charged { classes, length, room } = charged;
         let read = match reply {
-            Reply::Object(Ok(ObjectReply::Read(buffer))) => buffer.len().saturating_sub(room),
+            Reply::Object(Ok(reply)) => reply.bytes_read(room),
             _ => 0,
         };
         let read = u64::try_from(read).expect("64 bits are enough");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::SigningKey;
 use dtyp::NtStatus;
+use object::Piped;
 use trace::{Phase, Subject};
 use wire::error_response::ErrorResponse;
 use wire::{Command, Dialect, Header, HeaderFlags, header};
@@ -26,6 +27,8 @@ pub(crate) struct Outgoing {
     // Most frames have one.
     first: Option<Laid>,
     others: Vec<Laid>,
+    /// The end of the last message. Nothing can be laid behind it.
+    piped: Option<Piped>,
     answered: trace::Answered,
 }
 
@@ -45,6 +48,7 @@ const FIRST: usize = TRANSPORT + TRANSFORM;
 impl Outgoing {
     /// Puts a response behind those that are there: [MS-SMB2] 3.3.4.1.3.
     fn push(&mut self, header: Header, body: BytesMut, wants_signature: bool) {
+        assert!(self.piped.is_none(), "what is piped ends a frame");
         debug_assert!(body.len() >= HEADROOM);
         let start = if self.is_empty() {
             self.frame = body;
@@ -75,10 +79,10 @@ impl Outgoing {
 
     /// Whether one more response fits the length that a frame can have. One alone always does:
     /// no maximum size comes near it.
-    fn has_room_for(&self, body: &BytesMut) -> bool {
-        let header_and_body = body.len() - FIRST;
-        self.is_empty()
-            || self.frame.len().next_multiple_of(8) + header_and_body <= wire::frame::LENGTH_MAX
+    fn has_room_for(&self, body: &BytesMut, piped: usize) -> bool {
+        let header_and_body = body.len() - FIRST + piped;
+        let end = self.frame.len().next_multiple_of(8) + header_and_body;
+        self.is_empty() || self.piped.is_none() && end <= wire::frame::LENGTH_MAX
     }
 }
 
@@ -91,8 +95,18 @@ impl Server {
         async_id: Option<u64>,
         response: Response,
     ) {
-        let Response { status, buffer, file_id, session_id, tree_id } = response;
         let request = &incoming.header;
+        let session = self.sessions.get(&request.session_id);
+        let is_protected =
+            chain.sealed.is_some() || wants_signature(session, request, response.status);
+        let response = if response.piped.is_some() && is_protected {
+            // What was read for nobody to look at would have to be looked at now: the session has come
+            // to insist on signatures since. To ask again helps.
+            error_body(NtStatus::RETRY)
+        } else {
+            response
+        };
+        let Response { status, buffer, piped, file_id, session_id, tree_id } = response;
         let session_id = session_id.unwrap_or(request.session_id);
         let tree_id = tree_id.unwrap_or(request.tree_id);
         // A session that is none cannot be handed down: [MS-SMB2] 3.3.5.2.7.2.
@@ -117,12 +131,13 @@ impl Server {
         let wants_signature = wants_signature(session, request, status)
             && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
-        if !chain.outgoing.has_room_for(&buffer) {
+        if !chain.outgoing.has_room_for(&buffer, piped.as_ref().map_or(0, Piped::length)) {
             // [MS-SMB2] 3.3.4.1.3: responses to a compound need not be compounded.
             let full = std::mem::take(&mut chain.outgoing);
             self.transmit(chain.connection, chain.sealed, full);
         }
         chain.outgoing.push(header, buffer, wants_signature);
+        chain.outgoing.piped = piped;
         let open = chain.carried.file_id.map(|file_id| file_id.volatile);
         let subject = Subject { party: party.unwrap_or_default(), open };
         incoming.trace.answer(status.0, subject, &mut chain.outgoing.answered);
@@ -184,7 +199,7 @@ impl Server {
         if outgoing.is_empty() {
             return;
         }
-        let Outgoing { mut frame, first, others, answered } = outgoing;
+        let Outgoing { mut frame, first, others, piped, answered } = outgoing;
         let messages = || first.iter().chain(&others);
         // Each ends at the next one, padding included, or with the frame.
         let ends = others.iter().map(|laid| laid.start).chain([frame.len()]);
@@ -230,11 +245,13 @@ impl Server {
                 Some(Protection::Seal { key, nonce, session_id })
             }
         };
-        let length = u32::try_from(frame.len() - TRANSPORT).expect("a frame is below 16 MiB");
+        let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
+        let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        self.globals.trace.sends(connection_id.0, frame.len());
+        self.globals.trace.sends(connection_id.0, bytes);
+        let connection = connection_id;
         let mut transmit =
-            Transmit { connection: connection_id, frame, protection, confirmation, answered };
+            Transmit { connection, frame, piped, protection, confirmation, answered };
         if !is_deferred {
             transmit.protect();
         }

@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use dtyp::NtStatus;
+use object::Piped;
 use wire::{Encode, FileId};
 
 use crate::break_notification::ConfirmationId;
@@ -49,6 +50,8 @@ pub struct Response {
     pub status: NtStatus,
     /// [`HEADROOM`] bytes, then the body.
     pub buffer: BytesMut,
+    /// The end of the body, which need not pass through memory.
+    pub piped: Option<Piped>,
     /// The open that was made or named, for the requests of the compound that follow.
     pub file_id: Option<FileId>,
     /// The session that was made, if one was.
@@ -78,7 +81,14 @@ impl Response {
     #[must_use]
     pub fn from_buffer(status: NtStatus, buffer: BytesMut) -> Self {
         assert!(buffer.len() >= HEADROOM, "a response has its headroom");
-        Self { status, buffer, file_id: None, session_id: None, tree_id: None }
+        Self { status, buffer, piped: None, file_id: None, session_id: None, tree_id: None }
+    }
+
+    /// The same response, with the end of its body.
+    #[must_use]
+    pub(crate) fn ending_in(mut self, piped: Option<Piped>) -> Self {
+        self.piped = piped;
+        self
     }
 
     /// The same response, naming the open for the rest of a compound.
@@ -101,6 +111,8 @@ pub struct Transmit {
     pub connection: ConnectionId,
     /// What, once it is protected.
     pub frame: BytesMut,
+    /// What follows it: the end of the frame, which is not protected then.
+    pub piped: Option<Piped>,
     /// What has to be done to the frame before it leaves. Frames of one connection leave in the
     /// order in which they came from the engine.
     pub protection: Option<Protection>,

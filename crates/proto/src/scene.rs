@@ -370,6 +370,7 @@ impl Scene {
             let transmit = crate::response::Transmit {
                 connection,
                 frame,
+                piped: None,
                 protection: None,
                 confirmation: None,
                 answered: trace::Answered::default(),

@@ -16,6 +16,8 @@ use uring::Op;
 
 use crate::errno::{During, Operation, status_from_errno};
 use crate::opens::Open;
+use crate::piped::PIPED_LEN_MIN;
+use crate::settings::Piping;
 use crate::stream;
 use crate::system::{self, Uncached};
 use crate::{Continuation, Started, Store};
@@ -45,6 +47,7 @@ impl Store {
         offset: u64,
         length: u32,
         buffer: BytesMut,
+        may_pipe: bool,
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
         verify_data(opened)?;
@@ -52,7 +55,15 @@ impl Store {
             let read = stream::read(opened, name, offset, length, buffer)?;
             return Ok(Started::Done(Ok(ObjectReply::Read(read))));
         }
-        read_file(opened, offset, length, buffer, self.more_waits)
+        let wanted = as_length(offset, length)?;
+        if may_pipe
+            && wanted >= PIPED_LEN_MIN
+            && opened.root.settings.piping != Piping::Never
+            && let Some(piped) = self.pipes.read(opened, offset, wanted)
+        {
+            return Ok(Started::Done(Ok(ObjectReply::Piped(buffer, piped))));
+        }
+        read_file(opened, offset, wanted, buffer, self.more_waits)
     }
 
     pub(crate) fn write(
@@ -118,18 +129,19 @@ fn verify_append(open: &Open, offset: u64) -> Result<(), NtStatus> {
     if offset < size { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
 }
 
+/// The length of a range that the kernel can express.
+fn as_length(offset: u64, length: u32) -> Result<usize, NtStatus> {
+    let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
+    end.and_then(|_| usize::try_from(length).ok()).ok_or(NtStatus::INVALID_PARAMETER)
+}
+
 fn read_file(
     open: &Open,
     offset: u64,
-    length: u32,
+    wanted: usize,
     mut buffer: BytesMut,
     more_waits: bool,
 ) -> Result<Started, NtStatus> {
-    let wanted = usize::try_from(length).unwrap_or(usize::MAX);
-    let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
-    if end.is_none() {
-        return Err(NtStatus::INVALID_PARAMETER);
-    }
     // The contract gives the capacity; a caller that did not must not make us write beyond it.
     buffer.reserve(wanted);
     let here = if more_waits && wanted >= HANDED_OVER_MIN { PROBE_LEN } else { wanted };

@@ -32,6 +32,7 @@ mod nt_acl;
 mod open;
 mod opens;
 mod overwrite;
+pub mod piped;
 mod posix_acl;
 mod range;
 mod rename;
@@ -51,14 +52,17 @@ mod xattr;
 use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::Instant;
 
 use dtyp::NtStatus;
-use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, UserId};
+use object::{
+    LocalOpen, ObjectKind, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Piped, RootId, UserId,
+};
 use rustix::fs::{Mode, OFlags};
 
 pub use character_mappings::CharacterMappings;
 pub use settings::{
-    Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings,
+    Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings, Piping,
     RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings,
 };
 pub use system::has_fine_times;
@@ -72,6 +76,7 @@ use crate::metadata::Seen;
 use crate::names::Names;
 use crate::opens::Opens;
 use crate::overwrite::Overwrite;
+use crate::piped::Pipes;
 
 /// The object store of one worker.
 #[derive(Debug)]
@@ -86,6 +91,7 @@ pub struct Store {
     more_waits: bool,
     serves_frame: bool,
     seen: Option<Seen>,
+    pipes: Pipes,
 }
 
 /// What became of an operation.
@@ -124,6 +130,7 @@ impl Store {
             more_waits: false,
             serves_frame: false,
             seen: None,
+            pipes: Pipes::default(),
             settings,
         }
     }
@@ -214,6 +221,30 @@ impl Store {
         self.more_waits = more_waits;
     }
 
+    /// Whether the data of an open may be read into a pipe, and the share that says so.
+    #[must_use]
+    pub fn piping(&self, open: LocalOpen) -> Option<(RootId, Piping)> {
+        let opened = self.opens.get(open).ok()?;
+        let is_file = opened.kind == ObjectKind::File && opened.stream.is_none();
+        is_file.then_some((opened.root_id, opened.root.settings.piping))
+    }
+
+    /// Takes back a pipe that came with [`ObjectReply::Piped`].
+    pub fn give_back(&mut self, piped: Piped) {
+        self.pipes.give(piped);
+    }
+
+    /// When [`Store::forget_idle`] has something to do.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.pipes.next_timeout()
+    }
+
+    /// Lets go of what an idle client does not need.
+    pub fn forget_idle(&mut self, now: Instant) {
+        self.pipes.forget_idle(now);
+    }
+
     /// The requests of one frame are served from here on. What one of them has seen of an object
     /// another need not look at again, unless one between them changed it.
     pub fn begin_frame(&mut self) {
@@ -243,8 +274,8 @@ impl Store {
         }
         let changed = data_changed_by(&op);
         let started = match op {
-            ObjectOp::Read { open, offset, length, buffer } => {
-                self.read(open, offset, length, buffer)
+            ObjectOp::Read { open, offset, length, buffer, may_pipe } => {
+                self.read(open, offset, length, buffer, may_pipe)
             }
             ObjectOp::Write { open, offset, data, write_through } => {
                 self.write(open, offset, &data, write_through)

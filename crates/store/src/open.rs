@@ -19,6 +19,7 @@ use crate::errno::{During, Operation};
 use crate::lookup::{Entry, Place, Root};
 use crate::metadata::{Seen, Stored, assemble, is_hidden_by_name, kind_of};
 use crate::opens::Open;
+use crate::piped::Knowledge;
 use crate::reparse;
 use crate::security::stored::Subject;
 use crate::stream::{self, StreamName};
@@ -184,6 +185,7 @@ impl Store {
             stream,
             write_through: request.write_through,
             uncached: Cell::new(Uncached::Refuse),
+            piping: Knowledge::default(),
             archive_on_write: !archive && metadata.kind == ObjectKind::File,
             kept_write_time: None,
             listing: None,

@@ -11,6 +11,7 @@ use object::{LocalOpen, ObjectKind, ObjectPath, RootId};
 use crate::directories::{Directory, Inode};
 use crate::directory::Listing;
 use crate::lookup::Root;
+use crate::piped::Knowledge;
 use crate::stream::StreamName;
 use crate::system::Uncached;
 
@@ -37,6 +38,8 @@ pub(crate) struct Open {
     pub(crate) write_through: bool,
     /// What reads do at once. Found out by the first: file systems in memory do not know RWF_NOWAIT.
     pub(crate) uncached: Cell<Uncached>,
+    /// Likewise whether its data can be read into a pipe.
+    pub(crate) piping: Knowledge,
     /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
     pub(crate) archive_on_write: bool,
     /// The last write time that nothing this open does changes: `Open.UserSetModificationTime` of

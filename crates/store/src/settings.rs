@@ -116,6 +116,20 @@ pub struct RootSettings {
     pub inherit_acls: bool,
     /// What listings leave out.
     pub hide: Hide,
+    /// Whether data are read into a pipe where that may be ("use sendfile").
+    pub piping: Piping,
+}
+
+/// Whether data are read into a pipe, whose pages a socket takes without a copy, and not into memory.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Piping {
+    /// Never.
+    Never,
+    /// Wherever it can be.
+    Always,
+    /// As whoever sends them finds it cheaper.
+    #[default]
+    AsMeasured,
 }
 
 /// Where the snapshots of a share are. In quotes: the option of `vfs_shadow_copy2`.
@@ -244,6 +258,7 @@ impl RootSettings {
             inherit_owner: InheritOwner::No,
             inherit_acls: false,
             hide: Hide::default(),
+            piping: Piping::default(),
         }
     }
 

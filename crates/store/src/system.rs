@@ -146,6 +146,23 @@ pub(crate) fn read_at(
     Ok(count)
 }
 
+/// Pages of a part of a file that the page cache has, or is about to get.
+///
+/// # Errors
+/// NOSYS before Linux 6.5; PERM from 6.14 on if the user could not write the file.
+pub(crate) fn pages_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<u64, Errno> {
+    /// `cachestat`: the same number on every architecture.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    let range = [offset, length];
+    // Cached, dirty, under write-back, evicted, evicted lately.
+    let mut found = [0_u64; 5];
+    let (range, counts) = (range.as_ptr(), found.as_mut_ptr());
+    // SAFETY: the two arrays are what the kernel calls cachestat_range and cachestat, of two and five
+    // numbers of 64 bits, which it reads and writes.
+    check(unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range, counts, 0) })?;
+    Ok(found[0])
+}
+
 /// Whether the file system keeps its files in memory, so that reading never waits for a disk.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;

@@ -28,7 +28,7 @@ fn reading_appends_to_what_the_buffer_holds() {
     share.write(open, 0, b"abc");
     let mut buffer = BytesMut::with_capacity(16);
     buffer.extend_from_slice(b"header");
-    let result = share.run(ObjectOp::Read { open, offset: 1, length: 10, buffer });
+    let result = share.run(ObjectOp::Read { open, offset: 1, length: 10, buffer, may_pipe: false });
     let Ok(ObjectReply::Read(buffer)) = result else { panic!("{result:?}") };
     assert_eq!(&buffer[..], b"headerbc");
 }
@@ -39,7 +39,7 @@ fn cached_data_need_no_ring() {
     let open = share.create("f");
     share.write(open, 0, &[7; 100_000]);
     let buffer = BytesMut::with_capacity(65_536);
-    let op = ObjectOp::Read { open, offset: 0, length: 65_536, buffer };
+    let op = ObjectOp::Read { open, offset: 0, length: 65_536, buffer, may_pipe: false };
     match share.store.start(share.user, op) {
         Started::Done(Ok(ObjectReply::Read(buffer))) => assert_eq!(buffer.len(), 65_536),
         other => panic!("{other:?}"),
@@ -60,7 +60,7 @@ fn uncached_data_come_through_the_ring_also_after_a_close() {
     let all = std::num::NonZeroU64::new(1 << 20);
     rustix::fs::fadvise(&file, 0, all, rustix::fs::Advice::DontNeed).expect("advice");
     let buffer = BytesMut::with_capacity(1 << 20);
-    let op = ObjectOp::Read { open, offset: 0, length: 1 << 20, buffer };
+    let op = ObjectOp::Read { open, offset: 0, length: 1 << 20, buffer, may_pipe: false };
     let started = share.store.start(share.user, op);
     share.close(open);
     share.create("other");
@@ -85,7 +85,7 @@ fn large_reads_are_handed_over_when_more_waits() {
     {
         share.store.set_more_waits(more_waits);
         let buffer = BytesMut::with_capacity(1 << 20);
-        let read = ObjectOp::Read { open, offset: 0, length, buffer };
+        let read = ObjectOp::Read { open, offset: 0, length, buffer, may_pipe: false };
         let started = share.store.start(share.user, read);
         let in_thread = matches!(started, Started::Submit(Op::ReadAt { in_thread: true, .. }, _));
         assert_eq!(in_thread, want, "{more_waits}, {length}");
@@ -134,7 +134,7 @@ fn offsets_beyond_what_the_kernel_knows_are_refused() {
         let write = ObjectOp::Write { open, offset, data, write_through: false };
         assert!(matches!(share.run(write), Err(NtStatus::INVALID_PARAMETER)));
         let buffer = BytesMut::with_capacity(10);
-        let read = ObjectOp::Read { open, offset, length: 10, buffer };
+        let read = ObjectOp::Read { open, offset, length: 10, buffer, may_pipe: false };
         assert!(matches!(share.run(read), Err(NtStatus::INVALID_PARAMETER)));
     }
     let size = u64::MAX;
@@ -150,7 +150,7 @@ fn directories_and_attribute_opens_have_no_data() {
     let attributes = share.open_for("f", AccessMask::READ_ATTRIBUTES);
     for open in [directory, attributes] {
         let buffer = BytesMut::with_capacity(10);
-        let read = ObjectOp::Read { open, offset: 0, length: 10, buffer };
+        let read = ObjectOp::Read { open, offset: 0, length: 10, buffer, may_pipe: false };
         assert!(matches!(share.run(read), Err(NtStatus::INVALID_DEVICE_REQUEST)));
     }
 }

@@ -40,6 +40,8 @@ pub struct MemoryStore {
     faults: Vec<Fault>,
     /// How often each kind of operation was asked for.
     op_counts: HashMap<OpKind, u64>,
+    pipes_reads: bool,
+    piped_count: u64,
     now: FileTime,
 }
 
@@ -78,6 +80,17 @@ impl MemoryStore {
         }
     }
 
+    /// From now on what is read comes in a pipe, where that may be.
+    pub fn pipe_reads(&mut self) {
+        self.pipes_reads = true;
+    }
+
+    /// How often something was read into a pipe.
+    #[must_use]
+    pub fn piped_count(&self) -> u64 {
+        self.piped_count
+    }
+
     /// How many opens there are. A test that is over wants none.
     #[must_use]
     pub fn open_count(&self) -> usize {
@@ -108,7 +121,10 @@ impl MemoryStore {
                 .map(|metadata| ObjectReply::Metadata(Box::new(metadata))),
             ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
             ObjectOp::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
-            ObjectOp::Read { open, offset, length, buffer } => {
+            ObjectOp::Read { open, offset, length, buffer, may_pipe: true } if self.pipes_reads => {
+                self.pipe(open, offset, length, buffer)
+            }
+            ObjectOp::Read { open, offset, length, buffer, may_pipe: _ } => {
                 self.read(open, offset, length, buffer).map(ObjectReply::Read)
             }
             ObjectOp::Write { open, offset, data, write_through: _ } => {

@@ -5,6 +5,8 @@ mod worker;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use arbitration::{FileKey, FileRecord, FileRecords as _};
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, NtStatus, ServerId};
-use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, RootId};
+use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, Piped, RootId};
 use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
@@ -781,7 +783,8 @@ impl Inner {
 
     /// Frames, notices and ends of connections.
     fn collect(&mut self) {
-        while let Some(transmit) = engine::poll_transmit(&mut self.server) {
+        while let Some(mut transmit) = engine::poll_transmit(&mut self.server) {
+            transmit.frame.extend(transmit.piped.take().into_iter().flat_map(drain));
             let wire = self.connections.get_mut(&transmit.connection).expect("it was connected");
             let (length, frame) = transmit.frame.split_first_chunk::<4>().expect("a length");
             let length = usize::try_from(u32::from_be_bytes(*length)).expect("it fits");
@@ -901,4 +904,12 @@ impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World").field("clock", &self.clock).finish_non_exhaustive()
     }
+}
+
+/// What is in a pipe.
+fn drain(piped: Piped) -> Vec<u8> {
+    let mut bytes = vec![0; piped.length()];
+    let output = piped.pipe().output.try_clone().expect("there are descriptors");
+    File::from(output).read_exact(&mut bytes).expect("as many are in it as it says");
+    bytes
 }

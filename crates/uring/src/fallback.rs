@@ -200,10 +200,11 @@ impl Fallback {
             let Place::Waiting(operation) = &mut entry.place else {
                 unreachable!("interests name waiting entries only");
             };
-            let result = match (operation.is_poll(), event.readable()) {
-                (true, Some(events)) => Ok(events),
-                (true, None) => return Attempt::WaitsAlone,
-                (false, _) => loop {
+            let polled = operation.polls().map(|direction| event.ready(direction));
+            let result = match polled {
+                Some(Some(events)) => Ok(events),
+                Some(None) => return Attempt::WaitsAlone,
+                None => loop {
                     match system::attempt(operation, vectors) {
                         Step::Again => {}
                         Step::Done(result) => break result,
@@ -229,10 +230,9 @@ impl Fallback {
             let Some(entry) = self.in_flight.remove(key) else { continue };
             let Place::Waiting(operation) = entry.place else { continue };
             // A file that epoll does not take is always ready, as poll(2) has it.
-            let result = if errno == libc::EPERM && operation.is_poll() {
-                Ok(usize::from(libc::POLLIN.unsigned_abs()))
-            } else {
-                Err(io::Error::from_raw_os_error(errno))
+            let result = match operation.polls().filter(|_| errno == libc::EPERM) {
+                Some(direction) => Ok(usize::from(direction.events().unsigned_abs())),
+                None => Err(io::Error::from_raw_os_error(errno)),
             };
             completions.push(operation.complete(result));
         }

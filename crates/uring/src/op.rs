@@ -32,6 +32,13 @@ pub enum Op {
         /// Any descriptor that can be polled.
         fd: RawFd,
     },
+    /// Waits until a descriptor takes bytes, or is broken; once.
+    ///
+    /// Completes with the `poll(2)` events. For bytes that another call moves.
+    PollWritable {
+        /// A connected stream socket, or another descriptor that can be polled.
+        fd: RawFd,
+    },
     /// Reads a file at an offset, appending to `buffer`.
     ///
     /// Completes with the bytes read: 0 at or past the end of the file, fewer than `length` when the

@@ -26,8 +26,9 @@ pub(crate) enum Call {
     Accept {
         socket: RawFd,
     },
-    PollReadable {
+    Poll {
         fd: RawFd,
+        direction: Direction,
     },
     ReadAt {
         file: RawFd,
@@ -77,6 +78,16 @@ pub(crate) enum Direction {
     Write,
 }
 
+impl Direction {
+    /// For `poll(2)`; epoll has the same numbers.
+    pub(crate) fn events(self) -> libc::c_short {
+        match self {
+            Self::Read => libc::POLLIN,
+            Self::Write => libc::POLLOUT,
+        }
+    }
+}
+
 /// The kernel moves no more than this in one call (`MAX_RW_COUNT`), so more need not be asked for.
 const CALL_BYTES_MAX: usize = 0x7fff_f000;
 
@@ -95,6 +106,7 @@ impl Operation {
                 Some((socket, Direction::Read))
             }
             Op::PollReadable { fd } => Some((fd, Direction::Read)),
+            Op::PollWritable { fd } => Some((fd, Direction::Write)),
             Op::Send { socket, .. } | Op::SendAtOnce { socket, .. } => {
                 Some((socket, Direction::Write))
             }
@@ -102,8 +114,13 @@ impl Operation {
         }
     }
 
-    pub(crate) fn is_poll(&self) -> bool {
-        matches!(self.op, Op::PollReadable { .. })
+    /// What it waits for, if that is all it does.
+    pub(crate) fn polls(&self) -> Option<Direction> {
+        match self.op {
+            Op::PollReadable { .. } => Some(Direction::Read),
+            Op::PollWritable { .. } => Some(Direction::Write),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_send(&self) -> bool {
@@ -119,7 +136,8 @@ impl Operation {
     pub(crate) fn next_call(&mut self, vectors: &mut Vec<iovec>) -> Call {
         match &mut self.op {
             Op::Accept { socket, .. } => Call::Accept { socket: *socket },
-            Op::PollReadable { fd } => Call::PollReadable { fd: *fd },
+            Op::PollReadable { fd } => Call::Poll { fd: *fd, direction: Direction::Read },
+            Op::PollWritable { fd } => Call::Poll { fd: *fd, direction: Direction::Write },
             Op::ReadAt { file, offset, buffer, length, in_thread } => {
                 let spare = buffer.spare_capacity_mut();
                 let length = call_length(spare.len().min(*length));
@@ -183,7 +201,9 @@ impl Operation {
                 unsafe { buffer.set_len(buffer.len() + count) };
                 Step::Done(Ok(count))
             }
-            Op::PollReadable { .. } | Op::SendAtOnce { .. } => Step::Done(Ok(count)),
+            Op::PollReadable { .. } | Op::PollWritable { .. } | Op::SendAtOnce { .. } => {
+                Step::Done(Ok(count))
+            }
             Op::Send { buffers, .. } => {
                 let total = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
                 self.advance_by(count, total)

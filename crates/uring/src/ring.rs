@@ -285,7 +285,7 @@ impl Entry {
                     .flags(libc::SOCK_CLOEXEC)
                     .build()
             }
-            Call::PollReadable { fd } => poll(fd, Direction::Read),
+            Call::Poll { fd, direction } => poll(fd, direction),
             Call::ReadAt { file, offset, pointer, length, in_thread } => {
                 let flags = if in_thread { squeue::Flags::ASYNC } else { squeue::Flags::empty() };
                 opcode::Read::new(types::Fd(file), pointer, length)
@@ -343,9 +343,5 @@ impl Entry {
 }
 
 fn poll(fd: i32, direction: Direction) -> squeue::Entry {
-    let events = match direction {
-        Direction::Read => libc::POLLIN,
-        Direction::Write => libc::POLLOUT,
-    };
-    opcode::PollAdd::new(types::Fd(fd), events.unsigned_abs().into()).build()
+    opcode::PollAdd::new(types::Fd(fd), direction.events().unsigned_abs().into()).build()
 }

@@ -10,11 +10,11 @@ use crate::operation::{Call, Operation, Step};
 
 /// Makes the next call of an operation on a socket; never waits.
 ///
-/// A [`Call::PollReadable`] would always block: only epoll answers it.
+/// A [`Call::Poll`] would always block: only epoll answers it.
 pub(crate) fn attempt(operation: &mut Operation, vectors: &mut Vec<iovec>) -> Step {
     let outcome = match operation.next_call(vectors) {
         Call::Accept { socket } => accept(socket),
-        Call::PollReadable { .. } => return Step::WouldBlock,
+        Call::Poll { .. } => return Step::WouldBlock,
         Call::Receive { socket, pointer, length, .. } => {
             // SAFETY: the operation owns `length` writable bytes at `pointer`.
             count(unsafe {
@@ -75,10 +75,9 @@ pub(crate) fn run(operation: &mut Operation) -> io::Result<usize> {
                 // SAFETY: the operation owns `length` readable bytes at `pointer`.
                 count(unsafe { libc::pwrite64(file, pointer.cast(), length as usize, offset) })
             }
-            Call::Accept { .. }
-            | Call::PollReadable { .. }
-            | Call::Receive { .. }
-            | Call::Send { .. } => unreachable!("operations with readiness run on the loop"),
+            Call::Accept { .. } | Call::Poll { .. } | Call::Receive { .. } | Call::Send { .. } => {
+                unreachable!("operations with readiness run on the loop")
+            }
         };
         // SAFETY: `outcome` is that of the call just described, and the call has returned.
         match unsafe { operation.advance(outcome) } {

@@ -43,6 +43,7 @@ contract! {
     nothing_starts_before_wait
     operations_without_room_are_refused
     poll_readable_completes_once
+    poll_writable_waits_for_room
     receive_takes_no_more_than_its_limit
     reset_is_an_error
     send_and_receive_share_a_socket
@@ -192,6 +193,7 @@ fn bad_descriptors_are_errors(backend: Backend) {
         for op in [
             Op::Accept { socket, accepted: None },
             Op::PollReadable { fd },
+            Op::PollWritable { fd },
             Op::ReadAt { file: fd, offset: 0, buffer: buffer(), length: 8, in_thread: false },
             Op::Receive { socket, buffer: buffer(), limit: 8, poll_first: true, whole: false },
             Op::Send { socket, buffers: vec![Bytes::from_static(b"lost").into()] },
@@ -591,6 +593,36 @@ fn poll_readable_completes_once(backend: Backend) {
     let file = tempfile::tempfile().expect("a temporary file");
     let always = io.run(Op::PollReadable { fd: file.as_raw_fd() });
     assert_eq!(always.result.expect("files are always ready") & readable, readable);
+}
+
+fn poll_writable_waits_for_room(backend: Backend) {
+    let mut io = Loop::new(backend);
+    let (mut ours, mut theirs) = pair();
+    let poll = Op::PollWritable { fd: ours.as_raw_fd() };
+    let writable = usize::from(libc::POLLOUT.unsigned_abs());
+    assert_eq!(io.run(poll).result.expect("there is room") & writable, writable);
+    ours.set_nonblocking(true).expect("it can be");
+    let mut filled = 0;
+    while let Ok(count) = ours.write(&[7; 4_096]) {
+        filled += count;
+    }
+    // Beside a receive, which waits for the other direction.
+    io.submit(1, receive(&ours, 8));
+    io.submit(2, Op::PollWritable { fd: ours.as_raw_fd() });
+    io.start();
+    theirs.write_all(b"x").expect("it is connected");
+    let completion = io.next();
+    assert_eq!((completion.token, buffer(&completion.op)), (Token(1), &b"x"[..]));
+    io.start();
+    theirs.read_exact(&mut vec![0; filled]).expect("it was written");
+    let completion = io.next();
+    assert_eq!(completion.token, Token(2));
+    assert_eq!(completion.result.expect("there is room again") & writable, writable);
+    while ours.write(&[7; 4_096]).is_ok() {}
+    io.submit(2, Op::PollWritable { fd: ours.as_raw_fd() });
+    io.start();
+    drop(theirs);
+    assert!(io.next().result.is_ok_and(|events| events != 0), "nothing more will be taken");
 }
 
 fn receive_takes_no_more_than_its_limit(backend: Backend) {

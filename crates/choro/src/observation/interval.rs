@@ -307,7 +307,7 @@ mod tests {
         let request = tracer.begin(Came::default(), Phase::Parsing);
         request.identify(1, 8);
         request.wait(Phase::Storage);
-        let work = tracer.store_begins(StoreOperation::Read);
+        let work = tracer.store_begins(StoreOperation::Read, true);
         std::thread::sleep(Duration::from_millis(2));
         tracer.store_ends(work, 4_096, 0);
         request.resume();

@@ -8,7 +8,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
+use object::Piped;
 use proto::{ConfirmationId, Opener, Transmit};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Moment, Phase, Spent};
 use uring::{Op, SendBuffer, tcp};
@@ -17,6 +19,7 @@ use wire::frame::{self, FrameHeader, FrameType};
 use super::arrival::Arrival;
 use super::confirmations::{Confirmations, patience};
 use super::lanes::{Job, LANE_BYTES_MIN, LaneId, OpenedFrame, Outgoing};
+use super::piping::Probes;
 
 /// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
 /// small requests and for a WRITE of 64 KiB with its header, small enough that the head of a large
@@ -81,6 +84,8 @@ pub(super) struct Channel {
     queued_total: u64,
     taken_total: u64,
     confirmations: Confirmations,
+    /// Which way large reads over it take.
+    pub(super) probes: Probes,
     is_sending: bool,
     /// The socket has not taken all of what it was given last.
     is_full: bool,
@@ -122,6 +127,7 @@ impl Channel {
             queued_total: 0,
             taken_total: 0,
             confirmations: Confirmations::default(),
+            probes: Probes::default(),
             is_sending: false,
             is_full: false,
             is_closing: false,
@@ -244,6 +250,10 @@ impl Channel {
 
     /// What a lane sends instead of [`Channel::send`].
     pub(super) fn lane_send(&mut self) -> Job {
+        // A lane is for what is signed or sealed: there is little of this, if any.
+        if self.queued.iter_mut().any(|it| it.bring_in().is_err()) {
+            self.break_off();
+        }
         self.lane_bytes += std::mem::take(&mut self.queued_bytes);
         let frames = std::mem::take(&mut self.queued);
         self.sending.append(&mut self.answered);
@@ -302,12 +312,13 @@ impl Channel {
 
     /// Puts a frame behind those that wait.
     pub(super) fn queue(&mut self, transmit: Transmit) {
-        let Transmit { frame, protection, answered, .. } = transmit;
+        let Transmit { frame, piped, protection, answered, .. } = transmit;
+        let outgoing = Outgoing { frame, piped, protection };
         self.answered.push_back(answered);
-        self.queued_bytes += frame.len();
-        self.outgoing_bytes += frame.len();
-        self.queued_total += count(frame.len());
-        self.queued.push_back(Outgoing { frame, protection });
+        self.queued_bytes += outgoing.length();
+        self.outgoing_bytes += outgoing.length();
+        self.queued_total += count(outgoing.length());
+        self.queued.push_back(outgoing);
     }
 
     /// What was queued last must arrive: see [`Confirmations`].
@@ -362,35 +373,48 @@ impl Channel {
     /// Nearly always the socket takes all of it at once. So a little of it is left to the call that
     /// waits for the next request, if the ring can do both in one (`waits_with_sends`). More is sent
     /// here; what the socket does not take of that, and any failure, is left to the operation that
-    /// this returns. Frames that are gone are given to `done`.
+    /// this returns. Frames that are gone are given to `done`, with the pipes that they ended in.
     #[inline(always)]
     pub(super) fn send(
         &mut self,
         waits_with_sends: bool,
-        done: impl FnMut(BytesMut),
+        done: impl FnMut(BytesMut, Option<Piped>),
     ) -> Option<Op> {
         if self.is_sending || self.queued.is_empty() {
             return None;
         }
         self.protect();
         let socket = self.socket.as_raw_fd();
-        if waits_with_sends && self.queued_bytes <= SENT_WAITING_MAX && !self.is_full {
+        let is_little = self.queued_bytes <= SENT_WAITING_MAX && !self.has_piped();
+        if waits_with_sends && is_little && !self.is_full {
             // For their requests that is the end: there is room.
             while let Some(answered) = self.answered.pop_front() {
                 answered.end_with_waiting();
             }
             return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
         }
-        self.send_at_once(done);
+        let sent = self.send_at_once(done);
         if self.queued.is_empty() {
             self.is_full = false;
             return None;
+        }
+        if self.has_piped() {
+            if sent.is_ok() {
+                self.is_sending = true;
+                return Some(Op::PollWritable { fd: socket });
+            }
+            self.break_off();
         }
         self.sending.append(&mut self.answered);
         Some(Op::Send { socket, buffers: self.take_queued() })
     }
 
+    fn has_piped(&self) -> bool {
+        self.queued.iter().any(|it| it.piped.is_some())
+    }
+
     fn take_queued(&mut self) -> Vec<SendBuffer> {
+        assert!(!self.has_piped(), "no operation sends what is piped");
         self.is_sending = true;
         self.queued_bytes = 0;
         self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
@@ -407,24 +431,103 @@ impl Channel {
         }
     }
 
-    fn send_at_once(&mut self, mut done: impl FnMut(BytesMut)) {
+    /// Gives the socket what it takes without waiting.
+    ///
+    /// # Errors
+    /// It takes nothing any more.
+    fn send_at_once(&mut self, mut done: impl FnMut(BytesMut, Option<Piped>)) -> Result<(), Errno> {
+        while let Some(first) = self.queued.front() {
+            let is_piped = first.frame.is_empty();
+            let attempt = if is_piped { self.send_piped() } else { self.send_memory() };
+            let (sent, given) = match attempt {
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return Ok(()),
+                attempt => attempt?,
+            };
+            self.queued_bytes -= sent;
+            self.outgoing_bytes -= sent;
+            self.taken_total += count(sent);
+            // What is piped has counted itself what has left of it.
+            self.forget_sent(if is_piped { 0 } else { sent }, &mut done);
+            if sent < given {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The frames at the front that one call can send: all but the end of the last one, if that is
+    /// piped.
+    fn next_in_memory(&self) -> impl Iterator<Item = &Outgoing> {
+        let mut is_over = false;
+        self.queued.iter().take(SLICES_MAX).take_while(move |it| {
+            let is_behind = std::mem::replace(&mut is_over, it.piped.is_some());
+            !is_behind
+        })
+    }
+
+    /// Sends what is in memory of the first frames. Says how much of how much was taken.
+    fn send_memory(&self) -> Result<(usize, usize), Errno> {
         let slices: Vec<IoSlice<'_>> =
-            self.queued.iter().take(SLICES_MAX).map(|it| IoSlice::new(&it.frame)).collect();
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let control = &mut SendAncillaryBuffer::default();
-        let Ok(mut sent) = sendmsg(&self.socket, &slices, control, flags) else { return };
-        self.queued_bytes -= sent;
-        self.outgoing_bytes -= sent;
-        self.taken_total += count(sent);
-        while let Some(Outgoing { frame, .. }) = self.queued.front_mut() {
-            if sent < frame.len() {
-                frame.advance(sent);
+            self.next_in_memory().map(|it| IoSlice::new(&it.frame)).collect();
+        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let goes_on = self.queued.get(slices.len() - 1).is_some_and(|it| it.piped.is_some());
+        flags.set(SendFlags::MORE, goes_on);
+        let sent = sendmsg(&self.socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
+        Ok((sent, slices.iter().map(|it| it.len()).sum()))
+    }
+
+    /// Likewise of what is piped of the first frame. The call has no flag that keeps it from waiting for
+    /// room: the socket has.
+    fn send_piped(&mut self) -> Result<(usize, usize), Errno> {
+        let more = self.queued.len() > 1;
+        let Some(first) = self.queued.front_mut() else { return Ok((0, 0)) };
+        let Some(piped) = &mut first.piped else { return Ok((0, 0)) };
+        let given = piped.length();
+        ioctl_fionbio(&self.socket, true)?;
+        let sent = store::piped::send(piped, self.socket.as_fd(), more);
+        // It fails for no socket. One that stayed so would be polled before each receive, no more.
+        let _ = ioctl_fionbio(&self.socket, false);
+        match sent {
+            Err(errno) if !matches!(errno, Errno::AGAIN | Errno::INTR) => {
+                // The pipe's fault, perhaps. If it is the socket's, the next call says so.
+                if let Err(errno) = first.bring_in() {
+                    self.break_off();
+                    return Err(errno);
+                }
+                Ok((0, 0))
+            }
+            sent => Ok((sent?, given)),
+        }
+    }
+
+    /// So many bytes in memory have left: lets go of the frames of which those were the last.
+    fn forget_sent(&mut self, mut sent: usize, done: &mut impl FnMut(BytesMut, Option<Piped>)) {
+        while let Some(first) = self.queued.front_mut() {
+            let of_frame = sent.min(first.frame.len());
+            first.frame.advance(of_frame);
+            sent -= of_frame;
+            if first.length() > 0 {
                 return;
             }
-            sent -= frame.len();
-            self.queued.pop_front().map(|it| it.frame).map(&mut done);
+            let Outgoing { frame, piped, .. } = self.queued.pop_front().expect("it was just there");
+            done(frame, piped);
             self.answered.pop_front();
         }
+    }
+
+    /// Gives up a frame that cannot be sent whole, and with it the connection: the operation that sends the
+    /// rest fails.
+    fn break_off(&mut self) {
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        self.queued.iter_mut().for_each(|it| it.piped = None);
+        let kept = self.queued.iter().map(Outgoing::length).sum();
+        self.outgoing_bytes -= std::mem::replace(&mut self.queued_bytes, kept) - kept;
+    }
+
+    /// The socket takes more, or never will.
+    pub(super) fn may_send(&mut self) {
+        self.is_sending = false;
     }
 
     /// What [`Channel::send`] handed out has left, or never will.
@@ -451,7 +554,7 @@ impl Channel {
         let rest = buffers.iter().flat_map(SendBuffer::as_slice).skip(taken);
         let frame: BytesMut = rest.copied().collect();
         self.queued_bytes += frame.len();
-        self.queued.push_front(Outgoing { frame, protection: None });
+        self.queued.push_front(Outgoing { frame, piped: None, protection: None });
         self.answered.push_front(Answered::default());
         buffers
     }
@@ -579,6 +682,8 @@ pub(super) fn whole_frames(buffer: &[u8], length_max: usize) -> impl Iterator<It
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proto::ConnectionId;
 
     use super::*;
@@ -595,7 +700,7 @@ mod tests {
         let frame = BytesMut::zeroed(length);
         let connection = ConnectionId(1);
         let answered = Answered::default();
-        Transmit { connection, frame, protection: None, confirmation: None, answered }
+        Transmit { connection, frame, piped: None, protection: None, confirmation: None, answered }
     }
 
     #[test]
@@ -621,7 +726,7 @@ mod tests {
         assert!(channel.must_drain(|| channel.outgoing_bytes() + 1), "others have something, too");
         channel.queue(transmit(1));
         assert!(channel.must_drain(|| channel.outgoing_bytes()) && channel.wants_to_send());
-        let Some(Op::Send { buffers, .. }) = channel.send(true, drop) else {
+        let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
             panic!("nobody reads")
         };
         assert!(!channel.wants_to_send());
@@ -638,7 +743,7 @@ mod tests {
             frame.frame.fill(byte);
             channel.queue(frame);
         }
-        let Some(Op::SendAtOnce { buffers, .. }) = channel.send(true, drop) else {
+        let Some(Op::SendAtOnce { buffers, .. }) = channel.send(true, |_, _| ()) else {
             panic!("it is little")
         };
         assert!(!channel.wants_to_send() && channel.is_busy());
@@ -647,11 +752,163 @@ mod tests {
         channel.queue(transmit(1));
         let queued: Vec<&[u8]> = channel.queued.iter().map(|it| &it.frame[..]).collect();
         assert_eq!(queued, [&[2; 50][..], &[0]]);
-        let Some(Op::Send { buffers, .. }) = channel.send(true, drop) else {
+        let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
             panic!("nobody takes it at once")
         };
         channel.sent(&buffers, true);
         assert!(channel.is_drained());
+    }
+
+    /// The ends of a connection, of which the other one is not read from.
+    fn channel_and_client() -> (Channel, TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let channel = Channel::new(TcpStream::connect(address).expect("listening"));
+        (channel, listener.accept().expect("it was connected").0)
+    }
+
+    /// A frame of `head` bytes in memory and `tail` in a pipe, each with a value of its own.
+    fn piped(head: (usize, u8), tail: (usize, u8)) -> Transmit {
+        piped_counted(&Arc::default(), head, tail)
+    }
+
+    fn piped_counted(counted: &Arc<()>, head: (usize, u8), tail: (usize, u8)) -> Transmit {
+        let (output, input) = rustix::pipe::pipe().expect("descriptors");
+        let pages = tail.0.next_multiple_of(4096);
+        rustix::pipe::fcntl_setpipe_size(&input, pages).expect("a megabyte is allowed");
+        let put = rustix::io::write(&input, &vec![tail.1; tail.0]).expect("there is room");
+        assert_eq!(put, tail.0);
+        let (pages_max, counted) = (pages / 4096, Arc::clone(counted));
+        let pipe = object::Pipe { output, input, pages_max, counted };
+        let mut transmit = transmit(head.0);
+        transmit.frame.fill(head.1);
+        transmit.piped = Some(Piped::new(pipe, tail.0));
+        transmit
+    }
+
+    /// Sends all that is queued, as the loop does.
+    fn drive(channel: &mut Channel, driver: &mut uring::Driver) -> io::Result<usize> {
+        let mut pipes = 0;
+        while !channel.is_drained() {
+            let waits_with_sends = driver.backend() == uring::Backend::Ring;
+            let done = |_, piped: Option<Piped>| {
+                pipes += usize::from(piped.is_some_and(|it| it.into_empty().is_some()));
+            };
+            let Some(op) = channel.send(waits_with_sends, done) else { continue };
+            driver.submit(uring::Token(1), op).expect("there is room");
+            let mut completions = Vec::new();
+            driver.wait(None, &mut completions)?;
+            for uring::Completion { op, result, .. } in completions {
+                match op {
+                    Op::PollWritable { .. } => channel.may_send(),
+                    Op::SendAtOnce { buffers, .. } => {
+                        channel.sent_at_once(buffers, result?);
+                    }
+                    Op::Send { buffers, .. } => channel.sent(&buffers, result.map(|_| true)?),
+                    other => panic!("{other:?} sends nothing"),
+                }
+            }
+        }
+        Ok(pipes)
+    }
+
+    #[test]
+    fn what_is_piped_leaves_in_its_place_however_slowly_it_is_read() {
+        for backend in [uring::Backend::Ring, uring::Backend::Fallback] {
+            let (mut channel, mut client) = channel_and_client();
+            let mut expected = Vec::new();
+            for round in 0..24 {
+                for (transmit, bytes) in [
+                    (
+                        piped((150, round), (1 << 20, 100 + round)),
+                        vec![(150, round), (1 << 20, 100 + round)],
+                    ),
+                    (transmit(70), vec![(70, 0)]),
+                    (piped((9, 250), (100_001, round)), vec![(9, 250), (100_001, round)]),
+                ] {
+                    channel.queue(transmit);
+                    let bytes = bytes.into_iter();
+                    bytes.for_each(|(length, value)| expected.extend(vec![value; length]));
+                }
+            }
+            assert_eq!(channel.outgoing_bytes(), expected.len());
+            let reader = std::thread::spawn(move || {
+                let mut all = Vec::new();
+                io::Read::read_to_end(&mut client, &mut all).expect("it comes to an end");
+                all
+            });
+            let driver = uring::Driver::new(backend, uring::Limits::default());
+            let mut driver = driver.expect("this machine has both");
+            let pipes = drive(&mut channel, &mut driver).expect("it is read");
+            assert_eq!((pipes, channel.outgoing_bytes(), channel.queued_bytes), (48, 0, 0));
+            channel.shut_down();
+            assert!(reader.join().expect("it reads") == expected, "{backend:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_goes_away_leaves_no_pipe_and_ends_its_connection() {
+        for backend in [uring::Backend::Ring, uring::Backend::Fallback] {
+            let (mut channel, client) = channel_and_client();
+            let counted = Arc::default();
+            for _ in 0..24 {
+                channel.queue(piped_counted(&counted, (150, 1), (1 << 20, 2)));
+            }
+            assert!(channel.must_drain(|| OUTGOING_BYTES_MAX), "what is piped counts");
+            let driver = uring::Driver::new(backend, uring::Limits::default());
+            let mut driver = driver.expect("this machine has both");
+            let op = channel.send(true, |_, _| ()).expect("nobody reads");
+            assert!(matches!(op, Op::PollWritable { .. }), "{op:?}");
+            driver.submit(uring::Token(1), op).expect("there is room");
+            drop(client);
+            driver.wait(None, &mut Vec::new()).expect("it is told");
+            channel.may_send();
+            drive(&mut channel, &mut driver).expect_err("nobody is there");
+            assert_eq!(Arc::strong_count(&counted), 1, "{backend:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_piped_is_left_to_no_operation_however_little_it_is() {
+        let (mut channel, mut client) = channel_and_client();
+        channel.queue(piped((10, 1), (2_000, 2)));
+        let op = channel.send(true, |_, piped| assert!(piped.is_some_and(|it| it.length() == 0)));
+        assert!(op.is_none() && channel.is_drained(), "{op:?}");
+        let mut received = [0; 2_010];
+        io::Read::read_exact(&mut client, &mut received).expect("it was sent");
+        assert_eq!(received[..], [vec![1; 10], vec![2; 2_000]].concat());
+    }
+
+    #[test]
+    fn a_frame_whose_end_cannot_be_had_ends_its_connection() {
+        let (mut channel, mut client) = channel_and_client();
+        let mut frame = piped((10, 1), (2_000, 2));
+        // It says that there is more in it than there is, and ever will be.
+        let mut all = frame.piped.take().expect("it was just made");
+        let length = all.length();
+        store::piped::read(&mut all, &mut BytesMut::new()).expect("it is there");
+        let object::Pipe { output, pages_max, counted, .. } = all.into_empty().expect("all of it");
+        let input = std::fs::File::open("/dev/null").expect("it is everywhere").into();
+        let pipe = object::Pipe { output, input, pages_max, counted };
+        frame.piped = Some(Piped::new(pipe, length));
+        channel.queue(frame);
+        let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
+            panic!("it waits, for what never comes")
+        };
+        assert_eq!(channel.outgoing_bytes(), buffers[0].as_slice().len());
+        let mut received = Vec::new();
+        io::Read::read_to_end(&mut client, &mut received).expect("it comes to an end");
+        assert_eq!(received, [1; 10]);
+    }
+
+    #[test]
+    fn a_lane_is_given_bytes_and_no_pipe() {
+        let mut channel = channel_with(&[]);
+        channel.queue(piped((9, 1), (70_000, 2)));
+        let Job::Send { frames, .. } = channel.lane_send() else { panic!("it sends") };
+        let expected: Vec<u8> = [vec![1; 9], vec![2; 70_000]].concat();
+        assert!(frames[0].piped.is_none() && frames[0].frame[..] == expected);
+        assert_eq!(channel.outgoing_bytes(), expected.len());
     }
 
     #[test]

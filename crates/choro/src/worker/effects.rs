@@ -48,7 +48,7 @@ impl Worker {
 
     pub(super) fn serve_now(&mut self, request: Option<RequestId>, effect: Effect) {
         let reply = match effect {
-            Effect::Object { user, op } => {
+            Effect::Object { user, mut op } => {
                 let more_waits = self.more_waits();
                 self.store.set_more_waits(more_waits);
                 let room = match &op {
@@ -58,7 +58,11 @@ impl Worker {
                 let operation = traced::operation(&op);
                 let work = self.trace.store_begins(operation, request.is_some());
                 let work = Work { work, room };
+                let probed = self.choose_way(request, &mut op);
                 let started = self.store.start(user, op);
+                if let Some(probed) = probed {
+                    self.look_at_way(probed, &started);
+                }
                 return self.go_on(request, work, started);
             }
             Effect::FileDeleted { file, stream } => {

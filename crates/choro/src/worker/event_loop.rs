@@ -15,6 +15,7 @@ use anyhow::Context;
 use bytes::BytesMut;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::{MessageKind, Messaging};
+use object::Piped;
 use proto::server::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use rustc_hash::FxHashMap;
@@ -247,6 +248,7 @@ impl Worker {
             self.next_confirmation(),
             self.channels.values().filter_map(Channel::next_drain_timeout).min(),
             self.slow_storage.next_timeout(),
+            self.store.next_timeout(),
         ];
         times.into_iter().flatten().min()
     }
@@ -437,6 +439,10 @@ impl Worker {
                 channel.sent(&buffers, result.is_ok());
                 buffers
             }
+            (Op::PollWritable { .. }, _) => {
+                channel.may_send();
+                Vec::new()
+            }
             (other, _) => unreachable!("{other:?} is no send"),
         };
         self.take_sent(id, buffers, completion.result);
@@ -568,6 +574,7 @@ impl Worker {
                 warn!("{dropped} messages found no room at their receivers and are dropped");
             }
         }
+        self.store.forget_idle(now);
         self.serve_confirmations(now);
         self.close_undrained(now);
         self.serve_passing_timeouts(now);
@@ -622,10 +629,13 @@ impl Worker {
         {
             return self.lanes.submit(lane, id, channel.lane_send());
         }
-        let (now, server) = (self.now(), &mut self.server);
+        let (now, server, store) = (self.now(), &mut self.server, &mut self.store);
         let waits_with_sends = self.driver.backend() == Backend::Ring;
         let channel = self.channels.get_mut(&id);
-        let done = |frame| server.handle_sent(now, frame);
+        let done = |frame, piped: Option<Piped>| {
+            server.handle_sent(now, frame);
+            piped.into_iter().for_each(|it| store.give_back(it));
+        };
         let op = channel.and_then(|it| it.send(waits_with_sends, done));
         if let Some(op) = op {
             self.submit(Token(SEND | u64::from(id.0)), op);

@@ -20,9 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use bytes::BytesMut;
+use object::Piped;
 use proto::protection::{Opened, Opener};
 use proto::{ConnectionId, Protection};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
@@ -42,10 +44,27 @@ const OPERATIONS_MAX: usize = 2 * CONNECTIONS_MAX + 1;
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) frame: BytesMut,
+    /// The end of the frame. Lanes are given none.
+    pub(super) piped: Option<Piped>,
     pub(super) protection: Option<Protection>,
 }
 
 impl Outgoing {
+    /// Bytes that leave.
+    pub(super) fn length(&self) -> usize {
+        self.frame.len() + self.piped.as_ref().map_or(0, Piped::length)
+    }
+
+    /// Takes into memory what is piped, and gives back the pipe.
+    ///
+    /// # Errors
+    /// It cannot be had: the frame cannot be sent whole.
+    pub(super) fn bring_in(&mut self) -> Result<Option<Piped>, Errno> {
+        let Some(mut piped) = self.piped.take() else { return Ok(None) };
+        store::piped::read(&mut piped, &mut self.frame)?;
+        Ok(Some(piped))
+    }
+
     /// Does what is to be done, here and now.
     pub(super) fn protect(&mut self) {
         if let Some(protection) = self.protection.take() {

@@ -19,6 +19,7 @@ mod lanes;
 mod messages;
 mod notices;
 mod passing;
+mod piping;
 mod server_settings;
 mod shares;
 mod slow_storage;

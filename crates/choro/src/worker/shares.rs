@@ -13,8 +13,8 @@ use object::{ObjectOp, ObjectPath, ObjectReply, RootId, UserId};
 use proto::effect::{AppleShare, ConnectShare, Referral};
 use proto::{Account, Share, ShareRefusal};
 use store::{
-    CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, RootSettings,
-    Started, Store,
+    CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, Piping,
+    RootSettings, Started, Store,
 };
 use tables::{QosPage, Registry};
 use tracing::{info, warn};
@@ -326,6 +326,11 @@ impl Shares<'_> {
                 unreadable: share.hide_unreadable,
                 unwriteable: share.hide_unwriteable_files,
                 special: share.hide_special_files,
+            },
+            piping: match share.use_sendfile {
+                Tri::No => Piping::Never,
+                Tri::Yes => Piping::Always,
+                Tri::Auto => Piping::AsMeasured,
             },
             ..RootSettings::new(path)
         }

@@ -95,11 +95,8 @@ pub(super) fn operation(op: &ObjectOp) -> StoreOperation {
 /// before it.
 pub(super) fn outcome(result: &ObjectResult, room: usize) -> (u64, u32) {
     match result {
-        Ok(ObjectReply::Read(buffer)) => {
-            (u64::try_from(buffer.len().saturating_sub(room)).unwrap_or(u64::MAX), 0)
-        }
         Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
-        Ok(_) => (0, 0),
+        Ok(reply) => (u64::try_from(reply.bytes_read(room)).unwrap_or(u64::MAX), 0),
         Err(status) => (0, status.0),
     }
 }

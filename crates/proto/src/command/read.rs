@@ -17,6 +17,7 @@ use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{HEADROOM, Response, Step};
 use crate::scope::InOpen;
+use crate::session::Session;
 
 /// Reads from a file or a pipe.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Command for Read {
     type Pending = Pending;
 
     fn start(
-        InOpen { connection, open, globals, .. }: InOpen<'_>,
+        InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: ReadRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
@@ -74,6 +75,7 @@ impl Command for Read {
             offset: request.offset,
             length: request.length,
             buffer,
+            may_pipe: may_pipe(session, incoming),
         };
         // A READ of no bytes succeeds at the end of the file, unless it insists on more than it
         // asks for; any other must return one.
@@ -90,16 +92,22 @@ impl Command for Read {
         pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        let ObjectReply::Read(buffer) = reply.object()? else { panic!("READ gets data back") };
-        let read = u32::try_from(buffer.len() - HEADROOM - pending.head_len)
-            .expect("at most max_read_size");
+        let reply = reply.object()?;
+        let length = reply.bytes_read(HEADROOM + pending.head_len);
+        let read = u32::try_from(length).expect("at most max_read_size");
+        let (buffer, piped) = match reply {
+            ObjectReply::Read(buffer) => (buffer, None),
+            ObjectReply::Piped(buffer, piped) => (buffer, Some(piped)),
+            _ => panic!("READ gets data back"),
+        };
         if read < pending.minimum_count {
             return Err(Reject::MinimumCountNotReached { read, minimum: pending.minimum_count });
         }
         // [MS-FSCC] 2.4.39 wants the position to follow what opens for synchronous I/O read, and
         // says nothing of others. It follows all, which is what clients of Samba are used to.
         open.file_mut()?.position = pending.offset + u64::from(read);
-        Ok(Step::Done(respond(NtStatus::SUCCESS, buffer, pending.head_len)))
+        let response = respond(NtStatus::SUCCESS, buffer, (pending.head_len, read));
+        Ok(Step::Done(response.ending_in(piped)))
     }
 }
 
@@ -135,15 +143,26 @@ fn read_pipe(
         return Err(Reject::Status(NtStatus::PIPE_EMPTY));
     }
     buffer.extend_from_slice(&data);
+    let length = u32::try_from(data.len()).expect("at most max_read_size");
     let status =
         if pipe.message_left() > 0 { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-    Ok(Step::Done(respond(status, buffer, head_len)))
+    Ok(Step::Done(respond(status, buffer, (head_len, length))))
 }
 
-fn respond(status: NtStatus, mut buffer: BytesMut, head_len: usize) -> Response {
-    let length = buffer.len() - HEADROOM - head_len;
+/// Whether nobody has to look at the data of the answer: it is neither signed nor sealed
+/// ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and no other answer of the frame comes behind it.
+fn may_pipe(session: &Session, incoming: &Incoming) -> bool {
+    let is_last = incoming.header.next_command == 0;
+    let is_signed = incoming.header.is_signed() || session.signing_required;
+    is_last && !is_signed && !incoming.sealed
+}
+
+fn respond(
+    status: NtStatus,
+    mut buffer: BytesMut,
+    (head_len, data_length): (usize, u32),
+) -> Response {
     let padding = u8::try_from(head_len - HEAD_LEN).expect("a connection's padding has a byte");
-    let data_length = u32::try_from(length).expect("at most max_read_size");
     let mut head = Vec::with_capacity(head_len);
     ReadResponseHead { data_length, padding, ..ReadResponseHead::default() }.encode(&mut head);
     buffer[HEADROOM..HEADROOM + head_len].copy_from_slice(&head);

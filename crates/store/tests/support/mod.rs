@@ -222,7 +222,7 @@ impl Share {
     #[track_caller]
     pub fn read(&mut self, open: LocalOpen, offset: u64, length: u32) -> Vec<u8> {
         let buffer = BytesMut::with_capacity(usize::try_from(length).expect("64 bits"));
-        match self.run(ObjectOp::Read { open, offset, length, buffer }) {
+        match self.run(ObjectOp::Read { open, offset, length, buffer, may_pipe: false }) {
             Ok(ObjectReply::Read(buffer)) => buffer.to_vec(),
             other => panic!("not read: {other:?}"),
         }

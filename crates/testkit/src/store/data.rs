@@ -1,8 +1,11 @@
 //! Reading, writing, and the size of files.
 
+use std::io::Write;
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use dtyp::{FileAttributes, NtStatus};
-use object::LocalOpen;
+use object::{LocalOpen, ObjectReply, ObjectResult, Pipe, Piped};
 
 use super::MemoryStore;
 use super::sparse::SparseBytes;
@@ -25,6 +28,26 @@ impl MemoryStore {
         node.times.last_write = kept.unwrap_or(now);
         node.times.change = now;
         node.data_mut(stream.as_deref()).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
+    }
+
+    /// Reads into a pipe. Tests read no more than a pipe has room for.
+    pub(super) fn pipe(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        length: u32,
+        buffer: BytesMut,
+    ) -> ObjectResult {
+        let data = self.read(open, offset, length, BytesMut::new())?;
+        if data.is_empty() {
+            return Ok(ObjectReply::Read(buffer));
+        }
+        let (output, mut input) = std::io::pipe().expect("there are descriptors");
+        input.write_all(&data).expect("it is open");
+        self.piped_count += 1;
+        let (output, input, counted) = (output.into(), input.into(), Arc::default());
+        let pipe = Pipe { output, input, pages_max: 16, counted };
+        Ok(ObjectReply::Piped(buffer, Piped::new(pipe, data.len())))
     }
 
     pub(super) fn read(

@@ -84,7 +84,13 @@ fn an_unlinked_file_lives_until_its_last_open_is_closed() {
     let second = open(&mut store, "dir\\File", Disposition::Open).expect("it is there");
     assert_eq!(close(&mut store, first, true), Ok(()));
     assert!(!store.exists(RootId(0), "dir/File"));
-    let read = ObjectOp::Read { open: second, offset: 1, length: 9, buffer: BytesMut::new() };
+    let read = ObjectOp::Read {
+        open: second,
+        offset: 1,
+        length: 9,
+        buffer: BytesMut::new(),
+        may_pipe: false,
+    };
     let Ok(ObjectReply::Read(data)) = store.perform(NOW, read) else { panic!("it is open") };
     assert_eq!(&data[..], b"ata");
     assert_eq!(close(&mut store, second, false), Ok(()));

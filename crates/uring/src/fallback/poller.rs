@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
+use crate::operation::Direction;
+
 /// An epoll instance and the eventfd that wakes it.
 #[derive(Debug)]
 pub(crate) struct Poller {
@@ -123,9 +125,10 @@ impl Event {
         RawFd::try_from(self.data).ok()
     }
 
-    /// The events if they end a wait for readability. epoll numbers them as poll does.
-    pub(crate) fn readable(self) -> Option<usize> {
-        let ends = (libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR).cast_unsigned();
+    /// The events if they end a wait in this direction. epoll numbers them as poll does.
+    pub(crate) fn ready(self, direction: Direction) -> Option<usize> {
+        let broken = (libc::EPOLLHUP | libc::EPOLLERR).cast_unsigned();
+        let ends = u32::from(direction.events().unsigned_abs()) | broken;
         let events = self.events & ends;
         if events == 0 { None } else { usize::try_from(events).ok() }
     }

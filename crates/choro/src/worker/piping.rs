@@ -1,0 +1,96 @@
+//! Which way the data of a READ take: through memory, or through a pipe that holds pages of the page
+//! cache, as `sendfile` does it within the kernel.
+
+mod probe;
+
+use std::time::Duration;
+
+use object::{ObjectOp, ObjectReply, RootId};
+use proto::RequestId;
+use rustix::time::{ClockId, clock_gettime};
+use store::piped::PIPED_LEN_MIN;
+use store::{Piping, Started};
+use uring::Op;
+
+use super::event_loop::{Worker, machine_clock};
+use probe::{Probe, Way};
+
+/// What was found out for each share that is read from over one connection. There are as many as the
+/// store has roots.
+#[derive(Debug, Default)]
+pub(super) struct Probes(Vec<(RootId, Probe)>);
+
+impl Probes {
+    fn of(&mut self, root: RootId) -> &mut Probe {
+        let found = self.0.iter().position(|(it, _)| *it == root);
+        let index = found.unwrap_or_else(|| {
+            self.0.push((root, Probe::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[index].1
+    }
+}
+
+/// A READ whose way a probe has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probed {
+    connection: proto::ConnectionId,
+    root: RootId,
+    way: Way,
+}
+
+impl Worker {
+    /// Decides whether a READ is to be piped, if it may be.
+    pub(super) fn choose_way(
+        &mut self,
+        request: Option<RequestId>,
+        op: &mut ObjectOp,
+    ) -> Option<Probed> {
+        let ObjectOp::Read { open, length, may_pipe: may_pipe @ true, .. } = op else {
+            return None;
+        };
+        *may_pipe = false;
+        let bytes = usize::try_from(*length).unwrap_or(0);
+        if bytes < PIPED_LEN_MIN {
+            return None;
+        }
+        let (root, piping) = self.store.piping(*open)?;
+        let connection = self.server.connection_of(request?)?;
+        let channel = self.channels.get_mut(&connection)?;
+        // What a lane has goes first, and a lane takes nothing that is piped.
+        if piping == Piping::Never || channel.busy_lane().is_some() {
+            return None;
+        }
+        if piping == Piping::Always {
+            *may_pipe = true;
+            return None;
+        }
+        let waiting = channel.outgoing_bytes();
+        let way = channel.probes.of(root).next(machine_clock(), bytes, waiting, processor_time);
+        *may_pipe = way == Way::Piped;
+        Some(Probed { connection, root, way })
+    }
+
+    /// Tells the probe of a READ that did not go as it had chosen: what is not in the page cache says
+    /// nothing about the two ways.
+    pub(super) fn look_at_way(&mut self, probed: Probed, started: &Started) {
+        let Probed { connection, root, way } = probed;
+        let is_as_chosen = match started {
+            Started::Done(Ok(ObjectReply::Piped(..))) => way == Way::Piped,
+            Started::Done(Ok(ObjectReply::Read(_)))
+            | Started::Submit(Op::ReadAt { in_thread: true, .. }, _) => way == Way::Copied,
+            _ => false,
+        };
+        if !is_as_chosen && let Some(channel) = self.channels.get_mut(&connection) {
+            channel.probes.of(root).begin_window_again();
+        }
+    }
+}
+
+/// What all threads of this process have had of the processors: large reads are copied by threads of the
+/// ring, too.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}

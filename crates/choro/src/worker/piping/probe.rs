@@ -1,0 +1,275 @@
+//! Finding out which way costs less, by trying both on what clients read anyway.
+//!
+//! Which of the two is cheaper depends on where the other end of the socket is and how its data get
+//! there (over loopback the receiver copies what a network card would fetch), on the file system and on the
+//! kernel, so it is measured for each socket and share, and again after a while: the processor
+//! time of the whole process while so many bytes are read one way, then the other, in turns. Whatever else
+//! the process does meanwhile only adds to it, so the cheapest window of each way counts.
+
+use std::time::Duration;
+
+/// Bytes that are read one way before the time is looked at.
+const WINDOW_BYTES: usize = 16 << 20;
+
+/// Windows of each way before one is chosen.
+const ROUNDS: u32 = 3;
+
+/// The choice holds for so long, and for so many bytes: what finding out costs is a small part of what it
+/// is found out for.
+const HOLDS_FOR: Duration = Duration::from_secs(30);
+const HOLDS_BYTES_MIN: u64 = 4 << 30;
+
+/// How the data of a file come to a socket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Way {
+    /// Read into memory and sent from there.
+    Copied,
+    /// Pages of the page cache, through a pipe.
+    Piped,
+}
+
+/// What is known of one socket and one share.
+#[derive(Debug)]
+pub(super) struct Probe {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Trying(Trial),
+    Settled { way: Way, until: Duration, bytes: u64 },
+}
+
+/// The two ways, one window after the other.
+#[derive(Debug)]
+struct Trial {
+    way: Way,
+    window: Window,
+    /// Windows that are over, of both ways.
+    windows: u32,
+    /// The least processor time that a window of each way took.
+    copied: Duration,
+    piped: Duration,
+}
+
+#[derive(Debug)]
+enum Window {
+    /// Answers that went the other way are still to leave, and what sending them takes is not to be
+    /// counted here. When this window is over there will be as many of its own.
+    Before {
+        bytes: usize,
+    },
+    Within {
+        bytes: usize,
+        since: Duration,
+    },
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self { state: State::Trying(Trial::new()) }
+    }
+}
+
+impl Probe {
+    /// The way of a READ of `length` bytes. `waiting` bytes of answers are to be sent before it, and
+    /// `spent` tells the processor time of the process, which is asked for at the ends of windows only.
+    pub(super) fn next(
+        &mut self,
+        now: Duration,
+        length: usize,
+        waiting: usize,
+        spent: impl FnOnce() -> Duration,
+    ) -> Way {
+        match &mut self.state {
+            State::Settled { way, until, bytes } => {
+                let way = *way;
+                *bytes += u64::try_from(length).expect("64 bits are enough");
+                if *until <= now && *bytes >= HOLDS_BYTES_MIN {
+                    self.state = State::Trying(Trial::new());
+                }
+                way
+            }
+            State::Trying(trial) => {
+                trial.count(length, waiting, spent);
+                let way = trial.way;
+                if trial.windows == 2 * ROUNDS {
+                    let way = trial.cheaper();
+                    self.state = State::Settled { way, until: now + HOLDS_FOR, bytes: 0 };
+                    return way;
+                }
+                way
+            }
+        }
+    }
+
+    /// What was read since the window began is not to be compared.
+    pub(super) fn begin_window_again(&mut self) {
+        if let State::Trying(trial) = &mut self.state {
+            trial.window = Window::Before { bytes: 0 };
+        }
+    }
+}
+
+impl Trial {
+    fn new() -> Self {
+        Self {
+            way: Way::Piped,
+            window: Window::Before { bytes: 0 },
+            windows: 0,
+            copied: Duration::MAX,
+            piped: Duration::MAX,
+        }
+    }
+
+    fn count(&mut self, length: usize, waiting: usize, spent: impl FnOnce() -> Duration) {
+        match &mut self.window {
+            Window::Before { bytes } if *bytes < waiting => *bytes += length,
+            Window::Before { .. } => {
+                self.window = Window::Within { bytes: length, since: spent() };
+            }
+            Window::Within { bytes, .. } if *bytes < WINDOW_BYTES => *bytes += length,
+            Window::Within { bytes, since } => {
+                let time = per_window(spent().saturating_sub(*since), *bytes);
+                let (least, other) = match self.way {
+                    Way::Copied => (&mut self.copied, Way::Piped),
+                    Way::Piped => (&mut self.piped, Way::Copied),
+                };
+                *least = time.min(*least);
+                self.windows += 1;
+                self.way = other;
+                // This READ is the first that goes the other way.
+                self.window = Window::Before { bytes: length };
+            }
+        }
+    }
+
+    fn cheaper(&self) -> Way {
+        if self.piped <= self.copied { Way::Piped } else { Way::Copied }
+    }
+}
+
+/// The time of `bytes`, for as many as a window has.
+fn per_window(time: Duration, bytes: usize) -> Duration {
+    let count = |bytes: usize| u32::try_from(bytes).expect("a window and a READ are small");
+    time * count(WINDOW_BYTES) / count(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: usize = 1 << 20;
+
+    /// A server on which reading takes so long, by the way it goes.
+    struct Machine {
+        probe: Probe,
+        now: Duration,
+        spent: Duration,
+        copied: Duration,
+        piped: Duration,
+    }
+
+    impl Machine {
+        fn new(copied: u64, piped: u64) -> Self {
+            let (now, spent) = (Duration::ZERO, Duration::ZERO);
+            let (copied, piped) = (Duration::from_micros(copied), Duration::from_micros(piped));
+            Self { probe: Probe::default(), now, spent, copied, piped }
+        }
+
+        fn read(&mut self) -> Way {
+            let spent = self.spent;
+            let way = self.probe.next(self.now, READ, 0, || spent);
+            let time = match way {
+                Way::Copied => self.copied,
+                Way::Piped => self.piped,
+            };
+            self.spent += time;
+            self.now += time;
+            way
+        }
+
+        fn read_many(&mut self, reads: usize) -> Vec<Way> {
+            (0..reads).map(|_| self.read()).collect()
+        }
+
+        fn is_settled(&self) -> bool {
+            matches!(self.probe.state, State::Settled { .. })
+        }
+
+        fn settle(&mut self) -> Way {
+            (0..1_000).find(|_| {
+                self.read();
+                self.is_settled()
+            });
+            assert!(self.is_settled(), "it would try for ever");
+            self.read()
+        }
+    }
+
+    #[test]
+    fn the_cheaper_way_is_kept() {
+        assert_eq!(Machine::new(300, 100).settle(), Way::Piped);
+        assert_eq!(Machine::new(100, 300).settle(), Way::Copied);
+    }
+
+    #[test]
+    fn both_ways_are_tried_in_turns_and_little_is_tried() {
+        let mut machine = Machine::new(200, 100);
+        let mut tried = Vec::new();
+        while !machine.is_settled() {
+            tried.push(machine.read());
+        }
+        let turns = tried.chunk_by(|one, other| one == other).count();
+        assert!(turns >= usize::try_from(2 * ROUNDS).unwrap(), "{tried:?}");
+        let bytes = u64::try_from(tried.len() * READ).unwrap();
+        assert!(bytes * 20 <= HOLDS_BYTES_MIN, "{bytes}");
+    }
+
+    #[test]
+    fn it_is_tried_again_after_time_and_bytes_and_not_before_both() {
+        let mut machine = Machine::new(100, 300);
+        machine.settle();
+        let enough = usize::try_from(HOLDS_BYTES_MIN).unwrap() / READ;
+        assert!(machine.read_many(2 * enough).iter().all(|way| *way == Way::Copied));
+        assert!(machine.is_settled(), "it is too soon");
+        machine.now += HOLDS_FOR;
+        (machine.copied, machine.piped) = (machine.piped, machine.copied);
+        machine.read();
+        assert!(!machine.is_settled());
+        assert_eq!(machine.settle(), Way::Piped, "the network is another now");
+        machine.now += HOLDS_FOR;
+        machine.read_many(enough / 2);
+        assert!(machine.is_settled(), "it is not worth while yet");
+    }
+
+    #[test]
+    fn other_work_that_comes_between_changes_nothing() {
+        let mut machine = Machine::new(200, 100);
+        machine.read_many(WINDOW_BYTES / READ / 2);
+        machine.spent += Duration::from_secs(1);
+        assert_eq!(machine.settle(), Way::Piped);
+    }
+
+    #[test]
+    fn answers_of_the_other_way_that_wait_are_not_counted() {
+        let mut machine = Machine::new(100, 200);
+        while machine.read() == Way::Piped {}
+        // Half of what is piped is only paid for when it is sent, after the way has changed.
+        let spent = machine.spent;
+        for _ in 0..7 {
+            assert_eq!(machine.probe.next(machine.now, READ, 8 * READ, || spent), Way::Copied);
+        }
+        let State::Trying(trial) = &machine.probe.state else { panic!("it has just begun") };
+        assert!(matches!(trial.window, Window::Before { .. }), "{trial:?}");
+    }
+
+    #[test]
+    fn what_did_not_go_as_chosen_begins_the_window_again() {
+        let mut machine = Machine::new(100, 200);
+        machine.read_many(WINDOW_BYTES / READ - 1);
+        machine.probe.begin_window_again();
+        assert!(machine.read_many(WINDOW_BYTES / READ).iter().all(|way| *way == Way::Piped));
+        assert_eq!(machine.settle(), Way::Copied);
+    }
+}

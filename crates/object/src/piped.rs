@@ -1,0 +1,60 @@
+//! Data of a file on their way past the memory of the server.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Both ends of a pipe.
+#[derive(Debug)]
+pub struct Pipe {
+    /// Where bytes come out.
+    pub output: OwnedFd,
+    /// Where they go in.
+    pub input: OwnedFd,
+    /// Pages that it has room for.
+    pub pages_max: usize,
+    /// For whoever makes pipes to count those that there are.
+    pub counted: Arc<()>,
+}
+
+/// Data that were read into a pipe. It holds pages of the page cache, so they can neither fail to come nor
+/// become fewer, whatever happens to the file; what is written to the file meanwhile may be seen in them.
+#[derive(Debug)]
+pub struct Piped {
+    pipe: Pipe,
+    length: usize,
+}
+
+impl Piped {
+    /// A pipe with so many bytes in it.
+    #[must_use]
+    pub fn new(pipe: Pipe, length: usize) -> Self {
+        Self { pipe, length }
+    }
+
+    /// The pipe, to take bytes out: whoever does says how many ([`Self::took`]).
+    #[must_use]
+    pub fn pipe(&self) -> &Pipe {
+        &self.pipe
+    }
+
+    /// Bytes that are left in it.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// So many bytes were taken out.
+    ///
+    /// # Panics
+    /// If there were not so many.
+    pub fn took(&mut self, bytes: usize) {
+        self.length = self.length.checked_sub(bytes).expect("nobody takes what is not there");
+    }
+
+    /// The pipe, to be used again. None if something is left in it, which would come out before what
+    /// somebody else puts in: then it is closed.
+    #[must_use]
+    pub fn into_empty(self) -> Option<Pipe> {
+        (self.length == 0).then_some(self.pipe)
+    }
+}
