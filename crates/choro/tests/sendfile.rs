@@ -85,7 +85,7 @@ fn read_all(client: &mut Client, content: &[u8]) {
         let odd = [content.len() - 70_000, 4_097, content.len() - 1];
         for some in offsets.chunks(DEPTH - 1).chain(odd.chunks(1)) {
             some.iter().for_each(|offset| ask(client, file_id, *offset, length));
-            client.push(Command::ECHO, 0, &EchoRequest::default());
+            client.push(Command::ECHO, 0, &EchoRequest);
             client.flush(NO_READ).expect("it is sent");
             (0..=some.len()).for_each(|_| expect(client, length, content));
         }

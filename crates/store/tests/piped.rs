@@ -167,7 +167,8 @@ fn there_are_only_so_many_pipes_and_then_data_come_into_memory() {
         assert!(taken.len() < 1_000, "there is no end to them");
     }
     assert!(taken.len() > 10, "{}", taken.len());
-    assert!(share.read(open, 0, PIPED_LEN_MIN as u32) == data);
+    let length = u32::try_from(PIPED_LEN_MIN).expect("a READ");
+    assert!(share.read(open, 0, length) == data);
     // Those of a connection that was lost are closed with what is in them.
     taken.pop();
     assert!(pipe(&mut share, open, 0, PIPED_LEN_MIN).is_some());
