@@ -327,6 +327,8 @@ impl Supervisor {
                 }
                 worker.is_ready = true;
                 self.backoff.record_success();
+                // Clients may wait for it.
+                self.accept_from = self.accept_from.map(|_| Instant::now());
             }
             Ok(Received::Nothing) => {}
             // It is dying: SIGCHLD follows. Until then its end must not wake us again and again.

@@ -21,8 +21,6 @@ fn connect(server: &TestServer) -> Client {
     server.connect("data", Protection::Signed)
 }
 
-/// The worker of a client.
-#[track_caller]
 /// A few files, each made, written, read and closed.
 fn work(client: &mut Client, files: usize) {
     for number in 0..files {

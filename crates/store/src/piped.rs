@@ -22,8 +22,14 @@ use crate::system::{self, Uncached};
 /// Bytes of a READ from which on they are worth a pipe.
 pub const PIPED_LEN_MIN: usize = 64 * 1024;
 
-/// Pipes of a worker, each of which has two descriptors. What finds none is read into memory.
-const PIPES_MAX: usize = 64;
+/// Pipes of a worker, each of which has two descriptors. What finds none is read into memory. At a
+/// megabyte each they are half of what the kernel gives all processes of a user that have no privilege
+/// (`fs.pipe-user-pages-soft`), and that is the same user for all workers.
+const PIPES_MAX: usize = 32;
+
+/// How long no pipe is asked for that is as large as one that the kernel has refused: it may be too large
+/// (`fs.pipe-max-size`), or others may have too many.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// How long the pipes of an idle client are kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,19 +45,14 @@ pub(crate) struct Pipes {
     kept: Vec<Pipe>,
     /// Every pipe has one, wherever it is.
     counted: Arc<()>,
-    /// Pages for which the kernel gives this process no pipe (`fs.pipe-max-size`).
-    refused: usize,
+    /// Pages for which the kernel gave no pipe, and when.
+    refused: Option<(usize, Instant)>,
     used_at: Instant,
 }
 
 impl Default for Pipes {
     fn default() -> Self {
-        Self {
-            kept: Vec::new(),
-            counted: Arc::default(),
-            refused: usize::MAX,
-            used_at: Instant::now(),
-        }
+        Self { kept: Vec::new(), counted: Arc::default(), refused: None, used_at: Instant::now() }
     }
 }
 
@@ -67,11 +68,15 @@ impl Pipes {
     /// the page cache, or there is none before the end, or no pipe for them: then they can be read into
     /// memory.
     pub(crate) fn read(&mut self, open: &Open, offset: u64, length: usize) -> Option<Piped> {
-        if open.piping.is_impossible.get() || !is_cached(open, offset, length) {
+        let in_page = usize::try_from(offset % as_u64(page_size())).expect("less than a page");
+        let pages = (in_page + length).div_ceil(page_size());
+        if open.piping.is_impossible.get()
+            || self.is_refused(pages)
+            || !is_cached(open, offset, length)
+        {
             return None;
         }
-        let in_page = usize::try_from(offset % as_u64(page_size())).expect("less than a page");
-        let pipe = self.take((in_page + length).div_ceil(page_size()))?;
+        let pipe = self.take(pages)?;
         let (mut position, mut have) = (offset, 0);
         while have < length {
             let at = Some(&mut position);
@@ -95,12 +100,14 @@ impl Pipes {
         Some(piped)
     }
 
+    /// Whether the kernel would give no pipe of so many pages.
+    fn is_refused(&self, pages: usize) -> bool {
+        self.refused.is_some_and(|(refused, at)| pages >= refused && at.elapsed() < REFUSED_FOR)
+    }
+
     /// An empty pipe with room for so many pages.
     fn take(&mut self, pages: usize) -> Option<Pipe> {
         self.used_at = Instant::now();
-        if pages >= self.refused {
-            return None;
-        }
         // The last one given is the one whose memory is still in the processor's cache.
         let fits = self.kept.iter().rposition(|it| it.pages_max >= pages);
         if let Some(position) = fits {
@@ -117,7 +124,7 @@ impl Pipes {
         };
         match fcntl_setpipe_size(&pipe.input, pages * page_size()) {
             Ok(size) => pipe.pages_max = size / page_size(),
-            Err(Errno::PERM) => self.refused = pages,
+            Err(Errno::PERM) => self.refused = Some((pages, Instant::now())),
             Err(_) => {}
         }
         (pipe.pages_max >= pages).then_some(pipe)
@@ -148,27 +155,28 @@ impl Pipes {
 
 /// Whether a part of a file can be read without waiting for a disk, as far as can be told.
 fn is_cached(open: &Open, offset: u64, length: usize) -> bool {
-    let has = |at: u64| has_byte(open, at);
-    let last = offset + as_u64(length) - 1;
-    // Both ends have come; between them the kernel may have begun to read, but not at the end first.
-    if !has(offset) || !has(last) {
-        return false;
-    }
     if open.uncached.get() == Uncached::Wait {
         return true;
     }
+    let has = |at: u64| has_byte(open, at);
+    let last = offset + as_u64(length) - 1;
     let pages = |length: u64| {
         let page = as_u64(page_size());
         (offset % page + length).div_ceil(page)
     };
     match system::pages_cached(open.fd(), offset, as_u64(length)) {
-        Ok(cached) if cached >= pages(as_u64(length)) => true,
-        Ok(cached) => system::status_of(open.fd()).is_ok_and(|status| {
-            let there = status.stx_size.saturating_sub(offset).min(as_u64(length));
-            cached >= pages(there)
-        }),
+        Ok(cached) => {
+            let is_there = cached >= pages(as_u64(length))
+                || system::status_of(open.fd()).is_ok_and(|status| {
+                    let there = status.stx_size.saturating_sub(offset).min(as_u64(length));
+                    cached >= pages(there)
+                });
+            // Both ends have come; between them the kernel may have begun to read, but not at the end
+            // first. What is not there is not asked for: that would begin to read ahead from the end.
+            is_there && has(offset) && has(last)
+        }
         // An older kernel; or a file of somebody else, whose use nobody is to find out.
-        Err(_) => (offset..last).step_by(SAMPLE_INTERVAL).all(has),
+        Err(_) => (offset..last).step_by(SAMPLE_INTERVAL).all(has) && has(last),
     }
 }
 

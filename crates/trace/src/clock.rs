@@ -7,7 +7,6 @@
 //! kernel's clock.
 
 use std::fmt;
-use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,10 +17,13 @@ const MEASURED: Duration = Duration::from_millis(10);
 /// A tick that is a nanosecond, as a factor.
 const ONE: u64 = 1 << 32;
 
+/// The kernel's clock as a word: no processor counts so fast.
+const KERNEL: u64 = 1;
+
 /// By what a server measures time. All of its workers have the same, so that no time of one that
 /// is read twice becomes less.
 ///
-/// As text: nanoseconds a tick of the processor's counter times 2^32, or 0 for the kernel's clock.
+/// As text: nanoseconds a tick of the processor's counter times 2^32, or 1 for the kernel's clock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Clock {
     is_processor: bool,
@@ -54,17 +56,18 @@ impl Clock {
         Self { is_processor: false, factor: ONE }
     }
 
-    /// From a word of a page.
-    pub(crate) fn from_word(word: u64) -> Self {
+    /// From a word of a page; zero is none.
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
         match word {
-            0 => Self::of_kernel(),
-            factor => Self { is_processor: true, factor },
+            0 => None,
+            KERNEL => Some(Self::of_kernel()),
+            factor => Some(Self { is_processor: true, factor }),
         }
     }
 
     /// As a word.
     pub(crate) fn word(self) -> u64 {
-        if self.is_processor { self.factor } else { 0 }
+        if self.is_processor { self.factor } else { KERNEL }
     }
 
     /// Whether it is the processor's counter, which takes one instruction to read.
@@ -94,10 +97,10 @@ impl fmt::Display for Clock {
 }
 
 impl FromStr for Clock {
-    type Err = ParseIntError;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        text.parse().map(Self::from_word)
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().ok().and_then(Self::from_word).ok_or("this is no clock")
     }
 }
 
@@ -190,7 +193,9 @@ mod tests {
         for clock in [Clock::of_kernel(), Clock::measure()] {
             assert_eq!(clock.to_string().parse(), Ok(clock));
         }
-        "a while".parse::<Clock>().expect_err("no number");
+        for other in ["a while", "", "0", "-1"] {
+            other.parse::<Clock>().expect_err("no clock");
+        }
     }
 
     #[test]

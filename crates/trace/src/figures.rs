@@ -4,16 +4,23 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::names::{Kind as _, Phase};
 use crate::page::{self, Layout, Page, PageError, PhaseTicks};
 use crate::party::PartyValue;
 use crate::schema::AllValues;
 use crate::series::SeriesValue;
 
-/// How often a page is looked at again that changes while it is read.
-const LOOKS_MAX: usize = 100;
+/// How often a page is looked at that changes while it is read, before the reader waits between looks.
+const QUICK_LOOKS: usize = 50;
+
+/// How long it waits then, and how often: the worker is between two phases and somebody else has its
+/// processor. One that stays there was killed; its last phase is missed.
+const PAUSE: Duration = Duration::from_micros(100);
+const SLOW_LOOKS: usize = 200;
 
 /// The figures of one worker, or of several together.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -55,7 +62,7 @@ impl Reader {
         if self.has_ended() {
             Figures::of(layout, || 0)
         } else {
-            Figures::of(layout, || layout.clock().now())
+            Figures::of(layout, || layout.clock().map_or(0, Clock::now))
         }
     }
 
@@ -69,7 +76,7 @@ impl Reader {
 impl Figures {
     /// `now` is what the worker's clock says; where it is zero, time has stopped with the worker.
     pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
-        let clock = layout.clock();
+        let Some(clock) = layout.clock() else { return Self::default() };
         let mut events = layout.series.read(clock);
         let (mut shares, mut users) = (Vec::new(), Vec::new());
         for place in layout.parties.read(clock) {
@@ -172,15 +179,13 @@ struct Times {
 
 impl Times {
     fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
-        for looks in 1..LOOKS_MAX {
+        for looks in 0..QUICK_LOOKS + SLOW_LOOKS {
             let (times, is_whole) = Self::look_at(layout, &now);
             if is_whole {
                 return times;
             }
-            // The worker is between two phases; after some looks perhaps because somebody else has
-            // its processor.
-            if looks > LOOKS_MAX / 2 {
-                std::thread::yield_now();
+            if looks >= QUICK_LOOKS {
+                thread::sleep(PAUSE);
             }
         }
         Self::look_at(layout, now).0
@@ -191,8 +196,9 @@ impl Times {
     fn look_at(layout: &Layout, now: impl Fn() -> u64) -> (Self, bool) {
         let get = |ticks: &PhaseTicks| ticks.each_ref().map(|it| it.load(Ordering::Acquire));
         let since = layout.since.load(Ordering::Acquire);
-        let current = layout.phase.load(Ordering::Acquire);
         let (served, idle) = (get(&layout.served), get(&layout.idle));
+        // Behind the times, of which that of the phase before is counted last.
+        let current = layout.phase.load(Ordering::Acquire);
         // The phase is not over now, or the look does not count.
         let now = now().max(since);
         let is_same = since == layout.since.load(Ordering::Acquire);

@@ -24,7 +24,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// The layout; what is counted is told apart by [`FINGERPRINT`].
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// Pairs of a share and a user that a worker counts one by one; what the others do is counted
 /// together.
@@ -62,9 +62,9 @@ pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 const BYTES: usize = size_of::<Layout>();
 
 impl Layout {
-    /// What it counts by.
-    pub(crate) fn clock(&self) -> Clock {
-        Clock::from_word(self.clock.load(Ordering::Relaxed))
+    /// What it counts by; none before counting has begun.
+    pub(crate) fn clock(&self) -> Option<Clock> {
+        Clock::from_word(self.clock.load(Ordering::Acquire))
     }
 
     /// When the worker began to count, in ticks.
@@ -74,10 +74,11 @@ impl Layout {
 
     /// Counting begins.
     pub(crate) fn begin(&self, now: u64, clock: Clock) {
-        self.clock.store(clock.word(), Ordering::Relaxed);
         self.began.store(now, Ordering::Relaxed);
         self.phase.store(Phase::Other.number(), Ordering::Relaxed);
-        self.since.store(now, Ordering::Release);
+        self.since.store(now, Ordering::Relaxed);
+        // Whoever sees this sees the rest.
+        self.clock.store(clock.word(), Ordering::Release);
     }
 }
 

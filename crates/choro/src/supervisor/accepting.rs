@@ -13,6 +13,9 @@ const ACCEPTS_PER_TURN: usize = 64;
 /// How long nothing is accepted after the system ran out of descriptors or processes.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long clients wait for a worker to start, if the one before did not; until it has, at most.
+const STARTING_PAUSE: Duration = Duration::from_millis(100);
+
 /// Clients at a time when `max smbd processes` does not say.
 const CLIENTS_MAX: usize = 16_384;
 
@@ -38,16 +41,25 @@ impl Supervisor {
     }
 
     /// Whether an idle worker is there. If workers cannot be started at the moment, clients wait in
-    /// the backlog instead of being turned away.
+    /// the backlog instead of being turned away; if the last one that was to start did not, until one
+    /// has: a worker that fails takes its client with it.
     fn can_take_client(&mut self) -> bool {
-        if self.workers.idle_len() > 0 {
+        let is_failing = self.backoff.is_failing();
+        if self.workers.has_ready() || !is_failing && self.workers.idle_len() > 0 {
             return true;
         }
-        if let Some(until) = self.backoff.blocked_until(Instant::now()) {
+        let now = Instant::now();
+        if let Some(until) = self.backoff.blocked_until(now) {
             self.pause_accepting(until);
             return false;
         }
-        self.spawn();
+        if self.workers.idle_len() == 0 {
+            self.spawn();
+        }
+        if is_failing {
+            self.pause_accepting(now + STARTING_PAUSE);
+            return false;
+        }
         self.workers.idle_len() > 0
     }
 

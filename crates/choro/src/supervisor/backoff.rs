@@ -32,6 +32,11 @@ impl Backoff {
         *self = Self::default();
     }
 
+    /// Whether the last worker that was to start did not.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
     /// When a worker may be started again; `None` for now.
     pub(super) fn blocked_until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
@@ -55,7 +60,9 @@ mod tests {
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
         assert_eq!(backoff.blocked_until(start), Some(start + Duration::from_secs(10)));
         assert_eq!(backoff.blocked_until(start + Duration::from_secs(10)), None);
+        assert!(backoff.is_failing());
         backoff.record_success();
+        assert!(!backoff.is_failing());
         assert_eq!(backoff.record_failure(start), Duration::from_millis(100));
     }
 }

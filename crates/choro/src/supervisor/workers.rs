@@ -70,7 +70,7 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     by_pid: BTreeMap<u32, Worker>,
-    /// Pids of idle workers, the longest waiting first: it has most likely finished starting.
+    /// Pids of idle workers, the longest waiting first.
     idle: VecDeque<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Workers {
     /// worker can take it.
     pub(super) fn hand_over(&mut self, client: OwnedFd) -> Result<u32, OwnedFd> {
         let mut message = ToWorker::Connection(client);
-        while let Some(pid) = self.idle.pop_front() {
+        while let Some(pid) = self.take_idle() {
             let worker = self.by_pid.get_mut(&pid).expect("idle workers are workers");
             match worker.control.send(&message) {
                 Ok(()) => {
@@ -111,6 +111,21 @@ impl Workers {
             unreachable!("it was made above")
         };
         Err(client)
+    }
+
+    /// One that has started, or the one that will have first.
+    fn take_idle(&mut self) -> Option<u32> {
+        let ready = self.idle.iter().position(|pid| self.is_ready(*pid));
+        self.idle.remove(ready.unwrap_or(0))
+    }
+
+    /// Whether an idle worker has started.
+    pub(super) fn has_ready(&self) -> bool {
+        self.idle.iter().any(|pid| self.is_ready(*pid))
+    }
+
+    fn is_ready(&self, pid: u32) -> bool {
+        self.by_pid.get(&pid).is_some_and(|worker| worker.is_ready)
     }
 
     /// The worker that goes on with what others leave: of the idle ones, that which will have a

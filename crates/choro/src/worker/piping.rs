@@ -82,7 +82,7 @@ impl Worker {
             _ => false,
         };
         if !is_as_chosen && let Some(channel) = self.channels.get_mut(&connection) {
-            channel.probes.of(root).begin_window_again();
+            channel.probes.of(root).begin_window_again(machine_clock());
         }
     }
 }

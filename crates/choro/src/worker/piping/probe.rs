@@ -19,6 +19,10 @@ const ROUNDS: u32 = 3;
 const HOLDS_FOR: Duration = Duration::from_secs(30);
 const HOLDS_BYTES_MIN: u64 = 4 << 30;
 
+/// READs one after the other that did not go as chosen, after which they are copied for a while: what is
+/// read is too long for a pipe, or is not in the page cache.
+const FAILURES_MAX: u32 = 16;
+
 /// How the data of a file come to a socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Way {
@@ -47,6 +51,8 @@ struct Trial {
     window: Window,
     /// Windows that are over, of both ways.
     windows: u32,
+    /// READs since the last window that did not go as chosen.
+    failures: u32,
     /// The least processor time that a window of each way took.
     copied: Duration,
     piped: Duration,
@@ -103,10 +109,14 @@ impl Probe {
         }
     }
 
-    /// What was read since the window began is not to be compared.
-    pub(super) fn begin_window_again(&mut self) {
-        if let State::Trying(trial) = &mut self.state {
-            trial.window = Window::Before { bytes: 0 };
+    /// A READ did not go as chosen: what was read since the window began is not to be compared.
+    pub(super) fn begin_window_again(&mut self, now: Duration) {
+        let State::Trying(trial) = &mut self.state else { return };
+        trial.window = Window::Before { bytes: 0 };
+        trial.failures += 1;
+        if trial.failures == FAILURES_MAX {
+            let (way, until, bytes) = (Way::Copied, now + HOLDS_FOR, HOLDS_BYTES_MIN);
+            self.state = State::Settled { way, until, bytes };
         }
     }
 }
@@ -117,6 +127,7 @@ impl Trial {
             way: Way::Piped,
             window: Window::Before { bytes: 0 },
             windows: 0,
+            failures: 0,
             copied: Duration::MAX,
             piped: Duration::MAX,
         }
@@ -137,6 +148,7 @@ impl Trial {
                 };
                 *least = time.min(*least);
                 self.windows += 1;
+                self.failures = 0;
                 self.way = other;
                 // This READ is the first that goes the other way.
                 self.window = Window::Before { bytes: length };
@@ -268,8 +280,21 @@ mod tests {
     fn what_did_not_go_as_chosen_begins_the_window_again() {
         let mut machine = Machine::new(100, 200);
         machine.read_many(WINDOW_BYTES / READ - 1);
-        machine.probe.begin_window_again();
+        machine.probe.begin_window_again(machine.now);
         assert!(machine.read_many(WINDOW_BYTES / READ).iter().all(|way| *way == Way::Piped));
         assert_eq!(machine.settle(), Way::Copied);
+    }
+
+    #[test]
+    fn what_never_goes_as_chosen_is_copied_for_a_while() {
+        let mut machine = Machine::new(200, 100);
+        for _ in 0..FAILURES_MAX {
+            assert_eq!(machine.read(), Way::Piped);
+            machine.probe.begin_window_again(machine.now);
+        }
+        assert!(machine.read_many(100).iter().all(|way| *way == Way::Copied));
+        machine.now += HOLDS_FOR;
+        machine.read();
+        assert_eq!(machine.settle(), Way::Piped, "by now it does");
     }
 }
