@@ -2,15 +2,18 @@
 # Runs in the guest: copies a tree of small files to a share, lists it, reads it and removes it, and
 # says how many seconds each took.
 #
-# Environment: PORT, SHARE, ACCOUNT, PASSWORD; FILES of BYTES each, FILES_PER_DIRECTORY in each folder.
+# Environment: PORT, SHARE, ACCOUNT, PASSWORD; FILES of BYTES each, FILES_PER_DIRECTORY (a part of
+# them) in each folder.
 # Ends with the first thing that goes wrong.
 set -euo pipefail
 M=/mnt/share
 mkdir -p $M /tmp/source
-for ((file = 0; file < FILES; file++)); do
-    folder=/tmp/source/directory$((file / FILES_PER_DIRECTORY))
-    [ $((file % FILES_PER_DIRECTORY)) -gt 0 ] || mkdir "$folder"
-    head -c "$BYTES" /dev/zero >"$folder/file$file"
+mkdir /tmp/source/directory0
+for ((file = 0; file < FILES_PER_DIRECTORY; file++)); do
+    head -c "$BYTES" /dev/zero >/tmp/source/directory0/file$file
+done
+for ((folder = 1; folder < FILES / FILES_PER_DIRECTORY; folder++)); do
+    cp -r /tmp/source/directory0 /tmp/source/directory$folder
 done
 
 # As at first: nothing of the share is known.
