@@ -14,10 +14,10 @@ use serde::Serialize;
 use crate::load::fixture::{FILES_PER_DIRECTORY, Scale};
 use crate::load::small_files::FILE_BYTES;
 use crate::options::Options;
-use crate::run::{Interrupt, fresh_directory};
+use crate::run::{Interrupt, fresh_directory, turn};
 use crate::server::{Kind, SHARE, Server};
 use crate::statistics::Summary;
-use crate::table::{Table, figure};
+use crate::table::Table;
 
 /// The device of the guest, and the address of this end.
 const LINK: &str = "ip tuntap add dev guest0 mode tap && ip addr add 10.99.0.1/24 dev guest0 && \
@@ -80,11 +80,7 @@ pub fn run(
     let job = directory.path().join("guest");
     let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); servers.len()];
     for repetition in 0..options.repetitions() {
-        let mut order: Vec<usize> = (0..servers.len()).collect();
-        if repetition % 2 == 1 {
-            order.reverse();
-        }
-        for at in order {
+        for at in turn(servers.len(), repetition) {
             interrupt.check()?;
             let server = &servers[at];
             let number = repetition + 1;
@@ -161,13 +157,11 @@ impl KernelClient {
     /// The table, for people.
     #[must_use]
     pub fn to_markdown(&self) -> String {
-        let spread =
-            |it: &Summary| format!("{} ({}–{})", figure(it.median), figure(it.min), figure(it.max));
         let what = format!("{} files, seconds", self.files);
         let version = |at: usize| self.versions.get(at).map_or("-", String::as_str);
         let mut table = Table::new([&what, version(0), version(1), "ratio"]);
         for row in &self.rows {
-            let cell = |it: Option<&Summary>| it.map_or_else(|| "-".to_owned(), spread);
+            let cell = |it: Option<&Summary>| it.map_or_else(|| "-".to_owned(), Summary::spread);
             let [first, second] = [0, 1].map(|at| cell(row.seconds.get(at)));
             table.push(vec![row.work.clone(), first, second, cell(row.ratio.as_ref())]);
         }

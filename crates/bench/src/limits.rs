@@ -140,16 +140,13 @@ impl Limits {
     /// The tables.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let spread =
-            |it: &Summary| format!("{} ({}–{})", figure(it.median), figure(it.min), figure(it.max));
-        let parts = |it: &Summary| format!("{:.3} ({:.3}–{:.3})", it.median, it.min, it.max);
         let mut held = Table::new(["limit, MiB/s", "clients", "had, of the limit"]);
         for Held { limit, clients, of_limit } in &self.limits {
-            held.push(vec![figure(*limit), clients.to_string(), parts(of_limit)]);
+            held.push(vec![figure(*limit), clients.to_string(), of_limit.spread_of_parts()]);
         }
         format!(
             "One client without a limit: {} MiB/s.\n\n{}",
-            spread(&self.unlimited),
+            self.unlimited.spread(),
             held.to_text()
         )
     }

@@ -130,7 +130,7 @@ impl RowReport {
     pub fn cells(&self) -> Vec<String> {
         let nothing = || "-".to_owned();
         let figures = |server: &Option<Figures>| {
-            server.as_ref().map_or_else(nothing, |figures| spread(&figures.summary))
+            server.as_ref().map_or_else(nothing, |figures| figures.summary.spread())
         };
         let cpu = |server: &Option<Figures>| {
             server.as_ref().and_then(|figures| figures.server_cpu).map_or_else(nothing, figure)
@@ -148,7 +148,7 @@ impl RowReport {
             self.unit.to_string(),
             figures(&self.choro),
             figures(self.second()),
-            self.ratio.as_ref().map_or_else(nothing, spread),
+            self.ratio.as_ref().map_or_else(nothing, Summary::spread),
             cpu(&self.choro),
             cpu(self.second()),
             self.server_cpu_ratio.map_or_else(nothing, figure),
@@ -158,11 +158,6 @@ impl RowReport {
             client(self.second()),
         ]
     }
-}
-
-fn spread(summary: &Summary) -> String {
-    let Summary { median, min, max } = *summary;
-    format!("{} ({}–{})", figure(median), figure(min), figure(max))
 }
 
 impl Report {
@@ -205,7 +200,7 @@ impl Report {
             let of_one = |server: &Option<Figures>| server.as_ref()?.of_one_channel;
             let both = [&row.choro, row.second()].map(of_one);
             if both.iter().any(Option::is_some) {
-                let cells = both.map(|it| it.as_ref().map_or_else(nothing, spread));
+                let cells = both.map(|it| it.as_ref().map_or_else(nothing, Summary::spread));
                 table.push([vec![row.row.clone()], cells.to_vec()].concat());
             }
         }
@@ -227,7 +222,7 @@ impl Report {
     #[must_use]
     pub fn of_machine(&self) -> String {
         let of_copy = |files: &Summary| {
-            format!("`cp -r` of the small files without a server: {} files/s.\n", spread(files))
+            format!("`cp -r` of the small files without a server: {} files/s.\n", files.spread())
         };
         self.local_copy.as_ref().map(of_copy).unwrap_or_default()
     }

@@ -124,6 +124,18 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     Ok(Report { machine, versions, conditions, rows: reports, local_copy })
 }
 
+/// The places of so many servers in the order in which they are measured this time.
+///
+/// Whoever is first finds the machine as what came before left it; that must not be the same server
+/// each time.
+pub(crate) fn turn(servers: usize, repetition: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..servers).collect();
+    if repetition % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 /// Measures a row on all servers in turn, as often as the options say, and the machine alone beside
 /// them.
 ///
@@ -139,16 +151,10 @@ fn measure_row(
     let mut samples: Vec<(Kind, Vec<Sample>)> =
         servers.iter().map(|server| (server.kind(), Vec::new())).collect();
     for repetition in 0..options.repetitions() {
-        // Whoever is first finds the machine as the last row left it; that must not be the same
-        // server each time.
-        let mut order: Vec<usize> = (0..servers.len()).collect();
-        if repetition % 2 == 1 {
-            order.reverse();
-        }
         if let Some(local_copy) = &mut local_copy {
             local_copy.measure()?;
         }
-        for at in order {
+        for at in turn(servers.len(), repetition) {
             interrupt.check()?;
             let server = &servers[at];
             match measure(row, server, conditions) {

@@ -152,8 +152,3 @@ impl Work<'_> {
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
-
-/// A figure with three digits after the point, and its spread.
-fn spread(it: &Summary) -> String {
-    format!("{:.3} ({:.3}–{:.3})", it.median, it.min, it.max)
-}

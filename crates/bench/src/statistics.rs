@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::table::figure;
+
 /// What a list of samples says.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
@@ -27,6 +29,18 @@ impl Summary {
             upper
         };
         Some(Self { median, min: samples[0], max: *samples.last()? })
+    }
+
+    /// The median and the spread, as figures in tables are.
+    #[must_use]
+    pub fn spread(&self) -> String {
+        format!("{} ({}–{})", figure(self.median), figure(self.min), figure(self.max))
+    }
+
+    /// The same with three digits after the point, for parts of something.
+    #[must_use]
+    pub fn spread_of_parts(&self) -> String {
+        format!("{:.3} ({:.3}–{:.3})", self.median, self.min, self.max)
     }
 
     /// The summary of `ours / theirs`, sample by sample; above 1, ours is better.

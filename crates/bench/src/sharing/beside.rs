@@ -13,14 +13,14 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use wire::FileId;
 
-use super::{BLOCK_BYTES, OTHER, Work, mebibytes, spread};
+use super::{BLOCK_BYTES, OTHER, Work, mebibytes};
 use crate::client::requests::{Purpose, open, push_read, verify_read};
 use crate::client::{Client, Destination, Protection, Slot};
 use crate::load::fixture::{self, STREAM};
 use crate::load::stream::{Direction, Stream};
 use crate::server::Server;
 use crate::statistics::Summary;
-use crate::table::{Table, figure};
+use crate::table::Table;
 
 /// The slow share, and the slow user.
 const SLOW: &str = "slow";
@@ -194,9 +194,12 @@ impl Besides {
             ["what is limited", "fast alone, MiB/s", "beside it, of that", "slow, of its limit"];
         let mut table = Table::new(titles);
         for Beside { what, alone, of_alone, slow_of_limit } in &self.rows {
-            let alone =
-                format!("{} ({}–{})", figure(alone.median), figure(alone.min), figure(alone.max));
-            table.push(vec![(*what).to_owned(), alone, spread(of_alone), spread(slow_of_limit)]);
+            table.push(vec![
+                (*what).to_owned(),
+                alone.spread(),
+                of_alone.spread_of_parts(),
+                slow_of_limit.spread_of_parts(),
+            ]);
         }
         format!(
             "What is fast beside what may have 4 MiB/s and is saturated with requests, READs of \

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use wire::Command;
 
-use super::{Work, spread};
+use super::Work;
 use crate::client::{Client, Protection};
 use crate::load::creates::{Creates, Crowd};
 use crate::load::small_files::SmallFiles;
@@ -136,7 +136,7 @@ impl Costs {
         let titles = ["operation", "µs without a rule", &rules];
         let mut table = Table::new(titles);
         for Cost { what, none, of_none } in &self.rows {
-            table.push(vec![(*what).to_owned(), figure(none.median), spread(of_none)]);
+            table.push(vec![(*what).to_owned(), figure(none.median), of_none.spread_of_parts()]);
         }
         format!(
             "Processor time of the serving process for one operation:\n\n{}",

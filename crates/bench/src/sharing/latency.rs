@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{BLOCK_BYTES, OTHER, SLOW_STORAGE, Work, mebibytes, spread};
+use super::{BLOCK_BYTES, OTHER, SLOW_STORAGE, Work, mebibytes};
 use crate::load::fixture::STREAM;
 use crate::load::{Limit, Load as _};
 use crate::server::Server;
@@ -96,11 +96,11 @@ impl Latency {
              - beside {NOISY} clients with {DEPTH} READs in flight each, without a class: {}\n\
              - the same with the class: {}, of what it is alone: {}\n\
              - what all read together with the class, of that without: {}\n",
-            spread(&self.alone),
-            spread(&self.without),
-            spread(&self.with),
-            spread(&self.of_alone),
-            spread(&self.throughput)
+            self.alone.spread_of_parts(),
+            self.without.spread_of_parts(),
+            self.with.spread_of_parts(),
+            self.of_alone.spread_of_parts(),
+            self.throughput.spread_of_parts()
         )
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{BLOCK_BYTES, OTHER, SLOW_STORAGE, Work, mebibytes, spread};
+use super::{BLOCK_BYTES, OTHER, SLOW_STORAGE, Work, mebibytes};
 use crate::load::fixture::STREAM;
 use crate::server::Server;
 use crate::statistics::Summary;
@@ -98,10 +98,10 @@ impl Weights {
              - the lighter one while the other is idle, of what both have: {}\n\
              - a class with a minimum of {MINIMUM} operations a second, a quarter of what the \
              storage does, beside {CROWD} clients of weight 100, of its minimum: {}\n",
-            spread(&self.all),
-            spread(&self.both),
-            spread(&self.alone),
-            spread(&self.minimum)
+            self.all.spread_of_parts(),
+            self.both.spread_of_parts(),
+            self.alone.spread_of_parts(),
+            self.minimum.spread_of_parts()
         )
     }
 }

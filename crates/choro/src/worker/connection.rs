@@ -1,17 +1,16 @@
 //! The bytes of one connection: frames in, frames out.
 
+mod sending;
+
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
-use object::Piped;
 use proto::{ConfirmationId, Opener, Transmit};
-use rustix::io::{Errno, ioctl_fionbio};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Moment, Phase, Spent};
 use uring::{Op, SendBuffer, tcp};
 use wire::frame::{self, FrameHeader, FrameType};
@@ -46,13 +45,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A channel that has moved much within this time is worth a lane.
 const BULK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Bytes of answers that are sent by the call that waits for the next request. To send more takes long
-/// enough to be begun, and told from waiting, by itself.
-const SENT_WAITING_MAX: usize = 4 * 1024;
-
-/// Frames that one call sends: the kernel's own limit of vectors is 1,024.
-const SLICES_MAX: usize = 64;
 
 /// One TCP connection.
 #[derive(Debug)]
@@ -368,207 +360,6 @@ impl Channel {
         self.taken_total.saturating_sub(waiting)
     }
 
-    /// Sends everything that waits, unless a send is under way.
-    ///
-    /// Nearly always the socket takes all of it at once. So a little of it is left to the call that
-    /// waits for the next request, if the ring can do both in one (`waits_with_sends`). More is sent
-    /// here; what the socket does not take of that, and any failure, is left to the operation that
-    /// this returns. Frames that are gone are given to `done`, with the pipes that they ended in.
-    #[inline(always)]
-    pub(super) fn send(
-        &mut self,
-        waits_with_sends: bool,
-        done: impl FnMut(BytesMut, Option<Piped>),
-    ) -> Option<Op> {
-        if self.is_sending || self.queued.is_empty() {
-            return None;
-        }
-        self.protect();
-        let socket = self.socket.as_raw_fd();
-        let is_little = self.queued_bytes <= SENT_WAITING_MAX && !self.has_piped();
-        if waits_with_sends && is_little && !self.is_full {
-            // For their requests that is the end: there is room.
-            while let Some(answered) = self.answered.pop_front() {
-                answered.end_with_waiting();
-            }
-            return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
-        }
-        let sent = self.send_at_once(done);
-        if self.queued.is_empty() {
-            self.is_full = false;
-            return None;
-        }
-        if self.has_piped() {
-            if sent.is_ok() {
-                self.is_sending = true;
-                return Some(Op::PollWritable { fd: socket });
-            }
-            self.break_off();
-        }
-        self.sending.append(&mut self.answered);
-        Some(Op::Send { socket, buffers: self.take_queued() })
-    }
-
-    fn has_piped(&self) -> bool {
-        self.queued.iter().any(|it| it.piped.is_some())
-    }
-
-    fn take_queued(&mut self) -> Vec<SendBuffer> {
-        assert!(!self.has_piped(), "no operation sends what is piped");
-        self.is_sending = true;
-        self.queued_bytes = 0;
-        self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
-    }
-
-    /// Signs and seals what was left to whoever sends it.
-    fn protect(&mut self) {
-        for (outgoing, answered) in self.queued.iter_mut().zip(&self.answered) {
-            if outgoing.protection.is_some() {
-                answered.enter(Phase::Signing);
-                outgoing.protect();
-                answered.enter(Phase::Sending);
-            }
-        }
-    }
-
-    /// Gives the socket what it takes without waiting.
-    ///
-    /// # Errors
-    /// It takes nothing any more.
-    fn send_at_once(&mut self, mut done: impl FnMut(BytesMut, Option<Piped>)) -> Result<(), Errno> {
-        while let Some(first) = self.queued.front() {
-            let is_piped = first.frame.is_empty();
-            let attempt = if is_piped { self.send_piped() } else { self.send_memory() };
-            let (sent, given) = match attempt {
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return Ok(()),
-                attempt => attempt?,
-            };
-            self.queued_bytes -= sent;
-            self.outgoing_bytes -= sent;
-            self.taken_total += count(sent);
-            // What is piped has counted itself what has left of it.
-            self.forget_sent(if is_piped { 0 } else { sent }, &mut done);
-            if sent < given {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// The frames at the front that one call can send: all but the end of the last one, if that is
-    /// piped.
-    fn next_in_memory(&self) -> impl Iterator<Item = &Outgoing> {
-        let mut is_over = false;
-        self.queued.iter().take(SLICES_MAX).take_while(move |it| {
-            let is_behind = std::mem::replace(&mut is_over, it.piped.is_some());
-            !is_behind
-        })
-    }
-
-    /// Sends what is in memory of the first frames. Says how much of how much was taken.
-    fn send_memory(&self) -> Result<(usize, usize), Errno> {
-        let slices: Vec<IoSlice<'_>> =
-            self.next_in_memory().map(|it| IoSlice::new(&it.frame)).collect();
-        let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let goes_on = self.queued.get(slices.len() - 1).is_some_and(|it| it.piped.is_some());
-        flags.set(SendFlags::MORE, goes_on);
-        let sent = sendmsg(&self.socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
-        Ok((sent, slices.iter().map(|it| it.len()).sum()))
-    }
-
-    /// Likewise of what is piped of the first frame. The call has no flag that keeps it from waiting for
-    /// room: the socket has.
-    fn send_piped(&mut self) -> Result<(usize, usize), Errno> {
-        let more = self.queued.len() > 1;
-        let Some(first) = self.queued.front_mut() else { return Ok((0, 0)) };
-        let Some(piped) = &mut first.piped else { return Ok((0, 0)) };
-        let given = piped.length();
-        ioctl_fionbio(&self.socket, true)?;
-        let sent = store::piped::send(piped, self.socket.as_fd(), more);
-        // It fails for no socket. One that stayed so would be polled before each receive, no more.
-        let _ = ioctl_fionbio(&self.socket, false);
-        match sent {
-            Err(errno) if !matches!(errno, Errno::AGAIN | Errno::INTR) => {
-                // The pipe's fault, perhaps. If it is the socket's, the next call says so.
-                if let Err(errno) = first.bring_in() {
-                    self.break_off();
-                    return Err(errno);
-                }
-                Ok((0, 0))
-            }
-            sent => Ok((sent?, given)),
-        }
-    }
-
-    /// So many bytes in memory have left: lets go of the frames of which those were the last.
-    fn forget_sent(&mut self, mut sent: usize, done: &mut impl FnMut(BytesMut, Option<Piped>)) {
-        while let Some(first) = self.queued.front_mut() {
-            let of_frame = sent.min(first.frame.len());
-            first.frame.advance(of_frame);
-            sent -= of_frame;
-            if first.length() > 0 {
-                return;
-            }
-            let Outgoing { frame, piped, .. } = self.queued.pop_front().expect("it was just there");
-            done(frame, piped);
-            self.answered.pop_front();
-        }
-    }
-
-    /// Gives up a frame that cannot be sent whole, and with it the connection: the operation that sends the
-    /// rest fails.
-    fn break_off(&mut self) {
-        let _ = self.socket.shutdown(std::net::Shutdown::Both);
-        self.queued.iter_mut().for_each(|it| it.piped = None);
-        let kept = self.queued.iter().map(Outgoing::length).sum();
-        self.outgoing_bytes -= std::mem::replace(&mut self.queued_bytes, kept) - kept;
-    }
-
-    /// The socket takes more, or never will.
-    pub(super) fn may_send(&mut self) {
-        self.is_sending = false;
-    }
-
-    /// What [`Channel::send`] handed out has left, or never will.
-    pub(super) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
-        (self.is_sending, self.is_full) = (false, false);
-        self.account(buffers, has_left);
-    }
-
-    /// So many bytes of what [`Channel::send`] handed out have left at once; returns what is gone. The
-    /// rest is first in the queue again.
-    #[inline(always)]
-    pub(super) fn sent_at_once(
-        &mut self,
-        buffers: Vec<SendBuffer>,
-        taken: usize,
-    ) -> Vec<SendBuffer> {
-        let given: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
-        (self.is_sending, self.is_full) = (false, taken < given);
-        self.outgoing_bytes -= taken;
-        self.taken_total += count(taken);
-        if taken == given {
-            return buffers;
-        }
-        let rest = buffers.iter().flat_map(SendBuffer::as_slice).skip(taken);
-        let frame: BytesMut = rest.copied().collect();
-        self.queued_bytes += frame.len();
-        self.queued.push_front(Outgoing { frame, piped: None, protection: None });
-        self.answered.push_front(Answered::default());
-        buffers
-    }
-
-    fn account(&mut self, buffers: &[SendBuffer], has_left: bool) -> usize {
-        self.sending.drain(..buffers.len().min(self.sending.len()));
-        let bytes: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
-        self.outgoing_bytes -= bytes;
-        if has_left {
-            self.taken_total += count(bytes);
-        }
-        bytes
-    }
-
     /// So many bytes are being read to be sent here.
     pub(super) fn promise(&mut self, bytes: usize) {
         self.promised_bytes += bytes;
@@ -684,6 +475,7 @@ pub(super) fn whole_frames(buffer: &[u8], length_max: usize) -> impl Iterator<It
 mod tests {
     use std::sync::Arc;
 
+    use object::Piped;
     use proto::ConnectionId;
 
     use super::*;

@@ -20,7 +20,7 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    if !address.ip().is_loopback() || is_ours(request.headers()) {
+    if !address.ip().to_canonical().is_loopback() || is_ours(request.headers()) {
         return next.run(request).await;
     }
     let why = "this is for programs and browsers of this machine, by address or as localhost\n";
