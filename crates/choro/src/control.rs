@@ -1,7 +1,7 @@
 //! What the supervisor and a worker say to each other.
 //!
-//! One sequenced-packet socket pair per worker; the worker's end is its standard input, so that
-//! nothing has to be agreed on across exec. A message is 16 bytes, little-endian:
+//! One sequenced-packet socket pair per worker; one that is exec'ed has its end as standard input, so
+//! that nothing has to be agreed on across exec. A message is 16 bytes, little-endian:
 //!
 //! ```text
 //! 0  u16  version (1)

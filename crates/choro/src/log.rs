@@ -39,12 +39,15 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
 /// # Errors
 /// `log file` cannot be opened; lines go where they went before.
 pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
-    if let Some(handle) = LEVEL.get() {
-        handle
-            .reload(level(settings.config.global.log_detail()))
-            .context("cannot set the level")?;
+    if LEVEL.get().is_some() {
+        set_detail(settings.config.global.log_detail())?;
     }
     open(settings)
+}
+
+/// Lets go of the log file; lines go to standard error until [`follow`] is called.
+pub(crate) fn close() {
+    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// Logs in this detail, as `log level` has it, until [`follow`] is called.
@@ -53,7 +56,12 @@ pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
 /// Logging was not started.
 pub(crate) fn set_detail(log_detail: u32) -> anyhow::Result<()> {
     let handle = LEVEL.get().context("logging was not started")?;
-    handle.reload(level(log_detail)).context("cannot set the level")
+    let level = level(log_detail);
+    // To set it looks at every place in the program that writes lines.
+    if handle.with_current(|current| *current == level).unwrap_or(false) {
+        return Ok(());
+    }
+    handle.reload(level).context("cannot set the level")
 }
 
 fn open(settings: &Settings) -> anyhow::Result<()> {

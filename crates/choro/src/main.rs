@@ -1,7 +1,8 @@
 //! Choro, an SMB3 file server.
 //!
-//! One executable: `choro serve` is the supervisor, which starts itself again as `choro worker` for
-//! each client and as `choro notifyd`; the other commands look after the configuration, the users and a running server.
+//! One executable: `choro serve` is the supervisor, of which forks become the workers, one for each client, and
+//! which starts itself again as `choro notifyd`; the other commands look after the configuration, the users and a
+//! running server.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod mistake;
 mod multichannel;
 mod notifyd;
 mod observation;
+mod process;
 mod report;
 mod settings;
 mod supervisor;

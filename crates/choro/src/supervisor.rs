@@ -7,6 +7,7 @@
 
 mod accepting;
 mod backoff;
+mod birth;
 mod directories;
 mod effective;
 mod events;
@@ -36,7 +37,7 @@ use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
 use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
-use crate::worker::{machine_clock, tell_file_changed};
+use crate::worker::{self, machine_clock, tell_file_changed};
 use backoff::Backoff;
 pub(crate) use effective::path as effective_config;
 use events::{Event, Events};
@@ -45,7 +46,7 @@ use listeners::Listener;
 use pid_file::PidFile;
 use pressure::Pressure;
 use signals::{Signal, Signals};
-use workers::{IDLE_WORKERS, Worker, WorkerCommand, WorkerState, Workers};
+use workers::{Birth, IDLE_WORKERS, Spawned, Worker, WorkerCommand, WorkerState, Workers};
 
 /// Time that workers have to finish when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,7 +95,7 @@ struct Supervisor {
 pub(crate) struct Started {
     supervisor: Supervisor,
     signals: Signals,
-    _pid_file: PidFile,
+    pid_file: PidFile,
 }
 
 /// Makes everything ready to serve. `registry`, directories and sockets are taken here, so that a
@@ -142,6 +143,8 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     if let Some(wake) = messaging.wake_source() {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
+    // Workers have what is loaded for that.
+    worker::load_name_service(&settings.config.global.guest_account);
     let supervisor = Supervisor {
         settings,
         command,
@@ -162,7 +165,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         stop_deadline: None,
         killed: false,
     };
-    Ok(Started { supervisor, signals, _pid_file: pid_file })
+    Ok(Started { supervisor, signals, pid_file })
 }
 
 impl Started {
@@ -176,19 +179,20 @@ impl Started {
         &self.supervisor.settings
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is told to stop. Returns in a worker as well, when that has served its client.
     ///
     /// # Errors
-    /// The kernel refuses to poll.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
-        let Self { mut supervisor, mut signals, _pid_file } = self;
+    /// The kernel refuses to poll, or the worker cannot serve.
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
         service_manager::notify(&format!("READY=1\nMAINPID={}\n", std::process::id()));
-        while !supervisor.is_finished() {
-            supervisor.refill();
-            for event in supervisor.wait()? {
-                supervisor.handle_event(event, &mut signals);
+        while !self.supervisor.is_finished() {
+            if let Some(birth) = self.supervisor.refill() {
+                return worker::serve(self.become_worker(birth)?);
             }
-            supervisor.handle_time(Instant::now());
+            for event in self.supervisor.wait()? {
+                self.supervisor.handle_event(event, &mut self.signals);
+            }
+            self.supervisor.handle_time(Instant::now());
         }
         tracing::info!("stopped");
         Ok(())
@@ -277,10 +281,14 @@ impl Supervisor {
         }
     }
 
-    /// Starts at most one worker, so that clients that wait are accepted in between.
-    fn refill(&mut self) {
-        if self.wants_idle_worker() && self.backoff.blocked_until(Instant::now()).is_none() {
-            self.spawn();
+    /// Starts at most one worker, so that clients that wait are accepted in between. Returns something in
+    /// that worker alone, which does nothing more of what a supervisor does.
+    fn refill(&mut self) -> Option<Birth> {
+        if self.wants_idle_worker()
+            && self.backoff.blocked_until(Instant::now()).is_none()
+            && let Some(birth) = self.spawn()
+        {
+            return Some(birth);
         }
         let now = Instant::now();
         if self.wants_notifyd()
@@ -291,6 +299,7 @@ impl Supervisor {
         {
             tracing::error!("notifyd will not be heard: {error}");
         }
+        None
     }
 
     fn wants_notifyd(&self) -> bool {
@@ -301,15 +310,19 @@ impl Supervisor {
         self.stop_deadline.is_none() && self.workers.idle_len() < IDLE_WORKERS
     }
 
-    fn spawn(&mut self) {
-        let started = self.workers.spawn(&self.command).and_then(|pid| {
-            let worker = self.workers.get_mut(pid).expect("it was added just now");
-            self.events.add(worker.control(), Event::Worker(pid))
-        });
+    fn spawn(&mut self) -> Option<Birth> {
+        let started = match self.workers.spawn(&self.command) {
+            Ok(Spawned::Child(birth)) => return Some(birth),
+            Ok(Spawned::Parent(worker)) => {
+                self.events.add(worker.control(), Event::Worker(worker.server_id.pid))
+            }
+            Err(error) => Err(error),
+        };
         if let Err(error) = started {
             let pause = self.backoff.record_failure(Instant::now());
             tracing::error!("cannot start a worker: {error}; next attempt in {pause:?}");
         }
+        None
     }
 
     /// Takes what a worker says.

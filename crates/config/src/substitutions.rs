@@ -51,12 +51,13 @@ pub struct Substitutions {
 }
 
 impl Substitutions {
-    /// What a process knows before any client: process id, host and environment, as they were when it
-    /// asked first.
+    /// What a process knows before any client: its id; host and environment, as they were when it or the
+    /// one that it was forked off asked first.
     #[must_use]
     pub fn of_this_process() -> Self {
         static OF_THIS_PROCESS: OnceLock<Substitutions> = OnceLock::new();
-        OF_THIS_PROCESS.get_or_init(Self::look).clone()
+        let known = OF_THIS_PROCESS.get_or_init(Self::look).clone();
+        Self { pid: std::process::id(), ..known }
     }
 
     fn look() -> Self {
@@ -68,7 +69,6 @@ impl Substitutions {
         });
         Self {
             server_name: label.to_uppercase(),
-            pid: std::process::id(),
             environment: environment.collect(),
             hostname,
             ..Self::default()

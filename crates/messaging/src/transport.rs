@@ -4,6 +4,7 @@ mod clock;
 mod inbox;
 mod members;
 mod outgoing;
+mod owner;
 mod packet;
 mod reassembly;
 #[cfg(feature = "simulation")]

@@ -12,6 +12,7 @@ mod words;
 
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use arbitration::records::Disconnected;
@@ -146,6 +147,29 @@ impl FileTable {
         let words = Words::join(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
         let persistent = state_dir.map(Self::open_persistent).transpose()?;
         Ok(Self { persistent, ..Self::open(lock_dir, words, |path, _| Tdb::join(path))? })
+    }
+
+    /// What the tables are open by.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [&self.files, &self.disconnected].into_iter().chain(&self.persistent).map(Tdb::descriptor)
+    }
+
+    /// The tables of the supervisor that this process was forked off, for it as a worker; those that are
+    /// kept in the state directory if it may have persistent opens.
+    ///
+    /// # Errors
+    /// [`RegistryError::Inherited`].
+    pub fn inherit(self, keeps_persistent: bool) -> Result<Self, RegistryError> {
+        let inherit = |table: Tdb| table.inherit().map_err(RegistryError::Inherited);
+        let persistent = self.persistent.filter(|_| keeps_persistent);
+        Ok(Self {
+            files: inherit(self.files)?,
+            disconnected: inherit(self.disconnected)?,
+            persistent: persistent.map(inherit).transpose()?,
+            is_damaged: false,
+            words: self.words,
+            last: RefCell::default(),
+        })
     }
 
     fn open_persistent(state_dir: &Path) -> Result<Tdb, RegistryError> {

@@ -10,6 +10,7 @@
 
 mod codec;
 mod files;
+mod fork;
 mod memory;
 mod qos_page;
 mod record;
@@ -23,6 +24,7 @@ mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use files::{FileTable, MemoryFiles, Restored};
+pub use fork::{Forked, close_all_but, fork};
 pub use memory::MemoryTable;
 pub use qos_page::QosPage;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};

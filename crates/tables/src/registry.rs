@@ -1,6 +1,7 @@
 //! The global tables as one process sees them.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use dtyp::{Guid, ServerId};
@@ -45,6 +46,9 @@ pub enum RegistryError {
         /// What was said.
         source: io::Error,
     },
+    /// A table of the process that this one was forked off cannot be taken over.
+    #[error("a table cannot be taken over: {0}")]
+    Inherited(io::Error),
     /// No server runs on this lock directory.
     #[error("no server is running")]
     NotRunning,
@@ -132,6 +136,30 @@ impl Registry {
     pub fn join_as(lock_dir: &Path, server_id: ServerId) -> Result<Self, RegistryError> {
         let supervisor = running_supervisor(lock_dir)?;
         Self::open(lock_dir, server_id, supervisor, None, |path, _| Tdb::join(path))
+    }
+
+    /// What the tables are open by.
+    #[must_use]
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        let Self { clients, sessions, tree_connects, .. } = self;
+        [clients.table(), sessions.table(), tree_connects.table()].map(Tdb::descriptor)
+    }
+
+    /// The tables of the supervisor that this process was forked off, for it as the worker `server_id`.
+    ///
+    /// # Errors
+    /// [`RegistryError::Inherited`], [`RegistryError::Random`].
+    pub fn inherit(self, server_id: ServerId) -> Result<Self, RegistryError> {
+        let inherit = |table: Tdb| table.inherit().map_err(RegistryError::Inherited);
+        Ok(Self {
+            server_id,
+            supervisor: self.supervisor,
+            ids: UniqueIds::new(random_unique_id().map_err(RegistryError::Random)?),
+            clients: TypedTable::new(inherit(self.clients.into_table())?),
+            sessions: TypedTable::new(inherit(self.sessions.into_table())?),
+            tree_connects: TypedTable::new(inherit(self.tree_connects.into_table())?),
+            _server_lock: None,
+        })
     }
 
     /// Opens the tables of the server that runs for reading: for a tool like `choro status`.

@@ -38,7 +38,11 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Self { table, owned: Cell::new(0), records: PhantomData }
     }
 
-    #[cfg(test)]
+    /// The table under it.
+    pub(crate) fn into_table(self) -> T {
+        self.table
+    }
+
     pub(crate) fn table(&self) -> &T {
         &self.table
     }

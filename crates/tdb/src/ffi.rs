@@ -54,6 +54,7 @@ unsafe extern "C" {
         open_flags: c_int,
         mode: libc::mode_t,
     ) -> *mut TdbContext;
+    pub(super) fn tdb_reopen(tdb: *mut TdbContext) -> c_int;
     pub(super) fn tdb_close(tdb: *mut TdbContext) -> c_int;
     pub(super) fn tdb_error(tdb: *mut TdbContext) -> c_int;
     pub(super) fn tdb_fd(tdb: *mut TdbContext) -> c_int;

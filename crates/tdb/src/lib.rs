@@ -7,8 +7,8 @@
 //!
 //! POSIX drops all `fcntl` locks of a process on a file when *any* descriptor of it is closed, so a
 //! file must be opened once in a process. [`Tdb`] refuses a second time; nobody else may open it.
-//! For the same reason a worker is exec'ed and opens for itself: a fork that runs on would share
-//! the mapping and have lost the locks.
+//! For the same reason a process that is forked off does not go on as if nothing had happened: it has the
+//! mapping but none of the locks, and says so by [`Tdb::inherit`].
 
 mod chain_lock;
 mod collect;
@@ -19,6 +19,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -170,6 +171,31 @@ impl Tdb {
             Mapping::Unmapped => Access::Unmapped,
         };
         Self::open(path, hash_size, access, flags)
+    }
+
+    /// What the file is open by.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: the context is open, and so is its descriptor for as long as it is.
+        unsafe { BorrowedFd::borrow_raw(ffi::tdb_fd(self.context.as_ptr())) }
+    }
+
+    /// The table of the process that this one was forked off, as its own: a fork has the mapping, but none of
+    /// the locks of `fcntl`.
+    ///
+    /// # Errors
+    /// What the file system or libtdb says.
+    pub fn inherit(self) -> io::Result<Self> {
+        // SAFETY: the context is open, no lock of it is held (a `ChainLock` borrows the table), and it is
+        // not used again if this fails, which closes it.
+        if unsafe { ffi::tdb_reopen(self.context.as_ptr()) } == 0 {
+            return Ok(self);
+        }
+        let error = io::Error::last_os_error();
+        let mut open_files = OPEN_FILES.lock().expect("nothing panics while it is held");
+        open_files.retain(|file| *file != self.file);
+        std::mem::forget(self);
+        Err(error)
     }
 
     fn open(path: &Path, hash_size: u16, access: Access, open_flags: c_int) -> io::Result<Self> {

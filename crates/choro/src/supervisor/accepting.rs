@@ -53,14 +53,12 @@ impl Supervisor {
             self.pause_accepting(until);
             return false;
         }
-        if self.workers.idle_len() == 0 {
-            self.spawn();
-        }
         if is_failing {
             self.pause_accepting(now + STARTING_PAUSE);
             return false;
         }
-        self.workers.idle_len() > 0
+        // They are started one in each turn; who waits is accepted in between.
+        false
     }
 
     /// Gives an accepted client to a worker, unless it must not be served at all.

@@ -1,8 +1,8 @@
-//! The configuration in effect, written down for the workers.
+//! The configuration in effect, written down for the other processes. They read it when they are told
+//! that there is a new one, and those that are exec'ed when they start.
 //!
-//! A worker that starts tomorrow must see what the others see, whatever has happened to the
-//! operator's file since: an edit takes effect when the server is told to reload, and a broken
-//! file not at all.
+//! All must see the same, whatever has happened to the operator's file since: an edit takes effect when
+//! the server is told to reload, and a broken file not at all.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};

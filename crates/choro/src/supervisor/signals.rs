@@ -10,6 +10,9 @@ use std::os::unix::net::UnixStream;
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
+/// Signals that mean something to the supervisor alone.
+pub(super) const HANDLED: [i32; 4] = [SIGCHLD, SIGHUP, SIGINT, SIGTERM];
+
 /// What a signal asks the supervisor to do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Signal {

@@ -9,16 +9,21 @@ use std::process::{Command, Stdio};
 
 use dtyp::ServerId;
 use rustix::process::{Pid, Signal, kill_process};
+use tables::Forked;
 
-use crate::control::{self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker};
+use super::signals;
+use crate::command::worker::WorkerArguments;
+use crate::control::{
+    self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker, WorkerEnd,
+};
 
-/// Workers that wait for a client, so that no client waits for an exec.
+/// Workers that wait for a client, so that no client waits for one to start.
 ///
 /// An idle worker costs about 2 MiB; a burst of more clients than this finds workers as fast as
 /// they start.
 pub(super) const IDLE_WORKERS: usize = 3;
 
-/// How a worker is started.
+/// How a process of the server is exec'ed.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerCommand {
     /// The configuration in effect, written by the supervisor.
@@ -42,6 +47,22 @@ pub(super) enum WorkerState {
     Stopping,
 }
 
+/// What came of starting a worker, in each of the two processes that there are then.
+#[derive(Debug)]
+pub(super) enum Spawned<'a> {
+    /// This is the worker.
+    Child(Birth),
+    /// This is the supervisor.
+    Parent(&'a Worker),
+}
+
+/// What a process knows of itself that is about to be a worker.
+#[derive(Debug)]
+pub(super) struct Birth {
+    pub(super) server_id: ServerId,
+    pub(super) control: WorkerEnd,
+}
+
 /// One worker process.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -55,6 +76,10 @@ pub(super) struct Worker {
 }
 
 impl Worker {
+    fn new(server_id: ServerId, control: SupervisorEnd) -> Self {
+        Self { server_id, state: WorkerState::Idle, is_ready: false, control }
+    }
+
     /// What to poll.
     pub(super) fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
@@ -75,16 +100,25 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts a worker, which becomes idle. Returns its pid.
+    /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because something that
+    /// the system's name service has loaded into this process has threads, it is exec'ed.
     ///
     /// # Errors
     /// The kernel has no process or descriptor for us.
-    pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<u32> {
-        let worker = start("worker", command)?;
+    pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<Spawned<'_>> {
+        let (supervisor_end, worker_end) = control::pair()?;
+        let unique_id = tables::random_unique_id()?;
+        let worker = match tables::fork(&signals::HANDLED)? {
+            Some(Forked::Child) => {
+                let server_id = ServerId { pid: std::process::id(), unique_id };
+                return Ok(Spawned::Child(Birth { server_id, control: worker_end }));
+            }
+            Some(Forked::Parent(pid)) => Worker::new(ServerId { pid, unique_id }, supervisor_end),
+            None => start(WorkerArguments::NAME, command)?,
+        };
         let pid = worker.server_id.pid;
-        self.by_pid.insert(pid, worker);
         self.idle.push_back(pid);
-        Ok(pid)
+        Ok(Spawned::Parent(self.by_pid.entry(pid).or_insert(worker)))
     }
 
     /// Hands a client to an idle worker and returns its pid; gives the socket back if no idle
@@ -227,13 +261,7 @@ pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
         .process_group(0)
         .current_dir(Path::new("/"))
         .spawn()?;
-    let pid = child.id();
-    Ok(Worker {
-        server_id: ServerId { pid, unique_id },
-        state: WorkerState::Idle,
-        is_ready: false,
-        control: supervisor_end,
-    })
+    Ok(Worker::new(ServerId { pid: child.id(), unique_id }, supervisor_end))
 }
 
 /// Sends, and where a worker does not listen ends it: it could never be told anything again.

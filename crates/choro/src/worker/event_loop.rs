@@ -21,7 +21,7 @@ use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::{Store, StoreSettings};
-use tables::{FileTable, QosPage, Registry, WatchPage};
+use tables::{QosPage, Registry, WatchPage};
 use trace::{Clock, Phase, Tracer};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
@@ -38,6 +38,7 @@ use super::notices::Notices;
 use super::passing::Passing;
 use super::server_settings::{has_continuously_available_shares, server_settings};
 use super::slow_storage::SlowStorage;
+use super::tables::Tables;
 use super::traced;
 use super::watches::Watches;
 use crate::administration;
@@ -96,10 +97,11 @@ const LANES: u64 = 6 << 32;
 impl Worker {
     /// Makes the worker ready for its first connection.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, clock, control } = start;
+        let WorkerStart { settings, server_id, clock, control, tables } = start;
         let lock_dir = &settings.directories.lock;
-        let registry =
-            Registry::join_as(lock_dir, server_id).context("cannot join the server's tables")?;
+        let tables = tables.map_or_else(|| Tables::join(&settings, server_id), Ok)?;
+        let Tables { registry, files } = tables;
+        let keeps_persistent = has_continuously_available_shares(&settings.config);
         let how = messaging_settings(&settings.config.global)?;
         let trace = start_tracer(lock_dir, server_id, clock);
         trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
@@ -108,11 +110,6 @@ impl Worker {
         let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
-        // A worker pays for persistent opens only where there may be some.
-        let keeps_persistent = has_continuously_available_shares(&settings.config);
-        let state_dir = keeps_persistent.then_some(settings.directories.state.as_path());
-        let files =
-            FileTable::join(lock_dir, state_dir).context("cannot join the table of files")?;
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
         messaging.set_tracer(trace);
@@ -193,8 +190,8 @@ impl Worker {
     /// Lets go of what others would wait for, and leaves the rest to the kernel: the process ends, and to
     /// give its memory back piece by piece is a tenth of what a short client costs.
     pub(crate) fn end(self) {
-        let Self { settings, server, store, registry, .. } = self;
-        std::mem::forget((settings, server, store, registry));
+        let Self { settings, server, store, registry, driver, trace, qos, watches, .. } = self;
+        std::mem::forget((settings, server, store, registry, driver, trace, qos, watches));
     }
 
     /// The time that the engine is told: when this turn began.

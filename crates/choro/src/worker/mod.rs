@@ -24,6 +24,7 @@ mod server_settings;
 mod shares;
 mod slow_storage;
 mod snapshots;
+mod tables;
 mod traced;
 mod unix;
 mod watches;
@@ -34,8 +35,22 @@ use trace::Clock;
 use crate::control::WorkerEnd;
 use crate::settings::Settings;
 
-pub(crate) use event_loop::{Worker, machine_clock};
+use event_loop::Worker;
+pub(crate) use event_loop::machine_clock;
 pub(crate) use messages::tell_file_changed;
+pub(crate) use tables::Tables;
+pub(crate) use unix::load_name_service;
+
+/// Serves one client.
+///
+/// # Errors
+/// The server cannot be joined, or the supervisor is gone.
+pub(crate) fn serve(start: WorkerStart) -> anyhow::Result<()> {
+    let mut worker = Worker::prepare(start)?;
+    let result = worker.run();
+    worker.end();
+    result
+}
 
 /// What a worker begins with.
 #[derive(Debug)]
@@ -48,4 +63,6 @@ pub(crate) struct WorkerStart {
     pub(crate) clock: Clock,
     /// Our end of the control socket.
     pub(crate) control: WorkerEnd,
+    /// The tables, if they are open already.
+    pub(crate) tables: Option<Tables>,
 }

@@ -67,6 +67,13 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     Ok(Some(UnixUser { name: user.name, home, credentials }))
 }
 
+/// Has the system load what it looks up users and groups with, which takes longer than to look one up.
+pub(crate) fn load_name_service(user: &str) {
+    if let Err(error) = look_up_user(user) {
+        tracing::warn!("{error:#}");
+    }
+}
+
 /// The id of the group of this name.
 ///
 /// # Errors

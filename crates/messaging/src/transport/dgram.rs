@@ -160,6 +160,10 @@ impl Transport for Dgram {
         }
         let Outgoing { carrier, counters, .. } = &mut self.outgoing;
         self.inbox.expire(now, counters);
+        // Most workers end before anybody has told them anything.
+        if self.receiver.is_none() && !socket::has_something(carrier.member.socket.as_fd()) {
+            return None;
+        }
         let receiver = self
             .receiver
             .get_or_insert_with(|| Receiver::new(DATAGRAMS_AT_ONCE, Datagrams::PACKET_BYTES_MAX));
@@ -212,7 +216,7 @@ impl Transport for Dgram {
 
 impl Drop for Dgram {
     fn drop(&mut self) {
-        self.outgoing.flush(Instant::now());
+        self.outgoing.flush_last();
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::transport::InitError;
+use crate::transport::owner::Owner;
 
 /// The directory, open.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(super) struct Members {
 pub(super) struct Member {
     members: Members,
     name: String,
+    owner: Owner,
     /// Device and inode, so that only our own file is removed.
     file: (u64, u64),
     pub(super) socket: OwnedFd,
@@ -74,7 +76,13 @@ impl Members {
             let path = self.path.join(&name);
             self.bind(&name, kind).map_err(system(&path))
         }
-        .map(|(socket, file)| Member { members: self, name, file, socket })
+        .map(|(socket, file)| Member {
+            members: self,
+            name,
+            owner: Owner::here(),
+            file,
+            socket,
+        })
     }
 
     /// Writes down how this server talks, or finds that it is written. The directory is locked.
@@ -262,8 +270,10 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // A file that stays is stale and harmless: nobody can connect to it.
-        let _ = self.remove();
+        if self.owner.is_here() {
+            // A file that stays is stale and harmless: nobody can connect to it.
+            let _ = self.remove();
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use dtyp::ServerId;
 use rustix::io::Errno;
 
 use super::clock::Clock;
+use super::owner::Owner;
 use super::packet::{ENTRY_BYTES, Entry, HEADER_BYTES, Header};
 use super::socket;
 use crate::counters::Counters;
@@ -82,6 +83,7 @@ pub(super) struct Outgoing<C: Carrier> {
     pub(super) carrier: C,
     pub(super) counters: Counters,
     server_id: ServerId,
+    owner: Owner,
     clock: Clock,
     lines: Lines,
     peers: HashMap<ServerId, Peer<C::Line>>,
@@ -141,6 +143,7 @@ impl<C: Carrier> Outgoing<C> {
             carrier,
             counters: Counters::default(),
             server_id,
+            owner: Owner::here(),
             clock,
             lines,
             peers: HashMap::new(),
@@ -198,6 +201,13 @@ impl<C: Carrier> Outgoing<C> {
         let descriptors = socket::duplicate(unsent).map_err(system)?;
         self.keep(now, to, entry, frame, descriptors);
         Ok(())
+    }
+
+    /// As [`Outgoing::flush`], when this is dropped.
+    pub(super) fn flush_last(&mut self) {
+        if self.owner.is_here() {
+            self.flush(Instant::now());
+        }
     }
 
     /// Sends what was held back to leave together.

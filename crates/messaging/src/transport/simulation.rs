@@ -272,7 +272,7 @@ impl Transport for Simulated {
 
 impl Drop for Simulated {
     fn drop(&mut self) {
-        self.outgoing.flush(Instant::now());
+        self.outgoing.flush_last();
         self.outgoing.carrier.network.kill(self.outgoing.carrier.server_id);
     }
 }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 /// Descriptors that may go with a packet: the kernel's limit, SCM_MAX_FD.
 pub(super) const DESCRIPTORS_MAX: usize = 253;
@@ -120,6 +120,12 @@ impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").field("slot_bytes", &self.slot_bytes).finish_non_exhaustive()
     }
+}
+
+/// Whether something can be received.
+pub(super) fn has_something(socket: BorrowedFd<'_>) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    !matches!(rustix::net::recv(socket, &mut [0], flags), Err(Errno::AGAIN))
 }
 
 /// Receives into as many of `messages` as there is something for; each points to parts and control

@@ -545,7 +545,7 @@ impl Transport for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.outgoing.flush(Instant::now());
+        self.outgoing.flush_last();
     }
 }
 

@@ -238,7 +238,7 @@ impl Transport for TdbMessages {
 
 impl Drop for TdbMessages {
     fn drop(&mut self) {
-        self.outgoing.flush(Instant::now());
+        self.outgoing.flush_last();
     }
 }
 

@@ -14,6 +14,7 @@ use tdb::{Change, Mapping, Tdb, TdbError};
 use super::signal::{self, Signal};
 use crate::transport::members::Members;
 use crate::transport::outgoing::Carrier;
+use crate::transport::owner::Owner;
 use crate::transport::{InitError, TDB_FILE};
 
 /// The records as this process sees them.
@@ -22,6 +23,7 @@ pub(super) struct Records {
     tdb: Tdb,
     members: Members,
     server_id: ServerId,
+    owner: Owner,
     signal: Signal,
     uid: u32,
     /// Processes without room, and since when there are some.
@@ -59,6 +61,7 @@ impl Records {
             tdb,
             members,
             server_id,
+            owner: Owner::here(),
             signal,
             uid: rustix::process::geteuid().as_raw(),
             waiting: HashSet::new(),
@@ -250,8 +253,10 @@ impl Carrier for Records {
 
 impl Drop for Records {
     fn drop(&mut self) {
-        let _ = self.tdb.delete(&self.server_id.to_bytes());
-        let _ = self.tdb.delete(&room_key(self.server_id));
+        if self.owner.is_here() {
+            let _ = self.tdb.delete(&self.server_id.to_bytes());
+            let _ = self.tdb.delete(&room_key(self.server_id));
+        }
     }
 }
 

@@ -1,0 +1,59 @@
+//! The end of a supervisor that has become a worker.
+//!
+//! A worker is forked off and not exec'ed: half of what a client costs that comes and goes would be to load
+//! the program and its libraries, to read the configuration and to get to know the machine, each time with
+//! the same outcome. The supervisor holds nothing that a client has sent.
+
+use std::mem::forget;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Context;
+use messaging::TransportKind;
+use rustix::fs::{Mode, OFlags};
+
+use super::workers::Birth;
+use super::{Started, Supervisor};
+use crate::settings::Source;
+use crate::worker::{Tables, WorkerStart};
+use crate::{log, process};
+
+impl Started {
+    /// Lets go of everything that is the supervisor's, of whom this process is a copy, and begins as a
+    /// worker.
+    ///
+    /// # Errors
+    /// The supervisor is gone already, the log cannot be opened, or the kernel refuses.
+    pub(super) fn become_worker(self, birth: Birth) -> anyhow::Result<WorkerStart> {
+        let Birth { server_id, control } = birth;
+        let Self { supervisor, signals, pid_file } = self;
+        let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
+        let Supervisor { listeners, workers, notifyd, qos, events, .. } = supervisor;
+        let supervisor_pid = registry.server_id().pid;
+        // To close them one by one takes long where there are many, and some would take back what the
+        // supervisor has given out.
+        forget((listeners, workers, notifyd, qos, events, signals, pid_file));
+        match messaging.kind() {
+            // A file of libtdb is opened once in a process.
+            Some(TransportKind::Tdb) => drop(messaging),
+            _ => forget(messaging),
+        }
+        log::close();
+        let tables = Tables::inherit(registry, files, server_id, &settings.config)?;
+        let kept: Vec<BorrowedFd<'_>> = tables.descriptors().chain([control.as_fd()]).collect();
+        tables::close_all_but(&kept).context("cannot close what is the supervisor's")?;
+        process::begin(process::WORKER, supervisor_pid)?;
+        let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .context("/dev/null")?;
+        rustix::stdio::dup2_stdin(&nothing).context("standard input")?;
+        rustix::stdio::dup2_stdout(&nothing).context("standard output")?;
+        // A ^C at the terminal is for the supervisor, which stops its workers in order.
+        rustix::process::setpgid(None, None).context("cannot leave the supervisor's group")?;
+        rustix::process::chdir(c"/").context("/")?;
+        settings.source = Source::File(command.config);
+        log::follow(&settings)?;
+        if let Some(log_level) = command.log_level {
+            log::set_detail(log_level)?;
+        }
+        Ok(WorkerStart { settings, server_id, clock: command.clock, control, tables: Some(tables) })
+    }
+}

@@ -1,0 +1,54 @@
+//! The tables of the server, as a worker has them.
+
+use std::os::fd::BorrowedFd;
+
+use anyhow::Context;
+use config::Config;
+use dtyp::ServerId;
+use tables::{FileTable, Registry};
+
+use super::server_settings::has_continuously_available_shares;
+use crate::settings::Settings;
+
+/// The tables that a worker changes. It pays for persistent opens only where there may be some.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(super) registry: Registry,
+    pub(super) files: FileTable,
+}
+
+impl Tables {
+    /// Those of the supervisor that this process was forked off.
+    ///
+    /// # Errors
+    /// They cannot be taken over.
+    pub(crate) fn inherit(
+        registry: Registry,
+        files: FileTable,
+        server_id: ServerId,
+        config: &Config,
+    ) -> anyhow::Result<Self> {
+        let files = files.inherit(has_continuously_available_shares(config)).context(FILES)?;
+        Ok(Self { registry: registry.inherit(server_id).context(REGISTRY)?, files })
+    }
+
+    /// Those of the server that runs.
+    ///
+    /// # Errors
+    /// They cannot be opened.
+    pub(super) fn join(settings: &Settings, server_id: ServerId) -> anyhow::Result<Self> {
+        let (lock, state) = (&settings.directories.lock, &settings.directories.state);
+        let registry = Registry::join_as(lock, server_id).context(REGISTRY)?;
+        let keeps_persistent = has_continuously_available_shares(&settings.config);
+        let files = FileTable::join(lock, keeps_persistent.then_some(state)).context(FILES)?;
+        Ok(Self { registry, files })
+    }
+
+    /// What they are open by.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.registry.descriptors().into_iter().chain(self.files.descriptors())
+    }
+}
+
+const REGISTRY: &str = "cannot join the server's tables";
+const FILES: &str = "cannot join the table of files";
