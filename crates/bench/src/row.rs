@@ -346,10 +346,12 @@ pub fn all() -> Vec<Row> {
         |work, quantity| rows.push(Row { work, protection: Protection::Plain, quantity });
     for work in [
         stream(Direction::ReadRandom, KIB_4, 16),
+        stream(Direction::WriteRandom, KIB_4, 16),
         Work::SmallFiles { depth: 1 },
         Work::SmallFiles { depth: 4 },
         metadata(Question::Stat, 1),
         metadata(Question::OpenClose, 1),
+        metadata(Question::OpenClose, 16),
         metadata(Question::Echo, 1),
         Work::Creates { crowd: Crowd::Nobody },
         Work::Creates { crowd: Crowd::Many },

@@ -110,7 +110,7 @@ fn smbclient(server: &Server, direction: Direction) -> Result<Claim> {
     let scratch = server.share_path().with_file_name("smbclient-copy");
     let scratch_name = scratch.to_str().context("a path in Unicode")?;
     let (copy, copied) = match direction {
-        Direction::Write => {
+        Direction::Write | Direction::WriteRandom => {
             fs::copy(&source, &scratch)?;
             (format!("put {scratch_name} put;"), server.share_path().join("put"))
         }

@@ -24,6 +24,18 @@ pub enum Direction {
     ReadRandom,
     /// WRITE at one offset after the other.
     Write,
+    /// WRITE at offsets without order.
+    WriteRandom,
+}
+
+impl Direction {
+    const fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::WriteRandom)
+    }
+
+    const fn is_random(self) -> bool {
+        matches!(self, Self::ReadRandom | Self::WriteRandom)
+    }
 }
 
 impl fmt::Display for Direction {
@@ -32,6 +44,7 @@ impl fmt::Display for Direction {
             Self::Read => "read",
             Self::ReadRandom => "random read",
             Self::Write => "write",
+            Self::WriteRandom => "random write",
         })
     }
 }
@@ -41,8 +54,8 @@ impl fmt::Display for Direction {
 pub struct Stream {
     client: Client,
     file_id: FileId,
+    /// If it writes.
     frame: Option<WriteFrame>,
-    direction: Direction,
     block_bytes: usize,
     depth: usize,
     offsets: Offsets,
@@ -103,11 +116,11 @@ impl Stream {
     ) -> Result<Self> {
         ensure!(client.payload_bytes_max() >= block_bytes, "the server takes no such blocks");
         client.gather_credits(depth, block_bytes)?;
-        let frame = (direction == Direction::Write)
-            .then(|| WriteFrame::new(&client, file_id, block_bytes, 0x5A));
+        let frame =
+            direction.is_write().then(|| WriteFrame::new(&client, file_id, block_bytes, 0x5A));
         let blocks = scale.stream_bytes / u64::try_from(block_bytes)?;
-        let offsets = Offsets::new(direction == Direction::ReadRandom, blocks, block_bytes);
-        let mut stream = Self { client, file_id, frame, direction, block_bytes, depth, offsets };
+        let offsets = Offsets::new(direction.is_random(), blocks, block_bytes);
+        let mut stream = Self { client, file_id, frame, block_bytes, depth, offsets };
         stream.run(Limit::Operations(u64::try_from(depth)? * 2))?;
         Ok(stream)
     }
@@ -165,16 +178,16 @@ impl Stream {
 
 impl Load for Stream {
     fn run(&mut self, mut limit: Limit) -> Result<Done> {
-        let Self { client, file_id, frame, direction, block_bytes, depth, offsets } = self;
-        let operations = match (direction, frame) {
-            (Direction::Write, Some(frame)) => {
+        let Self { client, file_id, frame, block_bytes, depth, offsets, .. } = self;
+        let operations = match frame {
+            Some(frame) => {
                 // One frame serves all slots: what is sent is not needed for the answer.
                 let frame = std::cell::RefCell::new(frame);
                 pipeline::run(client, *depth, || {
                     limit.take().then(|| Write { frame: &frame, offset: offsets.next() })
                 })?
             }
-            _ => pipeline::run(client, *depth, || {
+            None => pipeline::run(client, *depth, || {
                 let (file_id, length) = (*file_id, *block_bytes);
                 limit.take().then(|| Read { file_id, offset: offsets.next(), length })
             })?,
