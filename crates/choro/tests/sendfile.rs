@@ -204,3 +204,17 @@ fn nothing_is_piped_where_it_is_forbidden() {
     wait_until(|| pipes(&server) == 0, || "something waits in pipes".to_owned());
     offsets.skip(1).for_each(|_| expect(&mut client, MEGABYTE, &content));
 }
+
+#[test]
+fn a_connection_that_the_server_ends_is_closed_when_the_last_of_its_answers_has_left() {
+    let (server, content) = serve(ALWAYS);
+    let mut client = server.connect("data", Protection::Plain);
+    ask_and_do_not_read(&server, &mut client);
+    // What was agreed on is agreed on.
+    client.push(Command::NEGOTIATE, 0, &EchoRequest);
+    client.flush(NO_READ).expect("it is sent");
+    (0..FILE_BYTES).step_by(MEGABYTE).for_each(|_| expect(&mut client, MEGABYTE, &content));
+    client.receive().expect_err("there is nothing more");
+    let log = server.log();
+    assert!(!log.contains("its client does not read"), "it was closed because time was up:\n{log}");
+}

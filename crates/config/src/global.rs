@@ -62,9 +62,10 @@ parameter_table! {
         /// a restart.
         messaging_type: MessagingType =
             "messaging type", Kind::Choice(MessagingType::WORDS), "default";
-        /// Size from which a WRITE may go to the file without passing through memory; 0 for never.
+        /// Bytes from which on the data of a WRITE go to the file without passing through memory, though
+        /// never below 128 KiB; 0 where that is found to cost less.
         min_receivefile_size: u64 =
-            "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0", NotYet;
+            "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0";
         /// Further names of this server.
         netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "", NotYet;
         /// Name of this server; the name of the host when empty.

@@ -93,7 +93,7 @@ pub enum ObjectOp {
         /// The data need not pass through memory: nobody wants to look at them.
         may_pipe: bool,
     },
-    /// Writes all of `data`. Answer: `Written`.
+    /// Writes all of `data` and what is `piped`. Answer: `Written`, both together.
     Write {
         /// The open.
         open: LocalOpen,
@@ -101,6 +101,8 @@ pub enum ObjectOp {
         offset: u64,
         /// What to write.
         data: Bytes,
+        /// What to write behind it.
+        piped: Option<Piped>,
         /// The data must be on stable storage before the answer.
         write_through: bool,
     },

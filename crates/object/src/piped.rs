@@ -16,8 +16,9 @@ pub struct Pipe {
     pub counted: Arc<()>,
 }
 
-/// Data that were read into a pipe. It holds pages of the page cache, so they can neither fail to come nor
-/// become fewer, whatever happens to the file; what is written to the file meanwhile may be seen in them.
+/// Data in a pipe: read from a file, or received to be written to one. It holds the pages that they are in,
+/// of the page cache or of the network, so they can neither fail to come nor become fewer, whatever happens
+/// to the file or the connection; what is written to the file meanwhile may be seen in what was read.
 #[derive(Debug)]
 pub struct Piped {
     pipe: Pipe,
@@ -31,7 +32,8 @@ impl Piped {
         Self { pipe, length }
     }
 
-    /// The pipe, to take bytes out: whoever does says how many ([`Self::took`]).
+    /// The pipe, to put bytes in or take them out: whoever does says how many ([`Self::came`],
+    /// [`Self::took`]).
     #[must_use]
     pub fn pipe(&self) -> &Pipe {
         &self.pipe
@@ -41,6 +43,11 @@ impl Piped {
     #[must_use]
     pub fn length(&self) -> usize {
         self.length
+    }
+
+    /// So many bytes were put in.
+    pub fn came(&mut self, bytes: usize) {
+        self.length += bytes;
     }
 
     /// So many bytes were taken out.

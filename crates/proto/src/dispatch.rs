@@ -1,7 +1,7 @@
 //! The table of commands: adding one is a module in `command` and a line here.
 
 use arbitration::FileKey;
-use object::FileIdentity;
+use object::{FileIdentity, Piped};
 use trace::Phase;
 use wire::{Decode, FileId};
 
@@ -125,7 +125,8 @@ fn start_one<C: Command>(
 ) -> (Result<Step<C::Pending>, Reject>, Option<FileId>) {
     // Decoding a body takes no longer than looking at the clock.
     incoming.trace.enter(Phase::Running);
-    let request = match C::Request::decode(&incoming.message) {
+    let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
+    let request = match C::Request::decode_front(&incoming.message, behind) {
         Ok(request) => request,
         Err(error) => return (Err(Reject::Malformed(error)), None),
     };

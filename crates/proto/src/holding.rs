@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, RootId};
+use object::{ObjectOp, Piped, RootId};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
 use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots, credits};
@@ -127,12 +127,16 @@ impl Server {
             }
         }?;
         let count = |length: usize| u64::try_from(length).expect("64 bits are enough");
+        let behind = match op {
+            ObjectOp::Write { piped, .. } => piped.as_ref().map_or(0, Piped::length),
+            _ => 0,
+        };
         let (kind, bytes) = match op {
             ObjectOp::Read { length, .. } => (Kind::Read, u64::from(*length)),
-            ObjectOp::Write { data, .. } => (Kind::Write, count(data.len())),
+            ObjectOp::Write { data, .. } => (Kind::Write, count(data.len() + behind)),
             _ => (Kind::Metadata, 0),
         };
-        let kept = count(incoming.message.len() + chain.messages.len());
+        let kept = count(incoming.message.len() + behind + chain.messages.len());
         Some((classes, Cost { kind, bytes, kept }))
     }
 

@@ -70,7 +70,7 @@ pub enum Opening {
     Verify(Arc<SigningKey>),
 }
 
-/// What came of an [`Opening`], for [`Server::handle_opened_frame`].
+/// What came of an [`Opening`], for [`Server::handle_frame_with`].
 #[derive(Debug)]
 pub struct Opened(pub(crate) Finding);
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
+use object::Piped;
 use trace::Phase;
 use wire::compound;
 use wire::{Command, Header};
@@ -25,6 +26,7 @@ impl Server {
         connection: ConnectionId,
         now: Now,
         mut frame: BytesMut,
+        piped: Option<Piped>,
         opened: Option<Opened>,
     ) -> Result<(), Disconnect> {
         if !self.connections.contains_key(&connection) {
@@ -66,6 +68,7 @@ impl Server {
             connection,
             sealed,
             messages: frame,
+            piped,
             carried: Carried::default(),
             is_first: true,
             credits_left: FRAME_CREDITS_MAX,
@@ -135,10 +138,12 @@ impl Server {
         now: Now,
     ) {
         while let Ok((header, length)) = compound::first(&chain.messages) {
-            let message = match chain.messages.len() {
+            let (message, piped) = match chain.messages.len() {
                 // The rest of the frame needs no second name.
-                whole if whole == length => std::mem::take(&mut chain.messages),
-                _ => chain.messages.split_to(length),
+                whole if whole == length => {
+                    (std::mem::take(&mut chain.messages), chain.piped.take())
+                }
+                _ => (chain.messages.split_to(length), None),
             };
             if !self.connections.contains_key(&chain.connection) {
                 return; // Nothing is begun for a connection that is gone.
@@ -153,6 +158,7 @@ impl Server {
                 connection: chain.connection,
                 header,
                 message: bytes::Bytes::new(),
+                piped: piped.into(),
                 sealed: chain.sealed.is_some(),
                 now,
                 trace,

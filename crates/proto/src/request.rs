@@ -1,7 +1,10 @@
 //! Requests between their arrival and their response.
 
+use std::cell::RefCell;
+
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
+use object::Piped;
 use trace::Came;
 use wire::create::CreateRequest;
 use wire::create_context::DurableHandleRequestV2;
@@ -29,6 +32,8 @@ pub struct Incoming {
     pub header: Header,
     /// The whole message, header included. WRITE cuts its data out of it without a copy.
     pub message: Bytes,
+    /// The rest of the data of a WRITE, behind the message; until they are to be written.
+    pub(crate) piped: RefCell<Option<Piped>>,
     /// Whether it came encrypted.
     pub sealed: bool,
     /// When it was started or resumed.
@@ -90,6 +95,8 @@ pub(crate) struct Chain {
     pub(crate) sealed: Option<u64>,
     /// The messages that are left to do, as they came; each is sound.
     pub(crate) messages: BytesMut,
+    /// What follows the last of them, which is a WRITE's.
+    pub(crate) piped: Option<Piped>,
     /// What the requests before handed down to related ones.
     pub(crate) carried: Carried,
     /// The frame had one request only, or the first of several was not served yet.

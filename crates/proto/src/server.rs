@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, ServerId};
 use object::{
-    FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, RootId, UserId,
+    FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, Piped, RootId, UserId,
 };
 use rustc_hash::FxHashMap;
 use trace::{Phase, Tracer};
@@ -307,19 +307,21 @@ impl Server {
 
     /// Takes a frame, without the transport's length.
     pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
-        self.handle_opened_frame(connection, now, frame, None);
+        self.handle_frame_with(connection, now, frame, None, None);
     }
 
-    /// Takes a frame that may have been opened already: see [`Server::opener`].
-    pub fn handle_opened_frame(
+    /// Takes a frame whose end may be `piped` (see [`Server::file_to_pipe_to`]), or that may have been
+    /// opened already (see [`Server::opener`]).
+    pub fn handle_frame_with(
         &mut self,
         connection: ConnectionId,
         now: Now,
         frame: BytesMut,
+        piped: Option<Piped>,
         opened: Option<protection::Opened>,
     ) {
         self.globals.files.set_now(now.monotonic);
-        if let Err(disconnect) = self.receive(connection, now, frame, opened) {
+        if let Err(disconnect) = self.receive(connection, now, frame, piped, opened) {
             self.disconnect(connection, disconnect);
         }
         self.quiesce(now);

@@ -152,6 +152,32 @@ fn a_request_that_is_held_can_be_cancelled() {
 }
 
 #[test]
+fn data_in_pipes_are_charged_and_held_and_given_up_like_others() {
+    let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
+    world.pipe_writes_behind(0);
+    let block = usize::try_from(BLOCK).expect("small");
+    let write = |peer: &mut Peer, byte: u8| {
+        let place = u64::from(byte) * u64::from(BLOCK);
+        peer.send(peer.write_request(file_id, place, &vec![byte; block]).unsigned())
+    };
+    let ids: Vec<u64> = (0..3).map(|byte| write(&mut peer, byte)).collect();
+    assert_eq!(world.piped_writes(), 3);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
+    assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
+    world.advance(SECOND);
+    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
+    assert_eq!(slots.0[0].figures().waiting, 0);
+    world.advance(10 * SECOND);
+    let first_bytes = [0, 1, 2].map(|block| {
+        let bytes = peer.read(file_id, block * u64::from(BLOCK), 1);
+        world.advance(10 * SECOND);
+        bytes[0]
+    });
+    assert_eq!(first_bytes, [0, 7, 2]);
+}
+
+#[test]
 fn what_is_held_gives_way_when_its_file_is_closed() {
     let (_, mut peer, file_id, slots) = limited(InterimResponses::No);
     read(&mut peer, file_id, 4);

@@ -1,10 +1,11 @@
-//! Answers to READ whose data do not pass through memory: [MS-SMB2] 3.3.5.12.
+//! Data of READ and WRITE that do not pass through memory: [MS-SMB2] 3.3.5.12, 3.3.5.13.
 
-use dtyp::NtStatus;
+use dtyp::{AccessMask, NtStatus};
 use testkit::request::RELATED;
 use testkit::{Create, Peer, World};
 use wire::read::ReadResponse;
-use wire::{Command, Dialect};
+use wire::write::WriteResponse;
+use wire::{Command, Dialect, FileId};
 
 /// A store that pipes what it may, and a client.
 fn ready() -> (World, Peer) {
@@ -65,4 +66,68 @@ fn the_last_answer_of_a_compound_may_be_piped_and_no_other() {
     let responses = peer.call_all([create, read, close]);
     assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"0123456789");
     assert_eq!(world.store().piped_count(), 1);
+}
+
+/// A world that pipes the data of WRITEs behind the first two bytes, and a client.
+fn ready_to_write() -> (World, Peer) {
+    let world = World::new();
+    world.add_file("data", "file", b"0123456789");
+    world.pipe_writes_behind(2);
+    let peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    (world, peer)
+}
+
+#[test]
+fn data_that_follow_a_write_are_written_behind_those_in_it() {
+    let (world, mut peer) = ready_to_write();
+    let file = peer.create(&Create::open("file")).file_id;
+    for (offset, data, piped) in [(3, &b"abcde"[..], 1), (0, b"xy", 1), (20, b"behind", 2)] {
+        let write = peer.write_request(file, offset, data).unsigned();
+        let count = peer.call(write).ok().body::<WriteResponse>().count;
+        assert_eq!(usize::try_from(count), Ok(data.len()));
+        assert_eq!(world.piped_writes(), piped);
+    }
+    assert_eq!(peer.read(file, 0, 100), b"xy2abcde89\0\0\0\0\0\0\0\0\0\0behind");
+}
+
+#[test]
+fn what_is_signed_or_sealed_or_one_of_several_is_not_piped() {
+    let (world, mut peer) = ready_to_write();
+    let file = peer.create(&Create::open("file")).file_id;
+    let signed = peer.write_request(file, 0, b"signed").signed();
+    peer.call(signed).ok();
+    let create = peer.request(Command::CREATE, &Create::open("file")).unsigned();
+    let write = peer.write_request(RELATED, 6, b"related").related().unsigned();
+    let responses = peer.call_all([create, write]);
+    assert_eq!(responses[1].body::<WriteResponse>().count, 7);
+    peer.seals = true;
+    peer.write(file, 13, b"sealed");
+    assert_eq!(peer.read(file, 0, 100), b"signedrelatedsealed");
+    assert_eq!(world.piped_writes(), 0);
+}
+
+#[test]
+fn what_is_written_to_a_pipe_of_the_server_or_to_nothing_comes_into_memory() {
+    let (world, mut peer) = ready_to_write();
+    peer.tree("IPC$");
+    let pipe = peer.create(&Create::open("srvsvc")).file_id;
+    let write = peer.write_request(pipe, 0, b"no PDU at all, whatever").unsigned();
+    assert_eq!(peer.call(write).status(), NtStatus::PIPE_DISCONNECTED, "it was looked at");
+    let closed = FileId { persistent: 77, volatile: 77 };
+    let write = peer.write_request(closed, 0, b"nothing").unsigned();
+    assert_eq!(peer.call(write).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(world.piped_writes(), 0);
+}
+
+#[test]
+fn piped_data_of_a_write_that_is_refused_are_dropped() {
+    let (world, mut peer) = ready_to_write();
+    let reader = peer.create(&Create::open("file").access(AccessMask::READ_DATA)).file_id;
+    let write = peer.write_request(reader, 0, b"refused").unsigned();
+    assert_eq!(peer.call(write).status(), NtStatus::ACCESS_DENIED);
+    let file = peer.create(&Create::open("file")).file_id;
+    let beyond = peer.write_request(file, u64::MAX - 3, b"beyond").unsigned();
+    assert_eq!(peer.call(beyond).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(world.piped_writes(), 2);
+    assert_eq!(peer.read(file, 0, 100), b"0123456789");
 }

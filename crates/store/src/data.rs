@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{LocalOpen, ObjectReply};
+use object::{LocalOpen, ObjectReply, Piped};
 use rustix::io::Errno;
 use uring::Op;
 
 use crate::errno::{During, Operation, status_from_errno};
 use crate::opens::Open;
-use crate::piped::PIPED_LEN_MIN;
+use crate::piped::{self, PIPED_LEN_MIN};
 use crate::settings::Piping;
 use crate::stream;
 use crate::system::{self, Uncached};
@@ -59,7 +59,7 @@ impl Store {
         if may_pipe
             && wanted >= PIPED_LEN_MIN
             && opened.root.settings.piping != Piping::Never
-            && let Some(piped) = self.pipes.read(opened, offset, wanted)
+            && let Some(piped) = self.pipes.read(&mut self.wardrobe, opened, offset, wanted)
         {
             return Ok(Started::Done(Ok(ObjectReply::Piped(buffer, piped))));
         }
@@ -70,7 +70,8 @@ impl Store {
         &mut self,
         open: LocalOpen,
         offset: u64,
-        data: &Bytes,
+        data: Bytes,
+        piped: Option<Piped>,
         write_through: bool,
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
@@ -78,12 +79,21 @@ impl Store {
         opened.root.verify_changeable()?;
         verify_append(opened, offset)?;
         let sync = write_through || opened.write_through;
-        let written = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        let behind = piped.as_ref().map_or(0, Piped::length);
+        let written = data.len() + behind;
+        let end = offset.checked_add(as_u64(written)).and_then(|end| i64::try_from(end).ok());
+        end.ok_or(NtStatus::INVALID_PARAMETER)?;
+        let written = as_u64(written);
         let started = if let Some(name) = &opened.stream {
-            stream::write(opened, name, offset, data)?;
+            stream::write(opened, name, offset, &brought_in(data, piped)?)?;
             Started::Done(Ok(ObjectReply::Written(written)))
         } else {
-            write_all(opened, offset, data)?;
+            let piped_at = offset + as_u64(data.len());
+            write_all(opened, offset, &data)?;
+            if let Some(mut piped) = piped {
+                write_piped(opened, piped_at, &mut piped)?;
+                self.pipes.give(piped);
+            }
             let reply = ObjectReply::Written(written);
             if sync { submit_sync(opened, true, reply) } else { Started::Done(Ok(reply)) }
         };
@@ -150,7 +160,7 @@ fn read_file(
         if have == here {
             break;
         }
-        let position = offset + u64::try_from(have).unwrap_or(u64::MAX);
+        let position = offset + as_u64(have);
         let uncached = open.uncached.get();
         match system::read_at(open.fd(), &mut buffer, position, here - have, uncached) {
             Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
@@ -171,7 +181,7 @@ fn read_file(
     }
     let op = Op::ReadAt {
         file: open.fd.as_raw_fd(),
-        offset: offset + u64::try_from(have).unwrap_or(u64::MAX),
+        offset: offset + as_u64(have),
         buffer,
         length: wanted - have,
         // If the cache ended early, the ring waits for the disk without a thread.
@@ -181,17 +191,38 @@ fn read_file(
     Ok(Started::Submit(op, Continuation { pending }))
 }
 
-fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStatus> {
-    let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
-    let end = offset.checked_add(length).and_then(|end| i64::try_from(end).ok());
-    if end.is_none() {
-        return Err(NtStatus::INVALID_PARAMETER);
+/// All of it in memory.
+fn brought_in(data: Bytes, piped: Option<Piped>) -> Result<Bytes, NtStatus> {
+    let Some(mut piped) = piped else { return Ok(data) };
+    let mut whole = BytesMut::from(data);
+    piped::read(&mut piped, &mut whole).during(Operation::Write)?;
+    Ok(whole.freeze())
+}
+
+/// Writes what is in a pipe.
+fn write_piped(open: &Open, mut offset: u64, piped: &mut Piped) -> Result<(), NtStatus> {
+    while piped.length() > 0 {
+        match piped::write(piped, open.fd(), &mut offset) {
+            Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::INVAL) => {
+                open.piping.is_write_impossible.set(true);
+                let mut rest = BytesMut::new();
+                piped::read(piped, &mut rest).during(Operation::Write)?;
+                return write_all(open, offset, &rest);
+            }
+            Err(errno) => return Err(errno).during(Operation::Write),
+        }
     }
+    Ok(())
+}
+
+fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStatus> {
     while !data.is_empty() {
         match rustix::io::pwrite(open.fd(), data, offset) {
             Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
             Ok(count) => {
-                offset += u64::try_from(count).unwrap_or(u64::MAX);
+                offset += as_u64(count);
                 data = &data[count..];
             }
             Err(Errno::INTR) => {}
@@ -199,6 +230,10 @@ fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStat
         }
     }
     Ok(())
+}
+
+fn as_u64(length: usize) -> u64 {
+    u64::try_from(length).expect("a length has 64 bits at most")
 }
 
 fn submit_sync(open: &Open, data_only: bool, reply: ObjectReply) -> Started {

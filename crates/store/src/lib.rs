@@ -229,7 +229,21 @@ impl Store {
         is_file.then_some((opened.root_id, opened.root.settings.piping))
     }
 
-    /// Takes back a pipe that came with [`ObjectReply::Piped`].
+    /// The share that an open is of, if what is written to it may come in a pipe.
+    #[must_use]
+    pub fn takes_pipes(&self, open: LocalOpen) -> Option<RootId> {
+        let opened = self.opens.get(open).ok()?;
+        let is_file = opened.kind == ObjectKind::File && opened.stream.is_none();
+        (is_file && !opened.piping.is_write_impossible.get()).then_some(opened.root_id)
+    }
+
+    /// A pipe for so many bytes that are to be written, if there is one.
+    #[must_use]
+    pub fn lend_pipe(&mut self, bytes: usize) -> Option<Piped> {
+        self.pipes.lend(&mut self.wardrobe, bytes)
+    }
+
+    /// Takes back a pipe that came with [`ObjectReply::Piped`], or from [`Store::lend_pipe`].
     pub fn give_back(&mut self, piped: Piped) {
         self.pipes.give(piped);
     }
@@ -277,8 +291,8 @@ impl Store {
             ObjectOp::Read { open, offset, length, buffer, may_pipe } => {
                 self.read(open, offset, length, buffer, may_pipe)
             }
-            ObjectOp::Write { open, offset, data, write_through } => {
-                self.write(open, offset, &data, write_through)
+            ObjectOp::Write { open, offset, data, piped, write_through } => {
+                self.write(open, offset, data, piped, write_through)
             }
             ObjectOp::Flush { open } => self.flush(open),
             other => Ok(Started::Done(self.run(other))),

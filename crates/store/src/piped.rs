@@ -1,9 +1,10 @@
-//! Reading into a pipe, which takes the pages of the page cache themselves, and getting it out again:
-//! into a socket without a copy, or into memory.
+//! Data in pipes, which take pages themselves: from the page cache into a socket without a copy, from a
+//! socket into the page cache with one instead of two, or into memory.
 //!
-//! The pages are taken when the file is read. So it is known from then on how many bytes there are, and
-//! that they are there: the file may be closed, truncated or removed before they leave. Only what the
-//! page cache has is taken, because the kernel would wait for the rest.
+//! The pages are taken when the file is read or the socket has received them. So it is known from then on
+//! how many bytes there are, and that they are there: the file may be closed, truncated or removed, the
+//! connection may end. Of a file only what the page cache has is taken, because the kernel would wait for
+//! the rest.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -12,19 +13,20 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use object::{Pipe, Piped};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::param::page_size;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
+use crate::credentials::Wardrobe;
 use crate::opens::Open;
 use crate::system::{self, Uncached};
 
 /// Bytes of a READ from which on they are worth a pipe.
 pub const PIPED_LEN_MIN: usize = 64 * 1024;
 
-/// Pipes of a worker, each of which has two descriptors. What finds none is read into memory. At a
+/// Pipes of a worker, each of which has two descriptors. What finds none goes through memory. At a
 /// megabyte each they are half of what the kernel gives all processes of a user that have no privilege
-/// (`fs.pipe-user-pages-soft`), and that is the same user for all workers.
+/// (`fs.pipe-user-pages-soft`), and that is the same user for all workers of a server that has none.
 const PIPES_MAX: usize = 32;
 
 /// How long no pipe is asked for that is as large as one that the kernel has refused: it may be too large
@@ -59,15 +61,23 @@ impl Default for Pipes {
 /// What is known of piping the data of an open file.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
-    /// The file system cannot do it.
+    /// The file system cannot read into one.
     is_impossible: Cell<bool>,
+    /// It cannot write out of one.
+    pub(crate) is_write_impossible: Cell<bool>,
 }
 
 impl Pipes {
     /// Reads `length` bytes at `offset`, fewer only at the end of the file. Nothing if they are not all in
     /// the page cache, or there is none before the end, or no pipe for them: then they can be read into
     /// memory.
-    pub(crate) fn read(&mut self, open: &Open, offset: u64, length: usize) -> Option<Piped> {
+    pub(crate) fn read(
+        &mut self,
+        wardrobe: &mut Wardrobe,
+        open: &Open,
+        offset: u64,
+        length: usize,
+    ) -> Option<Piped> {
         let in_page = usize::try_from(offset % as_u64(page_size())).expect("less than a page");
         let pages = (in_page + length).div_ceil(page_size());
         if open.piping.is_impossible.get()
@@ -76,7 +86,7 @@ impl Pipes {
         {
             return None;
         }
-        let pipe = self.take(pages)?;
+        let pipe = self.take(wardrobe, pages)?;
         let (mut position, mut have) = (offset, 0);
         while have < length {
             let at = Some(&mut position);
@@ -100,13 +110,22 @@ impl Pipes {
         Some(piped)
     }
 
+    /// An empty pipe for so many bytes, if their pages are full.
+    pub(crate) fn lend(&mut self, wardrobe: &mut Wardrobe, bytes: usize) -> Option<Piped> {
+        let pages = bytes.div_ceil(page_size());
+        if self.is_refused(pages) {
+            return None;
+        }
+        self.take(wardrobe, pages).map(|pipe| Piped::new(pipe, 0))
+    }
+
     /// Whether the kernel would give no pipe of so many pages.
     fn is_refused(&self, pages: usize) -> bool {
         self.refused.is_some_and(|(refused, at)| pages >= refused && at.elapsed() < REFUSED_FOR)
     }
 
     /// An empty pipe with room for so many pages.
-    fn take(&mut self, pages: usize) -> Option<Pipe> {
+    fn take(&mut self, wardrobe: &mut Wardrobe, pages: usize) -> Option<Pipe> {
         self.used_at = Instant::now();
         // The last one given is the one whose memory is still in the processor's cache.
         let fits = self.kept.iter().rposition(|it| it.pages_max >= pages);
@@ -122,7 +141,10 @@ impl Pipes {
                 Pipe { output, input, pages_max: 0, counted }
             }
         };
-        match fcntl_setpipe_size(&pipe.input, pages * page_size()) {
+        // What a client's user may not have of pipes (`fs.pipe-max-size`, `fs.pipe-user-pages-soft`) the
+        // server may have for him, if it has privileges.
+        let resize = || fcntl_setpipe_size(&pipe.input, pages * page_size());
+        match wardrobe.with_rights(true, resize) {
             Ok(size) => pipe.pages_max = size / page_size(),
             Err(Errno::PERM) => self.refused = Some((pages, Instant::now())),
             Err(_) => {}
@@ -212,6 +234,36 @@ pub fn send(piped: &mut Piped, socket: BorrowedFd<'_>, more: bool) -> Result<usi
     piped.took(sent);
     // A page that cannot be had comes to nothing.
     if sent == 0 && piped.length() > 0 { Err(Errno::IO) } else { Ok(sent) }
+}
+
+/// Takes up to so many bytes that a socket has received into a pipe. Answers 0 at the end of the stream.
+///
+/// # Errors
+/// AGAIN if nothing was received, or the pipe has room for no page more. Any other is the socket's.
+pub fn receive(socket: BorrowedFd<'_>, piped: &mut Piped, length: usize) -> Result<usize, Errno> {
+    let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+    // The flag is about the pipe; whether the socket waits is its own affair.
+    ioctl_fionbio(socket, true)?;
+    let came = splice(socket, None, &piped.pipe().input, None, length, flags);
+    let _ = ioctl_fionbio(socket, false);
+    let came = came?;
+    piped.came(came);
+    Ok(came)
+}
+
+/// Writes what is in a pipe to a file at an offset, which moves on with it.
+///
+/// # Errors
+/// INVAL if the file cannot be written so; any other is as for `pwrite`.
+pub(crate) fn write(
+    piped: &mut Piped,
+    file: BorrowedFd<'_>,
+    offset: &mut u64,
+) -> Result<usize, Errno> {
+    let output = &piped.pipe().output;
+    let written = splice(output, None, file, Some(offset), piped.length(), SpliceFlags::MOVE)?;
+    piped.took(written);
+    Ok(written)
 }
 
 /// Appends what is in a pipe to a buffer.

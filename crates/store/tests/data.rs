@@ -105,7 +105,7 @@ fn writing_through_waits_for_the_disk() {
     let mut share = Share::new();
     let open = share.create("f");
     let data = Bytes::from_static(b"x");
-    let write = ObjectOp::Write { open, offset: 0, data, write_through: true };
+    let write = ObjectOp::Write { open, offset: 0, data, piped: None, write_through: true };
     let started = share.store.start(share.user, write);
     assert!(matches!(started, Started::Submit(Op::Sync { data_only: true, .. }, _)));
     assert!(matches!(share.drive(started), Ok(ObjectReply::Written(1))));
@@ -131,7 +131,7 @@ fn offsets_beyond_what_the_kernel_knows_are_refused() {
     let open = share.create("f");
     for offset in [u64::MAX, i64::MAX.cast_unsigned()] {
         let data = Bytes::from_static(b"ab");
-        let write = ObjectOp::Write { open, offset, data, write_through: false };
+        let write = ObjectOp::Write { open, offset, data, piped: None, write_through: false };
         assert!(matches!(share.run(write), Err(NtStatus::INVALID_PARAMETER)));
         let buffer = BytesMut::with_capacity(10);
         let read = ObjectOp::Read { open, offset, length: 10, buffer, may_pipe: false };
@@ -340,6 +340,7 @@ fn an_open_for_appending_alone_does_not_overwrite() {
         open,
         offset,
         data: Bytes::from_static(b"xy"),
+        piped: None,
         write_through: false,
     };
     assert_eq!(share.run(overwrite(0)).err(), Some(NtStatus::ACCESS_DENIED));

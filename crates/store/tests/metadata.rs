@@ -381,7 +381,7 @@ fn a_stream_that_is_too_large_is_a_full_disk() {
     let result = share.run(ObjectOp::SetEndOfFile { open, size: 70_000 });
     assert!(matches!(result, Err(NtStatus::DISK_FULL)));
     let data = bytes::Bytes::from_static(b"x");
-    let write = ObjectOp::Write { open, offset: u64::MAX, data, write_through: false };
+    let write = ObjectOp::Write { open, offset: u64::MAX, data, piped: None, write_through: false };
     assert!(matches!(share.run(write), Err(NtStatus::DISK_FULL)));
 }
 

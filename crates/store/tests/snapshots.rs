@@ -211,8 +211,13 @@ fn nothing_is_changed_in_a_snapshot() {
     let open = opened.open;
     assert!(opened.granted_access.contains(AccessMask::WRITE_DATA | DELETE));
     let target = ObjectPath::parse("other").expect("a path");
-    let write =
-        ObjectOp::Write { open, offset: 0, data: Bytes::from_static(b"x"), write_through: false };
+    let write = ObjectOp::Write {
+        open,
+        offset: 0,
+        data: Bytes::from_static(b"x"),
+        piped: None,
+        write_through: false,
+    };
     let basic = BasicChange { attributes: Some(FileAttributes::HIDDEN), ..BasicChange::default() };
     let protected = NtStatus::MEDIA_WRITE_PROTECTED;
     for (op, want) in [

@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod entropy;
+pub mod piped;
 
 pub mod store;
 

@@ -22,6 +22,7 @@ use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId,
 pub use fault::OpKind;
 pub use sparse::SparseBytes;
 
+use crate::piped;
 use fault::Fault;
 use node::{Body, Node};
 use open::Open;
@@ -127,7 +128,9 @@ impl MemoryStore {
             ObjectOp::Read { open, offset, length, buffer, may_pipe: _ } => {
                 self.read(open, offset, length, buffer).map(ObjectReply::Read)
             }
-            ObjectOp::Write { open, offset, data, write_through: _ } => {
+            ObjectOp::Write { open, offset, data, piped, write_through: _ } => {
+                let data =
+                    [&data[..], &piped.as_ref().map(piped::drain).unwrap_or_default()].concat();
                 self.write(open, offset, &data).map(ObjectReply::Written)
             }
             ObjectOp::Flush { open } => self.get(open).map(|_| ObjectReply::Done),

@@ -5,8 +5,6 @@ mod worker;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
-use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,12 +23,14 @@ use proto::{
 };
 use tables::MemoryFiles;
 use wire::ioctl::NetworkInterface;
+use wire::write::WriteRequest;
 
 use crate::accounts;
 use crate::clock::VirtualClock;
 use crate::entropy::Random;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
+use crate::piped;
 use crate::store::MemoryStore;
 use worker::Worker;
 
@@ -85,6 +85,9 @@ struct Inner {
     worker: Option<Worker>,
     frames: Vec<Vec<u8>>,
     plain: Vec<Plain>,
+    /// Bytes of data from which on a WRITE is piped.
+    pipes_from: Option<usize>,
+    piped_writes: u64,
 }
 
 /// A frame as it was before it was sealed, or after it was opened.
@@ -150,6 +153,15 @@ impl Wire {
 }
 
 impl Inner {
+    /// Takes the end of a frame that need not be in memory out of it.
+    fn pipe_end(&mut self, connection: ConnectionId, frame: &mut BytesMut) -> Option<Piped> {
+        let front = usize::from(WriteRequest::DATA_OFFSET) + self.pipes_from?;
+        let behind = frame.len().checked_sub(front).filter(|behind| *behind > 0)?;
+        self.server.file_to_pipe_to(connection, &frame[..front], behind)?;
+        self.piped_writes += 1;
+        Some(piped::fill(&frame.split_off(front)))
+    }
+
     fn new(
         seed: u64,
         settings: ServerSettings,
@@ -187,6 +199,8 @@ impl Inner {
             worker: None,
             frames: Vec::new(),
             plain: Vec::new(),
+            pipes_from: None,
+            piped_writes: 0,
         }
     }
 }
@@ -601,6 +615,17 @@ impl World {
         self.inner().plain.clone()
     }
 
+    /// From now on WRITEs leave all of their data but so many bytes in a pipe, where that may be.
+    pub fn pipe_writes_behind(&self, bytes: usize) {
+        self.inner().pipes_from = Some(bytes);
+    }
+
+    /// How many did.
+    #[must_use]
+    pub fn piped_writes(&self) -> u64 {
+        self.inner().piped_writes
+    }
+
     pub(crate) fn remember(&self, plain: Plain) {
         self.inner().plain.push(plain);
     }
@@ -645,7 +670,8 @@ impl World {
             let opened =
                 over_lane.then(|| engine::open(&inner.server, connection, frame, &mut bytes));
             let opened = opened.flatten();
-            engine::handle_frame(&mut inner.server, connection, now, bytes, opened);
+            let piped = inner.pipe_end(connection, &mut bytes);
+            engine::handle_frame(&mut inner.server, connection, now, bytes, piped, opened);
         }
         inner.pump();
         inner.cut_off(connection);
@@ -784,7 +810,7 @@ impl Inner {
     /// Frames, notices and ends of connections.
     fn collect(&mut self) {
         while let Some(mut transmit) = engine::poll_transmit(&mut self.server) {
-            transmit.frame.extend(transmit.piped.take().into_iter().flat_map(drain));
+            transmit.frame.extend(transmit.piped.take().iter().flat_map(piped::drain));
             let wire = self.connections.get_mut(&transmit.connection).expect("it was connected");
             let (length, frame) = transmit.frame.split_first_chunk::<4>().expect("a length");
             let length = usize::try_from(u32::from_be_bytes(*length)).expect("it fits");
@@ -904,12 +930,4 @@ impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("World").field("clock", &self.clock).finish_non_exhaustive()
     }
-}
-
-/// What is in a pipe.
-fn drain(piped: Piped) -> Vec<u8> {
-    let mut bytes = vec![0; piped.length()];
-    let output = piped.pipe().output.try_clone().expect("there are descriptors");
-    File::from(output).read_exact(&mut bytes).expect("as many are in it as it says");
-    bytes
 }

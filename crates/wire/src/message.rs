@@ -24,6 +24,19 @@ pub trait Decode<'a>: Sized {
     /// the message. A buffer of length zero may have any offset.
     fn decode(message: &'a [u8]) -> Result<Self, DecodeError>;
 
+    /// Reads the body of a message whose last `behind` bytes are somewhere else. Only WRITE has a use
+    /// for that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decode::decode`], and for a body that has to be looked at as a whole.
+    fn decode_front(message: &'a [u8], behind: usize) -> Result<Self, DecodeError> {
+        match behind {
+            0 => Self::decode(message),
+            behind => Err(DecodeError::Short { need: message.len() + behind, have: message.len() }),
+        }
+    }
+
     /// The open that the body names, if its structure has a FileId.
     fn file_id(&self) -> Option<FileId> {
         None

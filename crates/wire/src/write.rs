@@ -7,6 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::DecodeError;
 use crate::file_id::{FileId, FileIdLayout};
+use crate::header;
 use crate::message::{self, Decode, Encode};
 use crate::read::Channel;
 
@@ -42,6 +43,8 @@ pub struct WriteRequest<'a> {
     pub data_offset: u16,
     /// Where the data lies in the message, `0..0` when it is empty. Not looked at when encoded.
     pub data_range: Range<usize>,
+    /// Bytes of data that follow the message: see [`Decode::decode_front`]. Not looked at when encoded.
+    pub behind: usize,
     data: &'a [u8],
 }
 
@@ -75,7 +78,7 @@ impl<'a> WriteRequest<'a> {
         Self { offset, file_id, data_offset, data_range, data, ..Self::default() }
     }
 
-    /// The data itself.
+    /// The data itself, as far as it is in the message.
     #[must_use]
     pub const fn data(&self) -> &'a [u8] {
         self.data
@@ -84,12 +87,20 @@ impl<'a> WriteRequest<'a> {
 
 impl<'a> Decode<'a> for WriteRequest<'a> {
     fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
+        Self::decode_front(message, 0)
+    }
+
+    /// What is behind has to be data, to the last byte.
+    fn decode_front(message: &'a [u8], behind: usize) -> Result<Self, DecodeError> {
         let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
         let (offset, length) = (layout.write_channel_info_offset, layout.write_channel_info_length);
         let channel = Channel(layout.channel.get());
         let write_channel_info = channel.info(message, offset, length)?;
         let data_offset = layout.data_offset.get();
-        let data_range = message::buffer_range(message, data_offset, layout.length.get())?;
+        let data_range = match behind {
+            0 => message::buffer_range(message, data_offset, layout.length.get())?,
+            behind => range_in_front(message, behind, data_offset, layout.length.get())?,
+        };
         Ok(Self {
             offset: layout.offset.get(),
             file_id: layout.file_id.into(),
@@ -100,12 +111,30 @@ impl<'a> Decode<'a> for WriteRequest<'a> {
             data_offset,
             data: &message[data_range.clone()],
             data_range,
+            behind,
         })
     }
 
     fn file_id(&self) -> Option<FileId> {
         Some(self.file_id)
     }
+}
+
+/// Where that part of the data lies that is in the message, if the rest is what follows it.
+fn range_in_front(
+    message: &[u8],
+    behind: usize,
+    offset: u16,
+    length: u32,
+) -> Result<Range<usize>, DecodeError> {
+    let have = message.len() + behind;
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let offset = usize::from(offset);
+    let ends_with_it = offset.checked_add(length) == Some(have);
+    if !ends_with_it || offset < header::SIZE || offset > message.len() {
+        return Err(DecodeError::Offset { offset, length, have });
+    }
+    Ok(offset..message.len())
 }
 
 impl Encode for WriteRequest<'_> {

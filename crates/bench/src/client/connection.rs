@@ -360,6 +360,36 @@ impl Client {
         sent
     }
 
+    /// As [`Self::flush`], but sends the first `bytes` of the frame only, its length counted; returns the
+    /// rest, for [`Self::stream`].
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks.
+    ///
+    /// # Panics
+    ///
+    /// When the frame is shorter, or is to be signed or sealed.
+    pub fn flush_part(&mut self, slot: Slot, bytes: usize) -> Result<Vec<u8>> {
+        assert!(!self.signs && !self.seals, "a part of a frame cannot be protected");
+        let part = self.outbox.len().min(bytes);
+        let rest = self.outbox.split_off(part);
+        let length = part + rest.len() - frame::SIZE;
+        let head = frame::FrameHeader::message(length).context("the frame is too long")?;
+        self.outbox[..frame::SIZE].copy_from_slice(&head);
+        for (_, message_id) in self.elements.drain(..) {
+            self.outstanding.insert(message_id, slot);
+        }
+        self.stream.write_all(&self.outbox).context("sending")?;
+        Ok(rest)
+    }
+
+    /// The socket, to send what is not a whole frame.
+    #[must_use]
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
     /// Encrypts, if that is agreed, and sends a frame with room for what stands before a message.
     fn send_frame(&mut self, frame: &mut [u8]) -> Result<()> {
         if self.seals {

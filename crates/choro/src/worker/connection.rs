@@ -1,5 +1,6 @@
 //! The bytes of one connection: frames in, frames out.
 
+mod filling;
 mod sending;
 
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ use super::arrival::Arrival;
 use super::confirmations::{Confirmations, patience};
 use super::lanes::{Job, LANE_BYTES_MIN, LaneId, OpenedFrame, Outgoing};
 use super::piping::Probes;
+pub(super) use filling::Filled;
+use filling::{FRONT_LEN, Filling, Source};
 
 /// Bytes to receive at once while no frame is known to be longer. Large enough for a burst of
 /// small requests and for a WRITE of 64 KiB with its header, small enough that the head of a large
@@ -52,6 +55,12 @@ pub(super) struct Channel {
     socket: TcpStream,
     /// What was received and is not a whole frame yet. Not here while it is being received into.
     received: Option<BytesMut>,
+    /// The frame whose end goes into a pipe: what comes next is that.
+    filling: Option<Filling>,
+    /// Bytes to come from which on the data of a WRITE go into a pipe, if they may.
+    pipes_from: Option<usize>,
+    /// How often a pipe got twice as many pages, since they are nearly empty.
+    pages_thinned: u32,
     /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
     expected: usize,
     /// What is known of the whole frames in it that a lane has received.
@@ -76,8 +85,9 @@ pub(super) struct Channel {
     queued_total: u64,
     taken_total: u64,
     confirmations: Confirmations,
-    /// Which way large reads over it take.
+    /// Which way large reads over it take, and large writes.
     pub(super) probes: Probes,
+    pub(super) write_probes: Probes,
     is_sending: bool,
     /// The socket has not taken all of what it was given last.
     is_full: bool,
@@ -103,6 +113,9 @@ impl Channel {
         Self {
             socket,
             received: Some(BytesMut::new()),
+            filling: None,
+            pipes_from: None,
+            pages_thinned: 0,
             expected: 0,
             opened: VecDeque::new(),
             arrival: Arrival::default(),
@@ -120,6 +133,7 @@ impl Channel {
             taken_total: 0,
             confirmations: Confirmations::default(),
             probes: Probes::default(),
+            write_probes: Probes::default(),
             is_sending: false,
             is_full: false,
             is_closing: false,
@@ -153,13 +167,22 @@ impl Channel {
         if self.is_closing || self.is_lent {
             return None;
         }
+        if let Some(filling) = &mut self.filling {
+            let before = std::mem::replace(&mut filling.source, Source::Polled);
+            let is_new = before != Source::Polled;
+            return is_new.then(|| Op::PollReadable { fd: self.socket.as_raw_fd() });
+        }
         let mut buffer = self.received.take()?;
         let mut wanted = wanted(&buffer, RECEIVE_LEN);
         // The rest of a long frame, which comes as fast as the client can send it.
         let whole = wanted == missing(&buffer);
         if buffer.is_empty() {
             self.arrival.expect_new();
-            wanted = wanted.max(self.expected);
+            wanted = match self.pipes_from {
+                // What is received here could not go into a pipe any more.
+                Some(_) if self.expected > 0 => FRONT_LEN,
+                _ => wanted.max(self.expected),
+            };
         }
         buffer.reserve(wanted);
         let socket = self.socket.as_raw_fd();
@@ -230,7 +253,7 @@ impl Channel {
     /// What a lane receives instead of [`Channel::receive`]: the next whole frames, none longer than
     /// this. Nothing while frames wait here that a lane has opened.
     pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
-        if self.is_closing || self.is_lent || !self.opened.is_empty() {
+        if self.is_closing || self.is_lent || self.filling.is_some() || !self.opened.is_empty() {
             return None;
         }
         let buffer = self.received.take()?;
@@ -289,17 +312,22 @@ impl Channel {
                     return Ok(None);
                 }
                 FrameType::SESSION_MESSAGE => {
-                    let bytes = frame::SIZE + length;
-                    let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&bytes);
-                    self.expected = if is_long { bytes } else { 0 };
                     buffer.advance(frame::SIZE);
-                    return Ok(Some(buffer.split_to(length)));
+                    let frame = buffer.split_to(length);
+                    self.expect_long(frame::SIZE + length);
+                    return Ok(Some(frame));
                 }
                 // RFC 1002 4.3.6: says nothing and is not answered.
                 FrameType::SESSION_KEEP_ALIVE if length == 0 => buffer.advance(frame::SIZE),
                 _ => return Err(FrameError::UnknownType),
             }
         }
+    }
+
+    /// The frame that is taken has so many bytes, with its length: the next one may have as many.
+    fn expect_long(&mut self, bytes: usize) {
+        let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&bytes);
+        self.expected = if is_long { bytes } else { 0 };
     }
 
     /// Puts a frame behind those that wait.
@@ -412,7 +440,8 @@ impl Channel {
 
     /// Whether the kernel still works for this connection.
     pub(super) fn is_busy(&self) -> bool {
-        self.is_sending || self.lane_bytes > 0 || self.received.is_none()
+        let is_polled = self.filling.as_ref().is_some_and(|it| it.source == Source::Polled);
+        self.is_sending || self.lane_bytes > 0 || self.received.is_none() || is_polled
     }
 }
 

@@ -30,7 +30,7 @@ use super::WorkerStart;
 use super::accounts::Accounts;
 use super::asked_sessions::AskedSessions;
 use super::classes::membership;
-use super::connection::Channel;
+use super::connection::{Channel, Filled};
 use super::effects::StoreRequest;
 use super::lanes::{Done, LANE_BYTES_MIN, LaneId, Lanes, OpenedFrame};
 use super::messages::{Asked, Waiting};
@@ -302,10 +302,13 @@ impl Worker {
     }
 
     fn received(&mut self, id: ConnectionId, completion: Completion) {
-        let Op::Receive { buffer, .. } = completion.op else { unreachable!("a receive") };
         let Some(channel) = self.channels.get_mut(&id) else { return };
         self.trace.enter(Phase::Receiving);
-        channel.received(buffer, self.trace.moment());
+        match completion.op {
+            Op::Receive { buffer, .. } => channel.received(buffer, self.trace.moment()),
+            Op::PollReadable { .. } => channel.may_fill(),
+            other => unreachable!("{other:?} is no receive"),
+        }
         self.take_received(id, completion.result);
     }
 
@@ -381,31 +384,57 @@ impl Worker {
             if channel.is_closing || channel.is_lent || must_wait {
                 break;
             }
+            if channel.is_filling() {
+                if !channel.can_fill() {
+                    break;
+                }
+                self.trace.enter(Phase::Receiving);
+                match channel.fill(self.trace.moment()) {
+                    Ok(Filled::Whole(frame, piped)) => {
+                        self.take_frame(id, frame, Some(piped), OpenedFrame::default());
+                    }
+                    Ok(Filled::Part) => break,
+                    Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
+                    Err(error) => return self.lost(id, &error.to_string()),
+                }
+                continue;
+            }
             match channel.next_frame(length_max) {
                 Ok(Some(frame)) => {
                     let opened = channel.take_opened();
-                    self.take_frame(id, frame, opened);
+                    self.take_frame(id, frame, None, opened);
                 }
+                Ok(None) if self.begin_filling(id) => {}
                 Ok(None) => break,
                 Err(error) => return self.lost(id, &format!("{error:?}")),
             }
         }
     }
 
-    fn take_frame(&mut self, id: ConnectionId, frame: BytesMut, opened: OpenedFrame) {
+    fn take_frame(
+        &mut self,
+        id: ConnectionId,
+        frame: BytesMut,
+        piped: Option<Piped>,
+        opened: OpenedFrame,
+    ) {
         let OpenedFrame { opened, spent } = opened;
         let now = self.now();
+        let behind = piped.as_ref().map_or(0, Piped::length);
+        if opened.is_none() {
+            self.choose_way_of_writes(id, &frame, behind);
+        }
         let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;
         let is_bulk = is_bulk && (opened.is_some() || self.server.opener(id).can_open(&frame));
         if let Some(channel) = self.channels.get_mut(&id) {
-            channel.arrival.take(&self.trace, id, frame.len(), spent);
+            channel.arrival.take(&self.trace, id, frame.len() + behind, spent);
             if is_bulk {
                 channel.receives_bulk_now();
             }
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
-        self.server.handle_opened_frame(id, now, frame, opened);
+        self.server.handle_frame_with(id, now, frame, piped, opened);
         self.serve_effects();
         self.store.end_frame();
     }

@@ -1,7 +1,8 @@
-//! Which way the data of a READ take: through memory, or through a pipe that holds pages of the page
-//! cache, as `sendfile` does it within the kernel.
+//! Which way the data of a READ or a WRITE take: through memory, or through a pipe that holds the pages
+//! that they are in, as `sendfile` does it within the kernel.
 
 mod probe;
+mod writes;
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use uring::Op;
 use super::event_loop::{Worker, machine_clock};
 use probe::{Probe, Way};
 
-/// What was found out for each share that is read from over one connection. There are as many as the
+/// What was found out for each share that is read from, or written to, over one connection. There are as many as the
 /// store has roots.
 #[derive(Debug, Default)]
 pub(super) struct Probes(Vec<(RootId, Probe)>);

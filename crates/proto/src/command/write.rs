@@ -1,18 +1,21 @@
 //! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
 
 use dtyp::{AccessMask, NtStatus};
-use object::{ObjectOp, ObjectReply};
+use object::{LocalOpen, ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
+use wire::{Decode, Header};
 
 use super::read::file_range;
 use crate::command::Command;
+use crate::connection::ConnectionId;
 use crate::effect::{Effect, Reply};
 use crate::open::{Open, OpenFile, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InOpen;
+use crate::server::Server;
 
 /// Writes to a file or a pipe.
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl Command for Write {
             open: file.local_open,
             offset: request.offset,
             data: incoming.message.slice(request.data_range),
+            piped: incoming.piped.take(),
             write_through: through,
         };
         Ok(Step::Wait(Effect::Object { user, op }, Pending))
@@ -84,8 +88,35 @@ impl Command for Write {
     }
 }
 
+impl Server {
+    /// The file that a WRITE goes to, of which a connection has brought the `front` of the frame, and
+    /// `behind` bytes are to come: if these are data that nobody has to look at, because they are neither
+    /// signed nor sealed. Whether it may write there is seen when all of it is here.
+    #[must_use]
+    pub fn file_to_pipe_to(
+        &self,
+        connection: ConnectionId,
+        front: &[u8],
+        behind: usize,
+    ) -> Option<LocalOpen> {
+        let header = Header::decode(front).ok()?;
+        let is_alone = header.next_command == 0 && !header.is_related();
+        if header.command != wire::Command::WRITE || !is_alone || header.is_signed() {
+            return None;
+        }
+        let session = self.sessions.get(&header.session_id)?;
+        session.channel(connection)?;
+        let request = WriteRequest::decode_front(front, behind).ok()?;
+        let open = self.opens.get(&request.file_id.volatile)?;
+        if open.session_id != header.session_id {
+            return None;
+        }
+        open.file().ok().filter(|it| !it.is_directory).map(|it| it.local_open)
+    }
+}
+
 fn length(request: &WriteRequest<'_>) -> u32 {
-    u32::try_from(request.data().len()).expect("a frame is below 16 MiB")
+    u32::try_from(request.data().len() + request.behind).expect("a frame is below 16 MiB")
 }
 
 fn verify_writable(open: &Open) -> Result<(), Reject> {
@@ -105,6 +136,10 @@ fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
 }
 
 fn write_pipe(pipe: &mut rpc::Pipe, request: &WriteRequest<'_>) -> Result<Step<Pending>, Reject> {
+    // What is written here is looked at: `Server::file_to_pipe_to` names no such open.
+    if request.behind > 0 {
+        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    }
     pipe.write(request.data()).map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))?;
     let response = WriteResponse { count: length(request), ..WriteResponse::default() };
     Ok(Step::Done(Response::new(&response)))

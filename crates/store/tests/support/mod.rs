@@ -212,7 +212,7 @@ impl Share {
     #[track_caller]
     pub fn write(&mut self, open: LocalOpen, offset: u64, data: &[u8]) {
         let data = Bytes::copy_from_slice(data);
-        let op = ObjectOp::Write { open, offset, data, write_through: false };
+        let op = ObjectOp::Write { open, offset, data, piped: None, write_through: false };
         match self.run(op) {
             Ok(ObjectReply::Written(_)) => {}
             other => panic!("not written: {other:?}"),

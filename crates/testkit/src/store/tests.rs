@@ -139,7 +139,8 @@ fn a_stream_is_beside_the_data() {
     let mut store = store();
     let stream = open(&mut store, "dir\\File:s", Disposition::Create).expect("there is none");
     let data = Bytes::from_static(b"stream");
-    let write = ObjectOp::Write { open: stream, offset: 0, data, write_through: false };
+    let write =
+        ObjectOp::Write { open: stream, offset: 0, data, piped: None, write_through: false };
     assert!(matches!(store.perform(NOW, write), Ok(ObjectReply::Written(6))));
     assert_eq!(store.contents(RootId(0), "dir/File:S").as_deref(), Some(&b"stream"[..]));
     assert_eq!(store.contents(RootId(0), "dir/File").as_deref(), Some(&b"data"[..]));

@@ -4,6 +4,7 @@
 //! (`scripts/instructions.sh`). Therefore they are never part of their callers, whoever compiles.
 
 use bytes::BytesMut;
+use object::Piped;
 use proto::{ConnectionId, Effect, Now, Opened, Reply, RequestId, Server, Transmit};
 
 /// What a lane does with a frame.
@@ -23,9 +24,10 @@ pub(super) fn handle_frame(
     connection: ConnectionId,
     now: Now,
     frame: BytesMut,
+    piped: Option<Piped>,
     opened: Option<Opened>,
 ) {
-    server.handle_opened_frame(connection, now, frame, opened);
+    server.handle_frame_with(connection, now, frame, piped, opened);
 }
 
 #[inline(never)]

@@ -176,7 +176,8 @@ impl Inner {
                 ObjectOp::Close { open, .. } | ObjectOp::CloseAndUnlinkFile { open } => {
                     worker.descriptors.remove(open);
                 }
-                ObjectOp::Write { data, .. } => worker.writes.push(data.to_vec()),
+                ObjectOp::Write { data, piped: None, .. } => worker.writes.push(data.to_vec()),
+                ObjectOp::Write { .. } => panic!("nothing is piped in a simulation"),
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@ use crate::check::{message, round_trip};
 use crate::error::DecodeError;
 use crate::file_id::FileId;
 use crate::message::Decode;
-use crate::read::Channel;
+use crate::read::{Channel, ReadRequest};
 
 const FILE_ID: FileId = FileId { persistent: 1, volatile: 2 };
 
@@ -50,6 +50,39 @@ fn data_outside_of_the_message_is_an_error() {
     bytes[64 + 4] = 4;
     let want = DecodeError::Offset { offset: 112, length: 4, have: 115 };
     assert_eq!(WriteRequest::decode(&bytes), Err(want));
+}
+
+#[test]
+fn data_may_follow_a_message_or_a_part_of_them() {
+    let bytes = message(&WriteRequest::new(FILE_ID, 7, b"abcde"));
+    for (front, in_front) in [(112, &b""[..]), (114, b"ab"), (117, b"abcde")] {
+        let request = WriteRequest::decode_front(&bytes[..front], 117 - front).unwrap();
+        assert_eq!((request.data(), request.behind, request.offset), (in_front, 117 - front, 7));
+        assert_eq!(&bytes[request.data_range], in_front);
+    }
+}
+
+#[test]
+fn nothing_but_data_follows_a_message() {
+    let bytes = message(&WriteRequest::new(FILE_ID, 0, b"abcde"));
+    let front = |length: u8, behind| {
+        let mut bytes = bytes[..112].to_vec();
+        bytes[64 + 4] = length;
+        WriteRequest::decode_front(&bytes, behind).map(|it| it.behind)
+    };
+    assert_eq!(front(5, 5), Ok(5));
+    // Fewer data than follow, more, and none.
+    for length in [4_u8, 6, 0] {
+        let want = DecodeError::Offset { offset: 112, length: length.into(), have: 117 };
+        assert_eq!(front(length, 5), Err(want));
+    }
+    // What is between the fixed part and the data is not in front.
+    let mut padded = bytes[..112].to_vec();
+    padded[64 + 2] = 120;
+    let want = DecodeError::Offset { offset: 120, length: 5, have: 125 };
+    assert_eq!(WriteRequest::decode_front(&padded, 13), Err(want));
+    let want = DecodeError::Short { need: 117, have: 112 };
+    assert_eq!(ReadRequest::decode_front(&bytes[..112], 5), Err(want), "a READ has no data");
 }
 
 #[test]

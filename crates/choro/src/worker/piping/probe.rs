@@ -1,4 +1,5 @@
-//! Finding out which way costs less, by trying both on what clients read anyway.
+//! Finding out which way costs less, by trying both on what clients read or write anyway. What is said
+//! here of READs goes for WRITEs, which have a probe of their own.
 //!
 //! Which of the two is cheaper depends on where the other end of the socket is and how its data get
 //! there (over loopback the receiver copies what a network card would fetch), on the file system and on the
@@ -23,12 +24,12 @@ const HOLDS_BYTES_MIN: u64 = 4 << 30;
 /// read is too long for a pipe, or is not in the page cache.
 const FAILURES_MAX: u32 = 16;
 
-/// How the data of a file come to a socket.
+/// How data come from a file to a socket, or from there to a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Way {
-    /// Read into memory and sent from there.
+    /// Through memory.
     Copied,
-    /// Pages of the page cache, through a pipe.
+    /// The pages that they are in, through a pipe.
     Piped,
 }
 
@@ -106,6 +107,14 @@ impl Probe {
                 }
                 way
             }
+        }
+    }
+
+    /// The way that was chosen last.
+    pub(super) fn way(&self) -> Way {
+        match &self.state {
+            State::Settled { way, .. } => *way,
+            State::Trying(trial) => trial.way,
         }
     }
 

@@ -1,0 +1,73 @@
+//! WRITEs: that a large one comes is known when its front is here, and then the rest of it need not be
+//! received into memory.
+
+use object::RootId;
+use proto::ConnectionId;
+
+use super::super::event_loop::{Worker, machine_clock};
+use super::probe::Way;
+use super::processor_time;
+
+/// Bytes of a WRITE from which on its data are worth a pipe: what is shorter comes whole with the first
+/// bytes that are received of it.
+const PIPED_WRITE_MIN: usize = 128 * 1024;
+
+impl Worker {
+    /// Has the rest of the frame that is here in part received into a pipe. Says whether it may be.
+    pub(in crate::worker) fn begin_filling(&mut self, id: ConnectionId) -> bool {
+        let is_wished = self.piped_from().is_some();
+        let Some(channel) = self.channels.get_mut(&id) else { return false };
+        let Some((front, behind)) = channel.front() else { return false };
+        let open = self.server.file_to_pipe_to(id, front, behind);
+        let Some(root) = open.and_then(|it| self.store.takes_pipes(it)) else { return false };
+        let way = if is_wished { Way::Piped } else { channel.write_probes.of(root).way() };
+        let room = channel.room_for(behind);
+        match (way == Way::Piped).then(|| self.store.lend_pipe(room)).flatten() {
+            Some(piped) => channel.begin_filling(piped),
+            None => return false,
+        }
+        true
+    }
+
+    /// Decides which way the WRITE takes that comes after this frame, if this is one: clients write
+    /// large files in pieces of one length. `behind` bytes of the frame are in a pipe.
+    pub(in crate::worker) fn choose_way_of_writes(
+        &mut self,
+        id: ConnectionId,
+        frame: &[u8],
+        behind: usize,
+    ) {
+        let (bytes, wished) = (frame.len() + behind, self.piped_from());
+        let bytes_min = wished.unwrap_or(PIPED_WRITE_MIN);
+        if bytes < bytes_min {
+            return;
+        }
+        let root = self.root_of_write(id, frame, behind);
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let way = match root {
+            None => Way::Copied,
+            Some(_) if wished.is_some() => Way::Piped,
+            Some(root) => {
+                let (now, probe) = (machine_clock(), channel.write_probes.of(root));
+                let came = if behind > 0 { Way::Piped } else { Way::Copied };
+                if came != probe.way() {
+                    probe.begin_window_again(now);
+                }
+                probe.next(now, bytes, 0, processor_time)
+            }
+        };
+        channel.pipe_writes_from((way == Way::Piped).then_some(bytes_min));
+    }
+
+    /// The share that a frame writes to, if its data may go into a pipe.
+    fn root_of_write(&self, id: ConnectionId, frame: &[u8], behind: usize) -> Option<RootId> {
+        let open = self.server.file_to_pipe_to(id, frame, behind)?;
+        self.store.takes_pipes(open)
+    }
+
+    /// Bytes from which on all WRITEs are to go into pipes, if that is configured.
+    fn piped_from(&self) -> Option<usize> {
+        let wished = usize::try_from(self.settings.config.global.min_receivefile_size).ok()?;
+        (wished > 0).then_some(wished.max(PIPED_WRITE_MIN))
+    }
+}
