@@ -19,7 +19,7 @@ use crate::control::{
 
 /// Workers that wait for a client, so that no client waits for one to start.
 ///
-/// An idle worker costs about 2 MiB; a burst of more clients than this finds workers as fast as
+/// An idle worker costs about 0.3 MiB; a burst of more clients than this finds workers as fast as
 /// they start.
 pub(super) const IDLE_WORKERS: usize = 3;
 
