@@ -51,6 +51,8 @@ macro_rules! commands {
             if let Some(answer) = smbtorture::force_unacked_timeout(server, incoming) {
                 return (answer.map(Step::Done), None);
             }
+            // Decoding a body takes no longer than looking at the clock.
+            incoming.trace.enter(Phase::Running);
             match incoming.header.command {
                 $(wire::Command::$code => {
                     let (outcome, file_id) = start_one::<$name>(server, incoming, related);
@@ -123,8 +125,6 @@ fn start_one<C: Command>(
     incoming: &Incoming,
     related: Option<Option<FileId>>,
 ) -> (Result<Step<C::Pending>, Reject>, Option<FileId>) {
-    // Decoding a body takes no longer than looking at the clock.
-    incoming.trace.enter(Phase::Running);
     let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
     let request = match C::Request::decode_front(&incoming.message, behind) {
         Ok(request) => request,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
 use object::Piped;
-use trace::Phase;
+use trace::{Came, Phase};
 use wire::compound;
 use wire::{Command, Header};
 
@@ -37,10 +37,9 @@ impl Server {
             Some(Finding::Verified(it)) => (None, Some(it)),
             None => (None, None),
         };
-        let came = self.globals.trace.take_came();
         let is_sealed = frame.starts_with(b"\xFDSMB");
         let phase = if is_sealed { Phase::Verifying } else { Phase::Parsing };
-        let first = self.globals.trace.begin(came, phase);
+        let first = self.globals.trace.begin_frame(phase);
         let sealed = match frame.first_chunk::<4>() {
             Some(b"\xFDSMB") => {
                 let session_id = self.unseal(connection, &mut frame, unsealed)?;
@@ -74,7 +73,8 @@ impl Server {
             credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
             verified,
-            came,
+            // The first of them has begun.
+            came: if count > 1 { self.globals.trace.came() } else { Came::default() },
         });
         self.run(chain, Some(first), now);
         Ok(())
@@ -190,8 +190,8 @@ impl Server {
             incoming.header.tree_id = chain.carried.tree_id;
         }
         if incoming.header.command == Command::CANCEL {
-            incoming.trace.ends_without_response();
             cancel::cancel(self, incoming);
+            incoming.trace.end_without_response();
             return None;
         }
         let verified = chain.verified.take();

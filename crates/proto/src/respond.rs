@@ -248,14 +248,13 @@ impl Server {
         let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
         let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        self.globals.trace.sends(connection_id.0, bytes);
         let connection = connection_id;
         let mut transmit =
             Transmit { connection, frame, piped, protection, confirmation, answered };
         if !is_deferred {
             transmit.protect();
         }
-        transmit.answered.enter(Phase::Sending);
+        self.globals.trace.sends(connection_id.0, bytes, &transmit.answered);
         self.globals.outbox.transmits.push_back(transmit);
     }
 }
@@ -265,6 +264,7 @@ pub(crate) fn error_body(status: NtStatus) -> Response {
     Response::with_status(status, &ErrorResponse::default())
 }
 
+#[inline(always)]
 fn grant(connection: &mut Connection, part: Option<u32>, credit_request: u16) -> u16 {
     let window = &mut connection.command_sequence_window;
     let mut figures = window.figures();
@@ -337,6 +337,7 @@ fn key_of<'a>(
 
 /// [MS-SMB2] 3.3.5.4 and 3.3.5.5: what was negotiated is hashed into the keys. The response that
 /// ends an authentication is not, because it is signed with them already.
+#[inline(always)]
 fn update_preauth(connection: &mut Connection, laid: &Laid, message: &[u8]) {
     let is_3_1_1 =
         connection.negotiated.as_ref().is_some_and(|it| it.dialect == Dialect::SMB_3_1_1);

@@ -264,6 +264,7 @@ impl Server {
         if passed.after_smb1 {
             negotiate::follow_smb1(connection);
         }
+        self.globals.trace.frame_passed();
         self.handle_frame(id, now, passed.message);
         id
     }

@@ -141,14 +141,14 @@ fn is_trusted() -> bool {
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux lets every process use it
     // unless it asked not to.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     kernel_ns()
 }
 

@@ -191,26 +191,31 @@ impl Times {
         Self::look_at(layout, now).0
     }
 
-    /// What the page says, and whether all of it is of one moment: the phases that have ended fill
-    /// the time from the beginning to that which has not, to the tick.
+    /// What the page says, and whether all of it is of one moment: what was taken from and added to
+    /// all phases is what began when counting did, to the tick.
     fn look_at(layout: &Layout, now: impl Fn() -> u64) -> (Self, bool) {
         let get = |ticks: &PhaseTicks| ticks.each_ref().map(|it| it.load(Ordering::Acquire));
         let since = layout.since.load(Ordering::Acquire);
-        let (served, idle) = (get(&layout.served), get(&layout.idle));
-        // Behind the times, of which that of the phase before is counted last.
-        let current = layout.phase.load(Ordering::Acquire);
+        let (mut served, mut idle) = (get(&layout.served), get(&layout.idle));
         // The phase is not over now, or the look does not count.
         let now = now().max(since);
         let is_same = since == layout.since.load(Ordering::Acquire);
-        let mut of_worker: [u64; Phase::NAMES.len()] =
-            std::array::from_fn(|phase| served[phase].wrapping_add(idle[phase]));
-        let ended = of_worker.iter().fold(0, |sum: u64, ticks| sum.wrapping_add(*ticks));
         let began = layout.began();
-        if let Some(ticks) = usize::try_from(current).ok().and_then(|it| of_worker.get_mut(it)) {
-            *ticks = ticks.wrapping_add(now - since);
+        let all = served.iter().chain(&idle).fold(began, |sum: u64, it| sum.wrapping_add(*it));
+        // What is not over is below zero by when it began. Counters of processors that differ a little
+        // may leave something else a little below zero.
+        let is_open = |ticks: u64| ticks.wrapping_neg().cast_signed() > (began / 2).cast_signed();
+        let mut of_worker = [0; Phase::NAMES.len()];
+        for (phase, sum) in of_worker.iter_mut().enumerate() {
+            for ticks in [&mut served[phase], &mut idle[phase]] {
+                if is_open(*ticks) {
+                    *ticks = ticks.wrapping_add(since);
+                    *sum = now - since;
+                }
+            }
+            *sum = served[phase].wrapping_add(idle[phase]).wrapping_add(*sum);
         }
-        let times = Self { observed: now.wrapping_sub(began), of_worker, served };
-        (times, is_same && ended == since.wrapping_sub(began))
+        (Self { observed: now.wrapping_sub(began), of_worker, served }, is_same && all == 0)
     }
 }
 

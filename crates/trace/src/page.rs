@@ -24,7 +24,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// The layout; what is counted is told apart by [`FINGERPRINT`].
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// Pairs of a share and a user that a worker counts one by one; what the others do is counted
 /// together.
@@ -42,12 +42,13 @@ pub(crate) struct Layout {
     /// The clock that the worker counts by, and what it said when counting began.
     clock: AtomicU64,
     began: AtomicU64,
-    /// The phase that the worker is in, and since when.
-    pub(crate) phase: AtomicU64,
+    /// When the phase began that the worker is in.
     pub(crate) since: AtomicU64,
     /// Requests that were not traced, because too many were in flight.
     pub(crate) untraced: AtomicU64,
-    /// Ticks that the worker was in each phase without a request, and with one.
+    /// Ticks that the worker was in each phase without a request, and with one. The moment at which a
+    /// phase begins is taken from its ticks, and that at which it ends is added to them. So that which
+    /// is not over is below zero, and all of them together are `began` below zero, always.
     pub(crate) idle: PhaseTicks,
     pub(crate) served: PhaseTicks,
     /// Ticks that requests waited in each phase.
@@ -75,8 +76,8 @@ impl Layout {
     /// Counting begins.
     pub(crate) fn begin(&self, now: u64, clock: Clock) {
         self.began.store(now, Ordering::Relaxed);
-        self.phase.store(Phase::Other.number(), Ordering::Relaxed);
         self.since.store(now, Ordering::Relaxed);
+        self.idle[Phase::Other as usize].store(now.wrapping_neg(), Ordering::Relaxed);
         // Whoever sees this sees the rest.
         self.clock.store(clock.word(), Ordering::Release);
     }

@@ -9,6 +9,9 @@ use crate::clock::Clock;
 use crate::names::{Kind as _, Operation};
 use crate::series::{Histogram, Series as _, SeriesValue, add};
 
+/// There is a bit for each operation.
+const _: () = assert!(Operation::NAMES.len() <= 64);
+
 /// Words of a name: longer ones are cut.
 const NAME_WORDS: usize = 16;
 
@@ -28,7 +31,8 @@ struct Place {
     is_taken: AtomicU64,
     share: Name,
     user: Name,
-    requests: [AtomicU64; Operation::NAMES.len()],
+    /// A bit for each operation that was counted.
+    operations: AtomicU64,
     bytes: [AtomicU64; Operation::NAMES.len()],
     times: [Histogram; Operation::NAMES.len()],
 }
@@ -95,11 +99,10 @@ impl<const N: usize> Parties<N> {
     ) {
         let place = self.places.get(usize::from(party.0)).unwrap_or(&self.others);
         let index = operation as usize;
-        add(&place.requests[index], 1);
-        if bytes != 0 {
-            add(&place.bytes[index], bytes);
+        add(&place.bytes[index], bytes);
+        if !place.times[index].add_among(ticks, clock) {
+            place.add_beyond(index, ticks, clock);
         }
-        place.times[index].add(ticks, clock);
     }
 
     /// The names of a place, share and user; the others have none.
@@ -117,13 +120,23 @@ impl<const N: usize> Parties<N> {
 }
 
 impl Place {
+    #[cold]
+    #[inline(never)]
+    fn add_beyond(&self, index: usize, ticks: u64, clock: Clock) {
+        if self.times[index].add_any(ticks, clock) {
+            let counted = self.operations.load(Ordering::Relaxed);
+            self.operations.store(counted | 1 << index, Ordering::Relaxed);
+        }
+    }
+
     fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Acquire) != 0
     }
 
     fn read(&self, clock: Clock) -> PlaceValue {
         let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let read = |(requests, times): (&AtomicU64, &Histogram)| match get(requests) {
+        let counted = get(&self.operations);
+        let read = |(index, times): (usize, &Histogram)| match counted >> index & 1 {
             0 => SeriesValue::default(),
             _ => times.read(clock),
         };
@@ -135,7 +148,7 @@ impl Place {
             };
             *sum = sum.wrapping_add(get(bytes));
         }
-        let operations = self.requests.iter().zip(&self.times).map(read).collect();
+        let operations = self.times.iter().enumerate().map(read).collect();
         let value = PartyValue { operations, read_bytes, written_bytes };
         PlaceValue { share: text(&self.share), user: text(&self.user), value }
     }

@@ -3,11 +3,23 @@
 //! A probe is a function of its own, in which there is a `nop` and beside which there is a note that
 //! says where that is and in which registers the arguments are:
 //! <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>. Whoever attaches adds one to
-//! the probe's semaphore; while that is zero the function is not called, and its arguments are not
-//! even computed. The note belongs to the section of its function (`SHF_LINK_ORDER`), so that the
-//! linker keeps both or none.
+//! the probe's semaphore. All probes have the same one: so a worker looks at one word when it wakes
+//! up, and while that is zero nothing is called, and no argument is even computed. The note belongs
+//! to the section of its function (`SHF_LINK_ORDER`), so that the linker keeps both or none.
 
-/// Makes the module of one probe, with `is_on` and `hit`.
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// How many look, at whichever probe; the kernel adds to it. Its section is that of semaphores.
+#[cfg_attr(target_os = "linux", unsafe(link_section = ".probes"))]
+pub(crate) static SEMAPHORE: AtomicU16 = AtomicU16::new(0);
+
+/// Whether anybody looks.
+#[inline(always)]
+pub(crate) fn are_on() -> bool {
+    SEMAPHORE.load(Ordering::Relaxed) != 0
+}
+
+/// Makes the module of one probe, with `hit`.
 macro_rules! probe {
     ($provider:ident $name:ident($($argument:ident),* ; $time:ident)) => {
         $crate::probe::probe!($provider $name[$($argument)* $time]);
@@ -17,18 +29,6 @@ macro_rules! probe {
     };
     ($provider:ident $name:ident[$first:ident $($rest:ident)*]) => {
         pub(crate) mod $name {
-            use std::sync::atomic::{AtomicU16, Ordering};
-
-            /// How many look; the kernel adds to it. Its section is that of the probes' semaphores.
-            #[cfg_attr(target_os = "linux", unsafe(link_section = ".probes"))]
-            static SEMAPHORE: AtomicU16 = AtomicU16::new(0);
-
-            /// Whether anybody looks.
-            #[inline(always)]
-            pub(crate) fn is_on() -> bool {
-                SEMAPHORE.load(Ordering::Relaxed) != 0
-            }
-
             #[cold]
             #[inline(never)]
             pub(crate) fn hit($first: u64 $(, $rest: u64)*) {
@@ -74,7 +74,7 @@ macro_rules! note {
                 "994: .balign 4",
                 ".popsection",
                 function = sym hit,
-                semaphore = sym SEMAPHORE,
+                semaphore = sym $crate::probe::SEMAPHORE,
                 $first = in(reg) $first,
                 $($rest = in(reg) $rest,)*
                 options($($option),*)

@@ -91,24 +91,46 @@ macro_rules! events {
             $(crate::probe::probe!($provider $name($($argument),* $(; $time)?));)*
         }
 
+        /// Events that are counted, and told to whoever looks.
         impl crate::tracer::Inner {
             $(
                 #[inline(always)]
                 pub(crate) fn $name(&self, $($argument: u64,)* $($time: u64)?) {
-                    let series = &self.layout().series.$name;
+                    counted::$name(self.layout(), self.clock() $(, $argument)* $(, $time)?);
+                    if self.tells() {
+                        told::$name(self $(, $argument)* $(, $time)?);
+                    }
+                }
+            )*
+        }
+
+        /// Events that are counted alone.
+        pub(crate) mod counted {
+            use super::index;
+            use crate::clock::Clock;
+            use crate::page::Layout;
+            use crate::series::Series as _;
+
+            $(
+                #[inline(always)]
+                #[allow(unused_variables, reason = "what is not counted is told alone")]
+                pub(crate) fn $name(
+                    layout: &Layout,
+                    clock: Clock
+                    $(, $argument: u64)*
+                    $(, $time: u64)?
+                ) {
+                    let series = &layout.series.$name;
                     let index = events!(@index series $($per)?);
                     if let Some(series) = series.get(index) {
-                        series.add($value, self.clock());
-                    }
-                    if probes::$name::is_on() || self.records() {
-                        probed::$name(self $(, $argument)* $(, $time)?);
+                        series.add($value, clock);
                     }
                 }
             )*
         }
 
         /// What is done while somebody looks.
-        mod probed {
+        mod told {
             use crate::tracer::Inner;
 
             $(

@@ -65,8 +65,10 @@ pub(crate) struct HistogramAside;
 pub(crate) struct Histogram {
     /// Ticks; all else is nanoseconds.
     total: AtomicU64,
-    /// The complement of the least, so that a page of zeros is one without events.
-    min_complement: AtomicU64,
+    min: AtomicU64,
+    /// How many values there are from the least to the greatest, so that one comparison tells
+    /// whether a value is among them; zero if there were no events.
+    width: AtomicU64,
     max: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
@@ -174,35 +176,68 @@ impl Series for HistogramAside {
 impl Series for Histogram {
     const NAME: &'static str = "histogram";
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, ticks: u64, clock: Clock) {
-        let ns = clock.ns(ticks);
-        add(&self.total, ticks);
-        if !ns > self.min_complement.load(Ordering::Relaxed) {
-            self.min_complement.store(!ns, Ordering::Relaxed);
+        if !self.add_among(ticks, clock) {
+            self.add_beyond(ticks, clock);
         }
-        if ns > self.max.load(Ordering::Relaxed) {
-            self.max.store(ns, Ordering::Relaxed);
-        }
-        add(&self.buckets[bucket(ns)], 1);
     }
 
     fn read(&self, clock: Clock) -> SeriesValue {
         let buckets: Vec<u64> = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
         let count = buckets.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it));
-        let min = if count == 0 { 0 } else { !self.min_complement.load(Ordering::Relaxed) };
-        let total = clock.ns(self.total.load(Ordering::Relaxed));
-        SeriesValue { count, total, min, max: self.max.load(Ordering::Relaxed), buckets }
+        let [total, min, max] =
+            [&self.total, &self.min, &self.max].map(|it| it.load(Ordering::Relaxed));
+        SeriesValue { count, total: clock.ns(total), min, max, buckets }
     }
 }
 
-/// The bucket of a value.
+impl Histogram {
+    /// Adds a value if it is neither the least nor the greatest so far, and says whether it is so.
+    #[inline(always)]
+    pub(crate) fn add_among(&self, ticks: u64, clock: Clock) -> bool {
+        let ns = clock.ns(ticks);
+        let above_min = ns.wrapping_sub(self.min.load(Ordering::Relaxed));
+        match self.buckets.get(place(ns)) {
+            Some(bucket) if above_min < self.width.load(Ordering::Relaxed) => {
+                add(&self.total, ticks);
+                add(bucket, 1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds any value, and says whether it is the first.
+    pub(crate) fn add_any(&self, ticks: u64, clock: Clock) -> bool {
+        // Less than nothing: the counter of another processor was a little behind.
+        let ticks = if ticks.cast_signed() < 0 { 0 } else { ticks };
+        let ns = clock.ns(ticks);
+        add(&self.total, ticks);
+        add(&self.buckets[place(ns).min(BUCKETS - 1)], 1);
+        let [min, max] = [&self.min, &self.max].map(|it| it.load(Ordering::Relaxed));
+        let is_first = self.width.load(Ordering::Relaxed) == 0;
+        let (min, max) = if is_first { (ns, ns) } else { (min.min(ns), max.max(ns)) };
+        self.min.store(min, Ordering::Relaxed);
+        self.max.store(max, Ordering::Relaxed);
+        self.width.store((max - min).saturating_add(1), Ordering::Relaxed);
+        is_first
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_beyond(&self, ticks: u64, clock: Clock) {
+        self.add_any(ticks, clock);
+    }
+}
+
+/// The bucket of a value, if there are so many.
 #[inline(always)]
-fn bucket(value: u64) -> usize {
+fn place(value: u64) -> usize {
     // The two bits behind the highest one; below four, all there are.
     let shift = (value | 4).ilog2() - 2;
     let index = (value >> shift) + u64::from(4 * shift);
-    usize::try_from(index).unwrap_or(usize::MAX).min(BUCKETS - 1)
+    usize::try_from(index).unwrap_or(usize::MAX)
 }
 
 /// The values that a bucket counts: the least, and the least of the next bucket.
@@ -291,8 +326,12 @@ impl SeriesValue {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BUCKETS, Histogram, Series, SeriesValue, bucket, bucket_range};
+    use super::{BUCKETS, Histogram, Series, SeriesValue, bucket_range, place};
     use std::sync::atomic::AtomicU64;
+
+    fn bucket(value: u64) -> usize {
+        place(value).min(BUCKETS - 1)
+    }
 
     /// With ticks that are nanoseconds.
     struct Values(Histogram);
@@ -310,7 +349,8 @@ mod tests {
     fn histogram() -> Values {
         Values(Histogram {
             total: AtomicU64::new(0),
-            min_complement: AtomicU64::new(0),
+            min: AtomicU64::new(0),
+            width: AtomicU64::new(0),
             max: AtomicU64::new(0),
             buckets: [const { AtomicU64::new(0) }; BUCKETS],
         })
@@ -380,6 +420,18 @@ mod tests {
         assert_eq!(lie.percentile(99), lie.max);
         let mut sum = lie.clone();
         sum.merge(&lie);
+    }
+
+    #[test]
+    fn a_time_of_less_than_nothing_is_nothing_and_one_beyond_all_buckets_is_in_the_last() {
+        let histogram = histogram();
+        [500, 3_u64.wrapping_neg(), 1 << 40].into_iter().for_each(|value| histogram.add(value));
+        let value = histogram.read();
+        assert_eq!(
+            (value.count, value.total, value.min, value.max),
+            (3, 500 + (1 << 40), 0, 1 << 40)
+        );
+        assert_eq!((value.buckets[0], value.buckets[BUCKETS - 1]), (1, 1));
     }
 
     #[test]

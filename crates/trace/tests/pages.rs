@@ -46,13 +46,19 @@ fn the_time_of_a_phase_that_is_not_over_is_seen() {
 
 #[test]
 fn phases_fill_the_time_for_a_reader_while_the_worker_goes_from_one_to_the_next() {
+    phases_fill_the_time_by(Clock::of_kernel());
+    phases_fill_the_time_by(Clock::measure());
+}
+
+#[track_caller]
+fn phases_fill_the_time_by(clock: Clock) {
     let lock_dir = lock_dir();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let (begun, begins) = mpsc::channel();
         let (lock_dir, is_over) = (lock_dir.path(), &is_over);
         scope.spawn(move || {
-            let tracer = Tracer::create(lock_dir, 7, 8, CLOCK).expect("there is space");
+            let tracer = Tracer::create(lock_dir, 7, 8, clock).expect("there is space");
             begun.send(()).expect("it is awaited");
             let phases = [Phase::Waiting, Phase::Receiving, Phase::Parsing, Phase::Other];
             while !is_over.load(Ordering::Relaxed) {
@@ -65,7 +71,7 @@ fn phases_fill_the_time_for_a_reader_while_the_worker_goes_from_one_to_the_next(
         begins.recv().expect("it begins");
         let reader = Reader::open(lock_dir, 7, 8).expect("it is ours");
         let has_gap = |figures: trace::Figures| figures.phases_sum_ns().abs_diff(figures.ns) >= 32;
-        let gaps = (0..20_000).filter(|_| has_gap(reader.read())).count();
+        let gaps = (0..10_000).filter(|_| has_gap(reader.read())).count();
         is_over.store(true, Ordering::Relaxed);
         // While somebody else has the writer's processor for long, a look may be given up.
         assert!(gaps < 200, "{gaps} gaps");

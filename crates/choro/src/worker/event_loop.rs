@@ -303,9 +303,9 @@ impl Worker {
 
     fn received(&mut self, id: ConnectionId, completion: Completion) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
-        self.trace.enter(Phase::Receiving);
+        let at = self.trace.receives();
         match completion.op {
-            Op::Receive { buffer, .. } => channel.received(buffer, self.trace.moment()),
+            Op::Receive { buffer, .. } => channel.received(buffer, at),
             Op::PollReadable { .. } => channel.may_fill(),
             other => unreachable!("{other:?} is no receive"),
         }
@@ -344,12 +344,12 @@ impl Worker {
         for (id, done) in self.lanes.take_done() {
             match done {
                 Done::Received { buffer, opened, result } => {
-                    self.trace.enter(Phase::Receiving);
+                    let at = self.trace.receives();
                     for it in opened.iter().filter(|it| it.opened.is_some()) {
                         self.trace.lane_worked(Phase::Verifying, it.spent);
                     }
                     let Some(channel) = self.channels.get_mut(&id) else { continue };
-                    channel.received_by_lane(buffer, opened, self.trace.moment());
+                    channel.received_by_lane(buffer, opened, at);
                     self.take_received(id, result);
                 }
                 Done::Sent { buffers, protected, result } => {
@@ -388,8 +388,7 @@ impl Worker {
                 if !channel.can_fill() {
                     break;
                 }
-                self.trace.enter(Phase::Receiving);
-                match channel.fill(self.trace.moment()) {
+                match channel.fill(self.trace.receives()) {
                     Ok(Filled::Whole(frame, piped)) => {
                         self.take_frame(id, frame, Some(piped), OpenedFrame::default());
                     }

@@ -13,11 +13,18 @@ pub(super) fn slow_ns(global: &Global) -> u64 {
 }
 
 impl Worker {
-    /// Logs the slow requests of this turn: one line each.
+    /// Logs the slow requests of this turn, if somebody wants to know: one line each.
+    #[inline(always)]
     pub(super) fn tell_slow(&self) {
-        let (slow, left_out) = self.trace.take_slow();
+        if let Some((slow, left_out)) = self.trace.take_slow() {
+            self.log_slow(&slow, left_out);
+        }
+    }
+
+    #[inline(never)]
+    fn log_slow(&self, slow: &[SlowRequest], left_out: u64) {
         for request in slow {
-            warn!("{}", self.describe_slow(&request));
+            warn!("{}", self.describe_slow(request));
         }
         if left_out > 0 {
             warn!("{left_out} more requests were slow");

@@ -1,7 +1,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::{Answered, Came, REQUESTS_MAX, Request, Subject, Tracer};
+use proptest::prelude::*;
+
+use super::{Answered, Came, REQUESTS_MAX, Request, StoreWork, Subject, Tracer};
 use crate::Recorded;
 use crate::names::{Operation, Phase, StoreOperation};
 use crate::slow::SLOW_MAX;
@@ -278,6 +280,24 @@ fn what_is_held_before_it_may_wait_for_the_store_has_both_times() {
 }
 
 #[test]
+fn a_frame_that_came_to_another_worker_begins_when_it_is_taken() {
+    let scene = Scene::new();
+    let frame = || {
+        let request = scene.tracer.begin_frame(Phase::Parsing);
+        request.identify(1, 0);
+        scene.pass(1);
+    };
+    scene.tracer.frame_came(1, 100, (None, scene.tracer.receives()), super::Spent(0));
+    scene.pass(10);
+    frame();
+    scene.pass(1_000);
+    scene.tracer.frame_passed();
+    frame();
+    assert_eq!(scene.request(1), (vec![(Phase::Queued, 10), (Phase::Parsing, 1)], 11));
+    assert_eq!(scene.request(2), (vec![(Phase::Parsing, 1)], 1));
+}
+
+#[test]
 fn a_request_that_nobody_answers_ends_as_cancelled() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
@@ -332,7 +352,7 @@ fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
 fn a_tracer_that_keeps_nothing_is_asked_like_any_other() {
     let tracer = Tracer::default();
     tracer.enter(Phase::Running);
-    let request = tracer.begin(tracer.take_came(), Phase::Parsing);
+    let request = tracer.begin(tracer.came(), Phase::Parsing);
     request.identify(1, 1);
     let mut answered = Answered::default();
     request.answer(0, Default::default(), &mut answered);
@@ -441,12 +461,12 @@ fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow()
         request.answer(7, subject, &mut Answered::default());
     };
     request(1, Phase::Storage, 100);
-    assert_eq!(scene.tracer.take_slow(), (Vec::new(), 0), "nobody wants to know");
+    assert_eq!(scene.tracer.take_slow(), None, "nobody wants to know");
     scene.tracer.set_slow_threshold(50);
     request(2, Phase::Storage, 48);
     request(3, Phase::Event, 1_000);
     request(4, Phase::Storage, 49);
-    let (slow, left_out) = scene.tracer.take_slow();
+    let (slow, left_out) = scene.tracer.take_slow().expect("somebody wants to know");
     assert_eq!((slow.len(), left_out), (1, 0));
     let slow = &slow[0];
     assert_eq!((slow.mid, slow.operation, slow.status, slow.ns), (4, Operation::Read, 7, 50));
@@ -456,6 +476,116 @@ fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow()
     for mid in 0..=SLOW_MAX {
         request(u64::try_from(mid).expect("a few"), Phase::Storage, 50);
     }
-    let (slow, left_out) = scene.tracer.take_slow();
+    let (slow, left_out) = scene.tracer.take_slow().expect("somebody wants to know");
     assert_eq!((slow.len(), left_out), (SLOW_MAX, 1));
+}
+
+/// A worker that does what it is told, in any order.
+struct Worker {
+    tracer: Tracer,
+    requests: Vec<Request>,
+    frames: Vec<Answered>,
+    works: Vec<StoreWork>,
+}
+
+impl Worker {
+    fn new(tracer: Tracer) -> Self {
+        Self { tracer, requests: Vec::new(), frames: Vec::new(), works: Vec::new() }
+    }
+
+    fn request(&mut self, which: usize) -> Option<Request> {
+        let index = which.checked_rem(self.requests.len())?;
+        Some(self.requests.swap_remove(index))
+    }
+
+    /// One thing of ten, with what `which` stands for.
+    fn act(&mut self, (act, which): (u8, usize)) -> Option<()> {
+        let phase = Phase::ALL[which % Phase::ALL.len()];
+        let of_request = [Phase::Storage, Phase::Storage, Phase::Held, Phase::Break, Phase::Peer];
+        match act {
+            0 => self.tracer.enter(phase),
+            1 => {
+                let at = self.tracer.receives();
+                self.tracer.frame_came(1, which, (None, at), super::Spent(which as u64));
+                let request = self.tracer.begin(self.tracer.came(), Phase::Parsing);
+                request.identify(7, u16::try_from(which % 20).unwrap());
+                self.requests.push(request);
+            }
+            2 => {
+                let request = self.request(which)?;
+                request.enter(if which % 2 == 0 { Phase::Verifying } else { Phase::Running });
+                self.requests.push(request);
+            }
+            3 => {
+                let request = self.request(which)?;
+                request.wait(of_request[which % of_request.len()]);
+                self.requests.push(request);
+            }
+            4 => {
+                let operation = StoreOperation::from_number(which as u64);
+                self.works.push(self.tracer.store_begins(operation, which % 3 != 0));
+            }
+            5 => {
+                let work = self.works.pop()?;
+                let status = if which % 4 == 0 { 0xC000_0034 } else { 0 };
+                self.tracer.store_ends(work, which as u64, status);
+                if let Some(request) = self.request(which) {
+                    request.resume();
+                    self.requests.push(request);
+                }
+            }
+            6 => {
+                let mut answered = Answered::default();
+                for _ in 0..=which % 2 {
+                    let status = if which % 4 == 0 { 0xC000_0034 } else { 0 };
+                    self.request(which)?.answer(status, Subject::default(), &mut answered);
+                }
+                self.frames.push(answered);
+            }
+            7 => {
+                let frame = self.frames.last()?;
+                frame.enter(Phase::Signing);
+                self.tracer.sends(1, which, frame);
+            }
+            8 => {
+                let frame = self.frames.pop()?;
+                if which % 2 == 0 { frame.end_with_waiting() } else { drop(frame) }
+            }
+            _ => {
+                self.tracer.wait_for_events();
+                self.tracer.woke(which);
+            }
+        }
+        Some(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_quick_way_counts_what_the_long_way_counts(
+        acts in proptest::collection::vec((0_u8..10, 0_usize..60, 0_u64..50), 1..120),
+    ) {
+        let time = Rc::new(Cell::new(1_000));
+        let [mut told, mut untold] = [Tracer::in_test, Tracer::in_test_untold]
+            .map(|tracer| Worker::new(tracer(Rc::clone(&time))));
+        for (act, which, ns) in acts {
+            told.act((act, which));
+            untold.act((act, which));
+            time.set(time.get() + ns);
+        }
+        let figures = untold.tracer.figures();
+        prop_assert_eq!(figures.phases_sum_ns(), figures.ns);
+        prop_assert_eq!(&figures, &told.tracer.figures());
+        // Without those that have not ended: requests end, and their phases are their time.
+        for worker in [&mut told, &mut untold] {
+            worker.requests.clear();
+            worker.frames.clear();
+            worker.tracer.wait_for_events();
+        }
+        let figures = untold.tracer.figures();
+        prop_assert_eq!(&figures, &told.tracer.figures());
+        let phases: u64 = figures.events.request_phase.iter().map(|it| it.total).sum();
+        let requests: u64 = figures.events.request_end.iter().map(|it| it.total).sum();
+        prop_assert_eq!(phases, requests);
+    }
 }

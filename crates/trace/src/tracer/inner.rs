@@ -1,0 +1,348 @@
+//! What time it is, and whose time that is.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+use super::request::each;
+use super::{
+    Answered, Came, ERRORS, Inner, REQUESTS_MAX, Request, SPANS_AT_ONCE, Span, State, StoreWork,
+    Time, add,
+};
+use crate::clock::Clock;
+use crate::names::{Operation, Phase, StoreOperation};
+use crate::page::Layout;
+use crate::probe;
+use crate::slow::SlowRequest;
+
+impl Inner {
+    #[inline(always)]
+    pub(crate) fn layout(&self) -> &'static Layout {
+        self.layout
+    }
+
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What its counter says.
+    #[inline(always)]
+    pub(super) fn now(&self) -> u64 {
+        self.quick_now().unwrap_or_else(|| self.clock.now())
+    }
+
+    /// The same, if that takes no more than an instruction.
+    #[inline(always)]
+    pub(super) fn quick_now(&self) -> Option<u64> {
+        #[cfg(feature = "recorder")]
+        if let Some(time) = &self.time {
+            return Some(time.get());
+        }
+        self.clock.is_processor().then(|| self.clock.now())
+    }
+
+    /// What its counter says, which is known to take no more than an instruction.
+    #[inline(always)]
+    pub(super) fn quick_ticks(&self) -> u64 {
+        #[cfg(feature = "recorder")]
+        if let Some(time) = &self.time {
+            return time.get();
+        }
+        crate::clock::ticks()
+    }
+
+    /// Counting begins.
+    pub(super) fn begin(&self) {
+        self.layout.begin(self.now(), self.clock);
+        self.tell_if_wanted();
+    }
+
+    /// From now on events are told, if somebody wants to know.
+    pub(super) fn tell_if_wanted(&self) {
+        #[cfg(feature = "recorder")]
+        let is_recorded = self.records;
+        #[cfg(not(feature = "recorder"))]
+        let is_recorded = false;
+        self.tells.set(probe::are_on() || is_recorded);
+        let is_quick = self.quick_now().is_some();
+        let time = self.current.get();
+        time.state.set(time.state.get().slow_if(self.tells.get() || !is_quick));
+    }
+
+    /// Whether events are told.
+    #[inline(always)]
+    pub(crate) fn tells(&self) -> bool {
+        self.tells.get()
+    }
+
+    #[cfg(feature = "recorder")]
+    pub(crate) fn record(&self, name: &'static str, arguments: &[u64]) {
+        if self.records {
+            self.recorder.record(name, arguments);
+        }
+    }
+
+    /// What the worker does.
+    pub(super) fn does(&self) -> Phase {
+        self.current.get().state.get().phase()
+    }
+
+    /// Ends a phase of the worker, and of the request that it serves. That its time is still `time`
+    /// whoever calls knows, and that its state is quick.
+    #[inline(always)]
+    pub(super) fn step(&self, time: &Time, before: usize, next: Phase) -> u64 {
+        let now = self.quick_ticks();
+        time.state.set(State::of(next));
+        time.step(before, next, now);
+        self.layout.step(&time.served[before], &time.served[next as usize], now);
+        now
+    }
+
+    /// Ends a phase of the worker, and of the request that it serves, if any.
+    #[inline(always)]
+    pub(super) fn switch(&self, next: Phase) -> u64 {
+        let time = self.current.get();
+        match time.state.get().quick() {
+            Some(before) => self.step(time, before, next),
+            None => self.switch_slowly(next),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn switch_slowly(&self, next: Phase) -> u64 {
+        let (time, now) = (self.current.get(), self.now());
+        let before = time.state.get().phase();
+        let passed = now.wrapping_sub(self.layout.since.load(Ordering::Relaxed));
+        time.state.set(time.state.get().with(next));
+        time.step(before as usize, next, now);
+        self.layout.step(&time.served[before as usize], &time.served[next as usize], now);
+        self.phase(before.number(), next.number(), passed);
+        now
+    }
+
+    #[inline(never)]
+    pub(super) fn wait_slowly(&self) {
+        let now = self.switch(Phase::Waiting);
+        if let Some(last) = self.ending.take() {
+            each(last, |span| self.end_span(span, now));
+        }
+        self.hand_over(self.nobody, now);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn woke_slowly(&self, completions: u64) {
+        self.tell_if_wanted();
+        self.switch(Phase::Receiving);
+        self.woke(completions);
+    }
+
+    #[inline(never)]
+    pub(super) fn sends_slowly(&self, connection: u32, bytes: u64, answered: &Answered) {
+        self.frame_sent(connection.into(), bytes);
+        answered.enter(Phase::Sending);
+    }
+
+    #[inline(never)]
+    pub(super) fn begin_slowly(&'static self, came: &Cell<Came>, phase: Phase) -> Request {
+        let now = self.switch(phase);
+        let span = self.begin_span(&came.get(), now);
+        // If the one before it was answered in the same compound, it waits for this one.
+        self.hand_over(span.map_or(self.nobody, |span| &span.time), now);
+        Request(Cell::new(span))
+    }
+
+    #[inline(never)]
+    pub(super) fn store_begins_slowly(
+        &self,
+        operation: StoreOperation,
+        is_waited_for: bool,
+    ) -> StoreWork {
+        if self.does() != Phase::Storage || !is_waited_for {
+            let now = self.switch(Phase::Storage);
+            self.hand_over(self.nobody, now);
+        }
+        self.store_start(operation.number());
+        StoreWork { operation, since: self.layout.since.load(Ordering::Relaxed) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn store_ends_slowly(&self, work: StoreWork, bytes: u64, status: u32) {
+        let now = self.switch_slowly(Phase::Running);
+        let operation = work.operation.number();
+        self.store_end(operation, bytes, status.into(), now.saturating_sub(work.since));
+        if bytes != 0 {
+            self.store_data(operation, bytes);
+        }
+    }
+
+    /// Now, with all time up to it counted.
+    pub(super) fn look(&self) -> u64 {
+        self.switch(self.does())
+    }
+
+    /// The worker does something, and serves no request, unless it does so already.
+    #[inline(never)]
+    pub(super) fn turn_to(&self, phase: Phase) {
+        if self.does() != phase {
+            let now = self.switch(phase);
+            self.hand_over(self.nobody, now);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn serves(&self, time: &Time) -> bool {
+        std::ptr::eq(self.current.get(), time)
+    }
+
+    /// The worker does from now on for this what it does for whom it served until now.
+    #[inline(always)]
+    pub(super) fn hand_over(&self, to: &'static Time, now: u64) {
+        let from = self.current.replace(to);
+        let state = from.state.replace(State::UNSERVED);
+        let phase = state.phase() as usize;
+        from.since.set(now);
+        add(&from.phases[phase], now);
+        add(&to.phases[phase], now.wrapping_neg());
+        self.layout.step(&from.served[phase], &to.served[phase], now);
+        to.state.set(state.alone());
+    }
+
+    /// A request has waited until now.
+    #[inline(always)]
+    pub(super) fn wait_until(&self, time: &Time, now: u64) {
+        self.layout.wait(time, time.waits.get(), now.wrapping_sub(time.since.replace(now)));
+    }
+
+    /// A place for the time of one more request.
+    #[cold]
+    pub(super) fn grow(&'static self) -> Option<&'static Span> {
+        if self.spans.get() >= REQUESTS_MAX {
+            crate::series::add(&self.layout.untraced, 1);
+            return None;
+        }
+        self.spans.set(self.spans.get() + SPANS_AT_ONCE);
+        for _ in 1..SPANS_AT_ONCE {
+            self.release(Box::leak(Box::new(Span::new(self))));
+        }
+        Some(Box::leak(Box::new(Span::new(self))))
+    }
+
+    #[inline]
+    pub(super) fn release(&self, span: &'static Span) {
+        span.next.set(self.free.replace(Some(span)));
+    }
+
+    pub(super) fn begin_span(&'static self, came: &Came, now: u64) -> Option<&'static Span> {
+        let span = match self.free.get() {
+            Some(span) => {
+                self.free.set(span.next.get());
+                span
+            }
+            None => self.grow()?,
+        };
+        span.begin_slowly(came, now);
+        if self.tells() {
+            self.requests.set(self.requests.get() + 1);
+            span.number.set(self.requests.get());
+        }
+        Some(span)
+    }
+
+    /// Counts a request that is served alone, quickly, and ends now, and forgets it. The worker goes on
+    /// with `next`, for nobody.
+    #[inline(always)]
+    pub(super) fn end_served(&self, span: &'static Span, before: usize, next: Phase) {
+        let is_failed = span.status.get() >= ERRORS;
+        let operation = match span.operation.get() {
+            Some(operation) if !is_failed && self.slow_ns.get() == 0 => operation,
+            _ => {
+                let now = self.step(&span.time, before, next);
+                return self.end_span(span, now);
+            }
+        };
+        let (layout, now) = (span.layout, self.quick_ticks());
+        self.current.set(self.nobody);
+        self.nobody.state.set(State::of(next));
+        span.time.state.set(State::UNSERVED);
+        layout.step(&layout.served[before], &layout.idle[next as usize], now);
+        self.release(span);
+        let ticks = now.wrapping_sub(span.came.get());
+        let party = span.subject.get().party;
+        // The last, because it may have to do more.
+        layout.parties.add(party, operation, (ticks, span.bytes.get()), self.clock);
+    }
+
+    /// Counts a request, and forgets it. While it is served, its time is counted up to now.
+    #[inline(never)]
+    pub(super) fn end_span(&self, span: &'static Span, now: u64) {
+        if span.time.state.get().is_served() {
+            self.hand_over(self.nobody, now);
+        } else {
+            self.wait_until(&span.time, now);
+        }
+        // Without one nothing came of it: the connection was ended before it was a request.
+        if let Some(operation) = span.operation.get() {
+            self.count(span, operation, now.saturating_sub(span.came.get()));
+        }
+        self.release(span);
+    }
+
+    #[inline(always)]
+    pub(super) fn count(&self, span: &Span, operation: Operation, ticks: u64) {
+        if self.slow_ns.get() != 0 {
+            self.note_slow(span, operation, ticks);
+        }
+        if self.tells() || span.status.get() >= ERRORS {
+            self.tell_end(span, operation, ticks);
+        }
+        let party = span.subject.get().party;
+        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), self.clock);
+    }
+
+    /// Counts an error, and tells of a request that has ended.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_end(&self, span: &Span, operation: Operation, ticks: u64) {
+        let (mid, number, status) = (span.mid.get(), span.number.get(), span.status.get());
+        for (phase, ticks) in Phase::ALL.iter().zip(&span.time.phases) {
+            if ticks.get() != 0 {
+                self.request_phase(number, phase.number(), ticks.get());
+            }
+        }
+        if status >= ERRORS {
+            self.request_failed(operation.number(), status.into());
+        }
+        self.request_end(mid, operation.number(), status.into(), number, ticks);
+    }
+
+    #[cold]
+    pub(super) fn note_slow(&self, span: &Span, operation: Operation, ticks: u64) {
+        let path = span.path.take();
+        // Should the counter of another processor be a little behind, nothing is less than nothing.
+        let in_phase = |phase: Phase| {
+            let ticks = span.time.phases[phase as usize].get();
+            if ticks.cast_signed() < 0 { 0 } else { ticks }
+        };
+        let ns = self.clock.ns(ticks.saturating_sub(in_phase(Phase::Event)));
+        if ns < self.slow_ns.get() {
+            return;
+        }
+        let phases = Phase::ALL.iter().map(|phase| (*phase, self.clock.ns(in_phase(*phase))));
+        let subject = span.subject.get();
+        let (share, user) = self.layout.parties.names(subject.party);
+        self.slow.borrow_mut().push(SlowRequest {
+            mid: span.mid.get(),
+            operation,
+            status: span.status.get(),
+            ns,
+            phases: phases.filter(|(_, ns)| *ns != 0).collect(),
+            user,
+            share,
+            open: subject.open,
+            path,
+        });
+    }
+}

@@ -1,0 +1,235 @@
+//! What a request says of itself, from its frame to its response.
+
+use std::fmt;
+
+use super::{Answered, CANCELLED, Request, Span, Spent, State, Subject, add};
+use crate::clock::Clock;
+use crate::names::{Operation, Phase};
+use crate::schema::counted;
+
+impl Request {
+    /// Says which request it is.
+    #[inline(always)]
+    pub fn identify(&self, mid: u64, command: u16) {
+        let Some(span) = self.span() else { return };
+        let operation = Operation::from_number(command.into());
+        span.mid.set(mid);
+        span.operation.set(Some(operation));
+        if span.time.state.get().quick().is_some() {
+            let clock = Clock::of_kernel();
+            counted::request_start(span.layout, clock, mid, operation.number(), 0, 0);
+        } else {
+            span.identify_slowly();
+        }
+    }
+
+    /// It is served from now on by this.
+    #[inline(always)]
+    pub fn enter(&self, phase: Phase) {
+        let Some(span) = self.span() else { return };
+        match span.time.state.get().quick() {
+            Some(before) => span.step(before, phase),
+            None => span.enter_slowly(phase),
+        }
+    }
+
+    /// It waits from now on; the worker goes on with what it waits for, or with something else.
+    #[inline(always)]
+    pub fn wait(&self, phase: Phase) {
+        let Some(span) = self.span() else { return };
+        match span.time.state.get().quick() {
+            Some(before) if phase == Phase::Storage => {
+                // Most likely the worker does what it waits for next.
+                span.wait(before, Phase::Storage);
+            }
+            _ => span.wait_slowly(phase),
+        }
+    }
+
+    /// It is served again.
+    #[inline(always)]
+    pub fn resume(&self) {
+        let Some(span) = self.span() else { return };
+        add(&span.bytes, span.inner.bytes.take());
+        // Whoever answered it has looked at the clock just now, for this most likely.
+        if span.time.state.get() == State::of(Phase::Running) {
+            span.time.waits.set(Phase::Queued);
+        } else {
+            span.resume_slowly();
+        }
+    }
+
+    /// Its response is laid out; from now on it goes with its frame.
+    #[inline(always)]
+    pub fn answer(&self, status: u32, subject: Subject, answered: &mut Answered) {
+        let Some(span) = self.0.take().filter(|_| cfg!(feature = "on")) else { return };
+        span.status.set(status);
+        span.subject.set(subject);
+        let first = match answered.last.replace(span) {
+            Some(last) => span.follow(last),
+            None => Some(span),
+        };
+        span.next.set(first);
+    }
+
+    /// It has ended without a response, and is not cancelled for that.
+    pub fn end_without_response(&self) {
+        if let Some(span) = self.0.take().filter(|_| cfg!(feature = "on")) {
+            end_unanswered(span, 0);
+        }
+    }
+
+    /// Whether it is of use to say what it is about: if slow requests are told of.
+    #[inline]
+    #[must_use]
+    pub fn wants_path(&self) -> bool {
+        self.span().is_some_and(|span| span.inner.slow_ns.get() != 0)
+    }
+
+    /// The path of what it is about, which may not be found out any more when it has ended.
+    pub fn set_path(&self, path: String) {
+        if let Some(span) = self.span() {
+            span.path.replace(Some(path));
+        }
+    }
+
+    #[inline(always)]
+    fn span(&self) -> Option<&'static Span> {
+        if cfg!(feature = "on") { self.0.get() } else { None }
+    }
+}
+
+impl Drop for Request {
+    #[inline]
+    fn drop(&mut self) {
+        // One that was answered ends with its frame.
+        if let Some(span) = self.span() {
+            end_unanswered(span, CANCELLED);
+        }
+    }
+}
+
+impl Answered {
+    /// The worker does this for their frame from now on, and they wait for it.
+    #[inline(always)]
+    pub fn enter(&self, phase: Phase) {
+        // A frame may answer no request.
+        let Some(last) = self.last() else { return };
+        match last.time.state.get().quick() {
+            Some(before) => last.wait(before, phase),
+            None => enter_all(last, phase),
+        }
+    }
+
+    /// They end when the worker waits for events, whose call sends their frame.
+    #[inline]
+    pub fn end_with_waiting(self) {
+        if let Some(last) = self.last() {
+            std::mem::forget(self);
+            // One ring of two.
+            if let Some(others) = last.inner.ending.replace(Some(last)) {
+                last.next.swap(&others.next);
+            }
+        }
+    }
+
+    /// Of the time that they waited, so much was spent on something else than what they wait for.
+    pub fn spent(&self, phase: Phase, spent: Spent) {
+        let Some(last) = self.last() else { return };
+        let inner = last.inner;
+        let now = inner.look();
+        each(last, |span| {
+            let time = &span.time;
+            if !inner.serves(time) {
+                inner.wait_until(time, now);
+            }
+            let waits = time.waits.get();
+            let ticks = spent.0.min(time.ticks(waits, now));
+            inner.layout.wait(time, waits, ticks.wrapping_neg());
+            inner.layout.wait(time, phase, ticks);
+        });
+    }
+
+    #[inline(always)]
+    pub(super) fn last(&self) -> Option<&'static Span> {
+        if cfg!(feature = "on") { self.last } else { None }
+    }
+}
+
+impl Drop for Answered {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(last) = self.last() {
+            end_all(last);
+        }
+    }
+}
+
+/// A request has come to an end without a response.
+#[inline(never)]
+fn end_unanswered(span: &'static Span, status: u32) {
+    let inner = span.inner;
+    span.status.set(status);
+    span.subject.set(Subject::default());
+    inner.end_span(span, inner.look());
+}
+
+/// The requests of a frame have ended.
+#[inline(never)]
+fn end_all(last: &'static Span) {
+    match last.time.state.get().quick() {
+        Some(before) if last.is_alone() => {
+            last.inner.end_served(last, before, Phase::ALL[before]);
+        }
+        _ => end_slowly(last),
+    }
+}
+
+#[inline(never)]
+fn end_slowly(last: &'static Span) {
+    let inner = last.inner;
+    let now = inner.look();
+    each(last, |span| inner.end_span(span, now));
+}
+
+/// The worker does something for the frame of these, and they wait for it.
+#[cold]
+#[inline(never)]
+fn enter_all(last: &'static Span, phase: Phase) {
+    let (inner, time) = (last.inner, &last.time);
+    if last.is_alone() && inner.serves(time) {
+        time.waits.set(phase);
+        inner.switch(phase);
+        return;
+    }
+    let now = inner.switch(phase);
+    inner.hand_over(inner.nobody, now);
+    each(last, |span| {
+        inner.wait_until(&span.time, now);
+        span.time.waits.set(phase);
+    });
+}
+
+/// All of a ring, of which this is the last.
+#[inline(always)]
+pub(super) fn each(last: &'static Span, mut act: impl FnMut(&'static Span)) {
+    let mut next = last.next.get();
+    while let Some(span) = next {
+        // Before it may be another's.
+        next = span.next.get().filter(|_| !std::ptr::eq(span, last));
+        act(span);
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.span().map(|span| span.number.get());
+        f.debug_struct("Request").field("number", &number).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answered").field("is_empty", &self.last.is_none()).finish()
+    }
+}

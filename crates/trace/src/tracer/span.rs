@@ -1,0 +1,248 @@
+//! Where the time of a request is kept, and how a phase ends.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{CANCELLED, Came, Inner, PHASES, Span, State, Time, add};
+use crate::names::Phase;
+use crate::page::{Layout, PhaseTicks};
+
+impl Came {
+    /// When all of it came, if that was at once, and no lane has opened it.
+    #[inline(always)]
+    pub(super) fn at_once(self) -> Option<u64> {
+        (self.began == self.whole && self.opened == 0).then_some(self.whole)
+    }
+}
+
+impl State {
+    /// Of a request that the worker does not serve.
+    pub(super) const UNSERVED: Self = Self(0x80);
+    /// Events are told to somebody, or the clock is more than an instruction.
+    const SLOW: u8 = 0x10;
+    /// It was answered together with others.
+    const CROWDED: u8 = 0x20;
+
+    /// Served by this, and nothing else is to be seen to.
+    #[inline(always)]
+    pub(super) const fn of(phase: Phase) -> Self {
+        Self(phase as u8)
+    }
+
+    /// The number of the phase, if nothing else is to be seen to.
+    #[inline(always)]
+    pub(super) fn quick(self) -> Option<usize> {
+        let number = usize::from(self.0);
+        (number < PHASES).then_some(number)
+    }
+
+    pub(super) fn phase(self) -> Phase {
+        Phase::ALL[usize::from(self.0) % PHASES]
+    }
+
+    /// Likewise served by this.
+    pub(super) fn with(self, phase: Phase) -> Self {
+        Self(self.0 & (Self::SLOW | Self::CROWDED) | phase as u8)
+    }
+
+    pub(super) fn slow_if(self, is_slow: bool) -> Self {
+        Self(if is_slow { self.0 | Self::SLOW } else { self.0 & !Self::SLOW })
+    }
+
+    /// The same of somebody else.
+    #[inline(always)]
+    pub(super) const fn alone(self) -> Self {
+        Self(self.0 & !Self::CROWDED)
+    }
+
+    #[inline(always)]
+    pub(super) fn is_served(self) -> bool {
+        self.0 & Self::UNSERVED.0 == 0
+    }
+}
+
+impl Layout {
+    /// A phase of the worker is over, and the next one begins.
+    ///
+    /// Should the counter of another processor be a little behind, the next phase is shorter by what
+    /// this one is too long: sums wrap around, and stay right.
+    #[inline(always)]
+    pub(super) fn step(&self, before: &AtomicU64, next: &AtomicU64, now: u64) {
+        // In this order: by it whoever reads sees whether all of it is done.
+        self.since.store(now, Ordering::Release);
+        crate::series::add(before, now);
+        crate::series::add(next, now.wrapping_neg());
+    }
+
+    /// A request has waited so long in a phase.
+    #[inline(always)]
+    pub(super) fn wait(&self, time: &Time, phase: Phase, ticks: u64) {
+        crate::series::add(&self.waited[phase as usize], ticks);
+        add(&time.phases[phase as usize], ticks);
+    }
+}
+
+impl Time {
+    pub(super) fn new(served: &'static PhaseTicks, state: State) -> Self {
+        Self {
+            state: Cell::new(state),
+            served,
+            phases: Default::default(),
+            since: Cell::new(0),
+            waits: Cell::new(Phase::Other),
+        }
+    }
+
+    /// A phase is over while it is served, and the next one begins.
+    #[inline(always)]
+    pub(super) fn step(&self, before: usize, next: Phase, now: u64) {
+        add(&self.phases[before], now);
+        add(&self.phases[next as usize], now.wrapping_neg());
+    }
+
+    /// What was counted in a phase up to now.
+    pub(super) fn ticks(&self, phase: Phase, now: u64) -> u64 {
+        let state = self.state.get();
+        let is_open = state.is_served() && state.phase() == phase;
+        self.phases[phase as usize].get().wrapping_add(if is_open { now } else { 0 })
+    }
+
+    /// Whether what it goes through is anything but its turn; nobody's always is.
+    #[inline(always)]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits.get() != Phase::Queued
+    }
+}
+
+impl Span {
+    pub(super) fn new(inner: &'static Inner) -> Self {
+        Self {
+            inner,
+            layout: inner.layout,
+            time: Time::new(&inner.layout.served, State::UNSERVED),
+            mid: Cell::new(0),
+            number: Cell::new(0),
+            operation: Cell::new(None),
+            status: Cell::new(CANCELLED),
+            came: Cell::new(0),
+            subject: Cell::default(),
+            bytes: Cell::new(0),
+            next: Cell::new(None),
+            path: RefCell::default(),
+        }
+    }
+
+    /// Ends a phase of the worker and of this request, which it serves quickly.
+    #[inline(always)]
+    pub(super) fn step(&self, before: usize, next: Phase) {
+        let now = self.inner.quick_ticks();
+        self.time.state.set(State::of(next));
+        self.time.step(before, next, now);
+        let served = &self.layout.served;
+        self.layout.step(&served[before], &served[next as usize], now);
+    }
+
+    /// Likewise; what comes next is what the request waits for.
+    #[inline(always)]
+    pub(super) fn wait(&self, before: usize, next: Phase) {
+        self.time.waits.set(next);
+        self.step(before, next);
+    }
+
+    /// Begins anew, now. It came at `came`.
+    #[inline(always)]
+    pub(super) fn begin(&self, came: u64, now: u64) {
+        self.number.set(0);
+        self.operation.set(None);
+        self.bytes.set(0);
+        self.came.set(came);
+        let time = &self.time;
+        time.since.set(now);
+        time.waits.set(Phase::Queued);
+        time.phases.iter().for_each(|phase| phase.set(0));
+    }
+
+    /// Begins anew, now, with what was before that.
+    pub(super) fn begin_slowly(&self, came: &Came, now: u64) {
+        if came.whole == 0 {
+            return self.begin(now, now);
+        }
+        // Should the counter of another processor be a little behind, nothing becomes less.
+        let received = came.whole.saturating_sub(came.began);
+        let queued = now.saturating_sub(came.whole);
+        self.begin(now.wrapping_sub(received + queued), now);
+        let (layout, time) = (self.layout, &self.time);
+        let opened = came.opened.min(received);
+        layout.wait(time, Phase::Receiving, received - opened);
+        layout.wait(time, Phase::Verifying, opened);
+        layout.wait(time, Phase::Queued, queued);
+    }
+
+    /// Whether it was answered in a frame of its own.
+    #[inline(always)]
+    pub(super) fn is_alone(&'static self) -> bool {
+        self.next.get().is_some_and(|first| std::ptr::eq(first, self))
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn enter_slowly(&self, phase: Phase) {
+        self.inner.switch(phase);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn identify_slowly(&self) {
+        let Some(operation) = self.operation.get() else { return };
+        let before = self.time.since.get().saturating_sub(self.came.get());
+        let (mid, number) = (self.mid.get(), self.number.get());
+        self.inner.request_start(mid, operation.number(), number, before);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_slowly(&self, phase: Phase) {
+        let (inner, time) = (self.inner, &self.time);
+        if phase == Phase::Storage && inner.serves(time) {
+            time.waits.set(phase);
+            inner.switch(phase);
+            return;
+        }
+        let now = inner.switch(match phase {
+            Phase::Break | Phase::Event | Phase::Held => Phase::Other,
+            Phase::Peer => Phase::Messages,
+            other => other,
+        });
+        if !inner.serves(time) {
+            // One that was held, for example.
+            inner.wait_until(time, now);
+        }
+        inner.hand_over(inner.nobody, now);
+        time.waits.set(phase);
+    }
+
+    /// It is served again, perhaps in the place of another one.
+    #[inline(never)]
+    pub(super) fn resume_slowly(&'static self) {
+        let (inner, time) = (self.inner, &self.time);
+        let is_known = inner.does() == Phase::Running && inner.current.get().is_waiting();
+        let now = match is_known {
+            true => inner.layout.since.load(Ordering::Relaxed),
+            false => inner.switch(Phase::Running),
+        };
+        if !inner.serves(time) {
+            inner.wait_until(time, now);
+            inner.hand_over(time, now);
+        }
+        time.waits.set(Phase::Queued);
+    }
+
+    /// It is answered in the same frame as another one, behind it; says which one is the first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn follow(&'static self, last: &'static Self) -> Option<&'static Self> {
+        let state = self.time.state.get();
+        self.time.state.set(State(state.0 | State::CROWDED));
+        last.next.replace(Some(self))
+    }
+}
