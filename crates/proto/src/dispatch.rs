@@ -55,8 +55,7 @@ macro_rules! commands {
             incoming.trace.enter(Phase::Running);
             match incoming.header.command {
                 $(wire::Command::$code => {
-                    let (outcome, file_id) = start_one::<$name>(server, incoming, related);
-                    (outcome.map(|step| step.map(Pending::$name)), file_id)
+                    start_one::<$name>(server, incoming, related, Pending::$name)
                 })*
                 _ => (Err(Reject::UnknownCommand), None),
             }
@@ -71,8 +70,8 @@ macro_rules! commands {
         ) -> Result<Step<Pending>, Reject> {
             match pending {
                 $(Pending::$name(pending) => {
-                    resume_one::<$name>(server, incoming, file_id, pending, reply)
-                        .map(|step| step.map(Pending::$name))
+                    let request = (incoming, file_id);
+                    resume_one::<$name>(server, request, pending, reply, Pending::$name)
                 })*
             }
         }
@@ -120,11 +119,16 @@ commands! {
 }
 
 /// `related` is set in a related request: the FileId that the request before handed down.
+///
+/// Never a part of `start`, nor `resume_one` of `resume`: there all commands would have one place for
+/// their outcome, from which it is copied.
+#[inline(never)]
 fn start_one<C: Command>(
     server: &mut Server,
     incoming: &Incoming,
     related: Option<Option<FileId>>,
-) -> (Result<Step<C::Pending>, Reject>, Option<FileId>) {
+    keep: impl FnOnce(C::Pending) -> Pending,
+) -> Outcome {
     let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
     let request = match C::Request::decode_front(&incoming.message, behind) {
         Ok(request) => request,
@@ -139,18 +143,21 @@ fn start_one<C: Command>(
         scope.verify_channel_sequence(incoming)?;
         C::start(scope, incoming, request)
     });
-    (outcome, file_id)
+    (outcome.map(|step| step.map(keep)), file_id)
 }
 
+#[inline(never)]
 fn resume_one<C: Command>(
     server: &mut Server,
-    incoming: &Incoming,
-    file_id: Option<FileId>,
+    (incoming, file_id): (&Incoming, Option<FileId>),
     pending: C::Pending,
     reply: Reply,
-) -> Result<Step<C::Pending>, Reject> {
+    keep: impl FnOnce(C::Pending) -> Pending,
+) -> Result<Step<Pending>, Reject> {
     let reject = match C::Scope::resolve(server, incoming, file_id) {
-        Ok(scope) => return C::resume(scope, incoming, pending, reply),
+        Ok(scope) => {
+            return C::resume(scope, incoming, pending, reply).map(|step| step.map(keep));
+        }
         Err(reject) => reject,
     };
     // What the request was about is gone: its session logged off, its open closed.

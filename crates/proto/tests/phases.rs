@@ -203,7 +203,7 @@ fn a_slow_request_has_its_path_also_where_no_open_is_left() {
     peer.send(peer.request(Command::CREATE, &Create::open("nobody\\has\\this")));
     world.advance(STEP);
     world.release_all();
-    let (slow, _) = tracer.take_slow();
+    let (slow, _) = tracer.take_slow().expect("it was asked for");
     let slow: Vec<_> = slow.iter().map(|it| (it.operation, it.path.as_deref())).collect();
     let expected =
         [(Operation::Close, Some("file")), (Operation::Create, Some("nobody\\has\\this"))];

@@ -351,11 +351,13 @@ impl Tracer {
 
     /// Now, as of the last change of phase.
     #[inline(always)]
-    fn moment(&self) -> Moment {
+    #[must_use]
+    pub fn moment(&self) -> Moment {
         Moment(self.inner().map_or(0, |inner| inner.layout.since.load(Ordering::Relaxed)))
     }
 
-    /// A whole frame is here, and is handed to the engine next. `began` is when its first byte was
+    /// A whole frame is here, and is handed to the engine next; whoever says so of one says so of each,
+    /// or [`Self::frame_passed`]. `began` is when its first byte was
     /// here, if that was earlier than what was received last; `opened` is how long a lane has opened
     /// it.
     #[inline(always)]
