@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 /// Descriptors that may go with a packet: the kernel's limit, SCM_MAX_FD.
 pub(super) const DESCRIPTORS_MAX: usize = 253;
@@ -123,7 +123,9 @@ impl fmt::Debug for Receiver {
 }
 
 /// Whether something can be received.
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 pub(super) fn has_something(socket: BorrowedFd<'_>) -> bool {
+    use rustix::net::RecvFlags;
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     !matches!(rustix::net::recv(socket, &mut [0], flags), Err(Errno::AGAIN))
 }
