@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
+use rustix::io::Errno;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -38,6 +39,23 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
+    Ok(())
+}
+
+/// Likewise, and keeps nothing of it in memory.
+///
+/// # Errors
+/// Standard output takes no more.
+pub(crate) fn print_secret(text: &str) -> anyhow::Result<()> {
+    print("")?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
     Ok(())
 }
 

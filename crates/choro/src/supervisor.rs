@@ -143,13 +143,21 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     if let Some(wake) = messaging.wake_source() {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
-    // Workers have what is loaded for that.
-    worker::load_name_service(&settings.config.global.guest_account);
+    // Workers have what is loaded for that, but a connection that is kept can only be one process's.
+    let may_fork = tables::leaves_nothing_open(|| {
+        worker::load_name_service(&settings.config.global.guest_account);
+    })
+    .context("/proc")?;
+    if !may_fork {
+        tracing::info!(
+            "workers are exec'ed: the name service keeps something open in this process"
+        );
+    }
     let supervisor = Supervisor {
         settings,
         command,
         listeners,
-        workers: Workers::default(),
+        workers: Workers::new(may_fork),
         notifyd: Helper::new(NotifydArguments::NAME),
         registry,
         files,

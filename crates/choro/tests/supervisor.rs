@@ -8,9 +8,11 @@ use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use choro::{PATIENCE, Server, Site, is_alive, signal_process, text, wait_until};
+use choro::{Over, PATIENCE, Server, Site, is_alive, signal_process, text, wait_until};
 use rustix::process::Signal;
 
 /// The idle workers that a server keeps, once they are all there.
@@ -449,6 +451,35 @@ fn a_reload_replaces_idle_workers_and_keeps_clients() {
     let effective =
         fs::read_to_string(site.path("lock/smb.conf.effective")).expect("it was written");
     assert!(effective.contains("[other]") && !effective.contains("[data]"), "{effective}");
+}
+
+#[test]
+fn a_reload_finds_its_ports_free_while_workers_are_being_made() {
+    let site = Site::new();
+    let server = site.serve();
+    let narrow = fs::read_to_string(site.path("smb.conf")).expect("it was written");
+    let is_wide = |line: &&str| !line.contains("interfaces");
+    let wide: String = narrow.lines().filter(is_wide).flat_map(|line| [line, "\n"]).collect();
+    assert_ne!(narrow, wide);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Each of these clients costs a worker.
+        let come_and_go = || {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = TcpStream::connect(site.address());
+            }
+        };
+        scope.spawn(come_and_go);
+        let _over = Over(&is_over);
+        for number in 2..30 {
+            let text = if number % 2 == 0 { &wide } else { &narrow };
+            fs::write(site.path("smb.conf"), text).expect("it is ours");
+            server.signal(Signal::HUP);
+            server.wait_for_log(&format!("configuration {number} is in effect"));
+        }
+    });
+    assert!(!server.log().contains("cannot listen"), "{}", server.log());
+    server.connect();
 }
 
 /// As logrotate does it: rename, SIGHUP.

@@ -1,5 +1,6 @@
 //! A process that goes on from where this one is.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,8 +18,9 @@ pub enum Forked {
     Parent(u32),
 }
 
-/// Makes a process that is a copy of this one. In it, handlers of `signals` are gone, and no signal has
-/// been lost or taken by the wrong process. `None` if this process has more than one thread: only the one
+/// Makes a process that is a copy of this one, in a process group of its own: what is for the parent's
+/// group is not for it. In it, handlers of `signals` are gone, and no signal has been lost or taken by the
+/// wrong process. `None` if this process has more than one thread: only the one
 /// that asks would go on, and what others were doing would stay half done.
 ///
 /// The child has its parent's tables and none of their locks: it makes them its own
@@ -34,6 +36,8 @@ pub fn fork(signals: &[c_int]) -> io::Result<Option<Forked>> {
     // SAFETY: this is the only thread, so nothing is half done in the child.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
+        // SAFETY: it says something of this process and no more. It fails for no new process.
+        unsafe { libc::setpgid(0, 0) };
         for &signal in signals {
             // SAFETY: the default does nothing of ours.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -54,13 +58,18 @@ pub fn fork(signals: &[c_int]) -> io::Result<Option<Forked>> {
 /// forgotten, and never be dropped: for a child that has nothing to do with what its parent has open.
 ///
 /// # Errors
-/// The kernel is older than 5.9.
+/// The kernel is older than 5.9, or a filter refuses, and what is open cannot be found in `/proc` either.
 pub fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     let number = |it: &BorrowedFd<'_>| c_uint::try_from(it.as_raw_fd()).ok();
     let mut kept: Vec<c_uint> = kept.iter().filter_map(number).filter(|it| *it >= FIRST).collect();
     kept.sort_unstable();
+    close_ranges_but(&kept).or_else(|_| close_each_but(&kept))
+}
+
+/// `kept` is sorted.
+fn close_ranges_but(kept: &[c_uint]) -> io::Result<()> {
     let mut first = FIRST;
-    for kept in kept {
+    for &kept in kept {
         if first < kept {
             close_range(first, kept - 1)?;
         }
@@ -75,6 +84,35 @@ fn close_range(first: c_uint, last: c_uint) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+fn close_each_but(kept: &[c_uint]) -> io::Result<()> {
+    for number in open_descriptors()? {
+        if number >= FIRST && !kept.contains(&number) {
+            // SAFETY: as above. That which the folder was read through is closed already.
+            unsafe { libc::close(number.cast_signed()) };
+        }
+    }
+    Ok(())
+}
+
+/// Descriptors of this process, and one that has just been closed.
+fn open_descriptors() -> io::Result<BTreeSet<c_uint>> {
+    let entries = fs::read_dir("/proc/self/fd")?;
+    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(entries.filter_map(number).collect())
+}
+
+/// Does something, and says whether it has left no descriptor open: what a library keeps open for itself, a
+/// child that closes everything must not close behind its back.
+///
+/// # Errors
+/// `/proc` is not there.
+pub fn leaves_nothing_open(work: impl FnOnce()) -> io::Result<bool> {
+    let before = open_descriptors()?;
+    work();
+    // Through which the folder is read is the same number, unless something has taken that.
+    Ok(open_descriptors()?.is_subset(&before))
 }
 
 /// The first descriptor that is not a standard one.
@@ -100,7 +138,31 @@ fn block_signals() -> io::Result<sigset_t> {
 
 #[cfg(test)]
 mod tests {
-    use super::fork;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    use super::{c_uint, close_each_but, fork};
+
+    #[test]
+    fn without_close_range_each_descriptor_is_closed_that_is_not_kept() {
+        let [kept, other] = [(); 2].map(|()| File::open("/dev/null").expect("it is there"));
+        let [kept, other] =
+            [&kept, &other].map(|it| c_uint::try_from(it.as_raw_fd()).expect("a number"));
+        // SAFETY: the child does nothing but what is below, and the C library's memory can be used in it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: it asks, and no more.
+            let is_open = |it: c_uint| unsafe { libc::fcntl(it.cast_signed(), libc::F_GETFD) } >= 0;
+            let is_right = close_each_but(&[kept]).is_ok() && is_open(kept) && !is_open(other);
+            // SAFETY: it ends.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        assert!(child > 0, "there is a process for us");
+        let mut status = 0;
+        // SAFETY: the status is ours to fill in.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+    }
 
     #[test]
     fn a_process_with_threads_is_not_forked() {

@@ -24,7 +24,7 @@ mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use files::{FileTable, MemoryFiles, Restored};
-pub use fork::{Forked, close_all_but, fork};
+pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use memory::MemoryTable;
 pub use qos_page::QosPage;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};

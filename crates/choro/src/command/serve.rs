@@ -1,10 +1,12 @@
 //! `choro serve`.
 
+use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use zeroize::Zeroizing;
 
 use crate::default_share::{self, DefaultShare, SHARE_NAME, USER_NAME};
 use crate::multichannel::Multichannel;
@@ -58,14 +60,22 @@ impl Serve {
         if let Source::Default(default) = &started.settings().source {
             let password = default_share::ensure_user(&started.settings().users_path())
                 .context("cannot create the user of the default share")?;
-            report::print(&welcome(default, &addresses, password.as_deref().map(String::as_str)))?;
+            let password = password.as_deref().map(String::as_str);
+            report::print_secret(&welcome(default, &addresses, password))?;
         }
         started.run()
     }
 }
 
+/// Bytes that [`welcome`] has room for: the path of a folder, and names of hosts.
+const WELCOME_LEN_MAX: usize = 32 * 1024;
+
 /// What to paste where.
-fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&str>) -> String {
+fn welcome(
+    default: &DefaultShare,
+    addresses: &[SocketAddr],
+    password: Option<&str>,
+) -> Zeroizing<String> {
     let port = default.port;
     let host = host_of(addresses);
     let (with_port, windows_port, url_port) = match port {
@@ -74,9 +84,9 @@ fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&s
     };
     let mount_port =
         if port == default_share::PORT { String::new() } else { format!(",port={port}") };
-    let password = match password {
-        Some(password) => format!("{password}   (shown only now; only its hash is kept)"),
-        None => "as shown when the user was created".to_owned(),
+    let (password, password_note) = match password {
+        Some(password) => (password, "   (shown only now; only its hash is kept)"),
+        None => ("as shown when the user was created", ""),
     };
     // As it was started: `make run` does not put it into PATH.
     let program = std::env::args().next().unwrap_or_else(|| "choro".to_owned());
@@ -85,11 +95,14 @@ fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&s
     } else {
         "             (another port than 445 needs Windows 11 24H2 or Server 2025)\n"
     };
-    format!(
+    // Workers have what is in the memory of this process: no piece of it is left behind by growing.
+    let mut text = Zeroizing::new(String::with_capacity(WELCOME_LEN_MAX));
+    let written = write!(
+        text,
         "\nChoro serves {folder} as \\\\{host}\\{SHARE_NAME}\n\
          \n\
          user         {USER_NAME}\n\
-         password     {password}\n\
+         password     {password}{password_note}\n\
          another one  {program} user passwd {USER_NAME}\n\
          \n\
          smbclient    smbclient //{host}/{SHARE_NAME} -U {USER_NAME}{with_port}\n\
@@ -100,7 +113,9 @@ fn welcome(default: &DefaultShare, addresses: &[SocketAddr], password: Option<&s
          \n\
          ^C stops the server.\n",
         folder = default.path.display(),
-    )
+    );
+    written.expect("a string takes all");
+    text
 }
 
 /// An address that is of use to someone who reads it: the machine's own name where the server
@@ -136,7 +151,7 @@ mod tests {
             "smb://choro@192.0.2.1:4450/share",
             "password     pw ",
         ] {
-            assert!(text.contains(line), "{line} is not in {text}");
+            assert!(text.contains(line), "{line} is not in {}", *text);
         }
     }
 }

@@ -46,8 +46,6 @@ impl Started {
             .context("/dev/null")?;
         rustix::stdio::dup2_stdin(&nothing).context("standard input")?;
         rustix::stdio::dup2_stdout(&nothing).context("standard output")?;
-        // A ^C at the terminal is for the supervisor, which stops its workers in order.
-        rustix::process::setpgid(None, None).context("cannot leave the supervisor's group")?;
         rustix::process::chdir(c"/").context("/")?;
         settings.source = Source::File(command.config);
         log::follow(&settings)?;

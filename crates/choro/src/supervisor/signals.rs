@@ -1,8 +1,8 @@
 //! Signals as something to poll.
 //!
 //! Each signal writes a byte into a socket of its own kind; the event loop drains them. The byte
-//! carries no number, so each signal that means something else has a socket of its own. Nothing is
-//! blocked, so workers inherit no signal mask.
+//! carries no number, so each signal that means something else has a socket of its own. They are blocked
+//! only while a worker is forked off.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};

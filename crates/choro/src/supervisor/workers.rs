@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::mem::forget;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use dtyp::ServerId;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
 use tables::Forked;
 
@@ -92,29 +95,51 @@ impl Worker {
 }
 
 /// All workers that were started and not yet reaped, by pid.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Workers {
     by_pid: BTreeMap<u32, Worker>,
     /// Pids of idle workers, the longest waiting first.
     idle: VecDeque<u32>,
+    /// They are forked off.
+    may_fork: bool,
 }
 
 impl Workers {
+    /// None yet. They are forked off, if that may be, or else exec'ed.
+    pub(super) fn new(may_fork: bool) -> Self {
+        Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), may_fork }
+    }
+
     /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because something that
     /// the system's name service has loaded into this process has threads, it is exec'ed.
+    ///
+    /// What this process has open, the worker has not any more when this returns: as if it had been exec'ed.
     ///
     /// # Errors
     /// The kernel has no process or descriptor for us.
     pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<Spawned<'_>> {
         let (supervisor_end, worker_end) = control::pair()?;
         let unique_id = tables::random_unique_id()?;
-        let worker = match tables::fork(&signals::HANDLED)? {
+        let (closed, open) = pipe_with(PipeFlags::CLOEXEC)?;
+        let forked = if self.may_fork { tables::fork(&signals::HANDLED)? } else { None };
+        let worker = match forked {
             Some(Forked::Child) => {
+                // The worker closes it with all the others.
+                forget((closed, open));
                 let server_id = ServerId { pid: std::process::id(), unique_id };
                 return Ok(Spawned::Child(Birth { server_id, control: worker_end }));
             }
-            Some(Forked::Parent(pid)) => Worker::new(ServerId { pid, unique_id }, supervisor_end),
-            None => start(WorkerArguments::NAME, command)?,
+            Some(Forked::Parent(pid)) => {
+                drop((open, worker_end));
+                while rustix::io::read(&closed, &mut [0]) == Err(Errno::INTR) {}
+                Worker::new(ServerId { pid, unique_id }, supervisor_end)
+            }
+            None => {
+                if std::mem::replace(&mut self.may_fork, false) {
+                    tracing::info!("workers are exec'ed: there are threads in this process");
+                }
+                start(WorkerArguments::NAME, command)?
+            }
         };
         let pid = worker.server_id.pid;
         self.idle.push_back(pid);

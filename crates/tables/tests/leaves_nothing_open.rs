@@ -1,0 +1,15 @@
+//! What a library keeps open is noticed. Alone in its process: other tests open files, too.
+
+use std::fs::File;
+
+use tables::leaves_nothing_open;
+
+#[test]
+fn what_stays_open_is_noticed_and_what_is_closed_again_is_not() {
+    let mut kept = Vec::new();
+    let open = || File::open("/dev/null").expect("it is there");
+    assert!(leaves_nothing_open(|| ()).expect("/proc is there"));
+    assert!(leaves_nothing_open(|| drop(open())).expect("/proc is there"));
+    assert!(!leaves_nothing_open(|| kept.push(open())).expect("/proc is there"));
+    assert!(leaves_nothing_open(|| ()).expect("/proc is there"), "it was open before");
+}
