@@ -79,15 +79,13 @@ impl Store {
         opened.root.verify_changeable()?;
         verify_append(opened, offset)?;
         let sync = write_through || opened.write_through;
-        let behind = piped.as_ref().map_or(0, Piped::length);
-        let written = data.len() + behind;
-        let end = offset.checked_add(as_u64(written)).and_then(|end| i64::try_from(end).ok());
-        end.ok_or(NtStatus::INVALID_PARAMETER)?;
-        let written = as_u64(written);
+        let written = as_u64(data.len() + piped.as_ref().map_or(0, Piped::length));
         let started = if let Some(name) = &opened.stream {
             stream::write(opened, name, offset, &brought_in(data, piped)?)?;
             Started::Done(Ok(ObjectReply::Written(written)))
         } else {
+            let end = offset.checked_add(written).and_then(|end| i64::try_from(end).ok());
+            end.ok_or(NtStatus::INVALID_PARAMETER)?;
             let piped_at = offset + as_u64(data.len());
             write_all(opened, offset, &data)?;
             if let Some(mut piped) = piped {
