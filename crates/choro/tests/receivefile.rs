@@ -12,7 +12,7 @@ use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Reply, Slot};
 use dtyp::NtStatus;
 use harness::choro::wait_until;
-use harness::{Setup, TestServer};
+use harness::{Setup, TestServer, content};
 use wire::close::CloseRequest;
 use wire::echo::EchoRequest;
 use wire::write::{WriteRequest, WriteResponse};
@@ -36,18 +36,6 @@ const NEVER: &str = "min receivefile size = 1G";
 
 /// Bytes of a WRITE's frame before its data, with the transport's length.
 const FRONT_BYTES: usize = 4 + WriteRequest::DATA_OFFSET as usize;
-
-/// Bytes of which no two pages are alike, and none like those of another seed.
-fn content(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252 ^ (seed << 32);
-    let words = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.flatten().take(length).collect()
-}
 
 /// A server with an empty file for each of these names.
 fn serve(line: &str, names: &[&str]) -> TestServer {
@@ -111,17 +99,6 @@ fn write_all(client: &mut Client, name: &str, content: &[u8]) {
     (0..waiting).for_each(|_| expect(client));
 }
 
-/// Descriptors of pipes that the worker with most of them has, beside those that all have.
-fn pipes(server: &TestServer) -> usize {
-    let of_worker = |pid| {
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let targets = descriptors.filter_map(|it| it.path().read_link().ok());
-        targets.filter(|it| it.to_string_lossy().starts_with("pipe:")).count()
-    };
-    let counts: Vec<usize> = server.server().workers().into_iter().map(of_worker).collect();
-    counts.iter().max().zip(counts.iter().min()).map_or(0, |(most, least)| most - least)
-}
-
 /// A client that has written a megabyte, so that the next one is expected to be like it.
 fn writer(server: &TestServer, name: &str, first: &[u8]) -> (Client, FileId) {
     let mut client = server.connect("data", Protection::Plain);
@@ -142,7 +119,7 @@ fn send_part(
 ) -> Vec<u8> {
     push(client, file_id, offset, data);
     let rest = client.flush_part(Slot(data.len()), FRONT_BYTES + part).expect("it is sent");
-    wait_until(|| pipes(server) > 0, || "no pipe has it".to_owned());
+    wait_until(|| server.pipes() > 0, || "no pipe has it".to_owned());
     rest
 }
 
@@ -156,7 +133,7 @@ fn what_is_written_is_in_the_file_whichever_way_it_takes() {
             for (seed, (name, protection)) in (1..).zip(names.into_iter().zip(protections)) {
                 let server = &server;
                 scope.spawn(move || {
-                    let content = content(seed, (40 << 20) + 12_345);
+                    let content = content::bytes(seed, (40 << 20) + 12_345);
                     write_all(&mut server.connect("data", protection), name, &content);
                     let written = fs::read(path(server, name)).expect("it is there");
                     assert!(written == content, "{line}: {name}");
@@ -170,7 +147,7 @@ fn what_is_written_is_in_the_file_whichever_way_it_takes() {
 #[test]
 fn data_that_come_in_small_pieces_are_written_when_all_are_here() {
     let server = serve(ALWAYS, &["file"]);
-    let content = content(1, 2 * MEGABYTE);
+    let content = content::bytes(1, 2 * MEGABYTE);
     let (first, second) = content.split_at(MEGABYTE);
     let (mut client, file_id) = writer(&server, "file", first);
     let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), 100);
@@ -185,7 +162,7 @@ fn data_that_come_in_small_pieces_are_written_when_all_are_here() {
 fn pages_that_are_nearly_empty_are_written_though_they_fill_the_pipe() {
     const BYTES_OF_PAGE: usize = 100;
     let server = serve(ALWAYS, &["file"]);
-    let content = content(1, 2 * MEGABYTE);
+    let content = content::bytes(1, 2 * MEGABYTE);
     let (first, second) = content.split_at(MEGABYTE);
     let (mut client, file_id) = writer(&server, "file", first);
     let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), 0);
@@ -213,7 +190,7 @@ fn pages_that_are_nearly_empty_are_written_though_they_fill_the_pipe() {
 #[test]
 fn of_a_write_that_breaks_off_nothing_is_written() {
     let server = serve(ALWAYS, &["file"]);
-    let content = content(1, MEGABYTE);
+    let content = content::bytes(1, MEGABYTE);
     for is_reset in [true, false] {
         let (mut client, file_id) = writer(&server, "file", &content);
         send_part(&server, &mut client, file_id, (0, &vec![0xEE; MEGABYTE]), 600_000);
@@ -222,7 +199,7 @@ fn of_a_write_that_breaks_off_nothing_is_written() {
         } else {
             drop(client);
         }
-        wait_until(|| pipes(&server) == 0, || "a pipe is left".to_owned());
+        wait_until(|| server.pipes() == 0, || "a pipe is left".to_owned());
         assert!(fs::read(path(&server, "file")).expect("it is there") == content);
     }
 }
@@ -230,7 +207,7 @@ fn of_a_write_that_breaks_off_nothing_is_written() {
 #[test]
 fn a_server_that_stops_does_not_wait_for_the_rest() {
     let server = serve(ALWAYS, &["file"]);
-    let content = content(1, MEGABYTE);
+    let content = content::bytes(1, MEGABYTE);
     let (mut client, file_id) = writer(&server, "file", &content);
     send_part(&server, &mut client, file_id, (0, &vec![0xEE; MEGABYTE]), 600_000);
     let file = path(&server, "file");
@@ -242,7 +219,7 @@ fn a_server_that_stops_does_not_wait_for_the_rest() {
 #[test]
 fn a_file_that_is_closed_while_its_data_come_is_not_written_and_the_next_frame_is_whole() {
     let server = serve(ALWAYS, &["file"]);
-    let content = content(1, MEGABYTE);
+    let content = content::bytes(1, MEGABYTE);
     let (mut client, file_id) = writer(&server, "file", &content);
     let again = open(&mut client, Purpose::Open, "file").expect("it is there");
     let destination = server.destination("data");
@@ -267,7 +244,7 @@ fn a_file_that_is_closed_while_its_data_come_is_not_written_and_the_next_frame_i
 #[test]
 fn an_urgent_byte_is_no_part_of_what_is_written() {
     let server = serve(ALWAYS, &["file"]);
-    let content = content(1, 2 * MEGABYTE);
+    let content = content::bytes(1, 2 * MEGABYTE);
     let (first, second) = content.split_at(MEGABYTE);
     let (mut client, file_id) = writer(&server, "file", first);
     let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), 1_000);
@@ -283,7 +260,7 @@ fn an_urgent_byte_is_no_part_of_what_is_written() {
 #[test]
 fn nothing_is_piped_below_the_length_that_is_wished() {
     let server = serve(NEVER, &["file"]);
-    let content = content(1, MEGABYTE);
+    let content = content::bytes(1, MEGABYTE);
     let (mut client, file_id) = writer(&server, "file", &content);
     push(&mut client, file_id, 0, &content);
     let rest = client.flush_part(Slot(MEGABYTE), FRONT_BYTES + 300_000).expect("it is sent");
@@ -291,7 +268,7 @@ fn nothing_is_piped_below_the_length_that_is_wished() {
     let mut other = client.bind(&server.destination("data"), harness::terms(Protection::Plain), 1);
     let other = other.as_mut().expect("it may bind");
     other.call(Command::ECHO, 0, &EchoRequest).and_then(Reply::succeeded).expect("an echo");
-    wait_until(|| pipes(&server) == 0, || "something is in a pipe".to_owned());
+    wait_until(|| server.pipes() == 0, || "something is in a pipe".to_owned());
     client.stream().write_all(&rest).expect("it is sent");
     expect(&mut client);
     assert!(fs::read(path(&server, "file")).expect("it is there") == content);

@@ -10,7 +10,7 @@ use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Reply, Slot};
 use dtyp::NtStatus;
 use harness::choro::wait_until;
-use harness::{Setup, TestServer, terms};
+use harness::{Setup, TestServer, content, terms};
 use wire::close::CloseRequest;
 use wire::echo::EchoRequest;
 use wire::read::{ReadRequest, ReadResponse};
@@ -33,22 +33,10 @@ const ALWAYS: &str = "use sendfile = yes";
 const NEVER: &str = "use sendfile = no";
 const AS_MEASURED: &str = "use sendfile = auto";
 
-/// Bytes of which no two pages are alike.
-fn content() -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252_u64;
-    let words = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.flatten().take(FILE_BYTES).collect()
-}
-
 /// A server with a share of such a file that anybody may change.
 fn serve(lines: &str) -> (TestServer, Vec<u8>) {
     let server = Setup::new().share("data", lines).start();
-    let (path, content) = (server.share_path("data").join("file"), content());
+    let (path, content) = (server.share_path("data").join("file"), content::bytes(1, FILE_BYTES));
     fs::write(&path, &content).expect("there is space");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("it is ours");
     (server, content)
@@ -121,24 +109,12 @@ fn channels_with_and_without_signatures_get_what_is_in_the_file() {
     });
 }
 
-/// Descriptors of pipes that the worker with most of them has, beside those that all have: one always
-/// waits for a client, and uses none.
-fn pipes(server: &TestServer) -> usize {
-    let of_worker = |pid| {
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let targets = descriptors.filter_map(|it| it.path().read_link().ok());
-        targets.filter(|it| it.to_string_lossy().starts_with("pipe:")).count()
-    };
-    let counts: Vec<usize> = server.server().workers().into_iter().map(of_worker).collect();
-    counts.iter().max().zip(counts.iter().min()).map_or(0, |(most, least)| most - least)
-}
-
 /// A client that has asked for all of the file and reads none of it, until that waits in pipes.
 fn ask_and_do_not_read(server: &TestServer, client: &mut Client) -> FileId {
     let file_id = open(client, Purpose::Open, "file").expect("it is there");
     client.gather_credits(FILE_BYTES.div_ceil(MEGABYTE), MEGABYTE).expect("there are credits");
     (0..FILE_BYTES).step_by(MEGABYTE).for_each(|offset| ask(client, file_id, offset, MEGABYTE));
-    wait_until(|| pipes(server) > 0, || "nothing waits in pipes".to_owned());
+    wait_until(|| server.pipes() > 0, || "nothing waits in pipes".to_owned());
     file_id
 }
 
@@ -186,7 +162,7 @@ fn a_client_that_dies_in_the_middle_leaves_no_descriptor_to_its_other_channel() 
     ask_and_do_not_read(&server, &mut first);
     first.reset().expect("it was there");
     // Those that were empty are kept for a while.
-    wait_until(|| pipes(&server) == 0, || format!("{} pipes are left", pipes(&server)));
+    wait_until(|| server.pipes() == 0, || format!("{} pipes are left", server.pipes()));
     read_all(&mut second, &content);
 }
 
@@ -201,7 +177,7 @@ fn nothing_is_piped_where_it_is_forbidden() {
     // The first is here, so the others have been asked for; those that fit nowhere wait.
     expect(&mut client, MEGABYTE, &content);
     // A worker that is just being started has those of the supervisor for a moment.
-    wait_until(|| pipes(&server) == 0, || "something waits in pipes".to_owned());
+    wait_until(|| server.pipes() == 0, || "something waits in pipes".to_owned());
     offsets.skip(1).for_each(|_| expect(&mut client, MEGABYTE, &content));
 }
 

@@ -8,22 +8,36 @@ use std::path::{Path, PathBuf};
 /// Bytes that are generated or compared at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Writes a file of this length. The same seed gives the same bytes, and no two blocks are alike:
-/// a block that is lost, repeated or moved is found.
-pub fn write_file(path: &Path, length: u64, seed: u64) {
+/// Bytes by eight. The same seed gives the same, and no two blocks are alike: one that is lost, repeated or
+/// moved is found.
+fn words(seed: u64) -> impl Iterator<Item = [u8; 8]> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut file = BufWriter::with_capacity(BLOCK, File::create(path).expect("there is space"));
-    let mut left = length;
-    while left > 0 {
+    std::iter::repeat_with(move || {
         // xorshift64: fast, and its period is longer than any file.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
+        state.to_le_bytes()
+    })
+}
+
+/// So many of these bytes.
+pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    words(seed).flatten().take(length).collect()
+}
+
+/// Writes a file of them of this length.
+pub fn write_file(path: &Path, length: u64, seed: u64) {
+    let mut file = BufWriter::with_capacity(BLOCK, File::create(path).expect("there is space"));
+    let mut left = length;
+    for word in words(seed) {
         let take = left.min(8);
-        let bytes = state.to_le_bytes();
-        file.write_all(&bytes[..usize::try_from(take).expect("it is at most 8")])
+        file.write_all(&word[..usize::try_from(take).expect("it is at most 8")])
             .expect("there is space");
         left -= take;
+        if left == 0 {
+            break;
+        }
     }
     file.flush().expect("there is space");
 }

@@ -214,6 +214,18 @@ impl TestServer {
         self.server.as_ref().expect("it runs until it is stopped")
     }
 
+    /// Descriptors of pipes that the worker with most of them has, beside those that all have: one
+    /// always waits for a client, and uses none.
+    pub fn pipes(&self) -> usize {
+        let of_worker = |pid| {
+            let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            let targets = entries.filter_map(|it| it.path().read_link().ok());
+            targets.filter(|it| it.to_string_lossy().starts_with("pipe:")).count()
+        };
+        let counts: Vec<usize> = self.server().workers().into_iter().map(of_worker).collect();
+        counts.iter().max().zip(counts.iter().min()).map_or(0, |(most, least)| most - least)
+    }
+
     pub fn log(&self) -> String {
         self.server.as_ref().expect("it runs until it is stopped").log()
     }
