@@ -123,6 +123,24 @@ fn send_part(
     rest
 }
 
+/// A client that has written one of two megabytes, and so much of the next; with the rest of that.
+fn half_written(part: usize) -> (TestServer, Client, Vec<u8>) {
+    let server = serve(ALWAYS, &["file"]);
+    let content = content::bytes(1, 2 * MEGABYTE);
+    let (first, second) = content.split_at(MEGABYTE);
+    let (mut client, file_id) = writer(&server, "file", first);
+    let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), part);
+    (server, client, rest)
+}
+
+/// Now both of them are written.
+#[track_caller]
+fn expect_both(server: &TestServer, client: &mut Client) {
+    expect(client);
+    let written = fs::read(path(server, "file")).expect("it is there");
+    assert!(written == content::bytes(1, 2 * MEGABYTE));
+}
+
 #[test]
 fn what_is_written_is_in_the_file_whichever_way_it_takes() {
     for line in [ALWAYS, AS_MEASURED, NEVER] {
@@ -146,26 +164,17 @@ fn what_is_written_is_in_the_file_whichever_way_it_takes() {
 
 #[test]
 fn data_that_come_in_small_pieces_are_written_when_all_are_here() {
-    let server = serve(ALWAYS, &["file"]);
-    let content = content::bytes(1, 2 * MEGABYTE);
-    let (first, second) = content.split_at(MEGABYTE);
-    let (mut client, file_id) = writer(&server, "file", first);
-    let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), 100);
+    let (server, mut client, rest) = half_written(100);
     for piece in rest.chunks(1_459) {
         client.stream().write_all(piece).expect("it is sent");
     }
-    expect(&mut client);
-    assert!(fs::read(path(&server, "file")).expect("it is there") == content);
+    expect_both(&server, &mut client);
 }
 
 #[test]
 fn pages_that_are_nearly_empty_are_written_though_they_fill_the_pipe() {
     const BYTES_OF_PAGE: usize = 100;
-    let server = serve(ALWAYS, &["file"]);
-    let content = content::bytes(1, 2 * MEGABYTE);
-    let (first, second) = content.split_at(MEGABYTE);
-    let (mut client, file_id) = writer(&server, "file", first);
-    let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), 0);
+    let (server, mut client, rest) = half_written(0);
     // The kernel hands on the pages of this file as they are.
     let page = rustix::param::page_size();
     let pages: Vec<u8> = rest
@@ -183,8 +192,7 @@ fn pages_that_are_nearly_empty_are_written_though_they_fill_the_pipe() {
             left -= sent.expect("it is sent");
         }
     }
-    expect(&mut client);
-    assert!(fs::read(path(&server, "file")).expect("it is there") == content);
+    expect_both(&server, &mut client);
 }
 
 #[test]
@@ -243,18 +251,13 @@ fn a_file_that_is_closed_while_its_data_come_is_not_written_and_the_next_frame_i
 
 #[test]
 fn an_urgent_byte_is_no_part_of_what_is_written() {
-    let server = serve(ALWAYS, &["file"]);
-    let content = content::bytes(1, 2 * MEGABYTE);
-    let (first, second) = content.split_at(MEGABYTE);
-    let (mut client, file_id) = writer(&server, "file", first);
-    let rest = send_part(&server, &mut client, file_id, (MEGABYTE, second), 1_000);
+    let (server, mut client, rest) = half_written(1_000);
     let (before, after) = rest.split_at(300_000);
     client.stream().write_all(before).expect("it is sent");
     let urgent = rustix::net::send(client.stream(), b"!", rustix::net::SendFlags::OOB);
     urgent.expect("it is sent");
     client.stream().write_all(after).expect("it is sent");
-    expect(&mut client);
-    assert!(fs::read(path(&server, "file")).expect("it is there") == content);
+    expect_both(&server, &mut client);
 }
 
 #[test]

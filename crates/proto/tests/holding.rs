@@ -93,6 +93,18 @@ fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
     peer.receive().iter().map(|response| response.status()).collect()
 }
 
+/// Of three requests the first was within the limit, and the others are held.
+#[track_caller]
+fn cancel_the_second_of_three(world: &World, peer: &mut Peer, ids: &[u64], slots: &Shared) {
+    assert_eq!(statuses(peer), [NtStatus::SUCCESS]);
+    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
+    assert_eq!(statuses(peer), [NtStatus::CANCELLED]);
+    // What it would have taken is there for the one behind it.
+    world.advance(SECOND);
+    assert_eq!(statuses(peer), [NtStatus::SUCCESS]);
+    assert_eq!(slots.0[0].figures().waiting, 0);
+}
+
 #[test]
 fn a_limit_lets_one_begin_after_the_other() {
     let (world, mut peer, file_id, _) = limited(InterimResponses::No);
@@ -142,13 +154,7 @@ fn other_requests_of_the_connection_do_not_wait() {
 fn a_request_that_is_held_can_be_cancelled() {
     let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
     let ids = read(&mut peer, file_id, 3);
-    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
-    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
-    assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
-    // What it would have taken is there for the one behind it.
-    world.advance(SECOND);
-    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
-    assert_eq!(slots.0[0].figures().waiting, 0);
+    cancel_the_second_of_three(&world, &mut peer, &ids, &slots);
 }
 
 #[test]
@@ -162,12 +168,7 @@ fn data_in_pipes_are_charged_and_held_and_given_up_like_others() {
     };
     let ids: Vec<u64> = (0..3).map(|byte| write(&mut peer, byte)).collect();
     assert_eq!(world.piped_writes(), 3);
-    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
-    peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
-    assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
-    world.advance(SECOND);
-    assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
-    assert_eq!(slots.0[0].figures().waiting, 0);
+    cancel_the_second_of_three(&world, &mut peer, &ids, &slots);
     world.advance(10 * SECOND);
     let first_bytes = [0, 1, 2].map(|block| {
         let bytes = peer.read(file_id, block * u64::from(BLOCK), 1);

@@ -7,18 +7,18 @@ use wire::read::ReadResponse;
 use wire::write::WriteResponse;
 use wire::{Command, Dialect, FileId};
 
-/// A store that pipes what it may, and a client.
-fn ready() -> (World, Peer) {
+/// A client of a world that pipes what this has it pipe.
+fn ready(pipe: impl FnOnce(&World)) -> (World, Peer) {
     let world = World::new();
     world.add_file("data", "file", b"0123456789");
-    world.store().pipe_reads();
+    pipe(&world);
     let peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     (world, peer)
 }
 
 #[test]
 fn what_is_neither_signed_nor_sealed_is_piped_and_counts_as_part_of_its_frame() {
-    let (world, mut peer) = ready();
+    let (world, mut peer) = ready(reads);
     let file = peer.create(&Create::open("file")).file_id;
     let read = |peer: &mut Peer, offset, length| {
         let request = peer.read_request(file, offset, length).unsigned();
@@ -43,7 +43,7 @@ fn what_is_neither_signed_nor_sealed_is_piped_and_counts_as_part_of_its_frame() 
 
 #[test]
 fn what_is_signed_or_sealed_comes_into_memory() {
-    let (world, mut peer) = ready();
+    let (world, mut peer) = ready(reads);
     let file = peer.create(&Create::open("file")).file_id;
     let signed = peer.read_request(file, 0, 10).signed();
     assert_eq!(peer.call(signed).ok().body::<ReadResponse<'_>>().data, b"0123456789");
@@ -54,7 +54,7 @@ fn what_is_signed_or_sealed_comes_into_memory() {
 
 #[test]
 fn the_last_answer_of_a_compound_may_be_piped_and_no_other() {
-    let (world, mut peer) = ready();
+    let (world, mut peer) = ready(reads);
     let create = peer.request(Command::CREATE, &Create::open("file"));
     let read = peer.read_request(RELATED, 0, 10).related().unsigned();
     let responses = peer.call_all([create, read]);
@@ -68,18 +68,19 @@ fn the_last_answer_of_a_compound_may_be_piped_and_no_other() {
     assert_eq!(world.store().piped_count(), 1);
 }
 
-/// A world that pipes the data of WRITEs behind the first two bytes, and a client.
-fn ready_to_write() -> (World, Peer) {
-    let world = World::new();
-    world.add_file("data", "file", b"0123456789");
+/// The data of WRITEs behind the first two bytes.
+fn writes(world: &World) {
     world.pipe_writes_behind(2);
-    let peer = Peer::ready(&world, Dialect::SMB_3_1_1);
-    (world, peer)
+}
+
+/// What is read, where it may be.
+fn reads(world: &World) {
+    world.store().pipe_reads();
 }
 
 #[test]
 fn data_that_follow_a_write_are_written_behind_those_in_it() {
-    let (world, mut peer) = ready_to_write();
+    let (world, mut peer) = ready(writes);
     let file = peer.create(&Create::open("file")).file_id;
     for (offset, data, piped) in [(3, &b"abcde"[..], 1), (0, b"xy", 1), (20, b"behind", 2)] {
         let write = peer.write_request(file, offset, data).unsigned();
@@ -92,7 +93,7 @@ fn data_that_follow_a_write_are_written_behind_those_in_it() {
 
 #[test]
 fn what_is_signed_or_sealed_or_one_of_several_is_not_piped() {
-    let (world, mut peer) = ready_to_write();
+    let (world, mut peer) = ready(writes);
     let file = peer.create(&Create::open("file")).file_id;
     let signed = peer.write_request(file, 0, b"signed").signed();
     peer.call(signed).ok();
@@ -108,7 +109,7 @@ fn what_is_signed_or_sealed_or_one_of_several_is_not_piped() {
 
 #[test]
 fn what_is_written_to_a_pipe_of_the_server_or_to_nothing_comes_into_memory() {
-    let (world, mut peer) = ready_to_write();
+    let (world, mut peer) = ready(writes);
     peer.tree("IPC$");
     let pipe = peer.create(&Create::open("srvsvc")).file_id;
     let write = peer.write_request(pipe, 0, b"no PDU at all, whatever").unsigned();
@@ -121,7 +122,7 @@ fn what_is_written_to_a_pipe_of_the_server_or_to_nothing_comes_into_memory() {
 
 #[test]
 fn piped_data_of_a_write_that_is_refused_are_dropped() {
-    let (world, mut peer) = ready_to_write();
+    let (world, mut peer) = ready(writes);
     let reader = peer.create(&Create::open("file").access(AccessMask::READ_DATA)).file_id;
     let write = peer.write_request(reader, 0, b"refused").unsigned();
     assert_eq!(peer.call(write).status(), NtStatus::ACCESS_DENIED);

@@ -230,7 +230,8 @@ fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStat
     Ok(())
 }
 
-fn as_u64(length: usize) -> u64 {
+/// A length, to be added to an offset.
+pub(crate) fn as_u64(length: usize) -> u64 {
     u64::try_from(length).expect("a length has 64 bits at most")
 }
 

@@ -18,6 +18,7 @@ use rustix::param::page_size;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 use crate::credentials::Wardrobe;
+use crate::data::as_u64;
 use crate::opens::Open;
 use crate::system::{self, Uncached};
 
@@ -230,7 +231,8 @@ pub fn send(piped: &mut Piped, socket: BorrowedFd<'_>, more: bool) -> Result<usi
     let mut flags = SpliceFlags::NONBLOCK;
     flags.set(SpliceFlags::MORE, more);
     let output = &piped.pipe().output;
-    let sent = splice(output, None, socket, None, piped.length(), flags)?;
+    let length = piped.length();
+    let sent = without_waiting(socket, || splice(output, None, socket, None, length, flags))?;
     piped.took(sent);
     // A page that cannot be had comes to nothing.
     if sent == 0 && piped.length() > 0 { Err(Errno::IO) } else { Ok(sent) }
@@ -242,13 +244,23 @@ pub fn send(piped: &mut Piped, socket: BorrowedFd<'_>, more: bool) -> Result<usi
 /// AGAIN if nothing was received, or the pipe has room for no page more. Any other is the socket's.
 pub fn receive(socket: BorrowedFd<'_>, piped: &mut Piped, length: usize) -> Result<usize, Errno> {
     let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-    // The flag is about the pipe; whether the socket waits is its own affair.
-    ioctl_fionbio(socket, true)?;
-    let came = splice(socket, None, &piped.pipe().input, None, length, flags);
-    let _ = ioctl_fionbio(socket, false);
-    let came = came?;
+    let input = &piped.pipe().input;
+    let came = without_waiting(socket, || splice(socket, None, input, None, length, flags))?;
     piped.came(came);
     Ok(came)
+}
+
+/// Makes a call that has no flag which keeps it from waiting for a socket: that of `splice` is about the pipe,
+/// and whether the socket waits is its own affair.
+fn without_waiting<T>(
+    socket: BorrowedFd<'_>,
+    call: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    ioctl_fionbio(socket, true)?;
+    let result = call();
+    // It fails for no socket. One that stayed so would be polled before each receive, no more.
+    let _ = ioctl_fionbio(socket, false);
+    result
 }
 
 /// Writes what is in a pipe to a file at an offset, which moves on with it.
@@ -285,8 +297,4 @@ pub fn read(piped: &mut Piped, buffer: &mut BytesMut) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-fn as_u64(length: usize) -> u64 {
-    u64::try_from(length).expect("a length has 64 bits at most")
 }

@@ -20,8 +20,8 @@ pub enum Forked {
 
 /// Makes a process that is a copy of this one, in a process group of its own: what is for the parent's
 /// group is not for it. In it, handlers of `signals` are gone, and no signal has been lost or taken by the
-/// wrong process. `None` if this process has more than one thread: only the one
-/// that asks would go on, and what others were doing would stay half done.
+/// wrong process. `None` if this process has more than one thread: only the one that asks would go on,
+/// and what others were doing would stay half done.
 ///
 /// The child has its parent's tables and none of their locks: it makes them its own
 /// ([`Registry::inherit`](crate::Registry::inherit)), or drops them.

@@ -372,9 +372,8 @@ impl Client {
     /// When the frame is shorter, or is to be signed or sealed.
     pub fn flush_part(&mut self, slot: Slot, bytes: usize) -> Result<Vec<u8>> {
         assert!(!self.signs && !self.seals, "a part of a frame cannot be protected");
-        let part = self.outbox.len().min(bytes);
-        let rest = self.outbox.split_off(part);
-        let length = part + rest.len() - frame::SIZE;
+        let length = self.outbox.len() - frame::SIZE;
+        let rest = self.outbox.split_off(bytes);
         let head = frame::FrameHeader::message(length).context("the frame is too long")?;
         self.outbox[..frame::SIZE].copy_from_slice(&head);
         for (_, message_id) in self.elements.drain(..) {

@@ -2,7 +2,7 @@
 //!
 //! A worker is forked off and not exec'ed: half of what a client costs that comes and goes would be to load
 //! the program and its libraries, to read the configuration and to get to know the machine, each time with
-//! the same outcome. The supervisor holds nothing that a client has sent.
+//! the same outcome. The supervisor holds no data of clients, and knows of them what the tables say.
 
 use std::mem::forget;
 use std::os::fd::{AsFd, BorrowedFd};

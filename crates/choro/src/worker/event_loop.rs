@@ -12,7 +12,6 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
-use bytes::BytesMut;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::{MessageKind, Messaging};
 use object::Piped;
@@ -30,9 +29,9 @@ use super::WorkerStart;
 use super::accounts::Accounts;
 use super::asked_sessions::AskedSessions;
 use super::classes::membership;
-use super::connection::{Channel, Filled};
+use super::connection::Channel;
 use super::effects::StoreRequest;
-use super::lanes::{Done, LANE_BYTES_MIN, LaneId, Lanes, OpenedFrame};
+use super::lanes::{Done, LaneId, Lanes};
 use super::messages::{Asked, Waiting};
 use super::notices::Notices;
 use super::passing::Passing;
@@ -73,7 +72,7 @@ pub(crate) struct Worker {
     /// Operations that the driver had no room for.
     refused: VecDeque<(Token, Op)>,
     // Before the channels, whose sockets they use.
-    lanes: Lanes,
+    pub(super) lanes: Lanes,
     pub(super) channels: FxHashMap<ConnectionId, Channel>,
     /// A worker that waits for its client is not one that has lost it.
     had_client: bool,
@@ -89,7 +88,7 @@ pub(crate) struct Worker {
 /// What a token is for: its upper half says what, its lower half which.
 const CONTROL: u64 = 1 << 32;
 const MESSAGES: u64 = 2 << 32;
-const RECEIVE: u64 = 3 << 32;
+pub(super) const RECEIVE: u64 = 3 << 32;
 const SEND: u64 = 4 << 32;
 const STORE: u64 = 5 << 32;
 const LANES: u64 = 6 << 32;
@@ -281,50 +280,10 @@ impl Worker {
         }
     }
 
-    pub(super) fn receive(&mut self, id: ConnectionId) {
-        if self.must_wait(id) {
-            return; // Until there is room: see `flush`.
-        }
-        if self.channels.get(&id).is_some_and(Channel::receives_bulk)
-            && let Some(lane) = self.lane(id)
-        {
-            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
-            let opener = self.server.opener(id);
-            let channel = self.channels.get_mut(&id);
-            if let Some(job) = channel.and_then(|it| it.lane_receive(opener, length_max)) {
-                return self.lanes.submit(lane, id, job);
-            }
-        }
-        let op = self.channels.get_mut(&id).and_then(Channel::receive);
-        if let Some(op) = op {
-            self.submit(Token(RECEIVE | u64::from(id.0)), op);
-        }
-    }
-
-    fn received(&mut self, id: ConnectionId, completion: Completion) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        let at = self.trace.receives();
-        match completion.op {
-            Op::Receive { buffer, .. } => channel.received(buffer, at),
-            Op::PollReadable { .. } => channel.may_fill(),
-            other => unreachable!("{other:?} is no receive"),
-        }
-        self.take_received(id, completion.result);
-    }
-
-    #[inline(always)]
-    fn take_received(&mut self, id: ConnectionId, result: io::Result<usize>) {
-        match result {
-            Ok(0) => self.lost(id, "the client closed it"),
-            Err(error) => self.lost(id, &error.to_string()),
-            Ok(_) => self.take_frames(id),
-        }
-    }
-
     /// The lane of a channel over which much goes, if another one of this client is as busy: what
     /// one channel moves, this thread moves as fast. Only for what is signed or sealed: moving
     /// alone is not worth the way to another processor's cache.
-    fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
+    pub(super) fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
         let channels = self.channels.values().filter(|it| it.is_bulky()).count();
         let (lanes, store) = (&mut self.lanes, &mut self.store);
         let wear_server = || {
@@ -366,80 +325,8 @@ impl Worker {
         self.watch_lanes();
     }
 
-    /// Whether there is no room for what a connection may bring: answers have to leave first, or what
-    /// is held has to begin.
-    fn must_wait(&self, id: ConnectionId) -> bool {
-        let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
-        let must_drain = self.channels.get(&id).is_some_and(|it| it.must_drain(waiting));
-        must_drain || self.server.holds_too_much()
-    }
-
-    /// Serves the whole frames that are there, as far as there is room for their answers. The rest
-    /// is taken when answers have left: see [`Self::flush`].
-    fn take_frames(&mut self, id: ConnectionId) {
-        loop {
-            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
-            let must_wait = self.must_wait(id);
-            let Some(channel) = self.channels.get_mut(&id) else { return };
-            if channel.is_closing || channel.is_lent || must_wait {
-                break;
-            }
-            if channel.is_filling() {
-                if !channel.can_fill() {
-                    break;
-                }
-                match channel.fill(self.trace.receives()) {
-                    Ok(Filled::Whole(frame, piped)) => {
-                        self.take_frame(id, frame, Some(piped), OpenedFrame::default());
-                    }
-                    Ok(Filled::Part) => break,
-                    Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
-                    Err(error) => return self.lost(id, &error.to_string()),
-                }
-                continue;
-            }
-            match channel.next_frame(length_max) {
-                Ok(Some(frame)) => {
-                    let opened = channel.take_opened();
-                    self.take_frame(id, frame, None, opened);
-                }
-                Ok(None) if self.begin_filling(id) => {}
-                Ok(None) => break,
-                Err(error) => return self.lost(id, &format!("{error:?}")),
-            }
-        }
-    }
-
-    fn take_frame(
-        &mut self,
-        id: ConnectionId,
-        frame: BytesMut,
-        piped: Option<Piped>,
-        opened: OpenedFrame,
-    ) {
-        let OpenedFrame { opened, spent } = opened;
-        let now = self.now();
-        let behind = piped.as_ref().map_or(0, Piped::length);
-        if opened.is_none() {
-            self.choose_way_of_writes(id, &frame, behind);
-        }
-        let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;
-        let is_bulk = is_bulk && (opened.is_some() || self.server.opener(id).can_open(&frame));
-        if let Some(channel) = self.channels.get_mut(&id) {
-            channel.arrival.take(&self.trace, id, frame.len() + behind, spent);
-            if is_bulk {
-                channel.receives_bulk_now();
-            }
-        }
-        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
-        self.store.begin_frame();
-        self.server.handle_frame_with(id, now, frame, piped, opened);
-        self.serve_effects();
-        self.store.end_frame();
-    }
-
     /// The transport is gone; the engine hears of it.
-    fn lost(&mut self, id: ConnectionId, why: &str) {
+    pub(super) fn lost(&mut self, id: ConnectionId, why: &str) {
         self.trace.enter(Phase::Other);
         info!("connection {} ended: {why}", id.0);
         self.confirm_taken(id);

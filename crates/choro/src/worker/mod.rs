@@ -15,6 +15,7 @@ mod connection;
 mod date;
 mod effects;
 mod event_loop;
+mod frames;
 mod lanes;
 mod messages;
 mod notices;

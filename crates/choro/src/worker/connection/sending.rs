@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use bytes::{Buf, BytesMut};
 use object::Piped;
-use rustix::io::{Errno, ioctl_fionbio};
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Phase};
 use uring::{Op, SendBuffer};
@@ -130,18 +130,13 @@ impl Channel {
         Ok((sent, slices.iter().map(|it| it.len()).sum()))
     }
 
-    /// Likewise of what is piped of the first frame. The call has no flag that keeps it from waiting for
-    /// room: the socket has.
+    /// Likewise of what is piped of the first frame.
     fn send_piped(&mut self) -> Result<(usize, usize), Errno> {
         let more = self.queued.len() > 1;
         let Some(first) = self.queued.front_mut() else { return Ok((0, 0)) };
         let Some(piped) = &mut first.piped else { return Ok((0, 0)) };
         let given = piped.length();
-        ioctl_fionbio(&self.socket, true)?;
-        let sent = store::piped::send(piped, self.socket.as_fd(), more);
-        // It fails for no socket. One that stayed so would be polled before each receive, no more.
-        let _ = ioctl_fionbio(&self.socket, false);
-        match sent {
+        match store::piped::send(piped, self.socket.as_fd(), more) {
             Err(errno) if !matches!(errno, Errno::AGAIN | Errno::INTR) => {
                 // The pipe's fault, perhaps. If it is the socket's, the next call says so.
                 if let Err(errno) = first.bring_in() {

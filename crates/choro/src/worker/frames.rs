@@ -1,0 +1,126 @@
+//! From bytes that come to frames that the engine takes.
+
+use std::io;
+
+use bytes::BytesMut;
+use object::Piped;
+use proto::ConnectionId;
+use uring::{Completion, Op, Token};
+
+use super::connection::{Channel, Filled};
+use super::event_loop::{RECEIVE, Worker};
+use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
+
+impl Worker {
+    pub(super) fn receive(&mut self, id: ConnectionId) {
+        if self.must_wait(id) {
+            return; // Until there is room: see `flush`.
+        }
+        if self.channels.get(&id).is_some_and(Channel::receives_bulk)
+            && let Some(lane) = self.lane(id)
+        {
+            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
+            let opener = self.server.opener(id);
+            let channel = self.channels.get_mut(&id);
+            if let Some(job) = channel.and_then(|it| it.lane_receive(opener, length_max)) {
+                return self.lanes.submit(lane, id, job);
+            }
+        }
+        let op = self.channels.get_mut(&id).and_then(Channel::receive);
+        if let Some(op) = op {
+            self.submit(Token(RECEIVE | u64::from(id.0)), op);
+        }
+    }
+
+    pub(super) fn received(&mut self, id: ConnectionId, completion: Completion) {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let at = self.trace.receives();
+        match completion.op {
+            Op::Receive { buffer, .. } => channel.received(buffer, at),
+            Op::PollReadable { .. } => channel.may_fill(),
+            other => unreachable!("{other:?} is no receive"),
+        }
+        self.take_received(id, completion.result);
+    }
+
+    #[inline(always)]
+    pub(super) fn take_received(&mut self, id: ConnectionId, result: io::Result<usize>) {
+        match result {
+            Ok(0) => self.lost(id, "the client closed it"),
+            Err(error) => self.lost(id, &error.to_string()),
+            Ok(_) => self.take_frames(id),
+        }
+    }
+
+    /// Whether there is no room for what a connection may bring: answers have to leave first, or what
+    /// is held has to begin.
+    pub(super) fn must_wait(&self, id: ConnectionId) -> bool {
+        let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
+        let must_drain = self.channels.get(&id).is_some_and(|it| it.must_drain(waiting));
+        must_drain || self.server.holds_too_much()
+    }
+
+    /// Serves the whole frames that are there, as far as there is room for their answers. The rest
+    /// is taken when answers have left: see [`Self::flush`].
+    pub(super) fn take_frames(&mut self, id: ConnectionId) {
+        loop {
+            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
+            let must_wait = self.must_wait(id);
+            let Some(channel) = self.channels.get_mut(&id) else { return };
+            if channel.is_closing || channel.is_lent || must_wait {
+                break;
+            }
+            if channel.is_filling() {
+                if !channel.can_fill() {
+                    break;
+                }
+                match channel.fill(self.trace.receives()) {
+                    Ok(Filled::Whole(frame, piped)) => {
+                        self.take_frame(id, frame, Some(piped), OpenedFrame::default());
+                    }
+                    Ok(Filled::Part) => break,
+                    Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
+                    Err(error) => return self.lost(id, &error.to_string()),
+                }
+                continue;
+            }
+            match channel.next_frame(length_max) {
+                Ok(Some(frame)) => {
+                    let opened = channel.take_opened();
+                    self.take_frame(id, frame, None, opened);
+                }
+                Ok(None) if self.begin_filling(id) => {}
+                Ok(None) => break,
+                Err(error) => return self.lost(id, &format!("{error:?}")),
+            }
+        }
+    }
+
+    fn take_frame(
+        &mut self,
+        id: ConnectionId,
+        frame: BytesMut,
+        piped: Option<Piped>,
+        opened: OpenedFrame,
+    ) {
+        let OpenedFrame { opened, spent } = opened;
+        let now = self.now();
+        let behind = piped.as_ref().map_or(0, Piped::length);
+        if opened.is_none() {
+            self.choose_way_of_writes(id, &frame, behind);
+        }
+        let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;
+        let is_bulk = is_bulk && (opened.is_some() || self.server.opener(id).can_open(&frame));
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.arrival.take(&self.trace, id, frame.len() + behind, spent);
+            if is_bulk {
+                channel.receives_bulk_now();
+            }
+        }
+        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
+        self.store.begin_frame();
+        self.server.handle_frame_with(id, now, frame, piped, opened);
+        self.serve_effects();
+        self.store.end_frame();
+    }
+}
