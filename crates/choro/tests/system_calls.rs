@@ -24,8 +24,7 @@ fn is_as_the_page_says() -> bool {
     // The shares are on tmpfs.
     let shares = std::fs::File::open("/dev/shm");
     let has_fine_times = shares.is_ok_and(|shares| store::has_fine_times(shares.as_fd()));
-    let limits = uring::Limits::default();
-    let has_ring = uring::Driver::new(uring::Backend::Ring, limits).is_ok();
+    let has_ring = uring::Backend::available().contains(&uring::Backend::Ring);
     traced.is_ok_and(|it| it.success()) && has_fine_times && has_ring
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::fallback::Fallback;
 use crate::op::{Completion, Op, Reason, Refused, Token};
-use crate::ring::Ring;
+use crate::ring::{self, Ring};
 
 /// The event loop of one thread.
 ///
@@ -28,6 +28,16 @@ pub enum Backend {
     Fallback,
     /// io_uring, or an error.
     Ring,
+}
+
+impl Backend {
+    /// Those that this process can have: the ring unless the kernel forbids it io_uring or has none,
+    /// the fallback in any case.
+    #[must_use]
+    pub fn available() -> Vec<Self> {
+        let ring = (!ring::is_forbidden()).then_some(Self::Ring);
+        ring.into_iter().chain([Self::Fallback]).collect()
+    }
 }
 
 /// How much a driver may hold.

@@ -4,6 +4,7 @@ mod message;
 mod setup;
 
 pub use setup::Unavailable;
+pub(crate) use setup::is_forbidden;
 
 use std::collections::VecDeque;
 use std::io;

@@ -635,7 +635,7 @@ mod tests {
 
     #[test]
     fn what_is_piped_leaves_in_its_place_however_slowly_it_is_read() {
-        for backend in [uring::Backend::Ring, uring::Backend::Fallback] {
+        for backend in uring::Backend::available() {
             let (mut channel, mut client) = channel_and_client();
             let mut expected = Vec::new();
             for round in 0..24 {
@@ -659,7 +659,7 @@ mod tests {
                 all
             });
             let driver = uring::Driver::new(backend, uring::Limits::default());
-            let mut driver = driver.expect("this machine has both");
+            let mut driver = driver.expect("it is available");
             let pipes = drive(&mut channel, &mut driver).expect("it is read");
             assert_eq!((pipes, channel.outgoing_bytes(), channel.queued_bytes), (48, 0, 0));
             channel.shut_down();
@@ -669,7 +669,7 @@ mod tests {
 
     #[test]
     fn a_client_that_goes_away_leaves_no_pipe_and_ends_its_connection() {
-        for backend in [uring::Backend::Ring, uring::Backend::Fallback] {
+        for backend in uring::Backend::available() {
             let (mut channel, client) = channel_and_client();
             let counted = Arc::default();
             for _ in 0..24 {
@@ -677,7 +677,7 @@ mod tests {
             }
             assert!(channel.must_drain(|| OUTGOING_BYTES_MAX), "what is piped counts");
             let driver = uring::Driver::new(backend, uring::Limits::default());
-            let mut driver = driver.expect("this machine has both");
+            let mut driver = driver.expect("it is available");
             let op = channel.send(true, |_, _| ()).expect("nobody reads");
             assert!(matches!(op, Op::PollWritable { .. }), "{op:?}");
             driver.submit(uring::Token(1), op).expect("there is room");
