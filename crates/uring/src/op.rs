@@ -69,8 +69,8 @@ pub enum Op {
         /// Do not try before the socket is known to be readable: saves a failing attempt where the
         /// next bytes are not expected yet. Changes no result.
         poll_first: bool,
-        /// Complete when `limit` bytes are there or the stream is at its end, where the kernel can
-        /// do that (the ring, from 5.19 on); otherwise with whatever comes.
+        /// Complete when `limit` bytes are there or the stream is at its end; otherwise with whatever
+        /// comes.
         whole: bool,
     },
     /// Sends all of `buffers`, in order, without raising SIGPIPE.

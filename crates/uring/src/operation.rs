@@ -14,7 +14,7 @@ use crate::op::{Completion, Op, Reason, SendBuffer, Token};
 pub(crate) struct Operation {
     pub(crate) token: Token,
     op: Op,
-    /// Bytes sent or written by earlier calls.
+    /// Bytes sent, written or received by earlier calls.
     progress: usize,
     /// Whether the caller wants it to end: then it is not continued after a short call.
     pub(crate) cancelled: bool,
@@ -152,7 +152,7 @@ impl Operation {
             Op::Receive { socket, buffer, limit, poll_first, whole } => {
                 let (socket, poll_first, whole) = (*socket, *poll_first, *whole);
                 let spare = buffer.spare_capacity_mut();
-                let length = call_length(spare.len().min(*limit));
+                let length = call_length(spare.len().min(*limit - self.progress));
                 let pointer = spare.as_mut_ptr().cast();
                 Call::Receive { socket, pointer, length, poll_first, whole }
             }
@@ -193,13 +193,20 @@ impl Operation {
                 *accepted = Some(unsafe { OwnedFd::from_raw_fd(fd) });
                 Step::Done(Ok(0))
             }
-            Op::ReadAt { buffer, length: limit, .. } | Op::Receive { buffer, limit, .. } => {
-                let room = buffer.spare_capacity_mut().len().min(*limit);
-                assert!(count <= room, "the kernel fills no more than it was given");
-                // SAFETY: the kernel wrote the first `count` bytes of the spare capacity, which is
-                // at least that long.
-                unsafe { buffer.set_len(buffer.len() + count) };
+            Op::ReadAt { buffer, length, .. } => {
+                // SAFETY: the kernel wrote the first `count` bytes of the spare capacity.
+                unsafe { fill(buffer, *length, count) };
                 Step::Done(Ok(count))
+            }
+            Op::Receive { buffer, limit, whole, .. } => {
+                // SAFETY: as above.
+                let room = unsafe { fill(buffer, *limit - self.progress, count) };
+                self.progress += count;
+                if *whole && count > 0 && room > 0 && !self.cancelled {
+                    // The rest was not there, or the stream is at its end, which also ends waiting.
+                    return Step::WouldBlock;
+                }
+                Step::Done(Ok(self.progress))
             }
             Op::PollReadable { .. } | Op::PollWritable { .. } | Op::SendAtOnce { .. } => {
                 Step::Done(Ok(count))
@@ -279,6 +286,19 @@ impl Op {
             _ => Err(Reason::OffsetTooLarge),
         }
     }
+}
+
+/// Adds `count` bytes to a buffer of which at most `limit` were to be filled; how many are left.
+///
+/// # Safety
+///
+/// The first `count` bytes of its spare capacity are initialized.
+unsafe fn fill(buffer: &mut bytes::BytesMut, limit: usize, count: usize) -> usize {
+    let room = buffer.spare_capacity_mut().len().min(limit);
+    assert!(count <= room, "the kernel fills no more than it was given");
+    // SAFETY: the caller's promise, and the capacity is at least that.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    room - count
 }
 
 /// The error of an operation that was cancelled.
