@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Runs every test of smbtorture that says something about a server, also those that `make test`
 # leaves out because they mostly wait, and compares the results with the list in tests/smbtorture.
-# Arguments are words: with one, the tests whose name contains it.
+# Arguments are words: with one, the tests whose name contains it. IO_URING=no runs the server where
+# io_uring is forbidden.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_test
+launcher=$(io_uring_launcher)
 say 'building a release (a few minutes the first time)'
 cargo build --release --locked -p choro
 CHORO_BIN=$(cargo build --release --locked -p choro --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\/choro\)".*/\1/p' | tail -n 1)
 export CHORO_BIN SMBTORTURE_ALL=1 SMBTORTURE_ONLY=${1:-}
 say 'smbtorture against the release (about ten minutes)'
-cargo test --locked -p choro --test smbtorture
+$launcher cargo test --locked -p choro --test smbtorture
 # Those that need another server, if they are meant.
 case multichannel in
-*"$SMBTORTURE_ONLY"*) cargo test --locked -p choro --test smbtorture_apart ;;
+*"$SMBTORTURE_ONLY"*) $launcher cargo test --locked -p choro --test smbtorture_apart ;;
 esac

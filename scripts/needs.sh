@@ -117,6 +117,15 @@ need_to_build() {
     need_packages gcc=cc libc6-dev=stdio.h libtdb-dev=tdb.h
 }
 
+# What stands before a command that is to do without io_uring, if IO_URING says no.
+io_uring_launcher() {
+    case ${IO_URING:-yes} in
+        yes) ;;
+        no) echo scripts/without_io_uring.py ;;
+        *) fail "IO_URING: yes and no are understood, '$IO_URING' is not" ;;
+    esac
+}
+
 # Builds a release of the server with what MESSAGING lists, and sets `choro` to its path.
 build_choro() {
     local options=(--release --locked -p choro) features

@@ -48,9 +48,13 @@ pub struct Options {
     /// bytes, in this way, instead of Samba: what the machine can do with files.
     #[arg(long, value_name = "WAY", conflicts_with_all = ["against", "against_null", "only"])]
     pub against_raw: Option<Way>,
+    /// Measure beside the same build where io_uring is forbidden, as in most containers, instead of
+    /// Samba.
+    #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw", "only"])]
+    pub against_fallback: bool,
     /// Give Samba what makes it fastest: `vfs objects = io_uring`, `use sendfile = yes`, and
     /// asynchronous reads and writes of every size.
-    #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw"])]
+    #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw", "against_fallback"])]
     pub tuned_samba: bool,
     /// Print JSON instead of the table.
     #[arg(long)]
@@ -146,6 +150,7 @@ impl Options {
         let second = match self.against {
             Some(_) => Kind::Other,
             None if self.against_null => Kind::Null,
+            None if self.against_fallback => Kind::Fallback,
             None => self.against_raw.map_or(Kind::Samba, Kind::Raw),
         };
         self.only.map_or_else(|| vec![Kind::Choro, second], |kind| vec![kind])
@@ -192,8 +197,8 @@ impl Options {
     /// Where the results go, if anywhere.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
-        let is_usual = !self.against_null && !self.tuned_samba && self.against_raw.is_none();
-        let both = self.only.is_none() && self.against.is_none() && is_usual;
+        let beside_samba = self.only.is_none() && self.kinds().last() == Some(&Kind::Samba);
+        let both = beside_samba && !self.tuned_samba;
         let whole = !self.quick && self.rows.is_empty() && both;
         let ours = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results"));
         self.results.clone().or_else(|| whole.then(ours))
@@ -226,7 +231,8 @@ mod tests {
         assert!(parse(&[]).results().is_some());
         let against = ["--against", "/tmp/choro"];
         let raw = ["--against-raw", "pread"];
-        let other = [&["--against-null"][..], &raw, &["--tuned-samba"], &against];
+        let fallback = ["--against-fallback"];
+        let other = [&["--against-null"][..], &raw, &["--tuned-samba"], &against, &fallback];
         let partial = [&["--quick"][..], &["--only", "samba"], &["--rows", "stat"]];
         for partial in partial.into_iter().chain(other) {
             assert_eq!(parse(partial).results(), None, "{partial:?}");

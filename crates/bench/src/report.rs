@@ -42,7 +42,7 @@ pub struct RowReport {
     pub pinned: bool,
     /// The figures of Choro.
     pub choro: Option<Figures>,
-    /// The figures of the other build, if Choro was measured beside one.
+    /// The figures of the other build, or of this one without io_uring, if Choro was measured beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Figures>,
     /// The figures of the null server, with its file or without, if Choro was measured beside it.
@@ -100,7 +100,8 @@ impl RowReport {
             let samples = samples.iter().find(|(kind, _)| *kind == wanted)?;
             Figures::of(&samples.1)
         };
-        let (choro, other, samba) = (of(Kind::Choro), of(Kind::Other), of(Kind::Samba));
+        let (choro, samba) = (of(Kind::Choro), of(Kind::Samba));
+        let other = of(Kind::Other).or_else(|| of(Kind::Fallback));
         let null =
             [Kind::Null, Kind::Raw(Way::Pread), Kind::Raw(Way::Sendfile)].into_iter().find_map(of);
         let both = choro.as_ref().zip(other.as_ref().or(null.as_ref()).or(samba.as_ref()));

@@ -39,6 +39,9 @@ pub enum Kind {
     /// Another build of ours.
     #[value(skip)]
     Other,
+    /// Ours where io_uring is forbidden.
+    #[value(skip)]
+    Fallback,
     /// Nothing but answers: see [`crate::null_server`].
     #[value(skip)]
     Null,
@@ -56,6 +59,7 @@ impl Kind {
         match self {
             Self::Choro => "Choro",
             Self::Other => "Other",
+            Self::Fallback => "Fallback",
             Self::Null => "Null",
             Self::Raw(Way::Pread) => "pread",
             Self::Raw(Way::Sendfile) => "sendfile",
@@ -81,6 +85,16 @@ struct Setup {
     version: String,
     user: String,
     password: String,
+}
+
+impl Setup {
+    fn without_io_uring(self) -> Self {
+        let launcher =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/without_io_uring.py");
+        let mut command = Command::new(launcher);
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        Self { command, version: format!("{} without io_uring", self.version), ..self }
+    }
 }
 
 /// The place of a server: a fresh directory that holds everything it writes.
@@ -137,6 +151,7 @@ impl Server {
         let site = Site { directory, share_path, port: free_port()?, global };
         let setup = match kind {
             Kind::Choro | Kind::Other => choro::set_up(&site, choro),
+            Kind::Fallback => choro::set_up(&site, choro).map(Setup::without_io_uring),
             Kind::Null => null::set_up(&site, None),
             Kind::Raw(way) => null::set_up(&site, Some(way)),
             Kind::Samba => samba::set_up(&site),

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use choro::{Over, PATIENCE, Server, Site, is_alive, signal_process, text, wait_until};
+use choro::{
+    Over, PATIENCE, Server, Site, is_alive, signal_process, text, wait_until, without_io_uring,
+};
 use rustix::process::Signal;
 
 /// The idle workers that a server keeps, once they are all there.
@@ -185,6 +187,42 @@ fn workers_are_forked_off_a_supervisor_of_one_thread_and_keep_nothing_that_it_ha
         let has_started = || open_in(worker).iter().any(|it| it.ends_with("/msg"));
         wait_until(|| has_started() && kept().is_empty(), || format!("{:?}", kept()));
     }
+}
+
+/// Asserts what the log says that workers wait with, and that they do.
+#[track_caller]
+fn assert_waits_with(server: &Server, has_ring: bool) {
+    let told = if has_ring { "io_uring" } else { "epoll and threads: io_uring: " };
+    let told = format!("clients are served through {told}");
+    wait_until(|| server.log().contains(&told), || server.log());
+    if !rustix::process::geteuid().is_root() {
+        return; // Nobody else may see what a worker has open.
+    }
+    for worker in idle_workers(server) {
+        // It has let go of what is the supervisor's, and made what it waits with: that of lanes, which
+        // is an eventfd, is the last of it.
+        let open = || open_in(worker);
+        let has = |what: &str| open().iter().any(|it| it.ends_with(what));
+        wait_until(|| has("/msg") && has("[eventfd]"), || format!("{:?}", open()));
+        assert_eq!(has("[io_uring]"), has_ring, "{:?}", open());
+        assert!(has_ring || has("[eventpoll]"), "{:?}", open());
+    }
+}
+
+#[test]
+fn workers_wait_with_a_ring_where_that_is_not_forbidden() {
+    let site = Site::new();
+    let has_ring = uring::Backend::available().contains(&uring::Backend::Ring);
+    assert_waits_with(&site.serve(), has_ring);
+}
+
+#[test]
+fn workers_do_without_a_ring_where_that_is_forbidden() {
+    let mut site = Site::new();
+    site.launch_with(&without_io_uring());
+    let server = site.serve();
+    assert_waits_with(&server, false);
+    server.connect();
 }
 
 /// Where a supervisor cannot be forked, workers are started as `notifyd` is.

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::default_share::{self, DefaultShare, SHARE_NAME, USER_NAME};
 use crate::multichannel::Multichannel;
 use crate::settings::{Settings, Source};
-use crate::{log, report, supervisor};
+use crate::{log, report, supervisor, worker};
 
 /// Run the server.
 ///
@@ -50,6 +50,12 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         let started = supervisor::start(settings)?;
+        match worker::ring_error().context("no way to wait")? {
+            None => tracing::info!("clients are served through io_uring"),
+            Some(error) => {
+                tracing::info!("clients are served through epoll and threads: io_uring: {error}");
+            }
+        }
         let addresses = started.addresses();
         if addresses.is_empty() {
             bail!("there is no address to listen on");

@@ -93,6 +93,18 @@ const SEND: u64 = 4 << 32;
 const STORE: u64 = 5 << 32;
 const LANES: u64 = 6 << 32;
 
+fn new_driver() -> io::Result<Driver> {
+    Driver::new(Backend::Auto, Limits::default())
+}
+
+/// Why workers of this process have no ring, if they have none.
+///
+/// # Errors
+/// No descriptors are left.
+pub(crate) fn ring_error() -> io::Result<Option<String>> {
+    Ok(new_driver()?.ring_error().map(ToString::to_string))
+}
+
 impl Worker {
     /// Makes the worker ready for its first connection.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
@@ -106,7 +118,7 @@ impl Worker {
         trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
-        let driver = Driver::new(Backend::Auto, Limits::default()).context("no way to wait")?;
+        let driver = new_driver().context("no way to wait")?;
         let server_guid = server_guid(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);

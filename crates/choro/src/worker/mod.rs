@@ -37,7 +37,7 @@ use crate::control::WorkerEnd;
 use crate::settings::Settings;
 
 use event_loop::Worker;
-pub(crate) use event_loop::machine_clock;
+pub(crate) use event_loop::{machine_clock, ring_error};
 pub(crate) use messages::tell_file_changed;
 pub(crate) use tables::Tables;
 pub(crate) use unix::load_name_service;

@@ -24,6 +24,11 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The user without rights of every Linux.
 const NOBODY: u32 = 65_534;
 
+/// A launcher that forbids io_uring to what it starts, as most containers do.
+pub fn without_io_uring() -> Vec<String> {
+    vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/without_io_uring.py").to_owned()]
+}
+
 /// A folder of its own, removed at the end.
 #[derive(Debug)]
 pub struct Site {
