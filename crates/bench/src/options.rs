@@ -139,7 +139,7 @@ impl Options {
                 || self.rows.iter().any(|pattern| name.contains(pattern.as_str()));
             is_chosen
                 && (!self.against_null || row.has_limit())
-                && (self.against_raw.is_none() || row.has_limit() && row.moves_file())
+                && self.against_raw.is_none_or(|way| row.moves_file(way))
         });
         rows
     }
@@ -267,6 +267,10 @@ mod tests {
         let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
         assert!(names.iter().any(|name| name == "write 1 MiB, depth 16, plain"));
         assert!(names.iter().all(|name| name.contains("plain")), "{names:?}");
+        let rows = parse(&["--against-raw", "pread"]).chosen_rows();
+        let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
+        assert!(names.iter().any(|name| name == "write 1 MiB, depth 16, sealed"));
+        assert!(names.iter().all(|name| name.contains("read") || name.contains("write")));
     }
 
     #[test]

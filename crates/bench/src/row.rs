@@ -15,6 +15,7 @@ use crate::load::lost_channel::Loss;
 use crate::load::metadata::{Metadata, Question};
 use crate::load::small_files::SmallFiles;
 use crate::load::stream::{Direction, Stream};
+use crate::null_server::Way;
 use crate::server::Server;
 
 /// One row.
@@ -205,10 +206,13 @@ impl Row {
             )
     }
 
-    /// Whether it moves the bytes of one large file.
+    /// Whether it moves the bytes of one file, and may do so in this way: what is signed or sealed comes
+    /// into memory.
     #[must_use]
-    pub const fn moves_file(&self) -> bool {
+    pub fn moves_file(&self, way: Way) -> bool {
         matches!(self.work, Work::Stream { .. })
+            && self.quantity == Quantity::Throughput
+            && (way == Way::Pread || self.protection == Protection::Plain)
     }
 
     /// Connects the load to `server`.
