@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Runs every test: first those of the crates, which end with the black-box suites of the server,
-# then what the engine's work costs, then a few seconds of each fuzz target. With IO_URING=no the first
-# of these alone, where io_uring is forbidden: the others have no use for it.
+# some of which are run without io_uring, too, then what the engine's work costs, then a few seconds of
+# each fuzz target. With IO_URING=no all tests of the crates where io_uring is forbidden, and no more:
+# the rest has no use for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 FUZZ_SMOKE_SECONDS=5
+# Suites that are run once more without io_uring, in a minute or so.
+TOO_WITHOUT_IO_URING=(
+    --test channels --test contract --test durable --test receivefile --test sendfile --test smbclient
+)
 
 need_to_test
 features=$(choro_features)
@@ -25,6 +30,10 @@ if [ -n "$launcher" ]; then
     say 'all tests passed without io_uring'
     exit
 fi
+say '2/4 what shows most of the server, where io_uring is forbidden'
+# shellcheck disable=SC2086
+scripts/without_io_uring.py \
+    cargo test --workspace --locked --no-fail-fast $features "${TOO_WITHOUT_IO_URING[@]}"
 say '3/4 instructions of the engine'
 scripts/instructions.sh
 if [ -d fuzz ]; then
