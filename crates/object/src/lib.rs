@@ -43,7 +43,7 @@ pub struct RootId(pub u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct UserId(pub u32);
 
-/// One thing to do, for one user.
+/// One thing to do, for one user. It goes from hand to hand, so what is large and rare is boxed.
 #[derive(Debug)]
 pub enum ObjectOp {
     /// Opens or creates. Never truncates: see [`ObjectOp::Overwrite`]. Answer: `Opened`, or
@@ -123,7 +123,7 @@ pub enum ObjectOp {
         /// The open.
         open: LocalOpen,
         /// What to set.
-        basic: BasicChange,
+        basic: Box<BasicChange>,
     },
     /// Truncates or extends. Answer: `Done`.
     SetEndOfFile {
@@ -144,7 +144,7 @@ pub enum ObjectOp {
         /// The open.
         open: LocalOpen,
         /// The new path; for a stream, a path whose stream alone differs.
-        target: ObjectPath,
+        target: Box<ObjectPath>,
         /// An existing target file is replaced; without this it is OBJECT_NAME_COLLISION.
         replace: bool,
     },
@@ -153,14 +153,14 @@ pub enum ObjectOp {
         /// The open.
         open: LocalOpen,
         /// The path.
-        path: ObjectPath,
+        path: Box<ObjectPath>,
     },
     /// Gives the file a further name. Answer: `Done`.
     Link {
         /// The open.
         open: LocalOpen,
         /// The further path.
-        target: ObjectPath,
+        target: Box<ObjectPath>,
         /// An existing target file is replaced.
         replace: bool,
     },
@@ -332,14 +332,14 @@ pub enum ObjectOp {
         /// The share.
         root: RootId,
         /// The path.
-        path: ObjectPath,
+        path: Box<ObjectPath>,
     },
     /// Whether a path exists and what it is, without opening it. Answer: `Metadata`.
     Lookup {
         /// The share.
         root: RootId,
         /// The path.
-        path: ObjectPath,
+        path: Box<ObjectPath>,
     },
 }
 

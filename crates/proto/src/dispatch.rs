@@ -1,5 +1,7 @@
 //! The table of commands: adding one is a module in `command` and a line here.
 
+use std::convert::Infallible;
+
 use arbitration::FileKey;
 use object::{FileIdentity, Piped};
 use trace::Phase;
@@ -32,32 +34,44 @@ use crate::response::Step;
 use crate::scope::Scope;
 use crate::server::Server;
 
-/// What became of a request, and the open that it names.
-pub(crate) type Outcome = (Result<Step<Pending>, Reject>, Option<FileId>);
-
 macro_rules! commands {
-    ($($code:ident => $name:ident,)*) => {
+    (
+        wait { $($code:ident => $name:ident,)* }
+        never { $($quick_code:ident => $quick:ident,)* }
+    ) => {
         /// What a command keeps while it waits.
         #[derive(Debug)]
-        pub(crate) enum Pending {
-            $($name(<$name as Command>::Pending),)*
+        pub enum Pending {
+            $(
+                #[doc = stringify!($code)]
+                $name(<$name as Command>::Pending),
+            )*
         }
 
+        $(impl From<<$name as Command>::Pending> for Pending {
+            fn from(pending: <$name as Command>::Pending) -> Self {
+                Self::$name(pending)
+            }
+        })*
+
+        /// Begins with a request. Says in `named` which open it names.
         pub(crate) fn start(
             server: &mut Server,
             incoming: &Incoming,
             related: Option<Option<FileId>>,
-        ) -> Outcome {
+            named: &mut Option<FileId>,
+        ) -> Result<Step, Reject> {
             if let Some(answer) = smbtorture::force_unacked_timeout(server, incoming) {
-                return (answer.map(Step::Done), None);
+                return answer.map(Step::Done);
             }
             // Decoding a body takes no longer than looking at the clock.
             incoming.trace.enter(Phase::Running);
             match incoming.header.command {
-                $(wire::Command::$code => {
-                    start_one::<$name>(server, incoming, related, Pending::$name)
+                $(wire::Command::$code => start_one::<$name>(server, incoming, related, named),)*
+                $(wire::Command::$quick_code => {
+                    start_one::<$quick>(server, incoming, related, named)
                 })*
-                _ => (Err(Reject::UnknownCommand), None),
+                _ => Err(Reject::UnknownCommand),
             }
         }
 
@@ -67,11 +81,10 @@ macro_rules! commands {
             file_id: Option<FileId>,
             pending: Pending,
             reply: Reply,
-        ) -> Result<Step<Pending>, Reject> {
+        ) -> Result<Step, Reject> {
             match pending {
                 $(Pending::$name(pending) => {
-                    let request = (incoming, file_id);
-                    resume_one::<$name>(server, request, pending, reply, Pending::$name)
+                    resume_one::<$name>(server, (incoming, file_id), pending, reply)
                 })*
             }
         }
@@ -98,24 +111,34 @@ macro_rules! commands {
 
 // CANCEL has no response and no scope: `receive` serves it.
 commands! {
-    NEGOTIATE => Negotiate,
-    SESSION_SETUP => SessionSetup,
-    LOGOFF => Logoff,
-    TREE_CONNECT => TreeConnect,
-    TREE_DISCONNECT => TreeDisconnect,
-    CREATE => Create,
-    CLOSE => Close,
-    FLUSH => Flush,
-    READ => Read,
-    WRITE => Write,
-    LOCK => Lock,
-    IOCTL => Ioctl,
-    ECHO => Echo,
-    QUERY_DIRECTORY => QueryDirectory,
-    CHANGE_NOTIFY => ChangeNotify,
-    QUERY_INFO => QueryInfo,
-    SET_INFO => SetInfo,
-    OPLOCK_BREAK => OplockBreak,
+    wait {
+        NEGOTIATE => Negotiate,
+        SESSION_SETUP => SessionSetup,
+        TREE_CONNECT => TreeConnect,
+        CREATE => Create,
+        CLOSE => Close,
+        FLUSH => Flush,
+        READ => Read,
+        WRITE => Write,
+        LOCK => Lock,
+        IOCTL => Ioctl,
+        QUERY_DIRECTORY => QueryDirectory,
+        CHANGE_NOTIFY => ChangeNotify,
+        QUERY_INFO => QueryInfo,
+        SET_INFO => SetInfo,
+    }
+    never {
+        LOGOFF => Logoff,
+        TREE_DISCONNECT => TreeDisconnect,
+        ECHO => Echo,
+        OPLOCK_BREAK => OplockBreak,
+    }
+}
+
+impl From<Infallible> for Pending {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
 }
 
 /// `related` is set in a related request: the FileId that the request before handed down.
@@ -127,23 +150,18 @@ fn start_one<C: Command>(
     server: &mut Server,
     incoming: &Incoming,
     related: Option<Option<FileId>>,
-    keep: impl FnOnce(C::Pending) -> Pending,
-) -> Outcome {
+    named: &mut Option<FileId>,
+) -> Result<Step, Reject> {
     let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
-    let request = match C::Request::decode_front(&incoming.message, behind) {
-        Ok(request) => request,
-        Err(error) => return (Err(Reject::Malformed(error)), None),
-    };
-    let file_id = match (request.file_id(), related) {
-        (Some(_), Some(None)) => return (Err(Reject::NoRelatedFileId), None),
+    let request = C::Request::decode_front(&incoming.message, behind).map_err(Reject::Malformed)?;
+    *named = match (request.file_id(), related) {
+        (Some(_), Some(None)) => return Err(Reject::NoRelatedFileId),
         (Some(_), Some(handed_down)) => handed_down,
         (named, _) => named,
     };
-    let outcome = C::Scope::resolve(server, incoming, file_id).and_then(|mut scope| {
-        scope.verify_channel_sequence(incoming)?;
-        C::start(scope, incoming, request)
-    });
-    (outcome.map(|step| step.map(keep)), file_id)
+    let mut scope = C::Scope::resolve(server, incoming, *named)?;
+    scope.verify_channel_sequence(incoming)?;
+    C::start(scope, incoming, request)
 }
 
 #[inline(never)]
@@ -152,12 +170,9 @@ fn resume_one<C: Command>(
     (incoming, file_id): (&Incoming, Option<FileId>),
     pending: C::Pending,
     reply: Reply,
-    keep: impl FnOnce(C::Pending) -> Pending,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let reject = match C::Scope::resolve(server, incoming, file_id) {
-        Ok(scope) => {
-            return C::resume(scope, incoming, pending, reply).map(|step| step.map(keep));
-        }
+        Ok(scope) => return C::resume(scope, incoming, pending, reply),
         Err(reject) => reject,
     };
     // What the request was about is gone: its session logged off, its open closed.

@@ -82,7 +82,7 @@ impl Server {
         async_id: &mut Option<u64>,
         file_id: Option<FileId>,
         effect: Effect,
-    ) -> Option<Effect> {
+    ) -> Option<Box<Effect>> {
         if !std::mem::replace(&mut incoming.is_admitted, true)
             && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
         {
@@ -97,7 +97,7 @@ impl Server {
                     *async_id = self.go_async(chain, incoming).ok();
                 }
                 incoming.trace.wait(Phase::Held);
-                return Some(effect);
+                return Some(Box::new(effect));
             }
         }
         incoming.trace.wait(effect.phase());
@@ -255,6 +255,6 @@ impl Server {
         let Some(waiting) = self.in_flight.get_mut(&id) else { return };
         let Some(effect) = waiting.held.take() else { return };
         waiting.incoming.trace.wait(effect.phase());
-        self.globals.outbox.effects.push_back((Some(id), effect));
+        self.globals.outbox.effects.push_back((Some(id), *effect));
     }
 }

@@ -24,7 +24,7 @@ pub mod notice;
 pub mod buffer_pool;
 mod channel_list;
 mod dfs;
-mod dispatch;
+pub mod dispatch;
 mod holding;
 pub mod protection;
 mod receive;

@@ -7,16 +7,16 @@ use crypto::BadSignature;
 use object::Piped;
 use trace::{Came, Phase};
 use wire::compound;
-use wire::{Command, Header};
+use wire::{Command, FileId, Header};
 
 use crate::command::{cancel, negotiate};
 use crate::connection::ConnectionId;
-use crate::dispatch::{self, Outcome};
+use crate::dispatch;
 use crate::protection::{Finding, Opened, Unsealed, Verified};
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::respond::Outgoing;
-use crate::response::TRANSFORM;
+use crate::response::{Step, TRANSFORM};
 use crate::server::{Now, Server};
 
 impl Server {
@@ -165,8 +165,19 @@ impl Server {
                 is_admitted: false,
                 charged: None,
             });
-            let outcome = self.begin(&mut chain, &mut incoming, message);
-            let Some((outcome, file_id)) = outcome else { continue };
+            let is_first = std::mem::take(&mut chain.is_first);
+            let is_related = incoming.header.is_related();
+            if is_related && !is_first {
+                incoming.header.session_id = chain.carried.session_id;
+                incoming.header.tree_id = chain.carried.tree_id;
+            }
+            if incoming.header.command == Command::CANCEL {
+                cancel::cancel(self, &incoming);
+                incoming.trace.end_without_response();
+                continue;
+            }
+            let outcome = self.begin(&mut chain, &mut incoming, message, (is_first, is_related));
+            let file_id = chain.carried.file_id;
             match self.settle(chain, incoming, file_id, None, outcome) {
                 Some(rest) => chain = rest,
                 None => return,
@@ -176,61 +187,50 @@ impl Server {
         self.transmit(connection, sealed, outgoing);
     }
 
-    /// Begins one request; nothing comes of a CANCEL.
+    /// Begins one request. The open that it names is handed down to those that follow.
     fn begin(
         &mut self,
         chain: &mut Chain,
         incoming: &mut Incoming,
         mut message: BytesMut,
-    ) -> Option<Outcome> {
-        let is_first = std::mem::take(&mut chain.is_first);
-        let is_related = incoming.header.is_related();
-        if is_related && !is_first {
-            incoming.header.session_id = chain.carried.session_id;
-            incoming.header.tree_id = chain.carried.tree_id;
-        }
-        if incoming.header.command == Command::CANCEL {
-            cancel::cancel(self, incoming);
-            incoming.trace.end_without_response();
-            return None;
-        }
+        (is_first, is_related): (bool, bool),
+    ) -> Result<Step, Reject> {
         let verified = chain.verified.take();
-        if let Err(reject) = self.verify_signature(incoming, &mut message, verified) {
-            return Some((Err(reject), None));
-        }
+        self.verify_signature(incoming, &mut message, verified)?;
         incoming.message = message.freeze();
         let connection = self.connections.get(&chain.connection);
         let charge = connection.map_or(1, |it| it.charge(&incoming.header).max(1));
-        let Some(credits_left) = chain.credits_left.checked_sub(charge.into()) else {
-            return Some((Err(Reject::CompoundTooLarge), None));
-        };
-        chain.credits_left = credits_left;
-        let outcome = if is_related && is_first {
+        chain.credits_left =
+            chain.credits_left.checked_sub(charge.into()).ok_or(Reject::CompoundTooLarge)?;
+        let handed_down = chain.carried.file_id.take();
+        if is_related && is_first {
             // [MS-SMB2] 3.3.5.2.7.2: nothing came before it that it could be related to.
-            (Err(Reject::FirstIsRelated), None)
-        } else if is_related {
-            self.start_related(chain, incoming)
-        } else {
-            dispatch::start(self, incoming, None)
-        };
-        chain.carried.file_id = outcome.1;
-        Some(outcome)
+            return Err(Reject::FirstIsRelated);
+        }
+        if is_related {
+            return self.start_related(chain, incoming, handed_down);
+        }
+        dispatch::start(self, incoming, None, &mut chain.carried.file_id)
     }
 
     /// [MS-SMB2] 3.3.5.2.7.2 Handling Compounded Related Requests.
-    fn start_related(&mut self, chain: &Chain, incoming: &Incoming) -> Outcome {
-        let Carried { session_id, file_id, status, .. } = chain.carried;
+    fn start_related(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        handed_down: Option<FileId>,
+    ) -> Result<Step, Reject> {
+        let Carried { session_id, status, file_id: named, .. } = &mut chain.carried;
+        let (session_id, status) = (*session_id, *status);
         if session_id == 0 {
-            return (Err(Reject::NoRelatedIds), None);
+            return Err(Reject::NoRelatedIds);
         }
-        let (outcome, named) = dispatch::start(self, incoming, Some(file_id));
-        match outcome {
+        let outcome = dispatch::start(self, incoming, Some(handed_down), named);
+        if status.is_error() && matches!(outcome, Err(Reject::NoRelatedFileId)) {
             // The request before should have made an open, and failed: this one fails alike.
-            Err(Reject::NoRelatedFileId) if status.is_error() => {
-                (Err(Reject::Previous(status)), None)
-            }
-            outcome => (outcome, named),
+            return Err(Reject::Previous(status));
         }
+        outcome
     }
 
     /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature, unless that was done with the key named by

@@ -134,7 +134,7 @@ pub(crate) struct InFlight {
     /// Waits for a wake-up rather than a reply.
     pub(crate) is_suspended: bool,
     /// What it will ask of the world when the limits of its classes let it.
-    pub(crate) held: Option<Effect>,
+    pub(crate) held: Option<Box<Effect>>,
     /// The file whose contents change meanwhile, and the open through which.
     pub(crate) changed: Option<(object::FileIdentity, u64)>,
 }

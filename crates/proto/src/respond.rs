@@ -228,7 +228,7 @@ impl Server {
             // As it travels: with the signature that a response has while a connection is bound.
             update_preauth(connection, laid, message);
         }
-        let protection = match sealed {
+        let mut protection = match sealed {
             None => {
                 frame.advance(TRANSFORM);
                 (!signatures.is_empty()).then_some(Protection::Sign(signatures))
@@ -248,13 +248,11 @@ impl Server {
         let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
         let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
+        let now = protection.take_if(|_| !is_deferred);
+        now.into_iter().for_each(|it| it.apply(&mut frame));
+        self.globals.trace.sends(connection_id.0, bytes, &answered);
         let connection = connection_id;
-        let mut transmit =
-            Transmit { connection, frame, piped, protection, confirmation, answered };
-        if !is_deferred {
-            transmit.protect();
-        }
-        self.globals.trace.sends(connection_id.0, bytes, &transmit.answered);
+        let transmit = Transmit { connection, frame, piped, protection, confirmation, answered };
         self.globals.outbox.transmits.push_back(transmit);
     }
 }

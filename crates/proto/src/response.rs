@@ -7,6 +7,7 @@ use wire::{Encode, FileId};
 
 use crate::break_notification::ConfirmationId;
 use crate::connection::ConnectionId;
+use crate::dispatch::Pending;
 use crate::effect::Effect;
 use crate::protection::Protection;
 
@@ -21,25 +22,31 @@ pub(crate) const TRANSPORT: usize = 4;
 pub(crate) const TRANSFORM: usize = 52;
 
 /// How far a command got.
+///
+/// It is the same for every command, so it is made where it goes to and not copied on the way.
 #[derive(Debug)]
-pub enum Step<P> {
+pub enum Step {
     /// The response is complete.
     Done(Response),
-    /// Ask the world, keep `P`, and come back through `resume` with the reply.
-    Wait(Effect, P),
+    /// Ask the world, keep what is pending, and come back through `resume` with the reply.
+    Wait(Effect, Pending),
     /// Wait for something that happens in this server, for as long as it takes: an interim
     /// response goes out ([MS-SMB2] 3.3.4.2), and `resume` is called with `Reply::Woken` whenever
     /// it may have happened.
-    Suspend(P),
+    Suspend(Pending),
 }
 
-impl<P> Step<P> {
-    pub(crate) fn map<Q>(self, f: impl FnOnce(P) -> Q) -> Step<Q> {
-        match self {
-            Self::Done(response) => Step::Done(response),
-            Self::Wait(effect, pending) => Step::Wait(effect, f(pending)),
-            Self::Suspend(pending) => Step::Suspend(f(pending)),
-        }
+impl Step {
+    /// [`Step::Wait`] with what one command keeps.
+    #[inline(always)]
+    pub(crate) fn wait(effect: Effect, pending: impl Into<Pending>) -> Self {
+        Self::Wait(effect, pending.into())
+    }
+
+    /// [`Step::Suspend`] with what one command keeps.
+    #[inline(always)]
+    pub(crate) fn suspend(pending: impl Into<Pending>) -> Self {
+        Self::Suspend(pending.into())
     }
 }
 

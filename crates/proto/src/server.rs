@@ -676,7 +676,7 @@ impl Server {
         mut incoming: Box<Incoming>,
         file_id: Option<FileId>,
         mut async_id: Option<u64>,
-        outcome: Result<Step<dispatch::Pending>, Reject>,
+        outcome: Result<Step, Reject>,
     ) -> Option<Box<Chain>> {
         if let Err(Reject::Disconnect(reason)) = outcome {
             self.disconnect(chain.connection, reason);

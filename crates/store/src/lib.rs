@@ -381,7 +381,7 @@ impl Store {
             }
             ObjectOp::Relocate { open, path } => self.relocate(open, &path).map(done),
             ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
-            ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
+            ObjectOp::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
             ObjectOp::SetCompression { open, compressed } => {
                 self.set_compression(open, compressed).map(done)
             }

@@ -285,7 +285,7 @@ fn replacing_one_name_of_a_file_by_another_leaves_one() {
     let mut share = Share::new();
     let open = share.create("a");
     let target = object::ObjectPath::parse("b").expect("a path");
-    share.done(ObjectOp::Link { open, target, replace: false });
+    share.done(ObjectOp::Link { open, target: target.into(), replace: false });
     assert_eq!(share.rename(open, "b", true), Ok("b".to_owned()));
     assert_eq!(share.names(""), [".", "..", "b"]);
 }

@@ -131,7 +131,7 @@ fn attributes_that_do_not_fit_the_kind_are_refused() {
         [(file, FileAttributes::DIRECTORY), (directory, FileAttributes::TEMPORARY)]
     {
         let basic = BasicChange { attributes: Some(attributes), ..BasicChange::default() };
-        let result = share.run(ObjectOp::SetBasic { open, basic });
+        let result = share.run(ObjectOp::SetBasic { open, basic: basic.into() });
         assert!(matches!(result, Err(NtStatus::INVALID_PARAMETER)));
     }
 }
@@ -443,7 +443,7 @@ fn a_further_name_leads_to_the_same_file() {
     share.create("taken");
     let link = |target: &str, replace| {
         let target = ObjectPath::parse(target).expect("a path");
-        ObjectOp::Link { open, target, replace }
+        ObjectOp::Link { open, target: target.into(), replace }
     };
     share.done(link("g", false));
     assert_eq!(share.metadata(open).number_of_links, 2);
@@ -458,7 +458,8 @@ fn a_further_name_leads_to_the_same_file() {
     assert_eq!(share.content("g"), "x");
     let directory = share.create_directory("d");
     let target = ObjectPath::parse("h").expect("a path");
-    let result = share.run(ObjectOp::Link { open: directory, target, replace: false });
+    let result =
+        share.run(ObjectOp::Link { open: directory, target: target.into(), replace: false });
     assert!(matches!(result, Err(NtStatus::FILE_IS_A_DIRECTORY)));
 }
 

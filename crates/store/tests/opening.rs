@@ -235,12 +235,12 @@ fn lookup_answers_without_an_open() {
     let mut share = Share::new();
     share.local("f", "abc");
     let path = ObjectPath::parse("F").expect("a path");
-    match share.run(ObjectOp::Lookup { root: share.root, path }) {
+    match share.run(ObjectOp::Lookup { root: share.root, path: path.into() }) {
         Ok(ObjectReply::Metadata(metadata)) => assert_eq!(metadata.end_of_file, 3),
         other => panic!("{other:?}"),
     }
     let path = ObjectPath::parse("g").expect("a path");
-    let missing = share.run(ObjectOp::Lookup { root: share.root, path });
+    let missing = share.run(ObjectOp::Lookup { root: share.root, path: path.into() });
     assert!(matches!(missing, Err(NtStatus::OBJECT_NAME_NOT_FOUND)));
     assert_eq!(share.store.opens_count(), 0);
 }

@@ -151,7 +151,7 @@ fn renames_tell_names_apart_by_case() {
     let opened = create(&mut share, "other", 0o644);
     let rename = |share: &mut Share, target: &str| {
         let target = posix(target);
-        share.run(ObjectOp::Rename { open: opened.open, target, replace: false })
+        share.run(ObjectOp::Rename { open: opened.open, target: target.into(), replace: false })
     };
     let Ok(ObjectReply::Renamed(path)) = rename(&mut share, "name") else { panic!("not renamed") };
     assert!(path.is_posix() && path.as_str() == "name");

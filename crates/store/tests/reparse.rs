@@ -220,7 +220,7 @@ fn a_link_of_a_namespace_is_found_on_a_path() {
     let root = share.request("").root;
     let find = |share: &mut Share, path: &str| {
         let path = object::ObjectPath::parse(path).expect("a path");
-        share.run(ObjectOp::FindReferral { root, path })
+        share.run(ObjectOp::FindReferral { root, path: path.into() })
     };
     for (path, behind) in [("d\\link", ""), ("d\\link\\a\\b", "\\a\\b")] {
         let Ok(ObjectReply::Stopped(link)) = find(&mut share, path) else { panic!("{path}") };
@@ -257,7 +257,7 @@ fn what_a_client_writes_is_no_link_of_a_namespace() {
     let root = share.request("").root;
     for path in ["d\\planted", "d\\planted\\a"] {
         let path = object::ObjectPath::parse(path).expect("a path");
-        let found = share.run(ObjectOp::FindReferral { root, path });
+        let found = share.run(ObjectOp::FindReferral { root, path: path.into() });
         assert!(matches!(found, Err(NtStatus::OBJECT_PATH_NOT_FOUND)), "{found:?}");
     }
 }

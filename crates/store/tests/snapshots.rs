@@ -222,7 +222,7 @@ fn nothing_is_changed_in_a_snapshot() {
     let protected = NtStatus::MEDIA_WRITE_PROTECTED;
     for (op, want) in [
         (write, protected),
-        (ObjectOp::SetBasic { open, basic }, protected),
+        (ObjectOp::SetBasic { open, basic: basic.into() }, protected),
         (ObjectOp::SetEndOfFile { open, size: 0 }, protected),
         (ObjectOp::SetAllocation { open, size: 0 }, protected),
         (ObjectOp::SetSparse { open, sparse: true }, protected),
@@ -230,10 +230,10 @@ fn nothing_is_changed_in_a_snapshot() {
         (ObjectOp::Trim { open, from: 0, to: 4_096 }, protected),
         (ObjectOp::SetCompression { open, compressed: true }, protected),
         (
-            ObjectOp::Rename { open, target: target.clone(), replace: false },
+            ObjectOp::Rename { open, target: target.clone().into(), replace: false },
             NtStatus::NOT_SAME_DEVICE,
         ),
-        (ObjectOp::Link { open, target, replace: false }, NtStatus::NOT_SAME_DEVICE),
+        (ObjectOp::Link { open, target: target.into(), replace: false }, NtStatus::NOT_SAME_DEVICE),
     ] {
         let told = format!("{op:?}");
         assert_eq!(share.run(op).expect_err(&told), want, "{told}");

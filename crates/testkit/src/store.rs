@@ -141,7 +141,7 @@ impl MemoryStore {
                 }
                 metadata.map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
             }
-            ObjectOp::SetBasic { open, basic } => self.set_basic(open, basic).map(done),
+            ObjectOp::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
             ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
             ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
             ObjectOp::Rename { open, target, replace } => {

@@ -891,7 +891,7 @@ impl Inner {
         if path.is_root() {
             return Ok(Referral::Root);
         }
-        match self.perform(ObjectOp::FindReferral { root, path: path.clone() }) {
+        match self.perform(ObjectOp::FindReferral { root, path: path.clone().into() }) {
             Ok(ObjectReply::Stopped(link)) => Ok(Referral::Link(link)),
             _ => Err(NtStatus::NOT_FOUND),
         }

@@ -231,7 +231,7 @@ impl Shares<'_> {
             (false, _) => Err(NtStatus::NOT_FOUND),
             (true, true) => Ok(Referral::Root),
             (true, false) => {
-                let op = ObjectOp::FindReferral { root, path: path.clone() };
+                let op = ObjectOp::FindReferral { root, path: path.clone().into() };
                 match self.store.start(share.user, op) {
                     Started::Done(Ok(ObjectReply::Stopped(link))) => Ok(Referral::Link(link)),
                     Started::Done(Err(_)) => Err(NtStatus::NOT_FOUND),

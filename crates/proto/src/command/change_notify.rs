@@ -51,7 +51,7 @@ impl Command for ChangeNotify {
         InOpen { connection, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: ChangeNotifyRequest,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (request.output_buffer_length, negotiated.max_transact_size);
         if length > max {
@@ -87,7 +87,7 @@ impl Command for ChangeNotify {
         _: &Incoming,
         pending: Pending,
         _: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         if globals.files.is_delete_pending(open.file()?.identity, open.file()?.link) {
             return Err(Reject::DeletePending);
         }
@@ -100,7 +100,7 @@ impl Command for ChangeNotify {
 }
 
 /// Tells what there is to tell, or waits.
-fn answer(open: &mut Open, pending: Pending) -> Result<Step<Pending>, Reject> {
+fn answer(open: &mut Open, pending: Pending) -> Result<Step, Reject> {
     let watch = open.file_mut()?.watch.as_mut();
     let watch = watch.expect("the first request began it, and it ends with the open");
     if watch.is_doomed {
@@ -108,7 +108,7 @@ fn answer(open: &mut Open, pending: Pending) -> Result<Step<Pending>, Reject> {
     }
     Ok(match watch.take(pending.output_buffer_length) {
         Some(response) => Step::Done(response),
-        None => Step::Suspend(pending),
+        None => Step::suspend(pending),
     })
 }
 

@@ -30,7 +30,7 @@ pub enum Pending {
     /// The last attributes are being looked up.
     Querying,
     /// The store is closing, and maybe deleting what was marked for it.
-    Closing(CloseResponse, Option<(FileKey, u64)>),
+    Closing(Option<Box<Metadata>>, Option<(FileKey, u64)>),
 }
 
 impl Command for Close {
@@ -42,7 +42,7 @@ impl Command for Close {
         mut scope: InTree<'_>,
         incoming: &Incoming,
         request: CloseRequest,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         // Once it is closed, nobody knows what it was.
         if incoming.trace.wants_path()
             && let Ok(file) = scope.open().and_then(|open| open.file())
@@ -57,18 +57,18 @@ impl Command for Close {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         match pending {
             Pending::Waiting(flags) => begin(scope, flags),
             Pending::Querying => {
                 // A file that cannot be asked any more is closed all the same.
-                let response = match reply.object() {
-                    Ok(ObjectReply::Metadata(metadata)) => respond(&metadata),
-                    _ => CloseResponse::default(),
+                let last = match reply.object() {
+                    Ok(ObjectReply::Metadata(metadata)) => Some(metadata),
+                    _ => None,
                 };
-                close(scope, response)
+                close(scope, last)
             }
-            Pending::Closing(response, deleted) => {
+            Pending::Closing(last, deleted) => {
                 if let Some((file, stream)) = deleted {
                     scope.globals.files.deleted(file, stream);
                 }
@@ -78,7 +78,7 @@ impl Command for Close {
                     Ok(_) | Err(Reject::Object(NtStatus::DIRECTORY_NOT_EMPTY)) => {}
                     Err(reject) => return Err(reject),
                 }
-                Ok(Step::Done(Response::new(&response)))
+                Ok(Step::Done(respond(last.as_deref())))
             }
         }
     }
@@ -93,7 +93,7 @@ impl Command for Close {
     }
 }
 
-fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step<Pending>, Reject> {
+fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step, Reject> {
     let in_flight = scope.in_flight;
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
@@ -107,30 +107,31 @@ fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step<Pending>, Reje
     };
     if in_flight.values().any(is_under_way) {
         open.is_closing = true;
-        return Ok(Step::Suspend(Pending::Waiting(flags)));
+        return Ok(Step::suspend(Pending::Waiting(flags)));
     }
     match &open.target {
         Target::File(file) if flags.contains(CloseFlags::POSTQUERY_ATTRIB) => {
             let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
-            Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Querying))
+            Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Querying))
         }
-        _ => close(scope, CloseResponse::default()),
+        _ => close(scope, None),
     }
 }
 
-fn close(mut scope: InTree<'_>, response: CloseResponse) -> Result<Step<Pending>, Reject> {
+fn close(mut scope: InTree<'_>, last: Option<Box<Metadata>>) -> Result<Step, Reject> {
     let file_id = scope.open()?.file_id;
     let open = scope.opens.remove(&file_id.volatile).expect("looked up above");
     Ok(match scope.globals.retire(open) {
         Some(Retired { user, op, deleted }) => {
-            Step::Wait(Effect::Object { user, op }, Pending::Closing(response, deleted))
+            Step::wait(Effect::Object { user, op }, Pending::Closing(last, deleted))
         }
-        None => Step::Done(Response::new(&response)),
+        None => Step::Done(respond(last.as_deref())),
     })
 }
 
-fn respond(metadata: &Metadata) -> CloseResponse {
-    CloseResponse {
+/// With the last attributes, if they were asked for.
+fn respond(last: Option<&Metadata>) -> Response {
+    let response = last.map_or_else(CloseResponse::default, |metadata| CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
         creation_time: metadata.creation_time,
         last_access_time: metadata.last_access_time,
@@ -139,5 +140,6 @@ fn respond(metadata: &Metadata) -> CloseResponse {
         allocation_size: metadata.allocation_size,
         end_of_file: metadata.end_of_file,
         file_attributes: metadata.attributes,
-    }
+    });
+    Response::new(&response)
 }

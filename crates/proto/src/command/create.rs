@@ -129,7 +129,7 @@ impl Command for Create {
         scope: InTree<'_>,
         incoming: &Incoming,
         request: CreateRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         // If it fails, there is no open that has a name.
         if incoming.trace.wants_path() {
             incoming.trace.set_path(dtyp::utf16::decode(request.name).unwrap_or_default());
@@ -142,7 +142,7 @@ impl Command for Create {
         incoming: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         match pending {
             Pending::Opening(opening) => match reply.object()? {
                 ObjectReply::Opened(opened) => opened_by_store(scope, incoming, *opening, *opened),
@@ -222,7 +222,7 @@ fn begin(
     incoming: &Incoming,
     request: &CreateRequest<'_>,
     attempt: Attempt,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     if scope.opens.len() >= OPENS_MAX {
         return Err(Reject::TooManyOpens);
     }
@@ -259,9 +259,9 @@ fn begin(
         && scope.globals.files.lease_is_elsewhere(lease, &caching::lease_name(&share, &wanted.path))
     {
         // Unless this is a further name of the same file.
-        let op = ObjectOp::Lookup { root, path: wanted.path };
+        let op = ObjectOp::Lookup { root, path: wanted.path.into() };
         let waiting = Pending::OtherName(lease, attempt);
-        return Ok(Step::Wait(Effect::Object { user, op }, waiting));
+        return Ok(Step::wait(Effect::Object { user, op }, waiting));
     }
     let open = OpenRequest {
         root,
@@ -294,7 +294,7 @@ fn begin(
         deletions: scope.globals.files.deletions(),
     };
     let op = ObjectOp::Open(Box::new(open));
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
+    Ok(Step::wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
 }
 
 /// The store has opened: judge sharing, enter the open, and go on to overwrite if that is due.
@@ -303,7 +303,7 @@ fn opened_by_store(
     incoming: &Incoming,
     opening: Opening,
     opened: Opened,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let file_id = scope.globals.allocate_file_id();
     let link = files::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
@@ -316,7 +316,7 @@ fn opened_by_store(
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
             let waiting = Waiting { file, create_name: opening.durable.create_name() };
-            return other.map(|_| Step::Suspend(Pending::Waiting(waiting)));
+            return other.map(|_| Step::suspend(Pending::Waiting(waiting)));
         }
     };
     if !opened.created && scope.globals.files.deletions() != opening.deletions {
@@ -354,7 +354,7 @@ fn opened_by_store(
     let effect = Effect::Object { user: opening.user, op };
     let identity = metadata.identity;
     let overwriting = Overwriting { opening, identity, file_id, maximal_access };
-    Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
+    Ok(Step::wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
 /// [MS-SMB2] 3.3.5.9.8 has a client use a key for one file name. A further name of the same file is
@@ -377,7 +377,7 @@ fn begin_again(
     opening: &Opening,
     opened: &Opened,
     file_id: FileId,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     if let Some(lease) = opening.wish.lease() {
         scope.globals.files.unuse_lease(lease, key(opened.metadata.identity));
     }
@@ -571,11 +571,7 @@ fn enter(
     scope.opens.insert(file_id.volatile, open);
 }
 
-fn overwritten(
-    scope: InTree<'_>,
-    overwriting: Overwriting,
-    reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+fn overwritten(scope: InTree<'_>, overwriting: Overwriting, reply: Reply) -> Result<Step, Reject> {
     let Overwriting { opening, identity, file_id, maximal_access } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,

@@ -20,11 +20,7 @@ impl Command for Echo {
     type Request<'a> = EchoRequest;
     type Pending = Infallible;
 
-    fn start(
-        _: InConnection<'_>,
-        _: &Incoming,
-        EchoRequest: EchoRequest,
-    ) -> Result<Step<Infallible>, Reject> {
+    fn start(_: InConnection<'_>, _: &Incoming, EchoRequest: EchoRequest) -> Result<Step, Reject> {
         Ok(Step::Done(Response::new(&EchoResponse)))
     }
 
@@ -33,7 +29,7 @@ impl Command for Echo {
         _: &Incoming,
         pending: Infallible,
         _: Reply,
-    ) -> Result<Step<Infallible>, Reject> {
+    ) -> Result<Step, Reject> {
         match pending {}
     }
 }

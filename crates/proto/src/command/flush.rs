@@ -29,7 +29,7 @@ impl Command for Flush {
         InOpen { open, .. }: InOpen<'_>,
         _: &Incoming,
         _: FlushRequest,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let Target::File(file) = &open.target else {
             // What was written to a pipe was consumed when it was written.
             return Ok(Step::Done(Response::new(&FlushResponse)));
@@ -40,15 +40,10 @@ impl Command for Flush {
             open.verify_access(AccessMask::WRITE_DATA)?;
         }
         let op = ObjectOp::Flush { open: file.local_open };
-        Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending))
+        Ok(Step::wait(Effect::Object { user: open.user, op }, Pending))
     }
 
-    fn resume(
-        _: InOpen<'_>,
-        _: &Incoming,
-        Pending: Pending,
-        reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    fn resume(_: InOpen<'_>, _: &Incoming, Pending: Pending, reply: Reply) -> Result<Step, Reject> {
         reply.object()?;
         Ok(Step::Done(Response::new(&FlushResponse)))
     }

@@ -32,7 +32,7 @@ impl Command for Ioctl {
         scope: InTree<'_>,
         incoming: &Incoming,
         request: IoctlRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         if request.flags != IoctlFlags::IS_FSCTL {
             return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
         }
@@ -47,7 +47,7 @@ impl Command for Ioctl {
         incoming: &Incoming,
         Pending(pending): Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let request = IoctlRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
         let file_id = scope.file_id;
         let progress = fsctl::resume(scope, pending, reply)?;
@@ -56,13 +56,10 @@ impl Command for Ioctl {
     }
 }
 
-fn step(
-    request: &IoctlRequest<'_>,
-    progress: Progress<fsctl::Pending>,
-) -> Result<Step<Pending>, Reject> {
+fn step(request: &IoctlRequest<'_>, progress: Progress<fsctl::Pending>) -> Result<Step, Reject> {
     let Output { status, bytes, padding } = match progress {
         Progress::Done(output) => output,
-        Progress::Wait(effect, pending) => return Ok(Step::Wait(effect, Pending(pending))),
+        Progress::Wait(effect, pending) => return Ok(Step::wait(effect, Pending(pending))),
     };
     if bytes.len() > fsctl::output_max(request) {
         return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));

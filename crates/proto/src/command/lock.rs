@@ -51,14 +51,14 @@ impl Pending {
 impl Command for Lock {
     type Scope<'s> = InOpen<'s>;
     type Request<'a> = LockRequest<'a>;
-    type Pending = Pending;
+    type Pending = Box<Pending>;
 
     /// The checks stand in the order of the section.
     fn start(
         InOpen { connection, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
         request: LockRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let checks = globals.settings.lock_sequence_checking;
         let sequence = sequence_of(&request, connection.negotiated().dialect).filter(|_| checks);
         let sequences = &mut open.file_mut()?.lock_sequences;
@@ -81,11 +81,11 @@ impl Command for Lock {
     fn resume(
         InOpen { open, globals, .. }: InOpen<'_>,
         _: &Incoming,
-        pending: Pending,
+        pending: Box<Pending>,
         _: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let file = open.file_mut()?;
-        let Pending { lock, sequence, .. } = pending;
+        let Pending { lock, sequence, .. } = *pending;
         // While this one waited, another was granted that repeats it, or that it repeats.
         if sequence.is_some_and(|it| file.lock_sequences.is_repetition(it)) {
             return Ok(done());
@@ -95,18 +95,18 @@ impl Command for Lock {
                 sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
                 Ok(done())
             }
-            Err(Reject::LockNotGranted) => Ok(Step::Suspend(pending)),
+            Err(Reject::LockNotGranted) => Ok(Step::suspend(pending)),
             Err(reject) => Err(reject),
         }
     }
 
-    fn waits_for(pending: &Pending) -> Option<FileKey> {
+    fn waits_for(pending: &Self::Pending) -> Option<FileKey> {
         Some(pending.file)
     }
 
     /// Nothing is held while waiting. A waiter that was cancelled stays in its list, and is passed
     /// over when its turn comes.
-    fn abandon(_: Pending, _: Option<Reply>) -> Abandoned {
+    fn abandon(_: Box<Pending>, _: Option<Reply>) -> Abandoned {
         // What Windows answers when the open is closed.
         Abandoned { reject: Some(Reject::RangeNotLocked), ..Abandoned::default() }
     }
@@ -124,7 +124,7 @@ fn begin(
     files: &mut Files,
     request: LockRequest<'_>,
     sequence: Option<LockSequence>,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
     verify_open(open)?;
     let id = files.open_id(open.file_id.volatile);
@@ -144,13 +144,13 @@ fn begin(
             Ok(done())
         }
         Err(Reject::LockNotGranted) if may_wait => {
-            Ok(Step::Suspend(Pending { file: record, lock: locks[0], sequence }))
+            Ok(Step::suspend(Box::new(Pending { file: record, lock: locks[0], sequence })))
         }
         Err(reject) => Err(reject),
     }
 }
 
-fn done() -> Step<Pending> {
+fn done() -> Step {
     Step::Done(Response::new(&LockResponse))
 }
 

@@ -9,6 +9,7 @@ use arbitration::FileKey;
 use object::FileIdentity;
 use wire::Decode;
 
+use crate::dispatch::Pending;
 use crate::effect::{Effect, Reply};
 use crate::reject::Reject;
 use crate::request::Incoming;
@@ -45,7 +46,7 @@ pub trait Command {
     /// The body of its request.
     type Request<'a>: Decode<'a>;
     /// What the command keeps while it waits.
-    type Pending: Debug;
+    type Pending: Debug + Into<Pending>;
 
     /// Begins to serve a request.
     ///
@@ -55,7 +56,7 @@ pub trait Command {
         scope: Self::Scope<'_>,
         incoming: &Incoming,
         request: Self::Request<'_>,
-    ) -> Result<Step<Self::Pending>, Reject>;
+    ) -> Result<Step, Reject>;
 
     /// Goes on after a reply or a wake-up. The scope was resolved anew.
     ///
@@ -66,7 +67,7 @@ pub trait Command {
         incoming: &Incoming,
         pending: Self::Pending,
         reply: Reply,
-    ) -> Result<Step<Self::Pending>, Reject>;
+    ) -> Result<Step, Reject>;
 
     /// The file for whose record to change a suspended request waits, if it does.
     fn waits_for(pending: &Self::Pending) -> Option<FileKey> {

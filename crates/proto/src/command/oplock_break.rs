@@ -39,28 +39,20 @@ impl Command for OplockBreak {
         scope: InTree<'_>,
         _: &Incoming,
         request: BreakAcknowledgment,
-    ) -> Result<Step<Infallible>, Reject> {
+    ) -> Result<Step, Reject> {
         match request {
             BreakAcknowledgment::Lease(body) => acknowledge_lease(scope, body),
             BreakAcknowledgment::Oplock(body) => acknowledge_oplock(scope, body),
         }
     }
 
-    fn resume(
-        _: InTree<'_>,
-        _: &Incoming,
-        pending: Infallible,
-        _: Reply,
-    ) -> Result<Step<Infallible>, Reject> {
+    fn resume(_: InTree<'_>, _: &Incoming, pending: Infallible, _: Reply) -> Result<Step, Reject> {
         match pending {}
     }
 }
 
 /// [MS-SMB2] 3.3.5.22.1.
-fn acknowledge_oplock(
-    mut scope: InTree<'_>,
-    body: OplockBreakBody,
-) -> Result<Step<Infallible>, Reject> {
+fn acknowledge_oplock(mut scope: InTree<'_>, body: OplockBreakBody) -> Result<Step, Reject> {
     let open = scope.open()?;
     let file_id = open.file_id;
     let file = open.file()?;
@@ -108,7 +100,7 @@ fn settle_oplock(
 }
 
 /// [MS-SMB2] 3.3.5.22.2.
-fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infallible>, Reject> {
+fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step, Reject> {
     let client = scope.connection.negotiated().client_guid;
     let id = LeaseId { client, key: body.lease_key.0 };
     let files = &mut scope.globals.files;
@@ -215,7 +207,7 @@ impl Server {
         if let Some(lease) = file.lease {
             self.globals.files.rename_lease(lease, lease_name(&share, &file.path));
         }
-        let op = ObjectOp::Relocate { open: file.local_open, path: file.path.clone() };
+        let op = ObjectOp::Relocate { open: file.local_open, path: file.path.clone().into() };
         self.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
     }
 

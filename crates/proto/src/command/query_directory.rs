@@ -55,7 +55,7 @@ impl Command for QueryDirectory {
         InOpen { connection, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: QueryDirectoryRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (request.output_buffer_length, negotiated.max_transact_size);
         verify_directory(open)?;
@@ -87,7 +87,7 @@ impl Command for QueryDirectory {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let ObjectReply::Entries(entries) = reply.object()? else {
             panic!("entries were asked for")
         };
@@ -171,7 +171,7 @@ fn begin_if_due(
 }
 
 /// Answers from what is there, or asks the store for more.
-fn go_on(open: &mut Open, demand: Demand) -> Result<Step<Pending>, Reject> {
+fn go_on(open: &mut Open, demand: Demand) -> Result<Step, Reject> {
     let user = open.user;
     let file = open.file_mut()?;
     let local_open = file.local_open;
@@ -184,7 +184,7 @@ fn go_on(open: &mut Open, demand: Demand) -> Result<Step<Pending>, Reject> {
             entries_max: batch.entries_max,
         };
         let pending = Pending { demand, generation: batch.generation };
-        return Ok(Step::Wait(Effect::Object { user, op }, pending));
+        return Ok(Step::wait(Effect::Object { user, op }, pending));
     }
     // Laid out where it will be signed and sent: a listing is large.
     let mut buffer = vec![0; HEADROOM];

@@ -44,7 +44,7 @@ impl Command for Read {
         InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: ReadRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let negotiated = connection.negotiated();
         let max = negotiated.max_read_size;
         if request.length > max {
@@ -80,7 +80,7 @@ impl Command for Read {
         // A READ of no bytes succeeds at the end of the file, unless it insists on more than it
         // asks for; any other must return one.
         let minimum_count = request.minimum_count.max(request.length.min(1));
-        Ok(Step::Wait(
+        Ok(Step::wait(
             Effect::Object { user: open.user, op },
             Pending { offset: request.offset, minimum_count, head_len },
         ))
@@ -91,7 +91,7 @@ impl Command for Read {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let reply = reply.object()?;
         let length = reply.bytes_read(HEADROOM + pending.head_len);
         let read = u32::try_from(length).expect("at most max_read_size");
@@ -137,7 +137,7 @@ fn read_pipe(
     request: &ReadRequest<'_>,
     mut buffer: BytesMut,
     head_len: usize,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let data = pipe.read(usize::try_from(request.length).expect("32 bits fit memory"));
     if data.is_empty() && request.length > 0 {
         return Err(Reject::Status(NtStatus::PIPE_EMPTY));

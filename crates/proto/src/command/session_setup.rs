@@ -58,7 +58,7 @@ enum Wanted {
     /// The account of guests, for one who needs no proof.
     Guest { token: Vec<u8>, is_anonymous: bool },
     /// The end of the session that the client had before.
-    PreviousSession(Established),
+    PreviousSession(Box<Established>),
     /// A session that another worker has.
     Session,
 }
@@ -81,7 +81,7 @@ impl Command for SessionSetup {
         mut scope: InConnection<'_>,
         incoming: &Incoming,
         request: SessionSetupRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let negotiated = scope.connection.negotiated();
         if scope.globals.settings.encryption == Policy::Required && negotiated.cipher.is_none() {
             return Err(Reject::NotEncrypted);
@@ -99,7 +99,7 @@ impl Command for SessionSetup {
         } else if !scope.sessions.contains_key(&pending.session_id) {
             let effect = Effect::FindSession { session_id: pending.session_id };
             pending.waits_for = Wanted::Session;
-            return Ok(Step::Wait(effect, pending));
+            return Ok(Step::wait(effect, pending));
         } else if scope.is_bound_to(pending.session_id, incoming) {
             reauthenticate(&mut scope, incoming, &request)?;
         } else {
@@ -122,7 +122,7 @@ impl Command for SessionSetup {
         incoming: &Incoming,
         mut pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         if let (Wanted::Session, Reply::Session(lent)) = (&pending.waits_for, &reply) {
             let request =
                 SessionSetupRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
@@ -149,7 +149,7 @@ impl Command for SessionSetup {
                 conclude(scope, incoming, pending, done)
             }
             (Wanted::PreviousSession(done), Reply::PreviousSessionClosed) => {
-                establish(scope, incoming, &pending, done)
+                establish(scope, incoming, &pending, *done)
             }
             (wanted, reply) => panic!("{reply:?} does not answer {wanted:?}"),
         }
@@ -246,7 +246,7 @@ fn authenticate(
     mut pending: Pending,
     step: Result<auth::Step, AuthError>,
     claimed: Option<Arc<Account>>,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let session_id = pending.session_id;
     match step {
         Ok(auth::Step::Continue(token)) => {
@@ -258,12 +258,12 @@ fn authenticate(
             Ok(Step::Done(response))
         }
         Ok(auth::Step::Account { user, domain, .. }) => {
-            Ok(Step::Wait(Effect::FindAccount { user, domain }, pending))
+            Ok(Step::wait(Effect::FindAccount { user, domain }, pending))
         }
         Ok(auth::Step::Done(Outcome { token, identity, session_key })) => {
             if identity.kind == IdentityKind::Anonymous {
                 pending.waits_for = Wanted::Guest { token, is_anonymous: true };
-                return Ok(Step::Wait(Effect::FindGuest, pending));
+                return Ok(Step::wait(Effect::FindGuest, pending));
             }
             let account = claimed.expect("a user is proven with the hash of an account");
             if account.disabled {
@@ -276,7 +276,7 @@ fn authenticate(
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
             let token = scope.acceptor(session_id, incoming)?.guest_token();
             pending.waits_for = Wanted::Guest { token, is_anonymous: false };
-            Ok(Step::Wait(Effect::FindGuest, pending))
+            Ok(Step::wait(Effect::FindGuest, pending))
         }
         Err(error) => Err(fail(&mut scope, incoming, &pending, Reject::Authentication(error))),
     }
@@ -313,7 +313,7 @@ fn conclude(
     incoming: &Incoming,
     pending: Pending,
     done: Established,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     if pending.binds {
         return match binding::conclude(&mut scope, incoming, pending.session_id, &done) {
             Ok(response) => Ok(Step::Done(response)),
@@ -330,7 +330,7 @@ fn replace_previous(
     incoming: &Incoming,
     mut pending: Pending,
     done: Established,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let previous = pending.previous_session_id;
     if previous == 0 || previous == pending.session_id || done.session_key.is_none() {
         return establish(scope, incoming, &pending, done);
@@ -344,8 +344,8 @@ fn replace_previous(
         return establish(scope, incoming, &pending, done);
     }
     let user = done.account.identity.clone();
-    pending.waits_for = Wanted::PreviousSession(done);
-    Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
+    pending.waits_for = Wanted::PreviousSession(done.into());
+    Ok(Step::wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }
 
 /// Whether there is a place for one more session that has keys, or that has none.
@@ -362,7 +362,7 @@ fn establish(
     incoming: &Incoming,
     pending: &Pending,
     done: Established,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let InConnection { connection, sessions, globals } = scope;
     let has_place = has_place(sessions, done.session_key.is_some());
     let session =

@@ -47,13 +47,13 @@ pub enum Pending {
         ignores_read_only: bool,
     },
     /// Which directory a name is to be in.
-    Directory(rename::Wanted),
+    Directory(Box<rename::Wanted>),
     /// Whether the target of a rename is there.
-    Target(rename::Wanted),
+    Target(Box<rename::Wanted>),
     /// The name is being changed.
-    Renaming(rename::Wanted),
+    Renaming(Box<rename::Wanted>),
     /// A further name is being made.
-    Linking(rename::Wanted),
+    Linking(Box<rename::Wanted>),
     /// Others have to let their handles go first: then the request begins anew.
     Handles(FileKey),
 }
@@ -67,7 +67,7 @@ impl Command for SetInfo {
         mut scope: InTree<'_>,
         incoming: &Incoming,
         request: SetInfoRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         scope.open()?;
         let negotiated = scope.connection.negotiated();
         let length = u32::try_from(request.buffer.len()).expect("a frame is below 16 MiB");
@@ -93,7 +93,7 @@ impl Command for SetInfo {
         incoming: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         match pending {
             Pending::Changing(filter) => {
                 reply.object()?;
@@ -104,8 +104,8 @@ impl Command for SetInfo {
                 disposition::judge(scope, ignores_read_only, reply)
             }
             Pending::Emptiness => disposition::judge_directory(scope, reply),
-            Pending::Directory(wanted) => rename::directory_found(scope, wanted, reply),
-            Pending::Target(wanted) => rename::target_found(scope, wanted, reply),
+            Pending::Directory(wanted) => rename::directory_found(scope, *wanted, reply),
+            Pending::Target(wanted) => rename::target_found(scope, *wanted, reply),
             Pending::Renaming(wanted) => rename::renamed(scope, &wanted, reply),
             Pending::Linking(wanted) => rename::linked(&mut scope, &wanted, reply),
             Pending::Handles(_) => {
@@ -124,7 +124,7 @@ impl Command for SetInfo {
 }
 
 /// The tables of [MS-SMB2] 3.3.5.21.1: which classes there are. Each checks its own rights.
-fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
     let class = FileInformationClass(request.file_info_class);
     let buffer = request.buffer;
     if class.minimum_len().is_some_and(|minimum| buffer.len() < minimum) {
@@ -157,7 +157,7 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<
 
 /// [MS-SMB2] 3.3.5.21.2. Nothing of a file system can be changed: there are no quotas, and its
 /// label and object id are for the administrator to choose.
-fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
     match FsInformationClass(request.file_info_class) {
         FsInformationClass::CONTROL | FsInformationClass::OBJECT_ID => {
             open.verify_access(AccessMask::WRITE_DATA)?;
@@ -169,7 +169,7 @@ fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pen
 }
 
 /// A message pipe stays one: the modes that can be asked for are those that it has.
-fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step<Pending>, Reject> {
+fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step, Reject> {
     match class {
         FileInformationClass::PIPE => {
             open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
@@ -180,7 +180,7 @@ fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step<Pending>, R
 }
 
 /// [MS-FSA] 2.1.5.15.9: modes that may be changed on an open file.
-fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     const SETTABLE: CreateOptions = CreateOptions::from_bits_retain(
         CreateOptions::WRITE_THROUGH.bits()
             | CreateOptions::SEQUENTIAL_ONLY.bits()
@@ -198,7 +198,7 @@ fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
 }
 
 /// [MS-FSA] 2.1.5.15.10.
-fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     let position = decode(FilePositionInformation::decode(buffer))?.current_byte_offset;
     let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
     if !open.granted_access.intersects(data) {
@@ -222,12 +222,12 @@ fn decode<T>(decoded: Option<T>) -> Result<T, Reject> {
     decoded.ok_or(Reject::Status(NtStatus::INVALID_PARAMETER))
 }
 
-fn done() -> Result<Step<Pending>, Reject> {
+fn done() -> Result<Step, Reject> {
     Ok(Step::Done(Response::new(&SetInfoResponse)))
 }
 
-fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step<Pending> {
-    Step::Wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
+fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step {
+    Step::wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
 }
 
 /// Tells watchers what changed about the open's file.

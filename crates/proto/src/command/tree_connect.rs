@@ -35,7 +35,7 @@ impl Command for TreeConnect {
         InSession { connection, session, .. }: InSession<'_>,
         incoming: &Incoming,
         request: TreeConnectRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let is_known = session.signing_key(incoming.connection).is_some();
         let is_authentic = incoming.sealed || incoming.header.is_signed();
         // [MS-SMB2] 3.3.5.7: a man in the middle could have downgraded what was negotiated, and only a
@@ -52,7 +52,7 @@ impl Command for TreeConnect {
             encrypted: incoming.sealed,
             session_id: session.session_id,
         };
-        Ok(Step::Wait(Effect::ConnectShare(Box::new(connect)), Pending))
+        Ok(Step::wait(Effect::ConnectShare(Box::new(connect)), Pending))
     }
 
     fn resume(
@@ -60,7 +60,7 @@ impl Command for TreeConnect {
         _: &Incoming,
         Pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let Reply::Share(result) = reply else { panic!("a share was asked for") };
         let share = result.map_err(reject)?;
         let cipher = connection.negotiated().cipher;

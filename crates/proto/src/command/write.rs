@@ -37,7 +37,7 @@ impl Command for Write {
         InOpen { connection, tree, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: WriteRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (length(&request), negotiated.max_write_size);
         // As for READ.
@@ -69,7 +69,7 @@ impl Command for Write {
             piped: incoming.piped.take(),
             write_through: through,
         };
-        Ok(Step::Wait(Effect::Object { user, op }, Pending))
+        Ok(Step::wait(Effect::Object { user, op }, Pending))
     }
 
     fn resume(
@@ -77,7 +77,7 @@ impl Command for Write {
         _: &Incoming,
         Pending: Pending,
         reply: Reply,
-    ) -> Result<Step<Pending>, Reject> {
+    ) -> Result<Step, Reject> {
         let ObjectReply::Written(count) = reply.object()? else {
             panic!("WRITE gets a count back")
         };
@@ -135,7 +135,7 @@ fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
         || file.create_options.contains(CreateOptions::WRITE_THROUGH)
 }
 
-fn write_pipe(pipe: &mut rpc::Pipe, request: &WriteRequest<'_>) -> Result<Step<Pending>, Reject> {
+fn write_pipe(pipe: &mut rpc::Pipe, request: &WriteRequest<'_>) -> Result<Step, Reject> {
     // What is written here is looked at: `Server::file_to_pipe_to` names no such open.
     if request.behind > 0 {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));

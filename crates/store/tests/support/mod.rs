@@ -238,7 +238,7 @@ impl Share {
 
     #[track_caller]
     pub fn set(&mut self, open: LocalOpen, basic: BasicChange) {
-        self.done(ObjectOp::SetBasic { open, basic });
+        self.done(ObjectOp::SetBasic { open, basic: basic.into() });
     }
 
     pub fn rename(
@@ -248,7 +248,7 @@ impl Share {
         replace: bool,
     ) -> Result<String, NtStatus> {
         let target = ObjectPath::parse(target).expect("a path");
-        match self.run(ObjectOp::Rename { open, target, replace })? {
+        match self.run(ObjectOp::Rename { open, target: target.into(), replace })? {
             ObjectReply::Renamed(path) => Ok(path.to_windows()),
             other => panic!("a rename answers with {other:?}"),
         }

@@ -122,7 +122,7 @@ fn a_rename_takes_the_opens_beneath_with_it() {
     let directory = open(&mut store, "dir", Disposition::Open).expect("it is there");
     let file = open(&mut store, "dir\\File", Disposition::Open).expect("it is there");
     let target = ObjectPath::parse("other").expect("a good path");
-    let rename = ObjectOp::Rename { open: directory, target, replace: false };
+    let rename = ObjectOp::Rename { open: directory, target: target.into(), replace: false };
     assert!(
         matches!(store.perform(NOW, rename), Ok(ObjectReply::Renamed(path)) if path.as_str() == "other")
     );
@@ -130,7 +130,7 @@ fn a_rename_takes_the_opens_beneath_with_it() {
     assert!(store.exists(RootId(0), "other"));
     assert!(!store.exists(RootId(0), "other/File"));
     let itself = ObjectPath::parse("other\\in").expect("a good path");
-    let rename = ObjectOp::Rename { open: directory, target: itself, replace: false };
+    let rename = ObjectOp::Rename { open: directory, target: itself.into(), replace: false };
     assert_eq!(store.perform(NOW, rename).err(), Some(NtStatus::INVALID_PARAMETER));
 }
 

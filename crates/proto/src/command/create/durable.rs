@@ -235,7 +235,7 @@ pub(super) fn reconnect(
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
     wish: &Wish,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let persistent = match reconnect.create_guid {
         // [MS-SMB2] 3.3.5.9.12: a persistent open may be named by its CreateGuid alone.
         Some(create_guid) if reconnect.is_persistent => {
@@ -262,7 +262,7 @@ pub(super) fn take_up_again(
     contexts: Contexts,
     asked: Asked,
     wish: Wish,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let is_persistent = asked.wants_persistent();
     let create_guid = asked.create_name().map(|it| it.create_guid);
     let reconnect = Reconnect { persistent, create_guid, is_persistent };
@@ -275,7 +275,7 @@ fn reopen(
     reconnect: &Reconnect,
     wish: &Wish,
     replay: Option<Box<(Contexts, Asked)>>,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let not_found = Reject::NoSuchDurableOpen;
     let persistent = reconnect.persistent;
@@ -314,7 +314,7 @@ fn reopen(
     let user = share.user;
     let op = ObjectOp::Open(Box::new(open));
     let reopening = Reopening { file, stream: entry.stream, persistent, user, replay };
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
+    Ok(Step::wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
 }
 
 /// The checks stand in the order of the sections.
@@ -374,7 +374,7 @@ pub(super) fn reopened(
     scope: InTree<'_>,
     reopening: Reopening,
     reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let Reopening { file, stream, persistent, user, replay } = reopening;
     let opened = match reply.object() {
         Ok(ObjectReply::Opened(opened)) => *opened,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
-use super::Pending;
 use crate::channel_sequence::ChannelSequence;
 use crate::open::{Open, Target};
 use crate::reject::Reject;
@@ -13,10 +12,7 @@ use crate::response::{Response, Step};
 use crate::scope::InTree;
 
 /// Opens the pipe that a request names.
-pub(super) fn open(
-    scope: InTree<'_>,
-    request: &CreateRequest<'_>,
-) -> Result<Step<Pending>, Reject> {
+pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Step, Reject> {
     let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
     let name = dtyp::utf16::decode(request.name).map_err(|_| not_found)?;
     let name = rpc::PipeName::from_name(&name).ok_or(not_found)?;

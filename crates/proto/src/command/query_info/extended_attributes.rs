@@ -33,7 +33,7 @@ enum Wanted {
 }
 
 /// Asks the store for the attributes.
-pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step, Reject> {
     open.verify_access(AccessMask::READ_EA)?;
     if !open.share.extended_attributes {
         return Err(Reject::Status(NtStatus::EAS_NOT_SUPPORTED));
@@ -57,7 +57,7 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<
     };
     let op = ObjectOp::ReadExtendedAttributes { open: open.file()?.local_open };
     let pending = Pending::ExtendedAttributes(question);
-    Ok(Step::Wait(Effect::Object { user: open.user, op }, pending))
+    Ok(Step::wait(Effect::Object { user: open.user, op }, pending))
 }
 
 /// Answers with what the store told.
@@ -65,7 +65,7 @@ pub(super) fn resume(
     open: &mut Open,
     question: &Question,
     reply: ObjectReply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let ObjectReply::ExtendedAttributes(found) = reply else { panic!("these were asked for") };
     let file = open.file_mut()?;
     let first = match &question.wanted {
@@ -94,7 +94,7 @@ pub(super) fn resume(
 fn list(
     attributes: impl Iterator<Item = FullEa>,
     question: &Question,
-) -> Result<(Step<Pending>, usize), Reject> {
+) -> Result<(Step, usize), Reject> {
     let limit = usize::try_from(question.output_buffer_length).expect("32 bits fit memory");
     let count_max = if question.single { 1 } else { usize::MAX };
     let mut out = Vec::new();

@@ -45,7 +45,7 @@ pub(super) fn start(
     dialect: Dialect,
     class: FileInformationClass,
     request: &QueryInfoRequest<'_>,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let is_posix = open.file()?.path.is_posix();
     if !(is_posix && class == FileInformationClass::POSIX) {
         verify_class(dialect, class)?;
@@ -63,7 +63,7 @@ pub(super) fn start(
         _ => ObjectOp::QueryMetadata { open: open_id, with_ea_size: tells_ea_size(class) },
     };
     let question = Question { class, output_buffer_length };
-    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::File(question)))
+    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::File(question)))
 }
 
 /// Which classes there are: the table of [MS-SMB2] 2.2.37, as far as it is about files.
@@ -117,7 +117,7 @@ pub(super) fn resume(
     globals: &Globals,
     question: &Question,
     reply: ObjectReply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let length = question.output_buffer_length;
     match reply {
         ObjectReply::ShortName(name) => answer_short_name(name, length),
@@ -133,7 +133,7 @@ fn tell(
     class: FileInformationClass,
     metadata: &Metadata,
     length: u32,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let file = open.file()?;
     let mut out = Vec::with_capacity(128);
     match class {
@@ -194,7 +194,7 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
 }
 
 /// [MS-FSA] 2.1.5.12.4.
-fn answer_short_name(name: Option<String>, length: u32) -> Result<Step<Pending>, Reject> {
+fn answer_short_name(name: Option<String>, length: u32) -> Result<Step, Reject> {
     let file_name = name.ok_or(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND))?;
     let mut out = Vec::new();
     FileNameInformation { file_name }.encode(&mut out);
@@ -258,7 +258,7 @@ fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStan
 }
 
 /// [MS-FSA] 2.1.5.12.29: whole entries, and BUFFER_OVERFLOW if there are more.
-fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Step<Pending> {
+fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Step {
     let limit = usize::try_from(length).expect("32 bits fit memory");
     let mut out = Vec::new();
     let mut writer = EntryListWriter::new(&mut out, limit, 8);

@@ -7,7 +7,7 @@ use dtyp::fscc::{
 use dtyp::{AccessMask, NtStatus};
 use wire::query_info::{InfoType, QueryInfoRequest};
 
-use super::{Pending, answer};
+use super::answer;
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::response::Step;
@@ -20,7 +20,7 @@ pub(super) fn query(
     pipe: &rpc::Pipe,
     open: &Open,
     request: &QueryInfoRequest<'_>,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     if request.info_type != InfoType::FILE {
         return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
     }

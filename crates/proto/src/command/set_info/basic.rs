@@ -5,13 +5,13 @@ use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{BasicChange, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
-use super::{Pending, change, decode, done};
+use super::{change, decode, done};
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::response::Step;
 
 /// Sets times and attributes.
-pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
     let basic = decode(FileBasicInformation::decode(buffer))?;
     let file = open.file()?;
@@ -31,7 +31,7 @@ pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject>
     if change_wanted.is_empty() {
         return done();
     }
-    let op = ObjectOp::SetBasic { open: file.local_open, basic: change_wanted };
+    let op = ObjectOp::SetBasic { open: file.local_open, basic: change_wanted.into() };
     Ok(change(open, op, filter(&change_wanted)))
 }
 

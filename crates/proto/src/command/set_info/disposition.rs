@@ -13,14 +13,14 @@ use crate::response::Step;
 use crate::scope::InTree;
 
 /// FileDispositionInformation.
-pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let wanted = decode(FileDispositionInformation::decode(buffer))?.delete_pending;
     mark(scope, wanted, false)
 }
 
 /// FileDispositionInformationEx. Deletion as POSIX does it, while others have the file open, is
 /// not offered.
-pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let flags = decode(FileDispositionInformationEx::decode(buffer))?.flags;
     if flags & FileDispositionInformationEx::POSIX_SEMANTICS != 0 {
         return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
@@ -34,7 +34,7 @@ pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>
 }
 
 /// FILE_DISPOSITION_ON_CLOSE is about what CREATE asked for, and only for opens that did.
-fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step<Pending>, Reject> {
+fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let file = open.file_mut()?;
@@ -47,11 +47,7 @@ fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step<Pendi
 
 /// The mark is the file's. What CREATE asked for by FILE_DELETE_ON_CLOSE is the open's own, and
 /// stays: it marks the file again when the open is closed.
-fn mark(
-    mut scope: InTree<'_>,
-    delete: bool,
-    ignores_read_only: bool,
-) -> Result<Step<Pending>, Reject> {
+fn mark(mut scope: InTree<'_>, delete: bool, ignores_read_only: bool) -> Result<Step, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let user = open.user;
@@ -68,7 +64,7 @@ fn mark(
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
     let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
+    Ok(Step::wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
 }
 
 /// A read-only file stays, and of a directory it must be seen whether it is empty.
@@ -76,7 +72,7 @@ pub(super) fn judge(
     mut scope: InTree<'_>,
     ignores_read_only: bool,
     reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     if !ignores_read_only && metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::Status(NtStatus::CANNOT_DELETE));
@@ -87,11 +83,11 @@ pub(super) fn judge(
         return doom(scope);
     }
     let op = ObjectOp::IsEmpty { open: file.local_open };
-    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Emptiness))
+    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Emptiness))
 }
 
 /// A directory with something in it stays.
-pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pending>, Reject> {
+pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, Reject> {
     match reply.object()? {
         ObjectReply::Empty(true) => doom(scope),
         ObjectReply::Empty(false) => Err(Reject::Status(NtStatus::DIRECTORY_NOT_EMPTY)),
@@ -101,12 +97,12 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pe
 
 /// The name goes with the last open. Handles that clients keep without using them would hold it up:
 /// they are asked to let go first.
-fn doom(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
+fn doom(mut scope: InTree<'_>) -> Result<Step, Reject> {
     let open = scope.open()?;
     let (identity, link, volatile) =
         (open.file()?.identity, open.file()?.link, open.file_id.volatile);
     if scope.globals.files.name_changes(identity, volatile)? {
-        return Ok(Step::Suspend(Pending::Handles(key(identity))));
+        return Ok(Step::suspend(Pending::Handles(key(identity))));
     }
     scope.globals.files.set_delete_pending(identity, link, true)?;
     done()

@@ -5,13 +5,13 @@ use dtyp::{AccessMask, NtStatus};
 use object::{ExtendedAttribute, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
-use super::{Pending, change};
+use super::change;
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::response::Step;
 
 /// Sets extended attributes; an empty value removes one.
-pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     open.verify_access(AccessMask::WRITE_EA)?;
     if !open.share.extended_attributes {
         return Err(Reject::Status(NtStatus::EAS_NOT_SUPPORTED));

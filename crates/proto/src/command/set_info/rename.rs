@@ -28,21 +28,21 @@ pub struct Wanted {
 }
 
 /// FileRenameInformation.
-pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let wanted = read(&mut scope, buffer, false)?;
     let open = scope.open()?;
     let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
     if scope.globals.files.name_changes(identity, volatile)? {
-        return Ok(Step::Suspend(Pending::Handles(key(identity))));
+        return Ok(Step::suspend(Pending::Handles(key(identity))));
     }
     verify_alone(&mut scope)?;
     find_directory(scope, wanted)
 }
 
 /// FileLinkInformation.
-pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     if scope.open()?.file()?.is_directory {
         return Err(Reject::Status(NtStatus::FILE_IS_A_DIRECTORY));
     }
@@ -142,13 +142,13 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 
 /// [MS-FSA] 2.1.5.15.12: the directory of the new name is opened to add to it, and with that its
 /// deletion is not shared. First look which it is.
-fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let parent = wanted.target.parent().filter(|_| wanted.target.stream().is_none());
     let Some(path) = parent else { return find_target(scope, wanted) };
     let user = scope.open()?.user;
-    let op = ObjectOp::Lookup { root, path };
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Directory(wanted)))
+    let op = ObjectOp::Lookup { root, path: path.into() };
+    Ok(Step::wait(Effect::Object { user, op }, Pending::Directory(wanted.into())))
 }
 
 /// Judges the directory of the new name. Where there is none, the store says so.
@@ -156,7 +156,7 @@ pub(super) fn directory_found(
     mut scope: InTree<'_>,
     mut wanted: Wanted,
     reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let adding = ShareMode {
         granted_access: AccessMask::WRITE_DATA,
         share_read: true,
@@ -174,14 +174,14 @@ pub(super) fn directory_found(
 }
 
 /// What is to be replaced must not be open: first look who it is.
-fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     if !wanted.replace || wanted.target.stream().is_some() {
         return set_name(scope, wanted);
     }
     let user = scope.open()?.user;
-    let op = ObjectOp::Lookup { root, path: wanted.target.clone() };
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Target(wanted)))
+    let op = ObjectOp::Lookup { root, path: wanted.target.clone().into() };
+    Ok(Step::wait(Effect::Object { user, op }, Pending::Target(wanted.into())))
 }
 
 /// Judges the file that is in the way, if one is.
@@ -189,7 +189,7 @@ pub(super) fn target_found(
     mut scope: InTree<'_>,
     wanted: Wanted,
     reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => {
             let itself = scope.open()?.file()?.identity == metadata.identity;
@@ -205,16 +205,16 @@ pub(super) fn target_found(
     set_name(scope, wanted)
 }
 
-fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     let open = scope.open()?;
     let (user, local_open) = (open.user, open.file()?.local_open);
-    let (target, replace) = (wanted.target.clone(), wanted.replace);
+    let (target, replace) = (wanted.target.clone().into(), wanted.replace);
     if wanted.links {
         let op = ObjectOp::Link { open: local_open, target, replace };
-        return Ok(Step::Wait(Effect::Object { user, op }, Pending::Linking(wanted)));
+        return Ok(Step::wait(Effect::Object { user, op }, Pending::Linking(wanted.into())));
     }
     let op = ObjectOp::Rename { open: local_open, target, replace };
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Renaming(wanted)))
+    Ok(Step::wait(Effect::Object { user, op }, Pending::Renaming(wanted.into())))
 }
 
 /// The file has its new name: whoever has it open, or something beneath it, sees that.
@@ -222,7 +222,7 @@ pub(super) fn renamed(
     mut scope: InTree<'_>,
     wanted: &Wanted,
     reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     let ObjectReply::Renamed(path) = reply.object()? else { panic!("{wanted:?} was asked for") };
     let open = scope.open()?;
     let root = open.share.root;
@@ -286,7 +286,7 @@ pub(super) fn linked(
     scope: &mut InTree<'_>,
     wanted: &Wanted,
     reply: Reply,
-) -> Result<Step<Pending>, Reject> {
+) -> Result<Step, Reject> {
     reply.object()?;
     let root = scope.open()?.share.root;
     if let Some(root) = root {

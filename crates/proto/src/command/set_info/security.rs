@@ -8,13 +8,13 @@ use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
 
-use super::{Pending, change};
+use super::change;
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::response::Step;
 
 /// Replaces the parts that the request names.
-pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
     let information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
     if SecurityDescriptor::decode(request.buffer).is_none() {

@@ -8,17 +8,14 @@ use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 
-use super::{Pending, change, decode, done, verify_size};
+use super::{change, decode, done, verify_size};
 use crate::open::{Open, OpenFile};
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
 
 /// Truncates or extends the file.
-pub(super) fn set_end_of_file(
-    mut scope: InTree<'_>,
-    buffer: &[u8],
-) -> Result<Step<Pending>, Reject> {
+pub(super) fn set_end_of_file(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let size = decode(FileEndOfFileInformation::decode(buffer))?.end_of_file;
     verify(&mut scope, size)?;
     let open = scope.open()?;
@@ -27,10 +24,7 @@ pub(super) fn set_end_of_file(
 }
 
 /// Reserves room, or truncates to it.
-pub(super) fn set_allocation(
-    mut scope: InTree<'_>,
-    buffer: &[u8],
-) -> Result<Step<Pending>, Reject> {
+pub(super) fn set_allocation(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let size = decode(FileAllocationInformation::decode(buffer))?.allocation_size;
     verify(&mut scope, size)?;
     let open = scope.open()?;
@@ -39,7 +33,7 @@ pub(super) fn set_allocation(
 }
 
 /// What lies behind the valid data of a POSIX file reads as zeros in any case.
-pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     open.verify_access(AccessMask::WRITE_DATA)?;
     let length = decode(FileValidDataLengthInformation::decode(buffer))?.valid_data_length;
     verify_size(length)?;

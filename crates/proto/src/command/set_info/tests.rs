@@ -419,7 +419,7 @@ mod rename {
         send(scene, file_id, name, false);
         let op = store_says(scene, Ok(ObjectReply::Renamed(path(name))));
         let ObjectOp::Rename { target, replace: false, .. } = op else { panic!("{op:?}") };
-        assert_eq!((target, status(scene)), (path(name), NtStatus::SUCCESS));
+        assert_eq!((*target, status(scene)), (path(name), NtStatus::SUCCESS));
     }
 
     /// A rename of `file` in a scene, and how it ends.
@@ -602,7 +602,7 @@ mod rename {
         send(&mut scene, file_id, ":two:$DATA", true);
         let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("file:two"))));
         let ObjectOp::Rename { target, .. } = op else { panic!("{op:?}") };
-        assert_eq!((target, status(&mut scene)), (path("file:two"), NtStatus::SUCCESS));
+        assert_eq!((*target, status(&mut scene)), (path("file:two"), NtStatus::SUCCESS));
         assert_eq!(scene.file(file_id).path, path("file:two"));
     }
 
