@@ -29,6 +29,9 @@ pub struct Clock {
     is_processor: bool,
     /// Nanoseconds a tick, times 2^32.
     factor: u64,
+    /// Nanoseconds a tick, as the bits of a floating point number: what is only to be told apart by
+    /// magnitude is multiplied by this.
+    scale: u64,
 }
 
 /// A look at both clocks at once.
@@ -47,13 +50,17 @@ impl Clock {
         }
         let first = look();
         std::thread::sleep(MEASURED);
-        Self { is_processor: true, factor: first.factor(look()) }
+        Self::of_factor(true, first.factor(look()))
     }
 
     /// The kernel's clock, whatever else there is.
     #[must_use]
     pub const fn of_kernel() -> Self {
-        Self { is_processor: false, factor: ONE }
+        Self::of_factor(false, ONE)
+    }
+
+    const fn of_factor(is_processor: bool, factor: u64) -> Self {
+        Self { is_processor, factor, scale: (factor as f64 / ONE as f64).to_bits() }
     }
 
     /// From a word of a page; zero is none.
@@ -61,7 +68,7 @@ impl Clock {
         match word {
             0 => None,
             KERNEL => Some(Self::of_kernel()),
-            factor => Some(Self { is_processor: true, factor }),
+            factor => Some(Self::of_factor(true, factor)),
         }
     }
 
@@ -80,6 +87,12 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn now(self) -> u64 {
         if self.is_processor { ticks() } else { kernel_ns() }
+    }
+
+    /// Nanoseconds of so many ticks, roughly: to some parts in 2^50.
+    #[inline(always)]
+    pub(crate) fn ns_roughly(self, ticks: i64) -> f64 {
+        ticks as f64 * f64::from_bits(self.scale)
     }
 
     /// Nanoseconds of so many ticks.

@@ -77,9 +77,9 @@ impl Figures {
     /// `now` is what the worker's clock says; where it is zero, time has stopped with the worker.
     pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
         let Some(clock) = layout.clock() else { return Self::default() };
-        let mut events = layout.series.read(clock);
+        let mut events = layout.series.read(&clock);
         let (mut shares, mut users) = (Vec::new(), Vec::new());
-        for place in layout.parties.read(clock) {
+        for place in layout.parties.read(&clock) {
             crate::schema::merge(&mut events.request_end, &place.value.operations);
             merge_one(&mut users, &place.user, &place.value);
             merge_one(&mut shares, &place.share, &place.value);

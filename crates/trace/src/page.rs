@@ -24,7 +24,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// The layout; what is counted is told apart by [`FINGERPRINT`].
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// Pairs of a share and a user that a worker counts one by one; what the others do is counted
 /// together.

@@ -3,6 +3,7 @@
 //! A request is counted once, under its share, its user and what it is; what one of these had is
 //! added up by whoever reads.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
@@ -40,12 +41,20 @@ struct Place {
 type Name = [AtomicU64; NAME_WORDS];
 
 /// Where something is counted; by default with all others.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct PartyId(u8);
+#[derive(Clone, Copy, Default)]
+pub struct PartyId(Option<&'static Place>);
 
-impl Default for PartyId {
-    fn default() -> Self {
-        Self(u8::MAX)
+impl PartialEq for PartyId {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.map(std::ptr::from_ref) == other.0.map(std::ptr::from_ref)
+    }
+}
+
+impl Eq for PartyId {}
+
+impl fmt::Debug for PartyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PartyId").field(&self.0.map(std::ptr::from_ref)).finish()
     }
 }
 
@@ -68,24 +77,30 @@ pub(crate) struct PlaceValue {
     pub(crate) value: PartyValue,
 }
 
+impl PartyId {
+    /// The names of a place, share and user; the others have none.
+    pub(crate) fn names(self) -> (String, String) {
+        self.0.map(|place| (text(&place.share), text(&place.user))).unwrap_or_default()
+    }
+}
+
 impl<const N: usize> Parties<N> {
     /// The place of a user in a share, or outside of any: the one that there is, or a new one if
     /// there is room.
-    pub(crate) fn find(&self, share: &str, user: &str) -> PartyId {
+    pub(crate) fn find(&'static self, share: &str, user: &str) -> PartyId {
         let names = [words(share), words(user)];
-        let place = self.places.iter().position(|place| {
+        let place = self.places.iter().find(|place| {
             let is = |name: &Name, words: &[u64; NAME_WORDS]| {
                 name.iter().zip(words).all(|(one, other)| one.load(Ordering::Relaxed) == *other)
             };
             !place.is_taken() || is(&place.share, &names[0]) && is(&place.user, &names[1])
         });
-        let Some(index) = place else { return PartyId::default() };
-        let place = &self.places[index];
+        let Some(place) = place else { return PartyId::default() };
         for (name, words) in [&place.share, &place.user].into_iter().zip(names) {
             name.iter().zip(words).for_each(|(word, it)| word.store(it, Ordering::Relaxed));
         }
         place.is_taken.store(1, Ordering::Release);
-        PartyId(u8::try_from(index).unwrap_or(u8::MAX))
+        PartyId(Some(place))
     }
 
     /// Counts a request that has ended.
@@ -95,9 +110,9 @@ impl<const N: usize> Parties<N> {
         party: PartyId,
         operation: Operation,
         (ticks, bytes): (u64, u64),
-        clock: Clock,
+        clock: &Clock,
     ) {
-        let place = self.places.get(usize::from(party.0)).unwrap_or(&self.others);
+        let place = party.0.unwrap_or(&self.others);
         let index = operation as usize;
         add(&place.bytes[index], bytes);
         if !place.times[index].add_among(ticks, clock) {
@@ -105,14 +120,8 @@ impl<const N: usize> Parties<N> {
         }
     }
 
-    /// The names of a place, share and user; the others have none.
-    pub(crate) fn names(&self, party: PartyId) -> (String, String) {
-        let place = self.places.get(usize::from(party.0)).filter(|place| place.is_taken());
-        place.map(|place| (text(&place.share), text(&place.user))).unwrap_or_default()
-    }
-
     /// Each place where something was counted.
-    pub(crate) fn read(&self, clock: Clock) -> impl Iterator<Item = PlaceValue> {
+    pub(crate) fn read(&self, clock: &Clock) -> impl Iterator<Item = PlaceValue> {
         let taken = self.places.iter().take_while(|place| place.is_taken());
         let places = taken.chain([&self.others]);
         places.map(move |it| it.read(clock)).filter(|it| !it.value.is_nothing())
@@ -122,7 +131,7 @@ impl<const N: usize> Parties<N> {
 impl Place {
     #[cold]
     #[inline(never)]
-    fn add_beyond(&self, index: usize, ticks: u64, clock: Clock) {
+    fn add_beyond(&self, index: usize, ticks: u64, clock: &Clock) {
         if self.times[index].add_any(ticks, clock) {
             let counted = self.operations.load(Ordering::Relaxed);
             self.operations.store(counted | 1 << index, Ordering::Relaxed);
@@ -133,7 +142,7 @@ impl Place {
         self.is_taken.load(Ordering::Acquire) != 0
     }
 
-    fn read(&self, clock: Clock) -> PlaceValue {
+    fn read(&self, clock: &Clock) -> PlaceValue {
         let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let counted = get(&self.operations);
         let read = |(index, times): (usize, &Histogram)| match counted >> index & 1 {

@@ -63,7 +63,7 @@ macro_rules! events {
         }
 
         impl AllSeries {
-            pub(crate) fn read(&self, clock: crate::clock::Clock) -> AllValues {
+            pub(crate) fn read(&self, clock: &crate::clock::Clock) -> AllValues {
                 AllValues { $($name: self.$name.iter().map(|it| it.read(clock)).collect(),)* }
             }
         }
@@ -116,7 +116,7 @@ macro_rules! events {
                 #[allow(unused_variables, reason = "what is not counted is told alone")]
                 pub(crate) fn $name(
                     layout: &Layout,
-                    clock: Clock
+                    clock: &Clock
                     $(, $argument: u64)*
                     $(, $time: u64)?
                 ) {

@@ -20,9 +20,9 @@ pub(crate) trait Series {
     /// What it is called in the documentation.
     const NAME: &'static str;
 
-    fn add(&self, value: u64, clock: Clock);
+    fn add(&self, value: u64, clock: &Clock);
 
-    fn read(&self, clock: Clock) -> SeriesValue;
+    fn read(&self, clock: &Clock) -> SeriesValue;
 }
 
 /// How often.
@@ -63,13 +63,14 @@ pub(crate) struct HistogramAside;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Histogram {
-    /// Ticks; all else is nanoseconds.
+    /// Ticks, as are the least and the greatest.
     total: AtomicU64,
     min: AtomicU64,
     /// How many values there are from the least to the greatest, so that one comparison tells
     /// whether a value is among them; zero if there were no events.
     width: AtomicU64,
     max: AtomicU64,
+    /// Of nanoseconds.
     buckets: [AtomicU64; BUCKETS],
 }
 
@@ -97,11 +98,11 @@ impl Series for Count {
     const NAME: &'static str = "count";
 
     #[inline(always)]
-    fn add(&self, _: u64, _: Clock) {
+    fn add(&self, _: u64, _: &Clock) {
         add(&self.0, 1);
     }
 
-    fn read(&self, _: Clock) -> SeriesValue {
+    fn read(&self, _: &Clock) -> SeriesValue {
         SeriesValue { count: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
     }
 }
@@ -110,11 +111,11 @@ impl Series for Total {
     const NAME: &'static str = "total";
 
     #[inline(always)]
-    fn add(&self, value: u64, _: Clock) {
+    fn add(&self, value: u64, _: &Clock) {
         add(&self.0, value);
     }
 
-    fn read(&self, _: Clock) -> SeriesValue {
+    fn read(&self, _: &Clock) -> SeriesValue {
         SeriesValue { total: self.0.load(Ordering::Relaxed), ..SeriesValue::default() }
     }
 }
@@ -123,11 +124,11 @@ impl Series for Time {
     const NAME: &'static str = Total::NAME;
 
     #[inline(always)]
-    fn add(&self, ticks: u64, _: Clock) {
+    fn add(&self, ticks: u64, _: &Clock) {
         add(&self.0, ticks);
     }
 
-    fn read(&self, clock: Clock) -> SeriesValue {
+    fn read(&self, clock: &Clock) -> SeriesValue {
         let total = clock.ns(self.0.load(Ordering::Relaxed));
         SeriesValue { total, ..SeriesValue::default() }
     }
@@ -137,12 +138,12 @@ impl Series for Sum {
     const NAME: &'static str = "sum";
 
     #[inline(always)]
-    fn add(&self, value: u64, _: Clock) {
+    fn add(&self, value: u64, _: &Clock) {
         add(&self.count, 1);
         add(&self.total, value);
     }
 
-    fn read(&self, _: Clock) -> SeriesValue {
+    fn read(&self, _: &Clock) -> SeriesValue {
         SeriesValue {
             count: self.count.load(Ordering::Relaxed),
             total: self.total.load(Ordering::Relaxed),
@@ -155,9 +156,9 @@ impl Series for TimeAside {
     const NAME: &'static str = Total::NAME;
 
     #[inline(always)]
-    fn add(&self, _: u64, _: Clock) {}
+    fn add(&self, _: u64, _: &Clock) {}
 
-    fn read(&self, _: Clock) -> SeriesValue {
+    fn read(&self, _: &Clock) -> SeriesValue {
         SeriesValue::default()
     }
 }
@@ -166,9 +167,9 @@ impl Series for HistogramAside {
     const NAME: &'static str = Histogram::NAME;
 
     #[inline(always)]
-    fn add(&self, _: u64, _: Clock) {}
+    fn add(&self, _: u64, _: &Clock) {}
 
-    fn read(&self, _: Clock) -> SeriesValue {
+    fn read(&self, _: &Clock) -> SeriesValue {
         SeriesValue::default()
     }
 }
@@ -177,28 +178,28 @@ impl Series for Histogram {
     const NAME: &'static str = "histogram";
 
     #[inline(always)]
-    fn add(&self, ticks: u64, clock: Clock) {
+    fn add(&self, ticks: u64, clock: &Clock) {
         if !self.add_among(ticks, clock) {
             self.add_beyond(ticks, clock);
         }
     }
 
-    fn read(&self, clock: Clock) -> SeriesValue {
+    fn read(&self, clock: &Clock) -> SeriesValue {
         let buckets: Vec<u64> = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
         let count = buckets.iter().fold(0, |sum: u64, it| sum.wrapping_add(*it));
         let [total, min, max] =
             [&self.total, &self.min, &self.max].map(|it| it.load(Ordering::Relaxed));
-        SeriesValue { count, total: clock.ns(total), min, max, buckets }
+        let [total, min, max] = [total, min, max].map(|ticks| clock.ns(ticks));
+        SeriesValue { count, total, min, max, buckets }
     }
 }
 
 impl Histogram {
     /// Adds a value if it is neither the least nor the greatest so far, and says whether it is so.
     #[inline(always)]
-    pub(crate) fn add_among(&self, ticks: u64, clock: Clock) -> bool {
-        let ns = clock.ns(ticks);
-        let above_min = ns.wrapping_sub(self.min.load(Ordering::Relaxed));
-        match self.buckets.get(place(ns)) {
+    pub(crate) fn add_among(&self, ticks: u64, clock: &Clock) -> bool {
+        let above_min = ticks.wrapping_sub(self.min.load(Ordering::Relaxed));
+        match self.buckets[ROUGH..].get(place_roughly(clock.ns_roughly(ticks.cast_signed()))) {
             Some(bucket) if above_min < self.width.load(Ordering::Relaxed) => {
                 add(&self.total, ticks);
                 add(bucket, 1);
@@ -209,15 +210,14 @@ impl Histogram {
     }
 
     /// Adds any value, and says whether it is the first.
-    pub(crate) fn add_any(&self, ticks: u64, clock: Clock) -> bool {
+    pub(crate) fn add_any(&self, ticks: u64, clock: &Clock) -> bool {
         // Less than nothing: the counter of another processor was a little behind.
         let ticks = if ticks.cast_signed() < 0 { 0 } else { ticks };
-        let ns = clock.ns(ticks);
         add(&self.total, ticks);
-        add(&self.buckets[place(ns).min(BUCKETS - 1)], 1);
+        add(&self.buckets[place(clock.ns(ticks)).min(BUCKETS - 1)], 1);
         let [min, max] = [&self.min, &self.max].map(|it| it.load(Ordering::Relaxed));
         let is_first = self.width.load(Ordering::Relaxed) == 0;
-        let (min, max) = if is_first { (ns, ns) } else { (min.min(ns), max.max(ns)) };
+        let (min, max) = if is_first { (ticks, ticks) } else { (min.min(ticks), max.max(ticks)) };
         self.min.store(min, Ordering::Relaxed);
         self.max.store(max, Ordering::Relaxed);
         self.width.store((max - min).saturating_add(1), Ordering::Relaxed);
@@ -226,9 +226,23 @@ impl Histogram {
 
     #[cold]
     #[inline(never)]
-    fn add_beyond(&self, ticks: u64, clock: Clock) {
+    fn add_beyond(&self, ticks: u64, clock: &Clock) {
         self.add_any(ticks, clock);
     }
+}
+
+/// The first bucket of a power of two.
+const ROUGH: usize = 4;
+
+/// The bucket of a value from [`ROUGH`] on, behind that bucket; any other value has none.
+///
+/// The exponent of a floating point number and the two highest bits of its fraction are what buckets
+/// are told apart by.
+#[inline(always)]
+fn place_roughly(value: f64) -> usize {
+    const FIRST: u64 = 4.0_f64.to_bits() >> 50;
+    let place = (value.to_bits() >> 50).wrapping_sub(FIRST);
+    usize::try_from(place).unwrap_or(usize::MAX)
 }
 
 /// The bucket of a value, if there are so many.
@@ -326,7 +340,9 @@ impl SeriesValue {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BUCKETS, Histogram, Series, SeriesValue, bucket_range, place};
+    use super::{
+        BUCKETS, Histogram, ROUGH, Series, SeriesValue, bucket_range, place, place_roughly,
+    };
     use std::sync::atomic::AtomicU64;
 
     fn bucket(value: u64) -> usize {
@@ -338,11 +354,11 @@ mod tests {
 
     impl Values {
         fn add(&self, value: u64) {
-            self.0.add(value, crate::clock::Clock::of_kernel());
+            self.0.add(value, &crate::clock::Clock::of_kernel());
         }
 
         fn read(&self) -> SeriesValue {
-            self.0.read(crate::clock::Clock::of_kernel())
+            self.0.read(&crate::clock::Clock::of_kernel())
         }
     }
 
@@ -361,6 +377,15 @@ mod tests {
         fn every_value_is_in_the_range_of_its_bucket(value: u64) {
             let (least, next) = bucket_range(bucket(value));
             prop_assert!(least <= value && (value < next || next == u64::MAX));
+        }
+
+        #[test]
+        fn the_quick_way_to_a_bucket_leads_to_the_same_one(exponent in 0..53_u32, value: u64) {
+            // Of every magnitude as many.
+            let value = value >> (11 + exponent);
+            let quick = place_roughly(value as f64);
+            let expected = (value >= 4).then(|| place(value));
+            prop_assert_eq!(Some(quick + ROUGH).filter(|_| quick < usize::MAX / 2), expected);
         }
 
         #[test]

@@ -19,7 +19,6 @@ use std::fmt;
 use std::path::Path;
 #[cfg(feature = "recorder")]
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::names::{Kind as _, Operation, Phase, StoreOperation};
@@ -65,12 +64,15 @@ pub(crate) struct Inner {
     /// Whether events are told to somebody: to who has attached to a probe before this turn of the
     /// worker, or to a test.
     tells: Cell<bool>,
+    /// Whether somebody wants to know which phases a request went through: who is told of events, or
+    /// of slow requests.
+    keeps_phases: Cell<bool>,
     nobody: &'static Time,
     free: Cell<Option<&'static Span>>,
     /// The last of a ring of requests that end when the worker waits for events.
     ending: Cell<Option<&'static Span>>,
     spans: Cell<usize>,
-    /// Counts requests that are told of, so that they are told apart in probes.
+    /// Counts requests whose phases are kept, so that they are told apart in probes.
     requests: Cell<u64>,
     came: Cell<Came>,
     /// Bytes read or written for the request that is resumed next.
@@ -123,9 +125,9 @@ struct Time {
     state: Cell<State>,
     /// Where it is counted while it is served.
     served: &'static PhaseTicks,
-    /// In each phase; while it is served, that which is not over is lower by when it began.
+    /// In each phase that is over, if somebody wants to know.
     phases: [Cell<u64>; PHASES],
-    /// Up to when it is in `phases`, while the request is not served.
+    /// Up to when it is counted, while the request is not served.
     since: Cell<u64>,
     /// What the request goes through while it is not served. It may be served all the same, for as
     /// long as the worker does nothing else: then nothing has to be counted twice.
@@ -138,7 +140,8 @@ struct Span {
     layout: &'static Layout,
     time: Time,
     mid: Cell<u64>,
-    /// Of the request that has it now, another one each time; zero if nobody looked when it began.
+    /// Of the request that has it now, another one each time; zero if nobody wanted to know its phases
+    /// when it began.
     number: Cell<u64>,
     /// None until it is known which request it is.
     operation: Cell<Option<Operation>>,
@@ -219,6 +222,7 @@ impl Tracer {
             clock,
             current: Cell::new(nobody),
             tells: Cell::new(false),
+            keeps_phases: Cell::new(false),
             nobody,
             free: Cell::new(None),
             ending: Cell::new(None),
@@ -335,7 +339,7 @@ impl Tracer {
             let idle = &inner.layout.idle;
             let [before, next] = [Phase::Waiting, Phase::Receiving].map(|it| &idle[it as usize]);
             inner.layout.step(before, next, inner.quick_ticks());
-            counted::woke(inner.layout, inner.clock, completions);
+            counted::woke(inner.layout, inner.clock(), completions);
         } else {
             inner.woke_slowly(completions);
         }
@@ -353,7 +357,7 @@ impl Tracer {
     #[inline(always)]
     #[must_use]
     pub fn moment(&self) -> Moment {
-        Moment(self.inner().map_or(0, |inner| inner.layout.since.load(Ordering::Relaxed)))
+        Moment(self.inner().map_or(0, Inner::moment))
     }
 
     /// A whole frame is here, and is handed to the engine next; whoever says so of one says so of each,
@@ -416,11 +420,9 @@ impl Tracer {
                 // If the one before it was answered in the same turn, it waits for this one.
                 time.state.set(State::UNSERVED);
                 time.since.set(now);
-                add(&time.phases[before], now);
-                span.begin(came, now);
-                span.layout.wait(&span.time, Phase::Queued, now.wrapping_sub(came));
+                span.begin(came);
+                span.layout.wait(Phase::Queued, now.wrapping_sub(came));
                 span.time.state.set(State::of(phase));
-                add(&span.time.phases[phase as usize], now.wrapping_neg());
                 let served = &inner.layout.served;
                 inner.layout.step(&time.served[before], &served[phase as usize], now);
                 Request(Cell::new(Some(span)))
@@ -443,7 +445,7 @@ impl Tracer {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let state = answered.last().map(|last| (last, last.time.state.get().quick()));
         if let Some((last, Some(before))) = state {
-            counted::frame_sent(last.layout, inner.clock, connection.into(), bytes);
+            counted::frame_sent(last.layout, inner.clock(), connection.into(), bytes);
             last.wait(before, Phase::Sending);
         } else {
             inner.sends_slowly(connection, bytes, answered);
@@ -459,8 +461,8 @@ impl Tracer {
         // Whoever waits for the file system, but not for this, is not served by it.
         if is_waited_for && state == State::of(Phase::Storage) {
             let layout = inner.layout;
-            counted::store_start(layout, inner.clock, operation.number());
-            StoreWork { operation, since: layout.since.load(Ordering::Relaxed) }
+            counted::store_start(layout, inner.clock(), operation.number());
+            StoreWork { operation, since: inner.moment() }
         } else {
             inner.store_begins_slowly(operation, is_waited_for)
         }
@@ -480,9 +482,9 @@ impl Tracer {
         let now = inner.step(time, before, Phase::Running);
         let ticks = now.wrapping_sub(work.since);
         let layout = inner.layout;
-        counted::store_data(layout, inner.clock, operation, bytes);
+        counted::store_data(layout, inner.clock(), operation, bytes);
         // The last, because it may have to do more.
-        counted::store_end(layout, inner.clock, operation, bytes, status.into(), ticks);
+        counted::store_end(layout, inner.clock(), operation, bytes, status.into(), ticks);
     }
 
     /// A table that all processes share is read or changed until what this returns is dropped.
@@ -517,6 +519,7 @@ impl Tracer {
     pub fn set_slow_threshold(&self, ns: u64) {
         if let Some(inner) = self.inner() {
             inner.slow_ns.set(ns);
+            inner.tell_if_wanted();
         }
     }
 

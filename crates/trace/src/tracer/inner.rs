@@ -21,8 +21,8 @@ impl Inner {
     }
 
     #[inline(always)]
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// What its counter says.
@@ -64,9 +64,10 @@ impl Inner {
         #[cfg(not(feature = "recorder"))]
         let is_recorded = false;
         self.tells.set(probe::are_on() || is_recorded);
-        let is_quick = self.quick_now().is_some();
+        self.keeps_phases.set(self.tells.get() || self.slow_ns.get() != 0);
+        let is_quick = self.quick_now().is_some() && !self.keeps_phases.get();
         let time = self.current.get();
-        time.state.set(time.state.get().slow_if(self.tells.get() || !is_quick));
+        time.state.set(time.state.get().slow_if(!is_quick));
     }
 
     /// Whether events are told.
@@ -93,7 +94,6 @@ impl Inner {
     pub(super) fn step(&self, time: &Time, before: usize, next: Phase) -> u64 {
         let now = self.quick_ticks();
         time.state.set(State::of(next));
-        time.step(before, next, now);
         self.layout.step(&time.served[before], &time.served[next as usize], now);
         now
     }
@@ -113,9 +113,9 @@ impl Inner {
     pub(super) fn switch_slowly(&self, next: Phase) -> u64 {
         let (time, now) = (self.current.get(), self.now());
         let before = time.state.get().phase();
-        let passed = now.wrapping_sub(self.layout.since.load(Ordering::Relaxed));
+        let passed = now.wrapping_sub(self.moment());
         time.state.set(time.state.get().with(next));
-        time.step(before as usize, next, now);
+        add(&time.phases[before as usize], passed);
         self.layout.step(&time.served[before as usize], &time.served[next as usize], now);
         self.phase(before.number(), next.number(), passed);
         now
@@ -164,7 +164,7 @@ impl Inner {
             self.hand_over(self.nobody, now);
         }
         self.store_start(operation.number());
-        StoreWork { operation, since: self.layout.since.load(Ordering::Relaxed) }
+        StoreWork { operation, since: self.moment() }
     }
 
     #[cold]
@@ -176,6 +176,12 @@ impl Inner {
         if bytes != 0 {
             self.store_data(operation, bytes);
         }
+    }
+
+    /// When the worker began with what it does.
+    #[inline(always)]
+    pub(super) fn moment(&self) -> u64 {
+        self.layout.since.load(Ordering::Relaxed)
     }
 
     /// Now, with all time up to it counted.
@@ -197,23 +203,24 @@ impl Inner {
         std::ptr::eq(self.current.get(), time)
     }
 
-    /// The worker does from now on for this what it does for whom it served until now.
+    /// The worker does from now on for this what it does for whom it served until now. It has just
+    /// begun with it.
     #[inline(always)]
     pub(super) fn hand_over(&self, to: &'static Time, now: u64) {
         let from = self.current.replace(to);
         let state = from.state.replace(State::UNSERVED);
         let phase = state.phase() as usize;
         from.since.set(now);
-        add(&from.phases[phase], now);
-        add(&to.phases[phase], now.wrapping_neg());
         self.layout.step(&from.served[phase], &to.served[phase], now);
         to.state.set(state.alone());
     }
 
-    /// A request has waited until now.
+    /// A request has waited until now; returns how long.
     #[inline(always)]
-    pub(super) fn wait_until(&self, time: &Time, now: u64) {
-        self.layout.wait(time, time.waits.get(), now.wrapping_sub(time.since.replace(now)));
+    pub(super) fn wait_until(&self, span: &Span, now: u64) -> u64 {
+        let waited = now.wrapping_sub(span.time.since.replace(now));
+        span.waited(span.time.waits.get(), waited);
+        waited
     }
 
     /// A place for the time of one more request.
@@ -244,7 +251,7 @@ impl Inner {
             None => self.grow()?,
         };
         span.begin_slowly(came, now);
-        if self.tells() {
+        if self.keeps_phases.get() {
             self.requests.set(self.requests.get() + 1);
             span.number.set(self.requests.get());
         }
@@ -257,7 +264,7 @@ impl Inner {
     pub(super) fn end_served(&self, span: &'static Span, before: usize, next: Phase) {
         let is_failed = span.status.get() >= ERRORS;
         let operation = match span.operation.get() {
-            Some(operation) if !is_failed && self.slow_ns.get() == 0 => operation,
+            Some(operation) if !is_failed => operation,
             _ => {
                 let now = self.step(&span.time, before, next);
                 return self.end_span(span, now);
@@ -272,7 +279,7 @@ impl Inner {
         let ticks = now.wrapping_sub(span.came.get());
         let party = span.subject.get().party;
         // The last, because it may have to do more.
-        layout.parties.add(party, operation, (ticks, span.bytes.get()), self.clock);
+        layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
     }
 
     /// Counts a request, and forgets it. While it is served, its time is counted up to now.
@@ -281,12 +288,13 @@ impl Inner {
         if span.time.state.get().is_served() {
             self.hand_over(self.nobody, now);
         } else {
-            self.wait_until(&span.time, now);
+            self.wait_until(span, now);
         }
         // Without one nothing came of it: the connection was ended before it was a request.
         if let Some(operation) = span.operation.get() {
             self.count(span, operation, now.saturating_sub(span.came.get()));
         }
+        span.number.set(0);
         self.release(span);
     }
 
@@ -299,7 +307,7 @@ impl Inner {
             self.tell_end(span, operation, ticks);
         }
         let party = span.subject.get().party;
-        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), self.clock);
+        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
     }
 
     /// Counts an error, and tells of a request that has ended.
@@ -307,10 +315,8 @@ impl Inner {
     #[inline(never)]
     pub(super) fn tell_end(&self, span: &Span, operation: Operation, ticks: u64) {
         let (mid, number, status) = (span.mid.get(), span.number.get(), span.status.get());
-        for (phase, ticks) in Phase::ALL.iter().zip(&span.time.phases) {
-            if ticks.get() != 0 {
-                self.request_phase(number, phase.number(), ticks.get());
-            }
+        for (phase, ticks) in span.phases().filter(|(_, ticks)| *ticks != 0) {
+            self.request_phase(number, phase.number(), ticks);
         }
         if status >= ERRORS {
             self.request_failed(operation.number(), status.into());
@@ -321,18 +327,20 @@ impl Inner {
     #[cold]
     pub(super) fn note_slow(&self, span: &Span, operation: Operation, ticks: u64) {
         let path = span.path.take();
+        let ns = self.clock.ns(ticks);
+        if ns < self.slow_ns.get() || span.number.get() == 0 {
+            return; // Not slow, or it began before somebody wanted to know.
+        }
         // Should the counter of another processor be a little behind, nothing is less than nothing.
-        let in_phase = |phase: Phase| {
-            let ticks = span.time.phases[phase as usize].get();
-            if ticks.cast_signed() < 0 { 0 } else { ticks }
-        };
-        let ns = self.clock.ns(ticks.saturating_sub(in_phase(Phase::Event)));
+        let phases = span.phases().filter(|(_, ticks)| ticks.cast_signed() >= 0);
+        let phases = phases.map(|(phase, ticks)| (phase, self.clock.ns(ticks)));
+        let for_event = phases.clone().find(|(phase, _)| *phase == Phase::Event);
+        let ns = ns.saturating_sub(for_event.map_or(0, |(_, ns)| ns));
         if ns < self.slow_ns.get() {
             return;
         }
-        let phases = Phase::ALL.iter().map(|phase| (*phase, self.clock.ns(in_phase(*phase))));
         let subject = span.subject.get();
-        let (share, user) = self.layout.parties.names(subject.party);
+        let (share, user) = subject.party.names();
         self.slow.borrow_mut().push(SlowRequest {
             mid: span.mid.get(),
             operation,

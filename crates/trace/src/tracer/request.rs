@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::{Answered, CANCELLED, Request, Span, Spent, State, Subject, add};
-use crate::clock::Clock;
 use crate::names::{Operation, Phase};
 use crate::schema::counted;
 
@@ -16,7 +15,7 @@ impl Request {
         span.mid.set(mid);
         span.operation.set(Some(operation));
         if span.time.state.get().quick().is_some() {
-            let clock = Clock::of_kernel();
+            let clock = span.inner.clock();
             counted::request_start(span.layout, clock, mid, operation.number(), 0, 0);
         } else {
             span.identify_slowly();
@@ -137,16 +136,16 @@ impl Answered {
     pub fn spent(&self, phase: Phase, spent: Spent) {
         let Some(last) = self.last() else { return };
         let inner = last.inner;
+        let before = inner.moment();
         let now = inner.look();
         each(last, |span| {
-            let time = &span.time;
-            if !inner.serves(time) {
-                inner.wait_until(time, now);
-            }
-            let waits = time.waits.get();
-            let ticks = spent.0.min(time.ticks(waits, now));
-            inner.layout.wait(time, waits, ticks.wrapping_neg());
-            inner.layout.wait(time, phase, ticks);
+            let waited = match inner.serves(&span.time) {
+                true => now.saturating_sub(before),
+                false => inner.wait_until(span, now),
+            };
+            let ticks = spent.0.min(waited);
+            span.waited(span.time.waits.get(), ticks.wrapping_neg());
+            span.waited(phase, ticks);
         });
     }
 
@@ -205,7 +204,7 @@ fn enter_all(last: &'static Span, phase: Phase) {
     let now = inner.switch(phase);
     inner.hand_over(inner.nobody, now);
     each(last, |span| {
-        inner.wait_until(&span.time, now);
+        inner.wait_until(span, now);
         span.time.waits.set(phase);
     });
 }

@@ -18,7 +18,7 @@ impl Came {
 impl State {
     /// Of a request that the worker does not serve.
     pub(super) const UNSERVED: Self = Self(0x80);
-    /// Events are told to somebody, or the clock is more than an instruction.
+    /// Somebody wants to know more than what is counted, or the clock is more than an instruction.
     const SLOW: u8 = 0x10;
     /// It was answered together with others.
     const CROWDED: u8 = 0x20;
@@ -76,9 +76,8 @@ impl Layout {
 
     /// A request has waited so long in a phase.
     #[inline(always)]
-    pub(super) fn wait(&self, time: &Time, phase: Phase, ticks: u64) {
+    pub(super) fn wait(&self, phase: Phase, ticks: u64) {
         crate::series::add(&self.waited[phase as usize], ticks);
-        add(&time.phases[phase as usize], ticks);
     }
 }
 
@@ -91,20 +90,6 @@ impl Time {
             since: Cell::new(0),
             waits: Cell::new(Phase::Other),
         }
-    }
-
-    /// A phase is over while it is served, and the next one begins.
-    #[inline(always)]
-    pub(super) fn step(&self, before: usize, next: Phase, now: u64) {
-        add(&self.phases[before], now);
-        add(&self.phases[next as usize], now.wrapping_neg());
-    }
-
-    /// What was counted in a phase up to now.
-    pub(super) fn ticks(&self, phase: Phase, now: u64) -> u64 {
-        let state = self.state.get();
-        let is_open = state.is_served() && state.phase() == phase;
-        self.phases[phase as usize].get().wrapping_add(if is_open { now } else { 0 })
     }
 
     /// Whether what it goes through is anything but its turn; nobody's always is.
@@ -137,7 +122,6 @@ impl Span {
     pub(super) fn step(&self, before: usize, next: Phase) {
         let now = self.inner.quick_ticks();
         self.time.state.set(State::of(next));
-        self.time.step(before, next, now);
         let served = &self.layout.served;
         self.layout.step(&served[before], &served[next as usize], now);
     }
@@ -149,33 +133,43 @@ impl Span {
         self.step(before, next);
     }
 
-    /// Begins anew, now. It came at `came`.
+    /// Begins anew. It came at `came`.
     #[inline(always)]
-    pub(super) fn begin(&self, came: u64, now: u64) {
-        self.number.set(0);
+    pub(super) fn begin(&self, came: u64) {
         self.operation.set(None);
         self.bytes.set(0);
         self.came.set(came);
-        let time = &self.time;
-        time.since.set(now);
-        time.waits.set(Phase::Queued);
-        time.phases.iter().for_each(|phase| phase.set(0));
+        self.time.waits.set(Phase::Queued);
+    }
+
+    /// It has waited so long in a phase.
+    pub(super) fn waited(&self, phase: Phase, ticks: u64) {
+        self.layout.wait(phase, ticks);
+        add(&self.time.phases[phase as usize], ticks);
     }
 
     /// Begins anew, now, with what was before that.
     pub(super) fn begin_slowly(&self, came: &Came, now: u64) {
+        self.time.since.set(now);
+        self.time.phases.iter().for_each(|phase| phase.set(0));
         if came.whole == 0 {
-            return self.begin(now, now);
+            return self.begin(now);
         }
         // Should the counter of another processor be a little behind, nothing becomes less.
         let received = came.whole.saturating_sub(came.began);
         let queued = now.saturating_sub(came.whole);
-        self.begin(now.wrapping_sub(received + queued), now);
-        let (layout, time) = (self.layout, &self.time);
+        self.begin(now.wrapping_sub(received + queued));
         let opened = came.opened.min(received);
-        layout.wait(time, Phase::Receiving, received - opened);
-        layout.wait(time, Phase::Verifying, opened);
-        layout.wait(time, Phase::Queued, queued);
+        self.waited(Phase::Receiving, received - opened);
+        self.waited(Phase::Verifying, opened);
+        self.waited(Phase::Queued, queued);
+    }
+
+    /// The ticks that it spent in each phase; nothing, if nobody wanted to know when it began.
+    pub(super) fn phases(&self) -> impl Iterator<Item = (Phase, u64)> + Clone {
+        let are_kept = self.number.get() != 0;
+        let phases = Phase::ALL.iter().zip(&self.time.phases).filter(move |_| are_kept);
+        phases.map(|(phase, ticks)| (*phase, ticks.get()))
     }
 
     /// Whether it was answered in a frame of its own.
@@ -215,7 +209,7 @@ impl Span {
         });
         if !inner.serves(time) {
             // One that was held, for example.
-            inner.wait_until(time, now);
+            inner.wait_until(self, now);
         }
         inner.hand_over(inner.nobody, now);
         time.waits.set(phase);
@@ -227,11 +221,11 @@ impl Span {
         let (inner, time) = (self.inner, &self.time);
         let is_known = inner.does() == Phase::Running && inner.current.get().is_waiting();
         let now = match is_known {
-            true => inner.layout.since.load(Ordering::Relaxed),
+            true => inner.moment(),
             false => inner.switch(Phase::Running),
         };
         if !inner.serves(time) {
-            inner.wait_until(time, now);
+            inner.wait_until(self, now);
             inner.hand_over(time, now);
         }
         time.waits.set(Phase::Queued);
