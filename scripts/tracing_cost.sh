@@ -1,25 +1,31 @@
 #!/usr/bin/env bash
-# What seeing into a worker costs: the processor time of one that is built without it, one that counts,
-# one that `choro trace` looks at, and one that bpftrace is attached to, in turn, for some operations.
+# What seeing into a worker costs: one that is built without it, one that counts, one that `choro trace`
+# looks at, and one that bpftrace is attached to, for some operations.
 #
-#   scripts/tracing_cost.sh                       10 rounds; prints medians, and what each adds
-#   scripts/tracing_cost.sh --rounds N --count N  so many rounds, so many operations of each kind
-#   scripts/tracing_cost.sh --instructions        counts instructions instead, those of the kernel too
-#   scripts/tracing_cost.sh … COUNTING PLAIN      compare these two builds, and build none
+#   scripts/tracing_cost.sh                   processor time of the first three, in turn (tracing_time.py)
+#   scripts/tracing_cost.sh --seconds N       for so long; 420 if it is not said
+#   scripts/tracing_cost.sh --probes          of the one with bpftrace, too
+#   scripts/tracing_cost.sh --instructions    instructions instead, those of the kernel too
+#   scripts/tracing_cost.sh --instructions --rounds N --count N
+#                                             so many rounds, so many operations of each kind
+#   scripts/tracing_cost.sh … COUNTING PLAIN  compare these two builds, and build none
 #
 # Instructions are counted where no processor lets us: by qemu, whose clock then goes on by a nanosecond
 # with each instruction of a Debian kernel with the two builds in it, on one processor, so that the
-# kernel's account of run time is a number of instructions.
+# kernel's account of run time is a number of instructions. `beside` is what `choro trace` runs each
+# second, in which the processor runs 1,000,000,000.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
-rounds=10 count=2000 instructions='' builds=()
+rounds=2 count=1000 seconds=420 instructions='' probes='' builds=()
 while [ $# -gt 0 ]; do
     case $1 in
         --rounds) rounds=$2 && shift ;;
         --count) count=$2 && shift ;;
+        --seconds) seconds=$2 && shift ;;
         --instructions) instructions=yes ;;
+        --probes) probes=yes ;;
         -*) fail "there is no option $1" ;;
         *) builds+=("$(realpath "$1")") ;;
     esac
@@ -79,6 +85,9 @@ for round in \$(busybox seq $rounds); do
         cost /bin/\$build /tmp/\$build\$round $count 2>&1 | busybox sed "s/^/RESULT \$build /"
     done
 done
+cost /bin/counting /tmp/traced $count \
+    "with=/bin/counting --config /tmp/traced/smb.conf trace PID --interval 1" 2>&1 |
+    busybox sed "s/^/RESULT traced /"
 poweroff -f
 INIT
     chmod +x "$root/init"
@@ -89,29 +98,24 @@ INIT
         -kernel "$work"/kernel/boot/vmlinuz-* -initrd "$work/disk" \
         -append 'console=ttyS0 quiet panic=-1 clocksource=tsc tsc=reliable' </dev/null |
         tr -d '\r' | sed -n 's/^RESULT //p' >"$work/found"
-    unit=instructions
 else
-    need_packages bpftrace
-    # variant NAME BUILD WITH: one round of it
-    variant() {
-        rm -rf "$work/site"
-        unshare --mount sh -c 'mount -t tracefs none /sys/kernel/tracing 2>/dev/null
-            exec "$@"' sh "$cost" "$work/$2" "$work/site" "$count" "with=$3" |
-            sed "s/^/$1 /" >>"$work/found"
-    }
-    for round in $(seq "$rounds"); do
-        say "round $round of $rounds"
-        variant plain plain ''
-        variant counting counting ''
-        variant traced counting "$work/counting --config $work/site/smb.conf trace PID --interval 1"
-        variant probed counting "tools/trace/run.sh tsmbd PID $work/counting"
-    done
-    unit=ns
+    need_packages python3
+    variants=("plain=$work/plain=" "counting=$work/counting="
+        "traced=$work/counting=$work/counting --config SITE/smb.conf trace PID --interval 1")
+    if [ -n "$probes" ]; then
+        need_packages bpftrace
+        # A file of its own: a probe belongs to a file.
+        cp "$work/counting" "$work/probed"
+        variants+=("probed=$work/probed=tools/trace/run.sh tsmbd PID $work/probed")
+    fi
+    unshare --mount sh -c 'mount -t tracefs none /sys/kernel/tracing 2>/dev/null
+        exec "$@"' sh python3 scripts/tracing_time.py "$cost" "$seconds" "${variants[@]}"
+    exit
 fi
 
 [ -s "$work/found" ] || fail "nothing was measured"
 # Medians, and the median of what each variant adds to the plain one of the same round.
-python3 - "$work/found" "$unit" <<'PYTHON'
+python3 - "$work/found" <<'PYTHON'
 import statistics, sys
 found = {}
 for line in open(sys.argv[1]):
@@ -121,12 +125,12 @@ for line in open(sys.argv[1]):
     else:
         print(line.rstrip(), file=sys.stderr)
 for kind, variants in found.items():
-    plain = variants["plain"]
-    print(f"{kind}\tplain {statistics.median(plain):.0f} {sys.argv[2]}", end="")
+    plain = variants.get("plain", [])
+    print(kind, end="")
     for name, values in variants.items():
-        if name != "plain":
+        print(f"\t{name} {statistics.median(values):.0f}", end="")
+        if plain and name != "plain":
             adds = sorted((b / a - 1) * 100 for a, b in zip(plain, values))
-            print(f"\t{name} {statistics.median(values):.0f} ({statistics.median(adds):+.2f} %,"
-                  f" {adds[0]:+.1f} to {adds[-1]:+.1f})", end="")
+            print(f" ({statistics.median(adds):+.2f} %, {adds[0]:+.2f} to {adds[-1]:+.2f})", end="")
     print()
 PYTHON

@@ -3,7 +3,8 @@
 //! `cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND] [only=KIND]` starts a server in
 //! `DIRECTORY` and does COUNT of each kind, or of this one; `global` is more for the section `[global]`,
 //! and `with` a command that runs meanwhile, in which PID stands for the worker. Each line is
-//! `KIND<tab>nanoseconds`.
+//! `KIND<tab>nanoseconds`; the last one, `beside`, is what that command ran in a second.
+//! In place of COUNT `-`: each line of standard input, `KIND COUNT`, has its answer.
 //!
 //! It is the kernel's own account of run time (`/proc/PID/task/TID/schedstat`), user and system time
 //! together. In a virtual machine whose clock counts instructions (`qemu -icount`), nanoseconds are
@@ -47,7 +48,6 @@ fn main() -> Result<()> {
     let [program, directory, count, options @ ..] = &arguments[..] else {
         anyhow::bail!("cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND] [only=KIND]");
     };
-    let count: usize = count.parse().context("a count")?;
     let option = |name: &str| {
         options.iter().find_map(|it| it.strip_prefix(name)?.strip_prefix('=')).unwrap_or_default()
     };
@@ -66,16 +66,29 @@ fn main() -> Result<()> {
     let processes = server.processes()?;
     let pid = processes.serving(server.destination().address, client.local_port()?);
     let pid = pid.context("nobody serves the client")?;
-    let _beside = Beside::begin(option("with"), pid)?;
-    let only = option("only");
-    for kind in KINDS.into_iter().filter(|kind| only.is_empty() || *kind == only) {
-        (0..WARM_UP).try_for_each(|at| work(&mut client, file_id, kind, at))?;
+    let beside = Beside::begin(option("with"), pid)?;
+    let mut cost = |kind: &str, count: usize| -> Result<()> {
+        ensure!(KINDS.contains(&kind), "{kind} is none of {KINDS:?}");
+        (0..WARM_UP.min(count)).try_for_each(|at| work(&mut client, file_id, kind, at))?;
         let before = settled(pid)?;
         (0..count).try_for_each(|at| work(&mut client, file_id, kind, at))?;
         let spent = settled(pid)? - before;
-        say(kind, spent / u64::try_from(count)?)?;
+        say(kind, spent / u64::try_from(count)?)
+    };
+    if count == "-" {
+        for line in std::io::stdin().lines() {
+            let line = line?;
+            let (kind, count) = line.split_once(' ').context("KIND COUNT")?;
+            cost(kind, count.parse().context("a count")?)?;
+        }
+        return Ok(());
     }
-    Ok(())
+    let count: usize = count.parse().context("a count")?;
+    let only = option("only");
+    for kind in KINDS.into_iter().filter(|kind| only.is_empty() || *kind == only) {
+        cost(kind, count)?;
+    }
+    beside.each_second()?.map_or(Ok(()), |ns| say("beside", ns))
 }
 
 fn say(kind: &str, ns: u64) -> Result<()> {
@@ -141,7 +154,14 @@ fn run_time(pid: u32) -> Result<u64> {
 }
 
 /// A command that runs beside the work, until this is dropped.
-struct Beside(Option<Child>);
+struct Beside(Option<Running>);
+
+struct Running {
+    child: Child,
+    since: Instant,
+    /// What it had run by then, in nanoseconds.
+    before: u64,
+}
 
 impl Beside {
     /// Waits until it has said that it has begun: `choro trace` and `tsmbd.bt` do.
@@ -167,13 +187,21 @@ impl Beside {
             }
             sleep(Duration::from_millis(10));
         }
-        Ok(Self(Some(child)))
+        let before = run_time(child.id())?;
+        Ok(Self(Some(Running { child, since: Instant::now(), before })))
+    }
+
+    /// What it has run in a second since then, in nanoseconds.
+    fn each_second(&self) -> Result<Option<u64>> {
+        let Some(Running { child, since, before }) = &self.0 else { return Ok(None) };
+        let (ran, ms) = (run_time(child.id())? - before, since.elapsed().as_millis());
+        Ok(Some(ran * 1_000 / u64::try_from(ms)?.max(1)))
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
+        if let Some(Running { child, .. }) = &mut self.0 {
             // One that has ended already is what is wanted.
             let _ = kill_process(Pid::from_child(child), Signal::INT);
             let _ = child.wait();
