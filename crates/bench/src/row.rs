@@ -206,6 +206,12 @@ impl Row {
             )
     }
 
+    /// Whether it moves the bytes of the file for streams.
+    #[must_use]
+    pub const fn moves_bytes(&self) -> bool {
+        matches!(self.work, Work::Stream { .. } | Work::Channels { .. } | Work::LostChannel { .. })
+    }
+
     /// Whether it moves the bytes of one file, and may do so in this way: what is signed or sealed comes
     /// into memory.
     #[must_use]

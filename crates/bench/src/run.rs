@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::load::fixture;
 use crate::local_copy::LocalCopy;
 use crate::machine::Machine;
 use crate::measure::{Conditions, Sample, measure};
@@ -99,6 +100,9 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     } else {
         None
     };
+    if rows.iter().any(Row::moves_bytes) {
+        fixture::common_stream(servers.iter().map(Server::share_path), options.scale())?;
+    }
     let mut reports = Vec::new();
     let start = Instant::now();
     for (at, row) in rows.iter().enumerate() {

@@ -74,6 +74,22 @@ pub fn stream(share: &Path, scale: Scale) -> Result<()> {
     Ok(())
 }
 
+/// Makes one file for the streams of all these shares: where its pages are decides some hundredths of what
+/// moving them costs, and that is to be the same for every server.
+///
+/// # Errors
+///
+/// When the file system refuses.
+pub fn common_stream<'a>(shares: impl IntoIterator<Item = &'a Path>, scale: Scale) -> Result<()> {
+    let mut shares = shares.into_iter();
+    let Some(first) = shares.next() else { return Ok(()) };
+    stream(first, scale)?;
+    shares.try_for_each(|share| {
+        let path = share.join(STREAM);
+        fs::hard_link(first.join(STREAM), &path).with_context(|| format!("{}", path.display()))
+    })
+}
+
 /// Makes the files that are asked about, if they are not there, and returns their names.
 ///
 /// # Errors
