@@ -228,7 +228,7 @@ impl Server {
             // As it travels: with the signature that a response has while a connection is bound.
             update_preauth(connection, laid, message);
         }
-        let mut protection = match sealed {
+        let protection = match sealed {
             None => {
                 frame.advance(TRANSFORM);
                 (!signatures.is_empty()).then_some(Protection::Sign(signatures))
@@ -241,15 +241,18 @@ impl Server {
                     self.disconnect(connection_id, Disconnect::NoncesExhausted);
                     return;
                 };
-                let key = Arc::clone(&sealing.seal);
-                Some(Protection::Seal { key, nonce, session_id })
+                if is_deferred {
+                    let key = Arc::clone(&sealing.seal);
+                    Some(Protection::Seal { key, nonce, session_id })
+                } else {
+                    sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
+                    None
+                }
             }
         };
         let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
         let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        let now = protection.take_if(|_| !is_deferred);
-        now.into_iter().for_each(|it| it.apply(&mut frame));
         self.globals.trace.sends(connection_id.0, bytes, &answered);
         let connection = connection_id;
         let transmit = Transmit { connection, frame, piped, protection, confirmation, answered };
