@@ -21,6 +21,7 @@ pub mod write_frame;
 pub use connection::{Client, Reply};
 pub(crate) use negotiate::random;
 pub use outstanding::Slot;
+pub(crate) use protection::Keys;
 pub use protection::Protection;
 
 use std::net::SocketAddr;

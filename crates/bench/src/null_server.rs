@@ -8,7 +8,6 @@
 //! takes the one user that it was started for, and signs and seals what the client does.
 
 mod data;
-mod keys;
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -19,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use auth::{Acceptor, AcceptorSettings, NtHash, Step};
-use crypto::{Cipher, KeyMaterial, PreauthHash, SessionKeys, SigningAlgorithm, TransformKey};
+use crypto::{Cipher, KeyMaterial, PreauthHash, Role, SessionKeys, SigningAlgorithm, TransformKey};
 use dtyp::{AccessMask, FileTime, Guid, NtStatus};
 use wire::close::CloseResponse;
 use wire::create::{CreateAction, CreateResponse};
@@ -41,7 +40,7 @@ use wire::write::WriteResponse;
 use wire::{Codes, Command, Decode, Dialect, Encode, FileId};
 
 use self::data::{Content, Data, Splicing};
-use self::keys::Keys;
+use crate::client::Keys;
 
 pub use self::data::Way;
 
@@ -209,7 +208,8 @@ impl Connection {
         if TransformKey::session_id(frame).is_none() {
             return self.answer_messages(frame, false);
         }
-        let opened = self.keys.as_ref().context(NO_SESSION)?.open(frame)?;
+        let keys = self.keys.as_mut().context(NO_SESSION)?;
+        let opened = keys.sealing()?.open(frame)?;
         self.answer_messages(opened, true)
     }
 
@@ -240,7 +240,8 @@ impl Connection {
             return self.send_protected(begin, room, payload, seals);
         }
         if seals {
-            self.keys.as_mut().context(NO_SESSION)?.seal(&mut self.outbox[begin..])?;
+            let keys = self.keys.as_mut().context(NO_SESSION)?;
+            keys.sealing()?.seal(SESSION_ID, &mut self.outbox[begin..])?;
         }
         if payload.bytes == 0 { Ok(()) } else { self.send_data(payload) }
     }
@@ -286,7 +287,7 @@ impl Connection {
             keys.signing.sign(&mut frame[room..]);
         }
         if seals {
-            keys.seal(frame)?;
+            keys.sealing()?.seal(SESSION_ID, frame)?;
         }
         self.stream.write_all(frame).context("sending")
     }
@@ -425,7 +426,7 @@ impl Connection {
             cipher: Some(Cipher::Aes128Gcm),
             signing_algorithm: SigningAlgorithm::from_id(SigningAlgorithmId::AES_GMAC.0),
         });
-        let keys = Keys::new(&keys)?;
+        let keys = Keys::new(&keys, Role::Server);
         keys.signing.sign(&mut self.outbox[at..]);
         self.keys = Some(keys);
         Ok(())

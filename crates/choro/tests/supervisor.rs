@@ -12,16 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use choro::{
-    Over, PATIENCE, Server, Site, is_alive, signal_process, text, wait_until, without_io_uring,
-};
+use choro::{Over, PATIENCE, Site, is_alive, signal_process, text, wait_until};
 use rustix::process::Signal;
-
-/// The idle workers that a server keeps, once they are all there.
-fn idle_workers(server: &Server) -> Vec<u32> {
-    wait_until(|| server.workers().len() >= 3, || format!("{:?}", server.workers()));
-    server.workers()
-}
 
 /// Whether the server has closed the connection.
 fn is_closed(mut client: &TcpStream) -> bool {
@@ -51,7 +43,7 @@ fn a_second_server_on_the_same_directories_is_refused() {
         "{error}"
     );
     // The first one has not noticed.
-    idle_workers(&server);
+    server.idle_workers();
     server.connect();
 }
 
@@ -70,15 +62,15 @@ fn the_lock_directory_alone_cannot_be_shared_either() {
 fn two_servers_run_side_by_side() {
     let (first, second) = (Site::new(), Site::new());
     let (first, second) = (first.serve(), second.serve());
-    idle_workers(&first);
-    idle_workers(&second);
+    first.idle_workers();
+    second.idle_workers();
 }
 
 #[test]
 fn sigterm_ends_the_server_its_workers_and_its_pid_file() {
     let site = Site::new();
     let server = site.serve();
-    let workers = idle_workers(&server);
+    let workers = server.idle_workers();
     let client = server.connect();
     let pid = fs::read_to_string(site.path("run/choro.pid")).expect("it is written");
     assert_eq!(pid.trim(), server.pid().to_string());
@@ -94,7 +86,7 @@ fn sigterm_ends_the_server_its_workers_and_its_pid_file() {
 fn a_worker_that_hangs_is_killed_when_the_server_stops() {
     let site = Site::new();
     let server = site.serve();
-    let workers = idle_workers(&server);
+    let workers = server.idle_workers();
     signal_process(workers[0], Signal::STOP);
     let (code, took) = server.stop();
     assert_eq!(code, Some(0));
@@ -106,7 +98,7 @@ fn a_worker_that_hangs_is_killed_when_the_server_stops() {
 fn workers_die_with_the_supervisor() {
     let site = Site::new();
     let server = site.serve();
-    let workers = idle_workers(&server);
+    let workers = server.idle_workers();
     let _client = server.connect();
     server.signal(Signal::KILL);
     wait_until(
@@ -115,203 +107,7 @@ fn workers_die_with_the_supervisor() {
     );
     // Nothing is left that would keep the next server from starting.
     drop(server);
-    idle_workers(&site.serve());
-}
-
-#[test]
-fn each_client_gets_a_worker_of_its_own_and_the_pool_is_refilled() {
-    let site = Site::new();
-    let server = site.serve();
-    let idle = idle_workers(&server);
-    let clients: Vec<TcpStream> = (0..5).map(|_| server.connect()).collect();
-    wait_until(|| server.workers().len() == 8, || format!("{:?}", server.workers()));
-    assert!(idle.iter().all(|&worker| is_alive(worker)));
-    drop(clients);
-    wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));
-}
-
-#[test]
-fn a_worker_killed_while_idle_is_replaced_and_the_supervisor_does_not_spin() {
-    let site = Site::new();
-    let server = site.serve();
-    let workers = idle_workers(&server);
-    signal_process(workers[0], Signal::KILL);
-    server.wait_for_log(&format!("worker {} was killed by signal 9", workers[0]));
-    wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));
-    for _ in 0..4 {
-        let workers = idle_workers(&server);
-        for &worker in &workers {
-            signal_process(worker, Signal::KILL);
-        }
-        wait_until(|| server.workers().iter().all(|pid| !workers.contains(pid)), String::new);
-    }
-    server.connect();
-    idle_workers(&server);
-}
-
-/// What a process has open, beside its standard input and output, by what it is.
-fn open_in(pid: u32) -> Vec<String> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let others = entries.filter(|it| !["0", "1", "2"].map(Into::into).contains(&it.file_name()));
-    let targets = others.filter_map(|it| fs::read_link(it.path()).ok());
-    targets.map(|it| it.to_string_lossy().into_owned()).collect()
-}
-
-#[test]
-fn workers_are_forked_off_a_supervisor_of_one_thread_and_keep_nothing_that_it_has_open() {
-    let site = Site::new();
-    let server = site.serve();
-    let workers = idle_workers(&server);
-    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it lives").count();
-    assert_eq!(threads, 1);
-    for &worker in &workers {
-        let command_line = fs::read_to_string(format!("/proc/{worker}/cmdline")).expect("it lives");
-        assert_eq!(command_line.split('\0').nth(3), Some("serve"), "{command_line}");
-    }
-    if !rustix::process::geteuid().is_root() {
-        return; // Nobody else may see what a worker has open.
-    }
-    // Tables are for both; what has no name cannot be told apart.
-    let is_own = |it: &String| !it.ends_with(".tdb") && !it.starts_with("anon_inode:");
-    let of_supervisor = || open_in(server.pid()).into_iter().filter(is_own).collect::<Vec<_>>();
-    for sample in ["/choro.pid", "/server.lock", "socket:"] {
-        assert!(of_supervisor().iter().any(|it| it.contains(sample)), "{:?}", of_supervisor());
-    }
-    for worker in workers {
-        let kept = || {
-            let of_supervisor = of_supervisor();
-            let is_kept = |it: &String| of_supervisor.contains(it) && !it.ends_with("/msg");
-            open_in(worker).into_iter().filter(is_kept).collect::<Vec<_>>()
-        };
-        // One that was made just now has neither let go of what is not its own nor opened what is.
-        let has_started = || open_in(worker).iter().any(|it| it.ends_with("/msg"));
-        wait_until(|| has_started() && kept().is_empty(), || format!("{:?}", kept()));
-    }
-}
-
-/// Asserts what the log says that workers wait with, and that they do.
-#[track_caller]
-fn assert_waits_with(server: &Server, has_ring: bool) {
-    let told = if has_ring { "io_uring" } else { "epoll and threads: io_uring: " };
-    let told = format!("clients are served through {told}");
-    wait_until(|| server.log().contains(&told), || server.log());
-    if !rustix::process::geteuid().is_root() {
-        return; // Nobody else may see what a worker has open.
-    }
-    for worker in idle_workers(server) {
-        // It has let go of what is the supervisor's, and made what it waits with: that of lanes, which
-        // is an eventfd, is the last of it.
-        let open = || open_in(worker);
-        let has = |what: &str| open().iter().any(|it| it.ends_with(what));
-        wait_until(|| has("/msg") && has("[eventfd]"), || format!("{:?}", open()));
-        assert_eq!(has("[io_uring]"), has_ring, "{:?}", open());
-        assert!(has_ring || has("[eventpoll]"), "{:?}", open());
-    }
-}
-
-#[test]
-fn workers_wait_with_a_ring_where_that_is_not_forbidden() {
-    let site = Site::new();
-    let has_ring = uring::Backend::available().contains(&uring::Backend::Ring);
-    assert_waits_with(&site.serve(), has_ring);
-}
-
-#[test]
-fn workers_do_without_a_ring_where_that_is_forbidden() {
-    let mut site = Site::new();
-    site.launch_with(&without_io_uring());
-    let server = site.serve();
-    assert_waits_with(&server, false);
-    server.connect();
-}
-
-/// Where a supervisor cannot be forked, workers are started as `notifyd` is.
-#[test]
-fn a_worker_that_is_execed_serves_as_well() {
-    let site = Site::new();
-    let server = site.serve();
-    wait_until(|| server.notifyd().is_some(), || "no notifyd".to_owned());
-    let command_line = || {
-        let notifyd = server.notifyd()?;
-        let line = fs::read_to_string(format!("/proc/{notifyd}/cmdline")).ok()?;
-        Some(line.split_terminator('\0').map(str::to_owned).collect::<Vec<_>>())
-    };
-    let mut arguments = command_line().expect("it lives");
-    let mut set = |name: &str, value: String| {
-        let at = arguments.iter().position(|it| it == name).expect("it is told");
-        arguments[at + 1] = value;
-    };
-    set("--supervisor-pid", std::process::id().to_string());
-    set("--unique-id", "00000000000000aa".to_owned());
-    let (ours, theirs) = rustix::net::socketpair(
-        rustix::net::AddressFamily::UNIX,
-        rustix::net::SocketType::SEQPACKET,
-        rustix::net::SocketFlags::CLOEXEC,
-        None,
-    )
-    .expect("there are descriptors");
-    let mut worker = Command::new(choro::built_executable())
-        .arg("worker")
-        .args(&arguments[2..])
-        .stdin(Stdio::from(theirs))
-        .spawn()
-        .expect("it starts");
-    let mut message = [0; 17];
-    let (length, _) = rustix::net::recv(&ours, &mut message, rustix::net::RecvFlags::empty())
-        .expect("it speaks or ends");
-    assert_eq!((length, &message[8..16]), (16, &0xaa_u64.to_le_bytes()[..]), "it is not ready");
-    drop(ours);
-    assert!(worker.wait().expect("it is our child").success());
-}
-
-#[test]
-fn a_worker_logs_under_its_own_pid() {
-    let site = Site::new();
-    site.write_config_with(
-        &format!("log file = {}.%d\nlog level = 1\n", text(&site.path("log"))),
-        "",
-    );
-    let mut child = site.command(&["serve"]).stderr(Stdio::null()).spawn().expect("it starts");
-    let log = |pid: u32| fs::read_to_string(site.path(&format!("log.{pid}"))).unwrap_or_default();
-    wait_until(|| log(child.id()).contains("listening on"), || "it does not listen".to_owned());
-    let _client = TcpStream::connect(site.address()).expect("it listens");
-    let logs = || {
-        let entries = fs::read_dir(site.path("")).expect("it is ours").flatten();
-        entries.filter_map(|it| it.file_name().to_str()?.strip_prefix("log.")?.parse().ok())
-    };
-    wait_until(
-        || logs().any(|pid| pid != child.id() && log(pid).contains(" connected")),
-        || "no worker says that a client came".to_owned(),
-    );
-    assert!(!log(child.id()).contains(" connected"));
-    signal_process(child.id(), Signal::TERM);
-    assert!(child.wait().expect("it is our child").success());
-}
-
-/// Workers that cannot start must neither keep the processor busy nor cost clients their
-/// connection: those wait until workers start again.
-#[test]
-fn workers_that_cannot_start_are_not_started_in_a_loop() {
-    let site = Site::new();
-    let server = site.serve();
-    let workers = idle_workers(&server);
-    // What every worker has to join.
-    let (folder, aside) = (site.path("lock/msg"), site.path("lock/aside"));
-    fs::rename(&folder, &aside).expect("it is ours");
-    fs::write(&folder, "").expect("its name is free");
-    for worker in workers {
-        signal_process(worker, Signal::KILL);
-    }
-    server.wait_for_log("failed with status 1 before it had a client");
-    server.wait_for_log("no worker is started for 1.6s");
-    let started = server.log().matches("before it had a client").count();
-    assert!(started < 20, "{}", server.log());
-    let client = server.connect();
-    fs::remove_file(&folder).expect("it is ours");
-    fs::rename(&aside, &folder).expect("it is ours");
-    wait_until(|| server.workers().len() == 4, || server.log());
-    client.set_read_timeout(Some(Duration::from_millis(100))).expect("it is a socket");
-    assert!((&client).read(&mut [0]).is_err_and(|e| e.kind() == std::io::ErrorKind::WouldBlock));
+    site.serve().idle_workers();
 }
 
 /// A worker may have served its client and gone before the supervisor has heard that it started.
@@ -332,7 +128,7 @@ fn clients_that_leave_at_once_hold_nobody_up() {
 fn a_worker_killed_with_a_client_harms_no_other_client() {
     let site = Site::new();
     let server = site.serve();
-    let before = idle_workers(&server);
+    let before = server.idle_workers();
     let first = server.connect();
     wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
     // Of those that wait, none stays.
@@ -452,7 +248,7 @@ fn status_is_a_table_for_people() {
 fn a_broken_configuration_changes_nothing() {
     let site = Site::new();
     let server = site.serve();
-    idle_workers(&server);
+    server.idle_workers();
     let good = fs::read_to_string(site.path("smb.conf")).expect("it was written");
     fs::write(site.path("smb.conf"), "[global\n").expect("it is ours");
     server.signal(Signal::HUP);
@@ -470,7 +266,7 @@ fn a_broken_configuration_changes_nothing() {
 fn a_reload_replaces_idle_workers_and_keeps_clients() {
     let site = Site::new();
     let server = site.serve();
-    let idle = idle_workers(&server);
+    let idle = server.idle_workers();
     let client = server.connect();
     wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
     site.write_config("[other]\npath = /srv\n");
@@ -575,7 +371,7 @@ fn clients_that_hosts_deny_names_never_meet_a_worker() {
     let site = Site::new();
     site.write_config_with("hosts deny = ALL\n", "");
     let server = site.serve();
-    let workers = idle_workers(&server);
+    let workers = server.idle_workers();
     assert!(is_closed(&server.connect()));
     server.wait_for_log("refused by `hosts allow` or `hosts deny`");
     assert_eq!(server.workers(), workers);
@@ -619,7 +415,7 @@ fn workers_leave_no_core_dumps_and_need_no_root() {
     let mut site = Site::new();
     site.run_as_somebody();
     let server = site.serve();
-    let workers = idle_workers(&server);
+    let workers = server.idle_workers();
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}/environ")).expect("it lives").uid();
     assert_ne!(owner(server.pid()), 0);
     wait_until(

@@ -19,7 +19,7 @@ use super::inbox::Inbox;
 use super::login;
 use super::negotiate::{self, Negotiated};
 use super::outstanding::{Outstanding, Slot};
-use super::protection::{Keys, Protection, Sealing};
+use super::protection::{Keys, Protection};
 use super::{Destination, Terms};
 
 /// Credits that a client asks for until it has them: 16 requests of 1 MiB take 256.
@@ -392,9 +392,8 @@ impl Client {
     /// Encrypts, if that is agreed, and sends a frame with room for what stands before a message.
     fn send_frame(&mut self, frame: &mut [u8]) -> Result<()> {
         if self.seals {
-            let session_id = self.session_id;
-            let Sealing { encryption, nonces, .. } = self.sealing()?;
-            encryption.seal(nonces.advance()?, session_id, &mut frame[frame::SIZE..]);
+            let keys = self.keys.as_mut().context("no session to encrypt with")?;
+            keys.sealing()?.seal(self.session_id, frame)?;
         }
         let length = frame.len() - frame::SIZE;
         let head = frame::FrameHeader::message(length).context("the frame is too long")?;
@@ -416,11 +415,6 @@ impl Client {
         ensure!(!self.overdrawn, "there are no credits for one more WRITE");
         self.outstanding.insert(message_id, slot);
         self.send_frame(frame)
-    }
-
-    fn sealing(&mut self) -> Result<&mut Sealing> {
-        let keys = self.keys.as_mut().context("no session to encrypt with")?;
-        keys.sealing.as_mut().context("the server agreed to no cipher")
     }
 
     /// How many answers are awaited.
@@ -575,9 +569,8 @@ impl Client {
                     frame
                 }
                 Protocol::Encrypted => {
-                    let keys = self.keys.as_ref().and_then(|keys| keys.sealing.as_ref());
-                    let sealing = keys.context("an encrypted answer without a key")?;
-                    sealing.decryption.open(&mut self.inbox.bytes_mut()[frame.clone()])?;
+                    let keys = self.keys.as_mut().context("an encrypted answer without a key")?;
+                    keys.sealing()?.open(&mut self.inbox.bytes_mut()[frame.clone()])?;
                     frame.start + TransformKey::HEADER_LEN..frame.end
                 }
                 other => bail!("a frame is {other:?}"),

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use auth::{Credentials, Framing, Initiator, Randomness, SessionKey};
-use crypto::{KeyMaterial, PreauthHash, SessionKeys};
+use crypto::{KeyMaterial, PreauthHash, Role, SessionKeys};
 use dtyp::{FileTime, NtStatus, utf16};
 use wire::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::tree_connect::TreeConnectRequest;
@@ -25,7 +25,7 @@ pub(super) fn session_setup(
     protection: Protection,
 ) -> Result<()> {
     let keys = authenticate(client, destination, protection, SessionSetupFlags::empty())?;
-    client.keys = Some(Keys::new(&keys));
+    client.keys = Some(Keys::new(&keys, Role::Client));
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use anyhow::{Context, Result};
 use crypto::{NonceCounter, Role, SessionKeys, SigningKey, TransformKey};
+use wire::frame;
 
 /// Whether messages are signed or encrypted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,25 +28,25 @@ impl fmt::Display for Protection {
     }
 }
 
-/// The prepared keys of a session, as a client uses them.
+/// The prepared keys of a session, as one of its two sides uses them.
 #[derive(Debug)]
-pub(super) struct Keys {
-    pub(super) signing: SigningKey,
-    pub(super) sealing: Option<Sealing>,
+pub(crate) struct Keys {
+    pub(crate) signing: SigningKey,
+    sealing: Option<Sealing>,
 }
 
 /// What encrypts and decrypts.
 #[derive(Debug)]
-pub(super) struct Sealing {
-    pub(super) encryption: Arc<TransformKey>,
-    pub(super) decryption: Arc<TransformKey>,
-    pub(super) nonces: NonceCounter,
+pub(crate) struct Sealing {
+    encryption: Arc<TransformKey>,
+    decryption: Arc<TransformKey>,
+    nonces: NonceCounter,
 }
 
 impl Keys {
-    pub(super) fn new(keys: &SessionKeys) -> Self {
-        let encryption = keys.encryption_key(Role::Client);
-        let decryption = keys.decryption_key(Role::Client);
+    pub(crate) fn new(keys: &SessionKeys, role: Role) -> Self {
+        let encryption = keys.encryption_key(role);
+        let decryption = keys.decryption_key(role);
         let sealing = encryption.zip(decryption).map(|(encryption, decryption)| Sealing {
             encryption: Arc::new(encryption),
             decryption: Arc::new(decryption),
@@ -62,5 +64,25 @@ impl Keys {
             nonces: NonceCounter::new([number, 0, 0]),
         });
         Self { signing, sealing }
+    }
+
+    /// What encrypts and decrypts, if there is a cipher.
+    pub(crate) fn sealing(&mut self) -> Result<&mut Sealing> {
+        self.sealing.as_mut().context("no cipher was agreed on")
+    }
+}
+
+impl Sealing {
+    /// Encrypts a frame, which begins with room for its length and a TRANSFORM_HEADER:
+    /// [MS-SMB2] 2.2.41.
+    pub(crate) fn seal(&mut self, session_id: u64, frame: &mut [u8]) -> Result<()> {
+        let nonce = self.nonces.advance()?;
+        self.encryption.seal(nonce, session_id, &mut frame[frame::SIZE..]);
+        Ok(())
+    }
+
+    /// Decrypts what is behind a frame's length, and returns the messages in it.
+    pub(crate) fn open<'f>(&self, sealed: &'f mut [u8]) -> Result<&'f mut [u8]> {
+        Ok(self.decryption.open(sealed)?)
     }
 }

@@ -246,6 +246,13 @@ impl Server {
         children.into_iter().filter(|pid| !is_notifyd(*pid)).collect()
     }
 
+    /// Pids of the workers, once as many are there as a server keeps idle.
+    #[track_caller]
+    pub fn idle_workers(&self) -> Vec<u32> {
+        wait_until(|| self.workers().len() >= 3, || format!("{:?}", self.workers()));
+        self.workers()
+    }
+
     /// The process that knows who watches which directory.
     pub fn notifyd(&self) -> Option<u32> {
         children(self.pid()).into_iter().find(|pid| is_notifyd(*pid))
