@@ -7,8 +7,8 @@
 #                               stream; also with run, install and test)
 #   make simulate SEED=7        live through one simulated server that failed
 #   make instructions KEEP=1    keep the figures of now as those to compare with
-#   make test IO_URING=no       every test where io_uring is forbidden, as in most containers (also with
-#                               conformance)
+#   make test IO_URING=no       every test of the crates where io_uring is forbidden, as in most
+#                               containers; all of conformance with that
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
