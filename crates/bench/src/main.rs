@@ -34,7 +34,7 @@ fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     if let Some(port) = options.serve_nothing {
-        let folder = options.serve_file.as_deref().zip(options.against_raw);
+        let folder = options.serve_folder.as_deref().zip(options.against_raw);
         return null_server::serve(port, folder).map(|()| true);
     }
     if options.own_network {

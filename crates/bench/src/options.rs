@@ -44,8 +44,10 @@ pub struct Options {
     /// load generator can do. Rows that it cannot serve are left out.
     #[arg(long, conflicts_with_all = ["against", "only"])]
     pub against_null: bool,
-    /// Measure large reads and writes beside a server that does nothing but move the same file's
-    /// bytes, in this way, instead of Samba: what the machine can do with files.
+    /// Measure beside a bare server instead of Samba: what the machine can do with files. It moves
+    /// the same file's bytes in this way, and does nothing else. By `pread` it also makes, opens,
+    /// looks at, writes and closes small files, with as few system calls as do that, and signs and
+    /// seals large reads and writes. Rows that it cannot serve are left out.
     #[arg(long, value_name = "WAY", conflicts_with_all = ["against", "against_null", "only"])]
     pub against_raw: Option<Way>,
     /// Measure beside the same build where io_uring is forbidden, as in most containers, instead of
@@ -95,9 +97,9 @@ pub struct Options {
     /// Be the null server on this port.
     #[arg(long, value_name = "PORT", hide = true)]
     pub serve_nothing: Option<u16>,
-    /// The null server's file is in this folder.
-    #[arg(long, value_name = "FOLDER", hide = true, requires = "serve_nothing")]
-    pub serve_file: Option<PathBuf>,
+    /// Be the bare server, with the files of this folder.
+    #[arg(long, value_name = "FOLDER", hide = true, requires_all = ["serve_nothing", "against_raw"])]
+    pub serve_folder: Option<PathBuf>,
     /// This process has a network namespace of its own already.
     #[arg(long, hide = true)]
     pub own_network: bool,
@@ -139,7 +141,7 @@ impl Options {
                 || self.rows.iter().any(|pattern| name.contains(pattern.as_str()));
             is_chosen
                 && (!self.against_null || row.has_limit())
-                && self.against_raw.is_none_or(|way| row.moves_file(way))
+                && self.against_raw.is_none_or(|way| row.is_served_bare(way))
         });
         rows
     }
@@ -262,15 +264,30 @@ mod tests {
     }
 
     #[test]
-    fn only_what_moves_a_file_is_compared_with_moving_it() {
-        let rows = parse(&["--against-raw", "sendfile"]).chosen_rows();
-        let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
-        assert!(names.iter().any(|name| name == "write 1 MiB, depth 16, plain"));
-        assert!(names.iter().all(|name| name.contains("plain")), "{names:?}");
-        let rows = parse(&["--against-raw", "pread"]).chosen_rows();
-        let names: Vec<String> = rows.iter().map(ToString::to_string).collect();
-        assert!(names.iter().any(|name| name == "write 1 MiB, depth 16, sealed"));
-        assert!(names.iter().all(|name| name.contains("read") || name.contains("write")));
+    fn a_bare_server_has_files_and_no_listings() {
+        let names = |way: &str| -> Vec<String> {
+            let rows = parse(&["--against-raw", way]).chosen_rows();
+            rows.iter().map(ToString::to_string).collect()
+        };
+        let within_the_kernel = names("sendfile");
+        assert!(within_the_kernel.iter().any(|name| name == "write 1 MiB, depth 16, plain"));
+        let is_plain = |name: &String| name.contains("plain");
+        assert!(within_the_kernel.iter().all(is_plain), "{within_the_kernel:?}");
+        let by_memory = names("pread");
+        let rows = [
+            "write 1 MiB, depth 16, sealed",
+            "small-file copy, depth 4",
+            "stat, depth 1",
+            "open + close, depth 16",
+            "create, large directory",
+            "system calls: small-file copy, depth 1",
+        ];
+        for row in rows {
+            assert!(by_memory.iter().any(|name| name == row), "{row}");
+        }
+        let without = ["listing", "memory", "channel", "echo", "connect"];
+        let is_without = |name: &String| !without.iter().any(|it| name.contains(it));
+        assert!(by_memory.iter().all(is_without), "{by_memory:?}");
     }
 
     #[test]

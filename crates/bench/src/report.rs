@@ -45,7 +45,7 @@ pub struct RowReport {
     /// The figures of the other build, or of this one without io_uring, if Choro was measured beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Figures>,
-    /// The figures of the null server, with its file or without, if Choro was measured beside it.
+    /// The figures of the null server, with files or without, if Choro was measured beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub null: Option<Figures>,
     /// The figures of Samba.

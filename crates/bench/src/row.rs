@@ -212,13 +212,20 @@ impl Row {
         matches!(self.work, Work::Stream { .. } | Work::Channels { .. } | Work::LostChannel { .. })
     }
 
-    /// Whether it moves the bytes of one file, and may do so in this way: what is signed or sealed comes
-    /// into memory.
+    /// Whether a bare server can serve it, which moves bytes in this way: what is signed or sealed comes into
+    /// memory, as small requests do.
     #[must_use]
-    pub fn moves_file(&self, way: Way) -> bool {
-        matches!(self.work, Work::Stream { .. })
-            && self.quantity == Quantity::Throughput
-            && (way == Way::Pread || self.protection == Protection::Plain)
+    pub fn is_served_bare(&self, way: Way) -> bool {
+        let by_memory = way == Way::Pread;
+        let is_counted = matches!(self.quantity, Quantity::Throughput | Quantity::SystemCalls);
+        is_counted
+            && match self.work {
+                Work::Stream { .. } => by_memory || self.protection == Protection::Plain,
+                Work::Creates { .. }
+                | Work::Metadata { question: Question::OpenClose | Question::Stat, .. }
+                | Work::SmallFiles { .. } => by_memory,
+                _ => false,
+            }
     }
 
     /// Connects the load to `server`.

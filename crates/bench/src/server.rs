@@ -45,7 +45,7 @@ pub enum Kind {
     /// Nothing but answers: see [`crate::null_server`].
     #[value(skip)]
     Null,
-    /// The same with the file that streams are of.
+    /// The same with the files of its share.
     #[value(skip)]
     Raw(Way),
     /// Debian's smbd.

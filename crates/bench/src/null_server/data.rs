@@ -1,20 +1,20 @@
-//! Where the data of all files come from and go to: memory, or one file.
+//! Where data come from and go to: memory, or the files of a folder.
 
-use std::fs::File;
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use anyhow::{Context, Result, bail};
+use dtyp::NtStatus;
+use dtyp::fscc::FileAllInformation;
+use rustix::fs::{Mode, OFlags};
+use wire::FileId;
+use wire::create::{CreateAction, CreateRequest, CreateResponse};
+use wire::read::ReadRequest;
+use wire::write::WriteRequest;
 
+use super::opens::Opens;
 use super::{HEAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::load::fixture;
-
-/// Bytes that a pipe holds: as many as anybody may have (`fs.pipe-max-size`).
-const PIPE_BYTES: usize = 1 << 20;
 
 /// How bytes come out of a file into a socket, and from there into one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, clap::ValueEnum, serde::Serialize)]
@@ -26,106 +26,155 @@ pub enum Way {
     Sendfile,
 }
 
-/// What is in every file.
+/// What there is.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
+    /// Every name is a file with these bytes.
     Memory(Arc<[u8]>),
-    /// It is looked for in this folder when a client comes.
-    File(Arc<Path>, Way),
+    /// The files of a folder.
+    Folder(Arc<OwnedFd>, Way),
 }
 
 impl Content {
     pub(super) fn memory() -> Self {
         Self::Memory(vec![0x5A; PAYLOAD_BYTES_MAX].into())
     }
+
+    pub(super) fn folder(path: &Path, way: Way) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty());
+        Ok(Self::Folder(folder.with_context(|| path.display().to_string())?.into(), way))
+    }
+}
+
+/// Data that follow an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Payload {
+    pub(super) bytes: usize,
+    /// From there on, if they are still in their file.
+    pub(super) unread: Option<(FileId, u64)>,
+    /// The answer is signed, and they with it.
+    pub(super) is_signed: bool,
 }
 
 /// What one connection reads and writes.
 pub(super) enum Data {
     Memory(Arc<[u8]>),
-    File {
-        file: File,
+    Folder {
+        opens: Opens,
         way: Way,
+        /// Room for the head of an answer, and what was read behind it.
         buffer: Vec<u8>,
     },
-    /// There is no such file yet.
-    None,
 }
 
 impl Data {
     pub(super) fn of(content: Content) -> Self {
         match content {
             Content::Memory(data) => Self::Memory(data),
-            Content::File(folder, way) => {
-                let path = folder.join(fixture::STREAM);
-                match File::options().read(true).write(true).open(path) {
-                    Ok(file) => {
-                        let buffer = vec![0; HEAD_BYTES_MAX + PAYLOAD_BYTES_MAX];
-                        Self::File { file, way, buffer }
-                    }
-                    Err(_) => Self::None,
-                }
+            Content::Folder(folder, way) => {
+                let buffer = vec![0; HEAD_BYTES_MAX + PAYLOAD_BYTES_MAX];
+                Self::Folder { opens: Opens::new(folder), way, buffer }
             }
         }
     }
 
     /// The end of a long WRITE goes from the socket into the file without coming into memory.
     pub(super) const fn is_spliced(&self) -> bool {
-        matches!(self, Self::File { way: Way::Sendfile, .. })
+        matches!(self, Self::Folder { way: Way::Sendfile, .. })
     }
 
-    pub(super) fn write(&self, data: &[u8], place: u64) -> Result<()> {
-        let Self::File { file, .. } = self else { return Ok(()) };
-        Ok(file.write_all_at(data, place)?)
+    pub(super) const fn begin_frame(&mut self) {
+        if let Self::Folder { opens, .. } = self {
+            opens.begin_frame();
+        }
     }
 
-    /// What is read, behind `head`, in one piece.
-    pub(super) fn read_behind(
+    pub(super) fn create(
         &mut self,
-        head: &[u8],
-        place: u64,
-        bytes: usize,
-    ) -> Result<&mut [u8]> {
-        let Self::File { file, buffer, .. } = self else { bail!("there is no file") };
-        let frame = &mut buffer[..head.len() + bytes];
-        let (front, data) = frame.split_at_mut(head.len());
-        front.copy_from_slice(head);
-        file.read_exact_at(data, place)?;
-        Ok(frame)
-    }
-}
-
-/// A pipe between a socket and a file.
-pub(super) struct Splicing {
-    output: OwnedFd,
-    input: OwnedFd,
-}
-
-impl Splicing {
-    pub(super) fn new() -> Result<Self> {
-        let (output, input) = pipe_with(PipeFlags::CLOEXEC).context("a pipe")?;
-        fcntl_setpipe_size(&input, PIPE_BYTES).context("a large pipe")?;
-        Ok(Self { output, input })
+        request: &CreateRequest<'_>,
+    ) -> Result<CreateResponse<'static>, NtStatus> {
+        match self {
+            Self::Memory(_) => Ok(CreateResponse {
+                create_action: CreateAction::OPENED,
+                file_id: FileId { persistent: 1, volatile: 1 },
+                ..CreateResponse::default()
+            }),
+            Self::Folder { opens, .. } => opens.create(request),
+        }
     }
 
-    /// Moves the next bytes that come to a place of the file.
-    pub(super) fn receive(
-        &self,
-        socket: &TcpStream,
-        data: &Data,
-        mut place: u64,
-        mut missing: usize,
-    ) -> Result<()> {
-        let Data::File { file, .. } = data else { bail!("there is no file") };
-        let flags = SpliceFlags::MOVE;
-        while missing > 0 {
-            let mut came = splice(socket, None, &self.input, None, missing, flags)?;
-            ensure!(came > 0, "the client hung up");
-            missing -= came;
-            while came > 0 {
-                came -= splice(&self.output, None, file, Some(&mut place), came, flags)?;
+    pub(super) fn close(&mut self, file_id: FileId) -> Result<(), NtStatus> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Folder { opens, .. } => opens.close(file_id),
+        }
+    }
+
+    pub(super) fn all_information(&self, file_id: FileId) -> Result<FileAllInformation, NtStatus> {
+        match self {
+            Self::Memory(_) => Ok(FileAllInformation::default()),
+            Self::Folder { opens, .. } => opens.all_information(file_id),
+        }
+    }
+
+    /// Writes what came of the data, and returns how many bytes.
+    pub(super) fn write(&mut self, request: &WriteRequest<'_>) -> Result<usize, NtStatus> {
+        let data = request.data();
+        match self {
+            Self::Memory(_) => Ok(data.len()),
+            Self::Folder { opens, .. } => opens.write(request.file_id, request.offset, data),
+        }
+    }
+
+    /// Reads, but for what goes from the file into the socket.
+    pub(super) fn read(
+        &mut self,
+        request: &ReadRequest<'_>,
+        is_protected: bool,
+    ) -> Result<Payload, NtStatus> {
+        let bytes = usize::try_from(request.length).expect("64 bits are enough");
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        match self {
+            Self::Memory(_) => Ok(Payload { bytes, ..Payload::default() }),
+            Self::Folder { opens, way: Way::Sendfile, .. } if !is_protected => {
+                opens.file(request.file_id)?;
+                let unread = Some((request.file_id, request.offset));
+                Ok(Payload { bytes, unread, ..Payload::default() })
+            }
+            Self::Folder { opens, buffer, .. } => {
+                let room = &mut buffer[HEAD_BYTES_MAX..][..bytes];
+                match opens.read(request.file_id, request.offset, room)? {
+                    0 if bytes > 0 => Err(NtStatus::END_OF_FILE),
+                    bytes => Ok(Payload { bytes, ..Payload::default() }),
+                }
             }
         }
-        Ok(())
+    }
+
+    /// What was read last.
+    pub(super) fn last_read(&self, bytes: usize) -> &[u8] {
+        match self {
+            Self::Memory(data) => &data[..bytes],
+            Self::Folder { buffer, .. } => &buffer[HEAD_BYTES_MAX..][..bytes],
+        }
+    }
+
+    /// What was read last behind `head`, in one piece.
+    pub(super) fn last_read_behind(&mut self, head: &[u8], bytes: usize) -> Result<&mut [u8]> {
+        let Self::Folder { buffer, .. } = self else { bail!("nothing in memory is protected") };
+        let start = HEAD_BYTES_MAX.checked_sub(head.len()).context("the head is too long")?;
+        buffer[start..HEAD_BYTES_MAX].copy_from_slice(head);
+        Ok(&mut buffer[start..HEAD_BYTES_MAX + bytes])
+    }
+
+    /// An open file.
+    pub(super) fn file(&self, file_id: FileId) -> Option<&OwnedFd> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Folder { opens, .. } => opens.file(file_id).ok(),
+        }
     }
 }

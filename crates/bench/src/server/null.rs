@@ -1,4 +1,4 @@
-//! The server that serves nothing: this program, once more.
+//! The server that serves nothing, or files and nothing else: this program, once more.
 
 use std::process::Command;
 
@@ -17,8 +17,8 @@ pub(super) fn set_up(site: &Site<'_>, way: Option<Way>) -> Result<Setup> {
     let mut version = "a null server".to_owned();
     if let Some(way) = way {
         let name = Kind::Raw(way).name();
-        command.arg("--serve-file").arg(&site.share_path).args(["--against-raw", name]);
-        version = format!("a null server with one file, by {name}");
+        command.arg("--serve-folder").arg(&site.share_path).args(["--against-raw", name]);
+        version = format!("a bare server, by {name}");
     }
     let password = crate::null_server::PASSWORD.into();
     Ok(Setup { command, version, user: USER.into(), password })

@@ -1,0 +1,100 @@
+//! How a client comes in: NEGOTIATE and SESSION_SETUP, for the one user that there is.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use auth::{Acceptor, AcceptorSettings, Step};
+use crypto::{Cipher, KeyMaterial, Role, SessionKeys, SigningAlgorithm};
+use dtyp::{FileTime, Guid, NtStatus};
+use wire::header::Header;
+use wire::negotiate::{Capabilities, NegotiateResponse, SecurityMode};
+use wire::negotiate_context::{
+    CipherId, EncryptionCapabilities, HashAlgorithmId, NegotiateContextList,
+    PreauthIntegrityCapabilities, SigningAlgorithmId, SigningCapabilities,
+};
+use wire::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
+use wire::{Codes, Decode, Dialect, Encode};
+
+use super::{Connection, PAYLOAD_BYTES_MAX};
+use crate::client::Keys;
+
+/// Whoever looks at the tokens of a connection.
+pub(super) fn acceptor() -> Result<Acceptor> {
+    let challenge = crate::client::random()?;
+    let name = || "NULL".to_owned();
+    let settings = AcceptorSettings {
+        netbios_name: name(),
+        netbios_domain: name(),
+        dns_name: name(),
+        dns_domain: name(),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let now = FileTime::from_unix(i64::try_from(now.as_secs())?, now.subsec_nanos());
+    Ok(Acceptor::new(&settings, challenge, now))
+}
+
+/// Appends the body of an answer to NEGOTIATE: 3.1.1, one algorithm of each kind.
+pub(super) fn negotiate(outbox: &mut Vec<u8>) {
+    let mut contexts = NegotiateContextList::new();
+    contexts.push(&PreauthIntegrityCapabilities {
+        hash_algorithms: Codes::new(&[HashAlgorithmId::SHA_512]),
+        salt: &[0; 32],
+    });
+    contexts.push(&EncryptionCapabilities { ciphers: Codes::new(&[CipherId::AES_128_GCM]) });
+    contexts.push(&SigningCapabilities {
+        signing_algorithms: Codes::new(&[SigningAlgorithmId::AES_GMAC]),
+    });
+    let max = u32::try_from(PAYLOAD_BYTES_MAX).expect("8 MiB");
+    let body = NegotiateResponse {
+        security_mode: SecurityMode::SIGNING_ENABLED,
+        dialect_revision: Dialect::SMB_3_1_1,
+        server_guid: Guid([1; 16]),
+        capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
+        max_transact_size: max,
+        max_read_size: max,
+        max_write_size: max,
+        security_buffer: &Acceptor::negotiate_hint(),
+        negotiate_contexts: contexts.contexts(),
+        ..Default::default()
+    };
+    body.encode(outbox);
+}
+
+impl Connection {
+    /// Appends an answer to SESSION_SETUP, and keeps the keys if it is the last.
+    pub(super) fn session_setup(&mut self, message: &[u8], mut answer: Header) -> Result<()> {
+        let token = SessionSetupRequest::decode(message)?.security_buffer;
+        let mut step = self.acceptor.step(token)?;
+        if let Step::Account { .. } = step {
+            step = self.acceptor.resume(Some(self.account.clone()))?;
+        }
+        let (token, key) = match step {
+            Step::Continue(token) => (token, None),
+            Step::Done(outcome) => (outcome.token, Some(outcome.session_key)),
+            Step::Account { .. } => bail!("the account was given"),
+        };
+        if key.is_none() {
+            answer.status = NtStatus::MORE_PROCESSING_REQUIRED;
+        }
+        let at = self.outbox.len();
+        answer.encode(&mut self.outbox);
+        let session_flags = SessionFlags::default();
+        SessionSetupResponse { session_flags, security_buffer: &token }.encode(&mut self.outbox);
+        let Some(key) = key else {
+            self.preauth.update(&self.outbox[at..]);
+            return Ok(());
+        };
+        let keys = SessionKeys::derive(KeyMaterial {
+            dialect: Dialect::SMB_3_1_1.0,
+            session_key: key.as_bytes(),
+            full_session_key: key.as_bytes(),
+            preauth_hash: Some(&self.preauth),
+            cipher: Some(Cipher::Aes128Gcm),
+            signing_algorithm: SigningAlgorithm::from_id(SigningAlgorithmId::AES_GMAC.0),
+        });
+        let keys = Keys::new(&keys, Role::Server);
+        keys.signing.sign(&mut self.outbox[at..]);
+        self.keys = Some(keys);
+        Ok(())
+    }
+}
