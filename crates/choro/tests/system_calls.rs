@@ -42,7 +42,7 @@ fn each_operation_takes_as_many_system_calls_as_the_page_says() {
     let rows = [
         ("small-file copy, depth 1", 1.0, 4.0),
         ("stat, depth 1", 1.0, 1.0),
-        ("open + close, depth 1", 2.0, 2.0),
+        ("open + close, depth 1", 1.0, 2.0),
     ];
     let has_ring = uring::Backend::available().contains(&uring::Backend::Ring);
     let names = rows.map(|(row, ..)| format!("system calls: {row}"));

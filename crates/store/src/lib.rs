@@ -35,6 +35,7 @@ mod overwrite;
 pub mod piped;
 mod posix_acl;
 mod range;
+mod regular;
 mod rename;
 mod reparse;
 mod security;

@@ -24,7 +24,8 @@ use crate::Store;
 use crate::bare::Bare;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
-use crate::metadata::{is_directory, is_link};
+use crate::metadata::{is_directory, is_file, is_link};
+use crate::regular::Regular;
 use crate::security::stored::Subject;
 use crate::settings::RootSettings;
 use crate::short_name;
@@ -45,6 +46,7 @@ pub(crate) struct Root {
     pub(crate) stores_attributes: Cell<bool>,
     ways: RefCell<Ways>,
     bare: RefCell<Bare>,
+    regular: RefCell<Regular>,
     has_fine_times: OnceCell<bool>,
 }
 
@@ -56,8 +58,17 @@ impl Root {
     ) -> Self {
         let (stores_attributes, ways) = (Cell::new(false), RefCell::default());
         let has_fine_times = OnceCell::new();
-        let bare = RefCell::default();
-        Self { settings, directory, snapshot, stores_attributes, ways, bare, has_fine_times }
+        let (bare, regular) = Default::default();
+        Self {
+            settings,
+            directory,
+            snapshot,
+            stores_attributes,
+            ways,
+            bare,
+            regular,
+            has_fine_times,
+        }
     }
 
     /// Whether an object that looks like `status` is known to have no extended attributes.
@@ -127,8 +138,10 @@ pub(crate) struct Place {
 /// An object that is there.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// The object, opened with O_PATH.
+    /// The object, opened with O_PATH, or for its data.
     pub(crate) fd: OwnedFd,
+    /// How it was opened for its data.
+    pub(crate) data: Option<OFlags>,
     pub(crate) status: Statx,
     /// What the name itself leads to: the link, if one was followed.
     pub(crate) named: Inode,
@@ -167,17 +180,19 @@ impl Store {
         path: &ObjectPath,
         link_itself: bool,
     ) -> Result<Place, NtStatus> {
-        self.look_for(root, path, link_itself, false)
+        self.look_for(root, path, link_itself, false, None)
     }
 
     /// As [`Store::locate`]. With `expects_new` an object is not looked for in a directory that is known
-    /// to have none of that name: whoever makes it finds out if there is one all the same.
+    /// to have none of that name: whoever makes it finds out if there is one all the same. What is to be
+    /// opened for its `data` is so already when it is found, if it is an ordinary file and may be.
     pub(crate) fn look_for(
         &mut self,
         root: &Root,
         path: &ObjectPath,
         link_itself: bool,
         expects_new: bool,
+        data: Option<OFlags>,
     ) -> Result<Place, NtStatus> {
         let exact = path.is_posix();
         let path = match exact {
@@ -192,7 +207,10 @@ impl Store {
         let mut name = OsString::from(asked);
         let Parent { directory, status, .. } = &parent;
         let is_new = expects_new && self.names.lacks(directory, status, asked, &root.settings);
-        let mut opened = if is_new { Err(Errno::NOENT) } else { open_entry(&parent, &name) };
+        let mut opened = match is_new {
+            true => Err(Errno::NOENT),
+            false => open_entry(root, &parent, &name, data),
+        };
         if matches!(opened, Err(Errno::NOENT)) && !exact {
             let found = match is_new {
                 true => Ok(None),
@@ -200,7 +218,7 @@ impl Store {
             };
             match found.during(Operation::Open)? {
                 Some(stored) => {
-                    opened = open_entry(&parent, &stored);
+                    opened = open_entry(root, &parent, &stored, data);
                     name = stored;
                 }
                 None => {
@@ -210,22 +228,20 @@ impl Store {
                 }
             }
         }
-        let (fd, status) = match opened {
-            Ok(opened) => opened,
+        let mut entry = match opened {
+            Ok(entry) => entry,
             Err(Errno::NOENT) => {
                 return Ok(Place { parent: Some(parent), name, wanted, entry: None });
             }
             Err(errno) => return Err(errno).during(Operation::Open),
         };
-        let named = Inode::of(&status);
         // To POSIX a link is a thing of its own; who wants to follow it does so.
-        let (fd, status) = if is_link(&status) && !link_itself && !exact {
+        if is_link(&entry.status) && !link_itself && !exact {
             let path = parent.join(root, &name);
-            follow(root, parent.directory.fd.as_fd(), &name, &path).during(Operation::Open)?
-        } else {
-            (fd, status)
-        };
-        let entry = Some(Entry { fd, status, named });
+            (entry.fd, entry.status) =
+                follow(root, parent.directory.fd.as_fd(), &name, &path).during(Operation::Open)?;
+        }
+        let entry = Some(entry);
         Ok(Place { parent: Some(parent), name, wanted, entry })
     }
 
@@ -305,8 +321,7 @@ fn root_place(root: &Root) -> Result<Place, NtStatus> {
     let fd = system::open_beneath(root.directory.fd.as_fd(), "", flags, 0, false);
     let fd = fd.during(Operation::Open)?;
     let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
-    let named = Inode::of(&status);
-    let entry = Some(Entry { fd, status, named });
+    let entry = Some(Entry { fd, data: None, named: Inode::of(&status), status });
     Ok(Place { parent: None, name: OsString::new(), wanted: OsString::new(), entry })
 }
 
@@ -375,11 +390,43 @@ fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
     None
 }
 
-fn open_entry(parent: &Parent, name: &OsStr) -> Result<(OwnedFd, Statx), Errno> {
+/// Opens what has a name in a directory, a link itself; for its `data` if that is an ordinary file.
+fn open_entry(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    data: Option<OFlags>,
+) -> Result<Entry, Errno> {
+    let (directory, fd) = (parent.directory.inode, parent.directory.fd.as_fd());
+    if let Some(flags) = data {
+        let is_known = root.regular.borrow().contains(directory, name);
+        if is_known || is_file(&system::status_at(fd, name)?) {
+            if let Some(entry) = open_regular(fd, name, flags) {
+                if !is_known {
+                    root.regular.borrow_mut().keep(directory, name);
+                }
+                return Ok(entry);
+            }
+            root.regular.borrow_mut().forget(directory, name);
+        }
+    }
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
-    let fd = system::open_beneath(parent.directory.fd.as_fd(), name, flags, 0, true)?;
+    let fd = system::open_beneath(fd, name, flags, 0, true)?;
     let status = system::status_of(fd.as_fd())?;
-    Ok((fd, status))
+    if is_file(&status) {
+        root.regular.borrow_mut().keep(directory, name);
+    }
+    Ok(Entry { fd, data: None, named: Inode::of(&status), status })
+}
+
+/// Opens an ordinary file for its data. Nothing if there is none, or if that is not to be had.
+fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option<Entry> {
+    let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = system::open_beneath(directory, name, flags, 0, true).ok()?;
+    let status = system::status_of(fd.as_fd()).ok().filter(is_file)?;
+    // To io_uring this flag says that whoever would wait for a disk is refused.
+    rustix::fs::fcntl_setfl(&fd, OFlags::empty()).ok()?;
+    Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
 }
 
 /// What a link leads to. One that goes up and down again within the share is followed from the root

@@ -46,6 +46,10 @@ pub(crate) fn is_directory(status: &Statx) -> bool {
     kind_of(status) == ObjectKind::Directory
 }
 
+pub(crate) fn is_file(status: &Statx) -> bool {
+    kind_of(status) == ObjectKind::File
+}
+
 pub(crate) fn is_link(status: &Statx) -> bool {
     kind_of(status) == ObjectKind::SymbolicLink
 }

@@ -29,6 +29,9 @@ use crate::xattr::Attributes;
 /// How often a name may appear or vanish between looking and acting before we give up.
 const ATTEMPTS_MAX: u32 = 4;
 
+/// What reads data.
+const READS: AccessMask = AccessMask::READ_DATA.union(AccessMask::EXECUTE);
+
 /// What writes data.
 const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
@@ -61,10 +64,11 @@ impl Store {
                 return Err(NtStatus::NOT_A_DIRECTORY);
             }
         }
+        let data = data_wanted(&root, request);
         for attempt in 0..ATTEMPTS_MAX {
             let expects_new = request.disposition.creates() && attempt == 0;
             let link_itself = request.open_reparse_point;
-            let mut place = self.look_for(&root, &request.path, link_itself, expects_new)?;
+            let mut place = self.look_for(&root, &request.path, link_itself, expects_new, data)?;
             if let Some(entry) = place.entry.take() {
                 return self.open_existing(&root, request, place, entry);
             }
@@ -117,7 +121,7 @@ impl Store {
         let (fd, path_only, granted_access) = if request.path.stream().is_some() || !has_data {
             (entry.fd, true, granted_access)
         } else {
-            open_data(root, request, entry.fd, kind, granted_access)?
+            open_data(root, request, (entry.fd, entry.data), kind, granted_access)?
         };
         let admitted = Admitted {
             fd,
@@ -268,12 +272,36 @@ fn verify_access(
     Ok(granted)
 }
 
+/// How a file is opened for its data.
+fn data_flags(reads: bool, writes: bool) -> Option<OFlags> {
+    match (reads, writes) {
+        (true, true) => Some(OFlags::RDWR),
+        (true, false) => Some(OFlags::RDONLY),
+        (false, true) => Some(OFlags::WRONLY),
+        (false, false) => None,
+    }
+}
+
+/// How a file will be opened for its data, if all that the request names is granted; nothing where that is
+/// not known yet, or not so.
+fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
+    let access = request.desired_access;
+    let is_open = access.contains(AccessMask::MAXIMUM_ALLOWED)
+        || !request.share_access_max.contains(access & DATA)
+        || request.disposition == Disposition::Create
+        || request.kind == KindWanted::Directory
+        || request.path.stream().is_some()
+        || root.snapshot.is_some();
+    let writes = access.intersects(WRITES) || request.disposition.overwrites();
+    if is_open { None } else { data_flags(access.intersects(READS), writes) }
+}
+
 /// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken from
 /// the granted rights instead.
 fn open_data(
     root: &Root,
     request: &OpenRequest,
-    fd: OwnedFd,
+    (fd, opened): (OwnedFd, Option<OFlags>),
     kind: ObjectKind,
     granted: AccessMask,
 ) -> Result<(OwnedFd, bool, AccessMask), NtStatus> {
@@ -296,7 +324,7 @@ fn open_data(
     }
     let must_write = request.desired_access.intersects(WRITES) || request.disposition.overwrites();
     let must_read = request.desired_access.contains(AccessMask::READ_DATA);
-    let reads = granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE);
+    let reads = granted.intersects(READS);
     let writes = granted.intersects(WRITES) || must_write;
     let attempts = [
         (reads, writes, AccessMask::empty()),
@@ -309,12 +337,12 @@ fn open_data(
         if index > 0 && (required.intersects(lost & DATA & !AccessMask::EXECUTE)) {
             continue;
         }
-        let flags = match (reads, writes) {
-            (true, true) => OFlags::RDWR,
-            (true, false) => OFlags::RDONLY,
-            (false, true) => OFlags::WRONLY,
-            (false, false) => return Ok((fd, true, granted.difference(lost))),
+        let Some(flags) = data_flags(reads, writes) else {
+            return Ok((fd, true, granted.difference(lost)));
         };
+        if opened == Some(flags) {
+            return Ok((fd, false, granted));
+        }
         match system::reopen(fd.as_fd(), flags) {
             Ok(fd) => return Ok((fd, false, granted.difference(lost) | required & granted)),
             Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)) => {

@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::path::Path;
+
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{BasicChange, Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply};
+use rustix::fs::OFlags;
 use store::{Store, StoreSettings};
 use support::{DELETE, READ, Share, WRITE};
 
@@ -146,6 +149,70 @@ fn a_host_pipe_shows_its_attributes_and_never_blocks() {
     assert_eq!(share.status_of("pipe", |r| r.desired_access = WRITE), NtStatus::ACCESS_DENIED);
     let maximum = share.try_open("pipe", |r| r.desired_access = AccessMask::MAXIMUM_ALLOWED);
     assert!(!maximum.expect("attributes").granted_access.contains(AccessMask::READ_DATA));
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_is_opened_as_what_it_is() {
+    let mut share = Share::new();
+    let place = share.host("f");
+    let kind = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    let made: [(&str, &dyn Fn(), NtStatus); 3] = [
+        (
+            "a pipe",
+            &|| rustix::fs::mknodat(rustix::fs::CWD, &place, kind, mode, 0).expect("made"),
+            NtStatus::ACCESS_DENIED,
+        ),
+        ("a directory", &|| std::fs::create_dir(&place).expect("made"), NtStatus::SUCCESS),
+        (
+            "a link",
+            &|| std::os::unix::fs::symlink("other", &place).expect("made"),
+            NtStatus::SUCCESS,
+        ),
+    ];
+    share.local("other", "of the link");
+    let read = |r: &mut object::OpenRequest| r.desired_access = READ;
+    for (what, make, status) in made {
+        share.local("f", "content");
+        for _ in 0..3 {
+            assert_eq!(share.status_of("f", read), NtStatus::SUCCESS);
+        }
+        std::fs::remove_file(&place).expect("as the server");
+        make();
+        for _ in 0..2 {
+            assert_eq!(share.status_of("f", read), status, "{what}");
+        }
+        if place.is_dir() { std::fs::remove_dir(&place) } else { std::fs::remove_file(&place) }
+            .expect("as the server");
+    }
+}
+
+#[test]
+fn a_file_is_opened_for_what_is_wanted_of_it_however_often_it_was_before() {
+    let mut share = Share::new();
+    share.local("f", "content");
+    let cases = [(READ, OFlags::RDONLY), (WRITE, OFlags::WRONLY), (READ | WRITE, OFlags::RDWR)];
+    for (access, mode) in cases.into_iter().chain(cases) {
+        let opened = share.try_open("f", |request| request.desired_access = access);
+        let how = opened_how(&share.host("f"));
+        assert_eq!(how & (OFlags::ACCMODE | OFlags::PATH), mode, "{access:?}");
+        assert!(!how.contains(OFlags::NONBLOCK), "it waits for a disk");
+        share.close(opened.expect("there").open);
+    }
+}
+
+/// How this process has opened a file: the kernel tells of each descriptor (proc(5)).
+fn opened_how(path: &Path) -> OFlags {
+    let mut found = std::fs::read_dir("/proc/self/fd")
+        .expect("proc")
+        .flatten()
+        .filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|it| it == path));
+    let number = found.next().expect("an open file").file_name();
+    assert!(found.next().is_none(), "and no second one");
+    let told = Path::new("/proc/self/fdinfo").join(number);
+    let told = std::fs::read_to_string(told).expect("it is still open");
+    let flags = told.lines().find_map(|line| line.strip_prefix("flags:")).expect("proc(5)");
+    OFlags::from_bits_retain(u32::from_str_radix(flags.trim(), 8).expect("octal"))
 }
 
 #[test]
