@@ -322,6 +322,10 @@ impl FileRecord {
         let keeps = granted.caching.contains(Caching::HANDLE);
         let durability = durability.filter(|it| keeps || it.kind == DurabilityKind::Persistent);
         let granted = Granted { is_durable: durability.is_some(), ..granted };
+        if self.opens.is_empty() {
+            // Nearly every file has one; a vector would begin with room for four.
+            self.opens.reserve_exact(1);
+        }
         self.opens.push(OpenEntry {
             id: ask.id,
             stream: ask.stream,

@@ -333,13 +333,18 @@ impl Writer<'_> {
 }
 
 impl Reader<'_> {
-    /// A count and as many items. Nothing is set aside for items that are not there.
+    /// A count and as many items. Nothing is set aside for items that are not there, nor more than for one
+    /// if that is all.
     fn list<I>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<I, RecordError>,
     ) -> Result<Vec<I>, RecordError> {
         let count = self.u32()?;
-        (0..count).map(|_| item(self)).collect()
+        let mut items = Vec::with_capacity(usize::from(count != 0));
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
     }
 
     fn server_id(&mut self) -> Result<ServerId, RecordError> {
