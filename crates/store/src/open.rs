@@ -282,18 +282,23 @@ fn data_flags(reads: bool, writes: bool) -> Option<OFlags> {
     }
 }
 
-/// How a file will be opened for its data, if all that the request names is granted; nothing where that is
-/// not known yet, or not so.
+/// How a file will be opened for its data if the request is granted. `None` where the file has to be looked
+/// at to know, and where it is refused whatever the file is like: others on this machine notice an open
+/// (a lease is broken, inotify tells of it), and in an overlay one that writes copies the file.
 fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
-    let access = request.desired_access;
-    let is_open = access.contains(AccessMask::MAXIMUM_ALLOWED)
-        || !request.share_access_max.contains(access & DATA)
+    let mut access = request.desired_access;
+    if request.disposition.overwrites() {
+        access |= AccessMask::WRITE_DATA;
+    }
+    let writes = access.intersects(WRITES);
+    let is_refused = !request.share_access_max.contains(access & DATA)
+        || writes && root.settings.read_only
         || request.disposition == Disposition::Create
-        || request.kind == KindWanted::Directory
+        || request.kind == KindWanted::Directory;
+    let is_other = access.contains(AccessMask::MAXIMUM_ALLOWED)
         || request.path.stream().is_some()
         || root.snapshot.is_some();
-    let writes = access.intersects(WRITES) || request.disposition.overwrites();
-    if is_open { None } else { data_flags(access.intersects(READS), writes) }
+    if is_refused || is_other { None } else { data_flags(access.intersects(READS), writes) }
 }
 
 /// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken from

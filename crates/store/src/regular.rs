@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 
 use crate::directories::Inode;
 
-/// Names that are kept of a share, at some nine bytes each; beyond it all are forgotten.
+/// Names that are kept of a share, at up to eighteen bytes each; beyond it all are forgotten.
 const NAMES_MAX: usize = 16_384;
 
 /// Hashes of some names that ordinary files have, with their directories.

@@ -2,11 +2,14 @@
 
 mod support;
 
+use std::mem::MaybeUninit;
 use std::path::Path;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{BasicChange, Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply};
 use rustix::fs::OFlags;
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::io::Errno;
 use store::{Store, StoreSettings};
 use support::{DELETE, READ, Share, WRITE};
 
@@ -252,6 +255,31 @@ fn rights_beyond_those_of_the_share_are_refused() {
     });
     assert_eq!(create, NtStatus::ACCESS_DENIED);
     assert!(!share.host("new").exists());
+}
+
+#[test]
+fn what_a_share_never_grants_opens_no_file_of_the_host() {
+    type Change = fn(&mut object::OpenRequest);
+    let write: Change = |request| request.desired_access = WRITE;
+    let overwrite: Change = |request| request.disposition = Disposition::Overwrite;
+    let read_only_user: Change = |request| {
+        request.share_access_max = READ;
+        request.disposition = Disposition::Overwrite;
+    };
+    for (read_only, change) in [(true, write), (true, overwrite), (false, read_only_user)] {
+        let mut share = Share::with(|settings| settings.read_only = read_only);
+        share.local("f", "x");
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify");
+        inotify::add_watch(&watch, share.host("f"), WatchFlags::OPEN).expect("a watch");
+        let mut buffer = [MaybeUninit::uninit(); 1_024];
+        let mut events = Reader::new(&watch, &mut buffer);
+        for _ in 0..2 {
+            assert_eq!(share.status_of("f", change), NtStatus::ACCESS_DENIED);
+            assert_eq!(events.next().err(), Some(Errno::AGAIN), "nobody notices");
+        }
+        assert_eq!(share.status_of("f", |_| {}), NtStatus::SUCCESS);
+        assert!(events.next().is_ok(), "who may read is noticed");
+    }
 }
 
 #[test]
