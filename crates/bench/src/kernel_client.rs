@@ -57,6 +57,15 @@ pub struct Row {
 /// Seconds of one guest: of each work, and the server's processor time.
 type Sample = Vec<f64>;
 
+/// Makes the guest, if there is none yet: to be done where there is a network that Debian can be had from.
+///
+/// # Errors
+///
+/// When it cannot be had, or made.
+pub fn prepare() -> Result<()> {
+    succeed(&mut Command::new(script("build.sh")), "building the guest")
+}
+
 /// Measures what the module says, on all servers in turn.
 ///
 /// # Errors
@@ -69,7 +78,6 @@ pub fn run(
 ) -> Result<KernelClient> {
     ensure!(options.own_network, "this needs a network of its own");
     succeed(Command::new("sh").args(["-c", LINK]), "making the guest's network")?;
-    succeed(&mut Command::new(script("build.sh")), "building the guest")?;
     let directory = fresh_directory(options)?;
     let start = |kind: Kind| {
         let (place, program) = (directory.path().join(kind.name()), options.program(kind)?);

@@ -40,6 +40,9 @@ fn run(options: &Options) -> Result<bool> {
     if options.own_network {
         network::set_up()?;
     } else if network::may_be_made() {
+        if options.kernel_client {
+            kernel_client::prepare()?;
+        }
         return Err(network::restart_within("--own-network")).context("starting unshare");
     } else {
         let tcp = network::congestion_control();
