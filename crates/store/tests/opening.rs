@@ -7,8 +7,8 @@ use std::path::Path;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{BasicChange, Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply};
-use rustix::fs::OFlags;
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use store::{Store, StoreSettings};
 use support::{DELETE, READ, Share, WRITE};
@@ -142,10 +142,7 @@ fn a_hidden_file_is_overwritten_only_by_those_who_say_so() {
 #[test]
 fn a_host_pipe_shows_its_attributes_and_never_blocks() {
     let mut share = Share::new();
-    let path = share.host("pipe");
-    let kind = rustix::fs::FileType::Fifo;
-    let mode = rustix::fs::Mode::from_raw_mode(0o666);
-    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).expect("a fifo");
+    make_pipe(&share.host("pipe"));
     let attributes = share.try_open("pipe", |r| r.desired_access = AccessMask::READ_ATTRIBUTES);
     assert_eq!(attributes.expect("attributes").metadata.kind, ObjectKind::Fifo);
     assert_eq!(share.status_of("pipe", |r| r.desired_access = READ), NtStatus::ACCESS_DENIED);
@@ -154,18 +151,17 @@ fn a_host_pipe_shows_its_attributes_and_never_blocks() {
     assert!(!maximum.expect("attributes").granted_access.contains(AccessMask::READ_DATA));
 }
 
+fn make_pipe(path: &Path) {
+    let mode = Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0).expect("as the server");
+}
+
 #[test]
 fn what_takes_the_place_of_a_file_is_opened_as_what_it_is() {
     let mut share = Share::new();
     let place = share.host("f");
-    let kind = rustix::fs::FileType::Fifo;
-    let mode = rustix::fs::Mode::from_raw_mode(0o666);
     let made: [(&str, &dyn Fn(), NtStatus); 3] = [
-        (
-            "a pipe",
-            &|| rustix::fs::mknodat(rustix::fs::CWD, &place, kind, mode, 0).expect("made"),
-            NtStatus::ACCESS_DENIED,
-        ),
+        ("a pipe", &|| make_pipe(&place), NtStatus::ACCESS_DENIED),
         ("a directory", &|| std::fs::create_dir(&place).expect("made"), NtStatus::SUCCESS),
         (
             "a link",
