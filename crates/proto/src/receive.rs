@@ -76,7 +76,7 @@ impl Server {
             // The first of them has begun.
             came: if count > 1 { self.globals.trace.came() } else { Came::default() },
         });
-        self.run(chain, Some(first), now);
+        self.run(chain, first, now);
         Ok(())
     }
 
@@ -130,13 +130,8 @@ impl Server {
     }
 
     /// Serves the requests of a chain in order, until one has to wait or none is left.
-    /// The time of the first one may be kept already.
-    pub(crate) fn run(
-        &mut self,
-        mut chain: Box<Chain>,
-        mut first: Option<trace::Request>,
-        now: Now,
-    ) {
+    /// `first` keeps the time of the first one of a frame; of those behind it nothing is kept yet.
+    pub(crate) fn run(&mut self, mut chain: Box<Chain>, mut first: trace::Request, now: Now) {
         while let Ok((header, length)) = compound::first(&chain.messages) {
             let (message, piped) = match chain.messages.len() {
                 // The rest of the frame needs no second name.
@@ -149,9 +144,11 @@ impl Server {
                 return; // Nothing is begun for a connection that is gone.
             }
             let id = self.next_request_id();
-            let trace = first
-                .take()
-                .unwrap_or_else(|| self.globals.trace.begin(chain.came, Phase::Parsing));
+            let is_first = std::mem::take(&mut chain.is_first);
+            let trace = match is_first {
+                true => std::mem::take(&mut first),
+                false => self.globals.trace.begin(chain.came, Phase::Parsing),
+            };
             trace.identify(header.message_id, header.command.0);
             let mut incoming = Box::new(Incoming {
                 id,
@@ -165,7 +162,6 @@ impl Server {
                 is_admitted: false,
                 charged: None,
             });
-            let is_first = std::mem::take(&mut chain.is_first);
             let is_related = incoming.header.is_related();
             if is_related && !is_first {
                 incoming.header.session_id = chain.carried.session_id;

@@ -6,7 +6,7 @@ use bytes::{Buf, BytesMut};
 use crypto::SigningKey;
 use dtyp::NtStatus;
 use object::Piped;
-use trace::{Phase, Subject};
+use trace::Phase;
 use wire::error_response::ErrorResponse;
 use wire::{Command, Dialect, Header, HeaderFlags, header};
 
@@ -125,9 +125,6 @@ impl Server {
             connection.async_commands -= 1;
         }
         let session = self.sessions.get(&session_id);
-        let tree = session.and_then(|session| session.tree_connects.get(&tree_id));
-        let party =
-            tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
         let wants_signature = wants_signature(session, request, status)
             && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
@@ -139,8 +136,7 @@ impl Server {
         chain.outgoing.push(header, buffer, wants_signature);
         chain.outgoing.piped = piped;
         let open = chain.carried.file_id.map(|file_id| file_id.volatile);
-        let subject = Subject { party: party.unwrap_or_default(), open };
-        incoming.trace.answer(status.0, subject, &mut chain.outgoing.answered);
+        incoming.trace.answer(status.0, open, &mut chain.outgoing.answered);
     }
 
     /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.

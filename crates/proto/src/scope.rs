@@ -1,7 +1,7 @@
 //! What a command may touch, resolved once before it runs.
 
 use rustc_hash::FxHashMap;
-use wire::{Command, FileId};
+use wire::{Command, FileId, Header};
 
 use crate::connection::Connection;
 use crate::open::Open;
@@ -22,6 +22,11 @@ pub trait Scope<'s>: Sized {
         incoming: &Incoming,
         file_id: Option<FileId>,
     ) -> Result<Self, Reject>;
+
+    /// Where the request is counted.
+    fn counted(&self) -> trace::PartyId {
+        trace::PartyId::default()
+    }
 
     /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
     ///
@@ -117,6 +122,10 @@ impl<'s> Scope<'s> for InSession<'s> {
         let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
         Ok(Self { connection, session, opens, in_flight, globals })
     }
+
+    fn counted(&self) -> trace::PartyId {
+        self.session.counted
+    }
 }
 
 impl<'s> Scope<'s> for InTree<'s> {
@@ -129,6 +138,10 @@ impl<'s> Scope<'s> for InTree<'s> {
             InSession::resolve(server, incoming, file_id)?;
         let tree = verify_tree_connect(session, incoming)?;
         Ok(Self { connection, session, tree, opens, file_id, in_flight, globals })
+    }
+
+    fn counted(&self) -> trace::PartyId {
+        self.tree.counted
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
@@ -171,12 +184,26 @@ impl<'s> Scope<'s> for InOpen<'s> {
         InTree::resolve(server, incoming, file_id)?.into_open()
     }
 
+    fn counted(&self) -> trace::PartyId {
+        self.tree.counted
+    }
+
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
         if !counts_channels(self.connection, self.globals) {
             return Ok(());
         }
         self.open.channel_sequence.verify(&incoming.header)
     }
+}
+
+/// Where a request is counted that asks for what there is not: with its tree connect or its session, if
+/// there is one.
+#[cold]
+pub(crate) fn counted(server: &Server, header: &Header) -> trace::PartyId {
+    let session = server.sessions.get(&header.session_id);
+    let tree = session.and_then(|session| session.tree_connects.get(&header.tree_id));
+    let counted = tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
+    counted.unwrap_or_default()
 }
 
 /// Before 3.0 there is nothing to count, and the field of the number is a status.

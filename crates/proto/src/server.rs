@@ -635,7 +635,7 @@ impl Server {
             self.end_request(id, file_id);
         }
         if let Some(chain) = rest {
-            self.run(chain, None, now);
+            self.run(chain, trace::Request::default(), now);
         }
     }
 

@@ -26,6 +26,8 @@ fn main() {
     };
     let count: usize = count.parse().expect("a number");
     let world = World::new();
+    let tracer = trace::Tracer::private(trace::Clock::measure()).expect("there is memory");
+    world.set_tracer(tracer);
     world.add_file("data", "file", &[7; LENGTH]);
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     let file_id = peer.create(&Create::open("file")).file_id;
@@ -37,8 +39,6 @@ fn main() {
     if rules > 0 {
         set_rules(&world, rules);
     }
-    let tracer = trace::Tracer::private(trace::Clock::measure()).expect("there is memory");
-    world.set_tracer(tracer);
     for _ in 0..count {
         match operation.as_str() {
             "read" => assert_eq!(peer.read(file_id, 0, 4_096).len(), LENGTH),

@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::Path;
 #[cfg(feature = "recorder")]
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use crate::clock::Clock;
 use crate::names::{Kind as _, Operation, Phase, StoreOperation};
@@ -49,11 +50,25 @@ const CANCELLED: u32 = 0xC000_0120;
 /// Errors have their two highest bits set: [MS-ERREF] 2.3.
 const ERRORS: u32 = 0xC000_0000;
 
-/// Keeps the time of one worker. Every handle is the same one; the default one keeps nothing.
+/// Keeps the time of one worker. Every handle is the same one; what the default one of a thread keeps
+/// nobody sees.
 ///
 /// A worker has one for as long as it lives, so what it is made of is never given back.
-#[derive(Clone, Copy, Default)]
-pub struct Tracer(Option<&'static Inner>);
+#[derive(Clone, Copy)]
+pub struct Tracer(&'static Inner);
+
+thread_local! {
+    /// Of whoever is not told where to keep its time.
+    static UNSEEN: Tracer = Tracer::private(Clock::of_kernel()).expect("there is memory");
+}
+
+impl Default for Tracer {
+    /// # Panics
+    /// There is no memory.
+    fn default() -> Self {
+        UNSEEN.with(|it| *it)
+    }
+}
 
 pub(crate) struct Inner {
     layout: &'static Layout,
@@ -75,8 +90,6 @@ pub(crate) struct Inner {
     /// Counts requests whose phases are kept, so that they are told apart in probes.
     requests: Cell<u64>,
     came: Cell<Came>,
-    /// Bytes read or written for the request that is resumed next.
-    bytes: Cell<u64>,
     /// Nanoseconds from which on a request is slow; nothing is if it is zero.
     slow_ns: Cell<u64>,
     slow: RefCell<Slow>,
@@ -132,6 +145,9 @@ struct Time {
     /// What the request goes through while it is not served. It may be served all the same, for as
     /// long as the worker does nothing else: then nothing has to be counted twice.
     waits: Cell<Phase>,
+    /// That the file system has read or written; for nobody, if that was for the request that is
+    /// resumed next.
+    bytes: Cell<u64>,
 }
 
 /// One request.
@@ -147,8 +163,10 @@ struct Span {
     operation: Cell<Option<Operation>>,
     status: Cell<u32>,
     came: Cell<u64>,
-    subject: Cell<Subject>,
-    bytes: Cell<u64>,
+    /// Where its share and user are counted.
+    party: Cell<PartyId>,
+    /// The open that it named or made, if its phases are kept.
+    open: Cell<Option<u64>>,
     /// The next one that was answered in the same frame, in a ring, or that is free.
     next: Cell<Option<&'static Self>>,
     path: RefCell<Option<String>>,
@@ -157,15 +175,6 @@ struct Span {
 /// A request, from its frame to its response. Dropped without one, it has come to an end.
 #[derive(Default)]
 pub struct Request(Cell<Option<&'static Span>>);
-
-/// Whom and what a request is about.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Subject {
-    /// Where its share and user are counted.
-    pub party: PartyId,
-    /// The open that it named or made.
-    pub open: Option<u64>,
-}
 
 /// Requests that were answered in one frame. Dropped, they have ended: the frame was taken by the
 /// socket, or never will be.
@@ -229,7 +238,6 @@ impl Tracer {
             spans: Cell::new(0),
             requests: Cell::new(0),
             came: Cell::default(),
-            bytes: Cell::new(0),
             slow_ns: Cell::new(0),
             slow: RefCell::default(),
             #[cfg(feature = "recorder")]
@@ -241,7 +249,7 @@ impl Tracer {
         };
         change(&mut inner);
         inner.begin();
-        Self(Some(Box::leak(Box::new(inner))))
+        Self(Box::leak(Box::new(inner)))
     }
 
     /// A tracer for a test: its time is what `time` says, in nanoseconds, and it keeps every event.
@@ -272,13 +280,13 @@ impl Tracer {
     /// The events so far, of a tracer that is for a test.
     #[cfg(feature = "recorder")]
     #[must_use]
-    pub fn recorded(&self) -> Vec<crate::recorder::Recorded> {
+    pub fn recorded(self) -> Vec<crate::recorder::Recorded> {
         self.inner().map(|inner| inner.recorder.events()).unwrap_or_default()
     }
 
     /// What was counted so far.
     #[must_use]
-    pub fn figures(&self) -> crate::Figures {
+    pub fn figures(self) -> crate::Figures {
         self.inner()
             .map(|inner| crate::Figures::of(inner.layout(), || inner.now()))
             .unwrap_or_default()
@@ -286,18 +294,18 @@ impl Tracer {
 
     #[inline]
     fn inner(self) -> Option<&'static Inner> {
-        if cfg!(feature = "on") { self.0 } else { None }
+        cfg!(feature = "on").then_some(self.0)
     }
 
     /// Whether anything is kept.
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_on(self) -> bool {
         self.inner().is_some()
     }
 
     /// From now on the worker does this, and serves no request, unless it does so already.
     #[inline(always)]
-    pub fn enter(&self, phase: Phase) {
+    pub fn enter(self, phase: Phase) {
         if let Some(inner) = self.inner()
             && inner.current.get().state.get() != State::of(phase)
         {
@@ -307,7 +315,7 @@ impl Tracer {
 
     /// From now on the worker waits for events. Requests that end with that have ended.
     #[inline(never)]
-    pub fn wait_for_events(&self) {
+    pub fn wait_for_events(self) {
         let Some(inner) = self.inner() else { return };
         let time = inner.current.get();
         let Some(before) = time.state.get().quick() else { return inner.wait_slowly() };
@@ -329,17 +337,18 @@ impl Tracer {
     ///
     /// Who has attached to a probe before this is told of all events from now on.
     #[inline(never)]
-    pub fn woke(&self, completions: usize) {
+    pub fn woke(self, completions: usize) {
         let Some(inner) = self.inner() else { return };
         let completions = u64::try_from(completions).unwrap_or(u64::MAX);
         let time = inner.current.get();
         if time.state.get() == State::of(Phase::Waiting) && !probe::are_on() {
             // For nobody.
             time.state.set(State::of(Phase::Receiving));
-            let idle = &inner.layout.idle;
-            let [before, next] = [Phase::Waiting, Phase::Receiving].map(|it| &idle[it as usize]);
-            inner.layout.step(before, next, inner.quick_ticks());
-            counted::woke(inner.layout, inner.clock(), completions);
+            let layout = inner.layout;
+            let phases = [Phase::Waiting, Phase::Receiving];
+            let [before, next] = phases.map(|it| &layout.idle[it as usize]);
+            layout.step(before, next, inner.quick_ticks());
+            counted::woke(layout, inner.clock(), completions);
         } else {
             inner.woke_slowly(completions);
         }
@@ -348,7 +357,7 @@ impl Tracer {
     /// What came of a client is taken: [`Self::enter`] for [`Phase::Receiving`], and since when.
     #[inline(always)]
     #[must_use]
-    pub fn receives(&self) -> Moment {
+    pub fn receives(self) -> Moment {
         self.enter(Phase::Receiving);
         self.moment()
     }
@@ -356,7 +365,7 @@ impl Tracer {
     /// Now, as of the last change of phase.
     #[inline(always)]
     #[must_use]
-    pub fn moment(&self) -> Moment {
+    pub fn moment(self) -> Moment {
         Moment(self.inner().map_or(0, Inner::moment))
     }
 
@@ -366,7 +375,7 @@ impl Tracer {
     /// it.
     #[inline(always)]
     pub fn frame_came(
-        &self,
+        self,
         connection: u32,
         bytes: usize,
         (began, whole): (Option<Moment>, Moment),
@@ -379,7 +388,7 @@ impl Tracer {
     }
 
     /// A frame is handed to the engine next that came to another worker: nobody knows when.
-    pub fn frame_passed(&self) {
+    pub fn frame_passed(self) {
         if let Some(inner) = self.inner() {
             inner.came.take();
         }
@@ -387,12 +396,12 @@ impl Tracer {
 
     /// Takes the time of what lanes do.
     #[must_use]
-    pub fn watch(&self) -> Watch {
+    pub fn watch(self) -> Watch {
         Watch(self.inner().map(|inner| inner.clock))
     }
 
     /// A lane has done with a frame what would be this phase of the worker.
-    pub fn lane_worked(&self, phase: Phase, spent: Spent) {
+    pub fn lane_worked(self, phase: Phase, spent: Spent) {
         if let Some(inner) = self.inner() {
             inner.lane_end(phase.number(), spent.0);
         }
@@ -401,7 +410,7 @@ impl Tracer {
     /// When the frame came that the engine has taken, for what is behind its first request.
     #[inline(always)]
     #[must_use]
-    pub fn came(&self) -> Came {
+    pub fn came(self) -> Came {
         self.inner().map(|inner| inner.came.get()).unwrap_or_default()
     }
 
@@ -409,38 +418,39 @@ impl Tracer {
     /// on, first by this.
     #[must_use]
     #[inline(never)]
-    pub fn begin_frame(&self, phase: Phase) -> Request {
+    pub fn begin_frame(self, phase: Phase) -> Request {
         let Some(inner) = self.inner() else { return Request::default() };
-        let (time, came) = (inner.current.get(), &inner.came);
-        match (time.state.get().quick(), inner.free.get(), came.get().at_once()) {
-            (Some(before), Some(span), Some(came)) => {
-                let now = inner.quick_ticks();
-                inner.free.set(span.next.get());
-                inner.current.set(&span.time);
-                // If the one before it was answered in the same turn, it waits for this one.
-                time.state.set(State::UNSERVED);
-                time.since.set(now);
-                span.begin(came);
-                span.layout.wait(Phase::Queued, now.wrapping_sub(came));
-                span.time.state.set(State::of(phase));
-                let served = &inner.layout.served;
-                inner.layout.step(&time.served[before], &served[phase as usize], now);
-                Request(Cell::new(Some(span)))
-            }
-            _ => inner.begin_slowly(came, phase),
+        let (time, layout) = (inner.current.get(), inner.layout);
+        if let Some(before) = time.state.get().quick()
+            && let Some(span) = inner.free.get()
+            && let Some(came) = inner.came.get().at_once()
+        {
+            let now = inner.quick_ticks();
+            inner.free.set(span.next.get());
+            inner.current.set(&span.time);
+            // If the one before it was answered in the same turn, it waits for this one.
+            time.state.set(State::UNSERVED);
+            time.since.set(now);
+            span.begin(came);
+            layout.wait(Phase::Queued, now.wrapping_sub(came));
+            span.time.state.set(State::of(phase));
+            layout.step(&time.served[before], &layout.served[phase as usize], now);
+            Request(Cell::new(Some(span)))
+        } else {
+            inner.begin_slowly(&inner.came, phase)
         }
     }
 
     /// Begins with a request of a frame, which is served from now on, first by this.
     #[must_use]
-    pub fn begin(&self, came: Came, phase: Phase) -> Request {
+    pub fn begin(self, came: Came, phase: Phase) -> Request {
         let Some(inner) = self.inner() else { return Request::default() };
         inner.begin_slowly(&Cell::new(came), phase)
     }
 
     /// A frame is to be sent, with these answers; from now on the worker sends it.
     #[inline(always)]
-    pub fn sends(&self, connection: u32, bytes: usize, answered: &Answered) {
+    pub fn sends(self, connection: u32, bytes: usize, answered: &Answered) {
         let Some(inner) = self.inner() else { return };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let state = answered.last().map(|last| (last, last.time.state.get().quick()));
@@ -455,14 +465,14 @@ impl Tracer {
     /// The file system is asked for something, for a request that waits for it or for none.
     #[must_use]
     #[inline(never)]
-    pub fn store_begins(&self, operation: StoreOperation, is_waited_for: bool) -> StoreWork {
+    pub fn store_begins(self, operation: StoreOperation, is_waited_for: bool) -> StoreWork {
         let Some(inner) = self.inner() else { return StoreWork { operation, since: 0 } };
         let state = inner.current.get().state.get();
         // Whoever waits for the file system, but not for this, is not served by it.
         if is_waited_for && state == State::of(Phase::Storage) {
             let layout = inner.layout;
             counted::store_start(layout, inner.clock(), operation.number());
-            StoreWork { operation, since: inner.moment() }
+            StoreWork { operation, since: layout.since.load(Ordering::Relaxed) }
         } else {
             inner.store_begins_slowly(operation, is_waited_for)
         }
@@ -471,17 +481,16 @@ impl Tracer {
     /// The file system has answered: so many bytes of data, or an error.
     /// The request that is resumed next is the one that wanted it.
     #[inline(never)]
-    pub fn store_ends(&self, work: StoreWork, bytes: u64, status: u32) {
+    pub fn store_ends(self, work: StoreWork, bytes: u64, status: u32) {
         let Some(inner) = self.inner() else { return };
-        let time = inner.current.get();
-        inner.bytes.set(bytes);
+        let (time, layout) = (inner.current.get(), inner.layout);
+        add(&time.bytes, bytes);
         let Some(before) = time.state.get().quick() else {
             return inner.store_ends_slowly(work, bytes, status);
         };
         let operation = work.operation.number();
         let now = inner.step(time, before, Phase::Running);
         let ticks = now.wrapping_sub(work.since);
-        let layout = inner.layout;
         counted::store_data(layout, inner.clock(), operation, bytes);
         // The last, because it may have to do more.
         counted::store_end(layout, inner.clock(), operation, bytes, status.into(), ticks);
@@ -489,7 +498,7 @@ impl Tracer {
 
     /// A table that all processes share is read or changed until what this returns is dropped.
     #[inline(never)]
-    pub fn visit_table(&self) -> TableVisit {
+    pub fn visit_table(self) -> TableVisit {
         let Some(inner) = self.inner() else {
             return TableVisit { tracer: Self::default(), before: Phase::Other, since: 0 };
         };
@@ -498,25 +507,25 @@ impl Tracer {
         if inner.current.get().is_waiting() {
             inner.hand_over(inner.nobody, since);
         }
-        TableVisit { tracer: *self, before, since }
+        TableVisit { tracer: self, before, since }
     }
 
     /// A message goes to another process.
-    pub fn message_sent(&self, kind: u16, bytes: usize) {
+    pub fn message_sent(self, kind: u16, bytes: usize) {
         if let Some(inner) = self.inner() {
             inner.message_sent(kind.into(), u64::try_from(bytes).unwrap_or(u64::MAX));
         }
     }
 
     /// A message of another process came.
-    pub fn message_received(&self, kind: u16, bytes: usize) {
+    pub fn message_received(self, kind: u16, bytes: usize) {
         if let Some(inner) = self.inner() {
             inner.message_received(kind.into(), u64::try_from(bytes).unwrap_or(u64::MAX));
         }
     }
 
     /// Which requests are slow: those that take so many nanoseconds; none if it is zero.
-    pub fn set_slow_threshold(&self, ns: u64) {
+    pub fn set_slow_threshold(self, ns: u64) {
         if let Some(inner) = self.inner() {
             inner.slow_ns.set(ns);
             inner.tell_if_wanted();
@@ -527,14 +536,14 @@ impl Tracer {
     /// if nobody wants to know.
     #[inline(always)]
     #[must_use]
-    pub fn take_slow(&self) -> Option<(Vec<SlowRequest>, u64)> {
+    pub fn take_slow(self) -> Option<(Vec<SlowRequest>, u64)> {
         let inner = self.inner().filter(|inner| inner.slow_ns.get() != 0)?;
         Some(inner.slow.take().into_parts())
     }
 
     /// Where a user is counted in a share; outside of any, if that has no name.
     #[must_use]
-    pub fn party(&self, share: &str, user: &str) -> PartyId {
+    pub fn party(self, share: &str, user: &str) -> PartyId {
         self.inner().map(|inner| inner.layout().parties.find(share, user)).unwrap_or_default()
     }
 }
@@ -564,7 +573,7 @@ fn add(to: &Cell<u64>, value: u64) {
 
 impl fmt::Debug for Tracer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Tracer" } else { "Tracer(off)" })
+        f.write_str(if self.is_on() { "Tracer" } else { "Tracer(off)" })
     }
 }
 

@@ -275,7 +275,7 @@ impl Class {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use trace::{Came, Phase, StoreOperation, Subject, Tracer};
+    use trace::{Came, Phase, StoreOperation, Tracer};
 
     use super::{Interval, Row};
     use crate::observation::{Look, WorkerLook};
@@ -311,8 +311,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(2));
         tracer.store_ends(work, 4_096, 0);
         request.resume();
-        let subject = Subject { party: tracer.party("data", "somebody"), open: None };
-        request.answer(0, subject, &mut trace::Answered::default());
+        request.belongs_to(tracer.party("data", "somebody"));
+        request.answer(0, None, &mut trace::Answered::default());
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     let body = error_body(Reject::Cancelled.status());
     server.respond(&mut chain, &waiting.incoming, waiting.async_id, body);
     // What stands behind it in its compound goes on.
-    server.run(chain, None, incoming.now);
+    server.run(chain, trace::Request::default(), incoming.now);
 }
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {

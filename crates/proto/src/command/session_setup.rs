@@ -391,6 +391,7 @@ fn establish(
     session.state = SessionState::Valid;
     session.account = Some(Arc::clone(&done.account));
     session.counted = globals.trace.party("", &done.account.user);
+    incoming.trace.belongs_to(session.counted);
     session.is_anonymous = done.is_anonymous;
     if is_new {
         if let Some(session_key) = &done.session_key {

@@ -57,7 +57,7 @@ impl Command for TreeConnect {
 
     fn resume(
         InSession { connection, session, globals, .. }: InSession<'_>,
-        _: &Incoming,
+        incoming: &Incoming,
         Pending: Pending,
         reply: Reply,
     ) -> Result<Step, Reject> {
@@ -100,6 +100,7 @@ impl Command for TreeConnect {
             read_only: !tree.maximal_access.contains(AccessMask::WRITE_DATA),
         });
         connection.limit_credits(tree.classes.max_credits);
+        incoming.trace.belongs_to(tree.counted);
         session.tree_connects.insert(tree_id, tree);
         let mut response = Response::new(&response);
         response.tree_id = Some(tree_id);

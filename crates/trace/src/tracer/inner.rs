@@ -162,6 +162,7 @@ impl Inner {
         if self.does() != Phase::Storage || !is_waited_for {
             let now = self.switch(Phase::Storage);
             self.hand_over(self.nobody, now);
+            self.nobody.bytes.set(0);
         }
         self.store_start(operation.number());
         StoreWork { operation, since: self.moment() }
@@ -195,6 +196,8 @@ impl Inner {
         if self.does() != phase {
             let now = self.switch(phase);
             self.hand_over(self.nobody, now);
+            // What was for no request is nobody's.
+            self.nobody.bytes.set(0);
         }
     }
 
@@ -262,13 +265,9 @@ impl Inner {
     /// with `next`, for nobody.
     #[inline(always)]
     pub(super) fn end_served(&self, span: &'static Span, before: usize, next: Phase) {
-        let is_failed = span.status.get() >= ERRORS;
-        let operation = match span.operation.get() {
-            Some(operation) if !is_failed => operation,
-            _ => {
-                let now = self.step(&span.time, before, next);
-                return self.end_span(span, now);
-            }
+        let Some(operation) = span.operation.get().filter(|_| span.status.get() < ERRORS) else {
+            let now = self.step(&span.time, before, next);
+            return self.end_span(span, now);
         };
         let (layout, now) = (span.layout, self.quick_ticks());
         self.current.set(self.nobody);
@@ -277,9 +276,9 @@ impl Inner {
         layout.step(&layout.served[before], &layout.idle[next as usize], now);
         self.release(span);
         let ticks = now.wrapping_sub(span.came.get());
-        let party = span.subject.get().party;
+        let party = span.party.get();
         // The last, because it may have to do more.
-        layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
+        layout.parties.add(party, operation, (ticks, span.time.bytes.get()), &self.clock);
     }
 
     /// Counts a request, and forgets it. While it is served, its time is counted up to now.
@@ -306,8 +305,8 @@ impl Inner {
         if self.tells() || span.status.get() >= ERRORS {
             self.tell_end(span, operation, ticks);
         }
-        let party = span.subject.get().party;
-        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
+        let party = span.party.get();
+        self.layout.parties.add(party, operation, (ticks, span.time.bytes.get()), &self.clock);
     }
 
     /// Counts an error, and tells of a request that has ended.
@@ -339,8 +338,7 @@ impl Inner {
         if ns < self.slow_ns.get() {
             return;
         }
-        let subject = span.subject.get();
-        let (share, user) = subject.party.names();
+        let (share, user) = span.party.get().names();
         self.slow.borrow_mut().push(SlowRequest {
             mid: span.mid.get(),
             operation,
@@ -349,7 +347,7 @@ impl Inner {
             phases: phases.filter(|(_, ns)| *ns != 0).collect(),
             user,
             share,
-            open: subject.open,
+            open: span.open.get(),
             path,
         });
     }

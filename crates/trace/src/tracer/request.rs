@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::{Answered, CANCELLED, Request, Span, Spent, State, Subject, add};
+use super::{Answered, CANCELLED, Request, Span, Spent, State};
 use crate::names::{Operation, Phase};
+use crate::party::PartyId;
 use crate::schema::counted;
 
 impl Request {
@@ -19,6 +20,14 @@ impl Request {
             counted::request_start(span.layout, clock, mid, operation.number(), 0, 0);
         } else {
             span.identify_slowly();
+        }
+    }
+
+    /// It is known whose it is.
+    #[inline(always)]
+    pub fn belongs_to(&self, party: PartyId) {
+        if let Some(span) = self.span() {
+            span.party.set(party);
         }
     }
 
@@ -49,7 +58,6 @@ impl Request {
     #[inline(always)]
     pub fn resume(&self) {
         let Some(span) = self.span() else { return };
-        add(&span.bytes, span.inner.bytes.take());
         // Whoever answered it has looked at the clock just now, for this most likely.
         if span.time.state.get() == State::of(Phase::Running) {
             span.time.waits.set(Phase::Queued);
@@ -58,12 +66,14 @@ impl Request {
         }
     }
 
-    /// Its response is laid out; from now on it goes with its frame.
+    /// Its response is laid out; from now on it goes with its frame. `open` is what it named or made.
     #[inline(always)]
-    pub fn answer(&self, status: u32, subject: Subject, answered: &mut Answered) {
+    pub fn answer(&self, status: u32, open: Option<u64>, answered: &mut Answered) {
         let Some(span) = self.0.take().filter(|_| cfg!(feature = "on")) else { return };
         span.status.set(status);
-        span.subject.set(subject);
+        if span.time.state.get().quick().is_none() {
+            span.open.set(open);
+        }
         let first = match answered.last.replace(span) {
             Some(last) => span.follow(last),
             None => Some(span),
@@ -169,7 +179,6 @@ impl Drop for Answered {
 fn end_unanswered(span: &'static Span, status: u32) {
     let inner = span.inner;
     span.status.set(status);
-    span.subject.set(Subject::default());
     inner.end_span(span, inner.look());
 }
 

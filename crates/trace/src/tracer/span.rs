@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{CANCELLED, Came, Inner, PHASES, Span, State, Time, add};
 use crate::names::Phase;
 use crate::page::{Layout, PhaseTicks};
+use crate::party::PartyId;
 
 impl Came {
     /// When all of it came, if that was at once, and no lane has opened it.
@@ -89,6 +90,7 @@ impl Time {
             phases: Default::default(),
             since: Cell::new(0),
             waits: Cell::new(Phase::Other),
+            bytes: Cell::new(0),
         }
     }
 
@@ -110,8 +112,8 @@ impl Span {
             operation: Cell::new(None),
             status: Cell::new(CANCELLED),
             came: Cell::new(0),
-            subject: Cell::default(),
-            bytes: Cell::new(0),
+            party: Cell::default(),
+            open: Cell::default(),
             next: Cell::new(None),
             path: RefCell::default(),
         }
@@ -137,7 +139,8 @@ impl Span {
     #[inline(always)]
     pub(super) fn begin(&self, came: u64) {
         self.operation.set(None);
-        self.bytes.set(0);
+        self.party.set(PartyId::default());
+        self.time.bytes.set(0);
         self.came.set(came);
         self.time.waits.set(Phase::Queued);
     }
@@ -152,6 +155,7 @@ impl Span {
     pub(super) fn begin_slowly(&self, came: &Came, now: u64) {
         self.time.since.set(now);
         self.time.phases.iter().for_each(|phase| phase.set(0));
+        self.open.set(None);
         if came.whole == 0 {
             return self.begin(now);
         }
@@ -225,6 +229,7 @@ impl Span {
             false => inner.switch(Phase::Running),
         };
         if !inner.serves(time) {
+            add(&time.bytes, inner.nobody.bytes.take());
             inner.wait_until(self, now);
             inner.hand_over(time, now);
         }

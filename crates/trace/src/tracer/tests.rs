@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use super::{Answered, Came, REQUESTS_MAX, Request, StoreWork, Subject, Tracer};
+use super::{Answered, Came, REQUESTS_MAX, Request, StoreWork, Tracer};
 use crate::Recorded;
 use crate::names::{Operation, Phase, StoreOperation};
 use crate::slow::SLOW_MAX;
@@ -186,7 +186,7 @@ fn who_waits_for_the_store_beside_another_has_its_own_time() {
         request.resume();
         scene.pass(3);
         let mut answered = Answered::default();
-        request.answer(0, Subject::default(), &mut answered);
+        request.answer(0, None, &mut answered);
         answered.enter(Phase::Sending);
         answered
     };
@@ -226,7 +226,7 @@ fn what_the_worker_does_next_is_no_time_of_a_request_that_is_being_sent() {
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
     let mut answered = Answered::default();
-    request.answer(0, Subject::default(), &mut answered);
+    request.answer(0, None, &mut answered);
     answered.enter(Phase::Sending);
     scene.pass(1);
     let visit = scene.tracer.visit_table();
@@ -246,7 +246,7 @@ fn what_the_waiting_call_sends_ends_when_the_worker_waits() {
         request.identify(mid, 8);
         scene.pass(10);
         let mut answered = Answered::default();
-        request.answer(0, Subject::default(), &mut answered);
+        request.answer(0, None, &mut answered);
         answered.enter(Phase::Sending);
         scene.pass(1);
         answered.end_with_waiting();
@@ -349,16 +349,39 @@ fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
 }
 
 #[test]
-fn a_tracer_that_keeps_nothing_is_asked_like_any_other() {
+fn what_is_kept_by_default_is_no_other_tracers() {
+    let scene = Scene::new();
     let tracer = Tracer::default();
     tracer.enter(Phase::Running);
     let request = tracer.begin(tracer.came(), Phase::Parsing);
     request.identify(1, 1);
     let mut answered = Answered::default();
-    request.answer(0, Default::default(), &mut answered);
+    request.answer(0, None, &mut answered);
     answered.enter(Phase::Sending);
-    drop(tracer.visit_table());
-    assert_eq!(tracer.figures(), crate::Figures::default());
+    drop((tracer.visit_table(), answered));
+    assert_eq!(crate::figures::all(&tracer.figures().events.request_end).count, 1);
+    assert_eq!(crate::figures::all(&scene.tracer.figures().events.request_end).count, 0);
+}
+
+#[test]
+fn data_that_no_request_asked_for_are_counted_for_none() {
+    let scene = Scene::new();
+    let ended = |waits: bool, bytes: u64| {
+        let work = scene.tracer.store_begins(StoreOperation::Read, waits);
+        scene.tracer.enter(Phase::Other);
+        scene.tracer.enter(Phase::Storage);
+        scene.tracer.store_ends(work, bytes, 0);
+    };
+    ended(false, 70);
+    let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+    request.identify(1, 8);
+    for bytes in [5, 6] {
+        request.wait(Phase::Storage);
+        ended(true, bytes);
+        request.resume();
+    }
+    request.answer(0, None, &mut Answered::default());
+    assert_eq!(scene.tracer.figures().users[0].1.read_bytes, 11);
 }
 
 #[test]
@@ -370,7 +393,8 @@ fn shares_beyond_their_places_are_counted_together() {
         assert_eq!(party, scene.tracer.party(&name, "somebody"), "the same place again");
         let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(number, 8);
-        request.answer(0, Subject { party, open: None }, &mut Answered::default());
+        request.belongs_to(party);
+        request.answer(0, None, &mut Answered::default());
     }
     let figures = scene.tracer.figures();
     assert_eq!(figures.shares.len(), 65);
@@ -392,7 +416,8 @@ fn what_a_user_does_in_several_shares_is_told_by_share_by_user_and_in_all() {
         request.identify(u64::try_from(mid).expect("a few"), 8);
         scene.pass(*ns);
         let party = scene.tracer.party(share, user);
-        request.answer(0, Subject { party, open: None }, &mut Answered::default());
+        request.belongs_to(party);
+        request.answer(0, None, &mut Answered::default());
     }
     let figures = scene.tracer.figures();
     let totals = |rows: &[(String, crate::PartyValue)]| -> Vec<(String, u64, u64)> {
@@ -415,7 +440,7 @@ fn what_a_lane_has_done_is_no_time_of_the_way_there() {
     let request = scene.tracer.begin(came, Phase::Parsing);
     request.identify(1, 9);
     let mut answered = Answered::default();
-    request.answer(0, Subject::default(), &mut answered);
+    request.answer(0, None, &mut answered);
     answered.enter(Phase::Sending);
     scene.pass(50);
     answered.spent(Phase::Signing, super::Spent(20));
@@ -450,7 +475,7 @@ fn phases_of_requests_and_of_the_worker_are_told_apart() {
 #[test]
 fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow() {
     let scene = Scene::new();
-    let subject = Subject { party: scene.tracer.party("data", "somebody"), open: Some(5) };
+    let party = scene.tracer.party("data", "somebody");
     let request = |mid: u64, waits: Phase, ns: u64| {
         let request = scene.tracer.begin(Came::default(), Phase::Parsing);
         request.identify(mid, 8);
@@ -458,7 +483,8 @@ fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow()
         scene.pass(ns);
         request.resume();
         scene.pass(1);
-        request.answer(7, subject, &mut Answered::default());
+        request.belongs_to(party);
+        request.answer(7, Some(5), &mut Answered::default());
     };
     request(1, Phase::Storage, 100);
     assert_eq!(scene.tracer.take_slow(), None, "nobody wants to know");
@@ -538,7 +564,7 @@ impl Worker {
                 let mut answered = Answered::default();
                 for _ in 0..=which % 2 {
                     let status = if which % 4 == 0 { 0xC000_0034 } else { 0 };
-                    self.request(which)?.answer(status, Subject::default(), &mut answered);
+                    self.request(which)?.answer(status, None, &mut answered);
                 }
                 self.frames.push(answered);
             }

@@ -237,7 +237,7 @@ fn escaped(label: &str) -> String {
 mod tests {
     use std::time::Instant;
 
-    use trace::{Answered, Came, Phase, Subject, Tracer};
+    use trace::{Answered, Came, Phase, Tracer};
 
     use super::{escaped, seconds, text};
     use crate::observation::Look;
@@ -247,8 +247,8 @@ mod tests {
         for _ in 0..3 {
             let request = tracer.begin(Came::default(), Phase::Parsing);
             request.identify(1, 8);
-            let subject = Subject { party: tracer.party("a \"b\"", "somebody"), open: None };
-            request.answer(0xC000_0022, subject, &mut Answered::default());
+            request.belongs_to(tracer.party("a \"b\"", "somebody"));
+            request.answer(0xC000_0022, None, &mut Answered::default());
         }
         Look {
             at: Instant::now(),
