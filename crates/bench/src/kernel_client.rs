@@ -2,6 +2,12 @@
 //!
 //! The guest is that of `tests/guest`: User-Mode Linux with one processor, in which everything that
 //! the client does is slow. It hides a part of what servers differ in.
+//!
+//! Guest and server share one processor, as the loads that wait for every answer do
+//! ([`crate::processor`]). The guest is two tasks of this machine, its kernel and its programs, that
+//! wake each other at each of its system calls. Where a processor is free they end up on two, and
+//! each wakes the other from a halt: that takes more time than all requests do, and the less the
+//! server has to do, the more often it happens.
 
 use std::fs;
 use std::io::Write;
@@ -14,6 +20,7 @@ use serde::Serialize;
 use crate::load::fixture::{FILES_PER_DIRECTORY, Scale};
 use crate::load::small_files::FILE_BYTES;
 use crate::options::Options;
+use crate::processor::Processors;
 use crate::run::{Interrupt, fresh_directory, turn};
 use crate::server::{Kind, SHARE, Server};
 use crate::statistics::Summary;
@@ -79,6 +86,7 @@ pub fn run(
     ensure!(options.own_network, "this needs a network of its own");
     succeed(Command::new("sh").args(["-c", LINK]), "making the guest's network")?;
     let directory = fresh_directory(options)?;
+    let processors = Processors::new(options.cpu)?;
     let start = |kind: Kind| {
         let (place, program) = (directory.path().join(kind.name()), options.program(kind)?);
         let global = format!("{}{INTERFACES}", options.global(kind));
@@ -93,6 +101,8 @@ pub fn run(
             let server = &servers[at];
             let number = repetition + 1;
             writeln!(progress, "[{number}/{}] {}", options.repetitions(), server.kind().name())?;
+            // The guest inherits it.
+            processors.apply(true, server)?;
             samples[at].push(measure(server, &job, options.scale())?);
         }
     }

@@ -67,7 +67,8 @@ pub struct Options {
     /// Measure Choro over each `messaging type` instead, with a load like dbench's.
     #[arg(long)]
     pub transports: bool,
-    /// Measure what the Linux kernel's client does with small files instead, in a guest.
+    /// Measure what the Linux kernel's client does with small files instead, in a guest that shares a
+    /// processor with the server.
     #[arg(long)]
     pub kernel_client: bool,
     /// Measure how exactly limits of classes of service hold instead.
