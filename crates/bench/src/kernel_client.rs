@@ -102,7 +102,7 @@ pub fn run(
             let number = repetition + 1;
             writeln!(progress, "[{number}/{}] {}", options.repetitions(), server.kind().name())?;
             // The guest inherits it.
-            processors.apply(true, server)?;
+            processors.apply(!options.all_processors, server)?;
             samples[at].push(measure(server, &job, options.scale())?);
         }
     }

@@ -71,6 +71,9 @@ pub struct Options {
     /// processor with the server.
     #[arg(long)]
     pub kernel_client: bool,
+    /// With `--kernel-client`: guest and server run on all processors.
+    #[arg(long, requires = "kernel_client", conflicts_with = "cpu")]
+    pub all_processors: bool,
     /// Measure how exactly limits of classes of service hold instead.
     #[arg(long)]
     pub limits: bool,
