@@ -500,7 +500,7 @@ impl Tracer {
     #[inline(never)]
     pub fn visit_table(self) -> TableVisit {
         let Some(inner) = self.inner() else {
-            return TableVisit { tracer: Self::default(), before: Phase::Other, since: 0 };
+            return TableVisit { tracer: self, before: Phase::Other, since: 0 };
         };
         let before = inner.does();
         let since = inner.switch(Phase::Table);
