@@ -31,7 +31,7 @@ use crate::fsctl::smbtorture;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Step;
-use crate::scope::{self, Scope};
+use crate::scope::Scope;
 use crate::server::Server;
 
 macro_rules! commands {
@@ -159,16 +159,10 @@ fn start_one<C: Command>(
         (Some(_), Some(handed_down)) => handed_down,
         (named, _) => named,
     };
-    let reject = match C::Scope::resolve(server, incoming, *named) {
-        Ok(mut scope) => {
-            incoming.trace.belongs_to(scope.counted());
-            scope.verify_channel_sequence(incoming)?;
-            return C::start(scope, incoming, request);
-        }
-        Err(reject) => reject,
-    };
-    incoming.trace.belongs_to(scope::counted(server, &incoming.header));
-    Err(reject)
+    let mut scope = C::Scope::resolve(server, incoming, *named)?;
+    incoming.trace.belongs_to(scope.counted(&incoming.header));
+    scope.verify_channel_sequence(incoming)?;
+    C::start(scope, incoming, request)
 }
 
 #[inline(never)]

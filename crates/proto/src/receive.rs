@@ -17,6 +17,7 @@ use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::respond::Outgoing;
 use crate::response::{Step, TRANSFORM};
+use crate::scope;
 use crate::server::{Now, Server};
 
 impl Server {
@@ -173,6 +174,10 @@ impl Server {
                 continue;
             }
             let outcome = self.begin(&mut chain, &mut incoming, message, (is_first, is_related));
+            if outcome.is_err() {
+                // Perhaps it never came to its scope.
+                incoming.trace.belongs_to(scope::counted(&self.sessions, &incoming.header));
+            }
             let file_id = chain.carried.file_id;
             match self.settle(chain, incoming, file_id, None, outcome) {
                 Some(rest) => chain = rest,

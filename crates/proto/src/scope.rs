@@ -24,9 +24,7 @@ pub trait Scope<'s>: Sized {
     ) -> Result<Self, Reject>;
 
     /// Where the request is counted.
-    fn counted(&self) -> trace::PartyId {
-        trace::PartyId::default()
-    }
+    fn counted(&self, header: &Header) -> trace::PartyId;
 
     /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
     ///
@@ -108,6 +106,10 @@ impl<'s> Scope<'s> for InConnection<'s> {
         let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
         Ok(Self { connection, sessions, globals })
     }
+
+    fn counted(&self, header: &Header) -> trace::PartyId {
+        counted(self.sessions, header)
+    }
 }
 
 impl<'s> Scope<'s> for InSession<'s> {
@@ -123,7 +125,7 @@ impl<'s> Scope<'s> for InSession<'s> {
         Ok(Self { connection, session, opens, in_flight, globals })
     }
 
-    fn counted(&self) -> trace::PartyId {
+    fn counted(&self, _: &Header) -> trace::PartyId {
         self.session.counted
     }
 }
@@ -140,7 +142,7 @@ impl<'s> Scope<'s> for InTree<'s> {
         Ok(Self { connection, session, tree, opens, file_id, in_flight, globals })
     }
 
-    fn counted(&self) -> trace::PartyId {
+    fn counted(&self, _: &Header) -> trace::PartyId {
         self.tree.counted
     }
 
@@ -184,7 +186,7 @@ impl<'s> Scope<'s> for InOpen<'s> {
         InTree::resolve(server, incoming, file_id)?.into_open()
     }
 
-    fn counted(&self) -> trace::PartyId {
+    fn counted(&self, _: &Header) -> trace::PartyId {
         self.tree.counted
     }
 
@@ -196,11 +198,11 @@ impl<'s> Scope<'s> for InOpen<'s> {
     }
 }
 
-/// Where a request is counted that asks for what there is not: with its tree connect or its session, if
-/// there is one.
+/// Where a request is counted that nothing was looked up for: with the tree connect or the session that it
+/// was sent to, if there is one.
 #[cold]
-pub(crate) fn counted(server: &Server, header: &Header) -> trace::PartyId {
-    let session = server.sessions.get(&header.session_id);
+pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> trace::PartyId {
+    let session = sessions.get(&header.session_id);
     let tree = session.and_then(|session| session.tree_connects.get(&header.tree_id));
     let counted = tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
     counted.unwrap_or_default()

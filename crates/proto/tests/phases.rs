@@ -6,8 +6,10 @@ use std::time::Duration;
 use dtyp::NtStatus;
 use object::ObjectOp;
 use proto::Effect;
-use testkit::{Create, Peer, World};
+use testkit::request::RELATED;
+use testkit::{Create, Login, Peer, World};
 use trace::{Operation, Phase, Tracer};
+use wire::echo::EchoRequest;
 use wire::{Command, Dialect, OplockLevel};
 
 const STEP: Duration = Duration::from_millis(3);
@@ -208,4 +210,85 @@ fn a_slow_request_has_its_path_also_where_no_open_is_left() {
     let expected =
         [(Operation::Close, Some("file")), (Operation::Create, Some("nobody\\has\\this"))];
     assert_eq!(slow, expected);
+}
+
+/// Requests by share, and those of a user.
+fn counted(tracer: &Tracer, share: &str, user: &str) -> (u64, u64) {
+    let figures = tracer.figures();
+    let of = |rows: &[(String, trace::PartyValue)], name: &str| {
+        rows.iter().find(|row| row.0 == name).map_or(0, |row| row.1.requests())
+    };
+    (of(&figures.shares, share), of(&figures.users, user))
+}
+
+#[test]
+fn what_depends_on_a_failed_create_is_counted_where_that_is() {
+    let world = World::new();
+    let tracer = world.trace();
+    let mut peer = ready(&world);
+    let before = counted(&tracer, "data", "alice");
+    let requests = [
+        peer.request(Command::CREATE, &Create::open("missing")),
+        peer.read_request(RELATED, 0, 10).related(),
+        peer.close_request(RELATED).related(),
+    ];
+    peer.call_all(requests);
+    assert_eq!(counted(&tracer, "data", "alice"), (before.0 + 3, before.1 + 3));
+}
+
+#[test]
+fn a_request_that_makes_no_sense_is_counted_where_it_was_sent_to() {
+    let world = World::new();
+    let tracer = world.trace();
+    let mut peer = ready(&world);
+    let before = counted(&tracer, "data", "alice");
+    let request = peer.request(Command::READ, &EchoRequest);
+    assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(counted(&tracer, "data", "alice"), (before.0 + 1, before.1 + 1));
+}
+
+#[test]
+fn all_steps_of_reauthentication_are_the_users() {
+    let world = World::new();
+    let tracer = world.trace();
+    let mut peer = ready(&world);
+    let (user, password) = testkit::accounts::ALICE;
+    for (password, name) in [(password, "right"), ("wrong", "wrong")] {
+        let before = counted(&tracer, "data", "alice").1;
+        let session_id = peer.session_id;
+        peer.authenticate(&Login::user(user, password).again(session_id));
+        assert_eq!(counted(&tracer, "data", "alice").1, before + 2, "{name}");
+    }
+}
+
+#[test]
+fn binding_a_connection_is_counted_for_the_sessions_user() {
+    let world = World::new();
+    let tracer = world.trace();
+    let first = ready(&world);
+    let mut second = world.connect();
+    second.negotiate([Dialect::SMB_3_1_1]);
+    let before = counted(&tracer, "data", "alice").1;
+    let (user, password) = testkit::accounts::ALICE;
+    second.bind(&first, &Login::user(user, password)).ok();
+    assert_eq!(counted(&tracer, "data", "alice").1, before + 2);
+}
+
+#[test]
+fn an_echo_with_a_tree_connect_is_counted_there() {
+    let world = World::new();
+    let tracer = world.trace();
+    let mut peer = ready(&world);
+    let before = counted(&tracer, "data", "alice");
+    peer.echo();
+    assert_eq!(counted(&tracer, "data", "alice"), (before.0 + 1, before.1 + 1));
+}
+
+#[test]
+fn a_tracer_counts_what_a_session_does_that_was_there_before_it() {
+    let world = World::new();
+    let mut peer = ready(&world);
+    let tracer = world.trace();
+    peer.create(&Create::open_if("file"));
+    assert_eq!(tracer.figures().events.request_end[Operation::Create as usize].count, 1);
 }

@@ -90,6 +90,8 @@ pub(crate) struct Inner {
     /// Counts requests whose phases are kept, so that they are told apart in probes.
     requests: Cell<u64>,
     came: Cell<Came>,
+    /// Bytes read or written for the request that is resumed next.
+    bytes: Cell<u64>,
     /// Nanoseconds from which on a request is slow; nothing is if it is zero.
     slow_ns: Cell<u64>,
     slow: RefCell<Slow>,
@@ -145,9 +147,6 @@ struct Time {
     /// What the request goes through while it is not served. It may be served all the same, for as
     /// long as the worker does nothing else: then nothing has to be counted twice.
     waits: Cell<Phase>,
-    /// That the file system has read or written; for nobody, if that was for the request that is
-    /// resumed next.
-    bytes: Cell<u64>,
 }
 
 /// One request.
@@ -165,6 +164,7 @@ struct Span {
     came: Cell<u64>,
     /// Where its share and user are counted.
     party: Cell<PartyId>,
+    bytes: Cell<u64>,
     /// The open that it named or made, if its phases are kept.
     open: Cell<Option<u64>>,
     /// The next one that was answered in the same frame, in a ring, or that is free.
@@ -238,6 +238,7 @@ impl Tracer {
             spans: Cell::new(0),
             requests: Cell::new(0),
             came: Cell::default(),
+            bytes: Cell::new(0),
             slow_ns: Cell::new(0),
             slow: RefCell::default(),
             #[cfg(feature = "recorder")]
@@ -484,7 +485,7 @@ impl Tracer {
     pub fn store_ends(self, work: StoreWork, bytes: u64, status: u32) {
         let Some(inner) = self.inner() else { return };
         let (time, layout) = (inner.current.get(), inner.layout);
-        add(&time.bytes, bytes);
+        inner.bytes.set(bytes);
         let Some(before) = time.state.get().quick() else {
             return inner.store_ends_slowly(work, bytes, status);
         };

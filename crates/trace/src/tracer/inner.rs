@@ -162,7 +162,6 @@ impl Inner {
         if self.does() != Phase::Storage || !is_waited_for {
             let now = self.switch(Phase::Storage);
             self.hand_over(self.nobody, now);
-            self.nobody.bytes.set(0);
         }
         self.store_start(operation.number());
         StoreWork { operation, since: self.moment() }
@@ -196,8 +195,6 @@ impl Inner {
         if self.does() != phase {
             let now = self.switch(phase);
             self.hand_over(self.nobody, now);
-            // What was for no request is nobody's.
-            self.nobody.bytes.set(0);
         }
     }
 
@@ -278,7 +275,7 @@ impl Inner {
         let ticks = now.wrapping_sub(span.came.get());
         let party = span.party.get();
         // The last, because it may have to do more.
-        layout.parties.add(party, operation, (ticks, span.time.bytes.get()), &self.clock);
+        layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
     }
 
     /// Counts a request, and forgets it. While it is served, its time is counted up to now.
@@ -306,7 +303,7 @@ impl Inner {
             self.tell_end(span, operation, ticks);
         }
         let party = span.party.get();
-        self.layout.parties.add(party, operation, (ticks, span.time.bytes.get()), &self.clock);
+        self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
     }
 
     /// Counts an error, and tells of a request that has ended.

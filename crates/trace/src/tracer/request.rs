@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Answered, CANCELLED, Request, Span, Spent, State};
+use super::{Answered, CANCELLED, Request, Span, Spent, State, add};
 use crate::names::{Operation, Phase};
 use crate::party::PartyId;
 use crate::schema::counted;
@@ -58,6 +58,7 @@ impl Request {
     #[inline(always)]
     pub fn resume(&self) {
         let Some(span) = self.span() else { return };
+        add(&span.bytes, span.inner.bytes.take());
         // Whoever answered it has looked at the clock just now, for this most likely.
         if span.time.state.get() == State::of(Phase::Running) {
             span.time.waits.set(Phase::Queued);

@@ -90,7 +90,6 @@ impl Time {
             phases: Default::default(),
             since: Cell::new(0),
             waits: Cell::new(Phase::Other),
-            bytes: Cell::new(0),
         }
     }
 
@@ -113,6 +112,7 @@ impl Span {
             status: Cell::new(CANCELLED),
             came: Cell::new(0),
             party: Cell::default(),
+            bytes: Cell::new(0),
             open: Cell::default(),
             next: Cell::new(None),
             path: RefCell::default(),
@@ -140,7 +140,7 @@ impl Span {
     pub(super) fn begin(&self, came: u64) {
         self.operation.set(None);
         self.party.set(PartyId::default());
-        self.time.bytes.set(0);
+        self.bytes.set(0);
         self.came.set(came);
         self.time.waits.set(Phase::Queued);
     }
@@ -229,7 +229,6 @@ impl Span {
             false => inner.switch(Phase::Running),
         };
         if !inner.serves(time) {
-            add(&time.bytes, inner.nobody.bytes.take());
             inner.wait_until(self, now);
             inner.hand_over(time, now);
         }
