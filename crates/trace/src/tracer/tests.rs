@@ -384,29 +384,33 @@ fn data_that_no_request_asked_for_are_counted_for_none() {
     assert_eq!(scene.tracer.figures().users[0].1.read_bytes, 11);
 }
 
+/// A READ in a share that waits for the store.
+fn waiting_read(tracer: Tracer, share: &str) -> Request {
+    let request = tracer.begin(Came::default(), Phase::Parsing);
+    request.identify(1, 8);
+    request.belongs_to(tracer.party(share, "somebody"));
+    request.wait(Phase::Storage);
+    request
+}
+
+fn read_by_share(tracer: Tracer) -> Vec<u64> {
+    tracer.figures().shares.iter().map(|it| it.1.read_bytes).collect()
+}
+
 /// Two that wait for the store at once, and what the store does for the first one is done while the other
 /// was the last to say that it waits.
 #[test]
 fn who_waits_for_the_store_beside_another_has_its_own_data() {
     let time = Rc::new(Cell::new(1_000));
-    for tracer in [Tracer::in_test(Rc::clone(&time)), Tracer::in_test_untold(Rc::clone(&time))] {
-        let begin = |share: &str| {
-            let request = tracer.begin(Came::default(), Phase::Parsing);
-            request.identify(1, 8);
-            request.belongs_to(tracer.party(share, "somebody"));
-            request.wait(Phase::Storage);
-            request
-        };
-        let (first, second) = (begin("first"), begin("second"));
+    for tracer in [Tracer::in_test, Tracer::in_test_untold].map(|new| new(Rc::clone(&time))) {
+        let [first, second] = ["first", "second"].map(|share| waiting_read(tracer, share));
         for (request, bytes) in [(first, 5), (second, 600)] {
             let work = tracer.store_begins(StoreOperation::Read, true);
             tracer.store_ends(work, bytes, 0);
             request.resume();
             request.answer(0, None, &mut Answered::default());
         }
-        let figures = tracer.figures();
-        let read: Vec<_> = figures.shares.iter().map(|it| it.1.read_bytes).collect();
-        assert_eq!(read, [5, 600]);
+        assert_eq!(read_by_share(tracer), [5, 600]);
     }
 }
 
@@ -414,27 +418,18 @@ fn who_waits_for_the_store_beside_another_has_its_own_data() {
 #[test]
 fn what_the_kernel_has_done_for_one_is_no_data_of_who_waits_for_its_turn() {
     let time = Rc::new(Cell::new(1_000));
-    for tracer in [Tracer::in_test(Rc::clone(&time)), Tracer::in_test_untold(Rc::clone(&time))] {
-        let begin = |share: &str| {
-            let request = tracer.begin(Came::default(), Phase::Parsing);
-            request.identify(1, 8);
-            request.belongs_to(tracer.party(share, "somebody"));
-            request.wait(Phase::Storage);
-            request
-        };
-        let first = begin("first");
+    for tracer in [Tracer::in_test, Tracer::in_test_untold].map(|new| new(Rc::clone(&time))) {
+        let first = waiting_read(tracer, "first");
         let work = tracer.store_begins(StoreOperation::Read, true);
         tracer.enter(Phase::Other);
-        let second = begin("second");
+        let second = waiting_read(tracer, "second");
         tracer.enter(Phase::Storage);
         tracer.store_ends(work, 5, 0);
         first.resume();
         first.answer(0, None, &mut Answered::default());
         second.resume();
         second.answer(0, None, &mut Answered::default());
-        let figures = tracer.figures();
-        let read: Vec<_> = figures.shares.iter().map(|it| it.1.read_bytes).collect();
-        assert_eq!(read, [5, 0]);
+        assert_eq!(read_by_share(tracer), [5, 0]);
     }
 }
 
