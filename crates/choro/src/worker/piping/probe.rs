@@ -61,8 +61,9 @@ struct Trial {
 
 #[derive(Debug)]
 enum Window {
-    /// Answers that went the other way are still to leave, and what sending them takes is not to be
-    /// counted here. When this window is over there will be as many of its own.
+    /// Answers that went the other way are still to leave, or WRITEs that were on the way when that
+    /// changed are still to come, and what these take is not to be counted here. When this window is
+    /// over there will be as many of its own.
     Before {
         bytes: usize,
     },
@@ -79,8 +80,8 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// The way of a READ of `length` bytes. `waiting` bytes of answers are to be sent before it, and
-    /// `spent` tells the processor time of the process, which is asked for at the ends of windows only.
+    /// The way of a READ of `length` bytes. `waiting` bytes of answers are to be sent before it, or may be
+    /// on the way of WRITEs, and `spent` tells the processor time of the process, which is asked for at the ends of windows only.
     pub(super) fn next(
         &mut self,
         now: Duration,
@@ -283,6 +284,27 @@ mod tests {
         }
         let State::Trying(trial) = &machine.probe.state else { panic!("it has just begun") };
         assert!(matches!(trial.window, Window::Before { .. }), "{trial:?}");
+    }
+
+    #[test]
+    fn what_was_on_the_way_when_the_way_changed_is_not_counted() {
+        let settled = |waiting: usize| {
+            let mut machine = Machine::new(100, 150);
+            let (mut before, mut since_change) = (Way::Piped, 0);
+            while !machine.is_settled() {
+                let spent = machine.spent;
+                let way = machine.probe.next(machine.now, READ, waiting, || spent);
+                since_change = if way == before { since_change + READ } else { 0 };
+                before = way;
+                // What comes into memory costs more as long as it waited for a pipe.
+                let is_late = way == Way::Copied && since_change < 8 * READ;
+                let micros = if way == Way::Piped { 150 } else { 100 + 200 * u64::from(is_late) };
+                machine.spent += Duration::from_micros(micros);
+            }
+            machine.probe.way()
+        };
+        assert_eq!(settled(0), Way::Piped);
+        assert_eq!(settled(8 * READ), Way::Copied);
     }
 
     #[test]

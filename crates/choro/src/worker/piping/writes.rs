@@ -12,6 +12,10 @@ use super::processor_time;
 /// bytes that are received of it.
 const PIPED_WRITE_MIN: usize = 128 * 1024;
 
+/// Bytes of WRITEs that a client may have sent, or be about to send, when the way changes. They came as
+/// those before them did, so they say little of what those behind them take.
+const ON_THE_WAY: usize = 16 << 20;
+
 impl Worker {
     /// Has the rest of the frame that is here in part received into a pipe. Says whether it may be.
     pub(in crate::worker) fn begin_filling(&mut self, id: ConnectionId) -> bool {
@@ -53,7 +57,7 @@ impl Worker {
                 if came != probe.way() {
                     probe.begin_window_again(now);
                 }
-                probe.next(now, bytes, 0, processor_time)
+                probe.next(now, bytes, ON_THE_WAY, processor_time)
             }
         };
         channel.pipe_writes_from((way == Way::Piped).then_some(bytes_min));
