@@ -228,18 +228,11 @@ impl Server {
         }
     }
 
-    /// Keeps the time of requests from now on; by default nobody sees it.
+    /// Keeps the time of requests from now on; by default nobody sees it. Sessions that are there already
+    /// go on being counted where they were.
     pub fn set_tracer(&mut self, trace: Tracer) {
         self.globals.files.set_tracer(trace);
         self.globals.trace = trace;
-        for session in self.sessions.values_mut() {
-            let Some(account) = &session.account else { continue };
-            let user = account.user.as_str();
-            session.counted = trace.party("", user);
-            for tree in session.tree_connects.values_mut() {
-                tree.counted = trace.party(&tree.share.name, user);
-            }
-        }
     }
 
     /// Replaces the settings. What was negotiated stays.

@@ -516,7 +516,8 @@ impl World {
         self.inner().server.handle_classes(of);
     }
 
-    /// Keeps the time of requests from now on, and every event of the schema.
+    /// Keeps the time of requests from now on, and every event of the schema. What sessions do that are
+    /// there already is counted nowhere.
     #[cfg(feature = "recorder")]
     #[must_use]
     pub fn trace(&self) -> trace::Tracer {

@@ -696,12 +696,10 @@ impl Worker {
 
 /// Where the time of this worker goes. A worker that nobody can look into serves all the same.
 fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
-    let seen = Tracer::create(lock_dir, server_id.pid, server_id.unique_id, clock);
-    seen.or_else(|error| {
+    Tracer::create(lock_dir, server_id.pid, server_id.unique_id, clock).unwrap_or_else(|error| {
         warn!("this worker cannot be traced: {error}");
-        Tracer::private(clock)
+        Tracer::private(clock).expect("there is memory")
     })
-    .unwrap_or_default()
 }
 
 /// The token of an operation for the store.

@@ -80,8 +80,9 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// The way of a READ of `length` bytes. `waiting` bytes of answers are to be sent before it, or may be
-    /// on the way of WRITEs, and `spent` tells the processor time of the process, which is asked for at the ends of windows only.
+    /// The way of a READ of `length` bytes. `waiting` bytes of answers are to be sent before it, or may
+    /// be on the way of WRITEs, and `spent` tells the processor time of the process, which is asked for
+    /// at the ends of windows only.
     pub(super) fn next(
         &mut self,
         now: Duration,
