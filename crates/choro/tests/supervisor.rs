@@ -367,6 +367,22 @@ fn clients_beyond_max_smbd_processes_are_turned_away() {
 }
 
 #[test]
+fn a_client_is_not_turned_away_for_one_that_has_left() {
+    let site = Site::new();
+    site.write_config_with("max smbd processes = 1\n", "");
+    let server = site.serve();
+    let kept = server.connect();
+    wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
+    // It finds the new client and the end of the other one's worker at the same time, in this order.
+    server.signal(Signal::STOP);
+    drop(kept);
+    wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));
+    let _client = server.connect();
+    server.signal(Signal::CONT);
+    wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
+}
+
+#[test]
 fn clients_that_hosts_deny_names_never_meet_a_worker() {
     let site = Site::new();
     site.write_config_with("hosts deny = ALL\n", "");

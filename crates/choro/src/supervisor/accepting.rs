@@ -71,6 +71,10 @@ impl Supervisor {
         }
         let clients_max = self.clients_max();
         if self.workers.serving_len() >= clients_max {
+            // Some may have left in this very turn.
+            self.reap();
+        }
+        if self.workers.serving_len() >= clients_max {
             tracing::warn!(
                 "{peer}: refused, {clients_max} clients are served (`max smbd processes`)"
             );

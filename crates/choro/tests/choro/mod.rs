@@ -296,7 +296,12 @@ fn children(of: u32) -> Vec<u32> {
         let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
         let mut fields = tail.split(' ');
         let (state, parent) = (fields.next(), fields.next());
-        if parent == Some(&of.to_string()) && state != Some("Z") {
+        let has_ended = || {
+            // The first thread may be gone before the others, and the process is not until they are.
+            let threads = fs::read_dir(entry.path().join("task")).map_or(0, Iterator::count);
+            state == Some("Z") && threads <= 1
+        };
+        if parent == Some(&of.to_string()) && !has_ended() {
             let pid = head.split(' ').next().expect("it begins with the pid");
             children.push(pid.parse().expect("a pid is a number"));
         }
