@@ -120,18 +120,18 @@ impl Workers {
     pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<Spawned<'_>> {
         let (supervisor_end, worker_end) = control::pair()?;
         let unique_id = tables::random_unique_id()?;
-        let (closed, open) = pipe_with(PipeFlags::CLOEXEC)?;
+        let inherited = Inherited::new()?;
         let forked = if self.may_fork { tables::fork(&signals::HANDLED)? } else { None };
         let worker = match forked {
             Some(Forked::Child) => {
                 // The worker closes it with all the others.
-                forget((closed, open));
+                forget(inherited);
                 let server_id = ServerId { pid: std::process::id(), unique_id };
                 return Ok(Spawned::Child(Birth { server_id, control: worker_end }));
             }
             Some(Forked::Parent(pid)) => {
-                drop((open, worker_end));
-                while rustix::io::read(&closed, &mut [0]) == Err(Errno::INTR) {}
+                drop(worker_end);
+                inherited.wait_until_closed();
                 Worker::new(ServerId { pid, unique_id }, supervisor_end)
             }
             None => {
@@ -261,13 +261,37 @@ impl Workers {
     }
 }
 
-/// Starts a process of the server, which this executable becomes by the name of a command.
+/// What a new process has open because this one has. The end of a pipe stands for all of it: that is
+/// really closed only when the call has closed everything else.
+#[derive(Debug)]
+struct Inherited {
+    closed: OwnedFd,
+    open: OwnedFd,
+}
+
+impl Inherited {
+    /// Before the process is made.
+    fn new() -> io::Result<Self> {
+        let (closed, open) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Self { closed, open })
+    }
+
+    /// Until then an address that this process no longer listens on may still be taken.
+    fn wait_until_closed(self) {
+        drop(self.open);
+        while rustix::io::read(&self.closed, &mut [0]) == Err(Errno::INTR) {}
+    }
+}
+
+/// Starts a process of the server, which this executable becomes by the name of a command. What this
+/// process has open, the other has not any more when this returns.
 ///
 /// # Errors
 /// The kernel has no process or descriptor for us.
 pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
     let (supervisor_end, worker_end) = control::pair()?;
     let unique_id = tables::random_unique_id()?;
+    let inherited = Inherited::new()?;
     // The running executable, even if its file has been replaced since: both ends of the
     // control socket must be of one version.
     let child = Command::new("/proc/self/exe")
@@ -286,6 +310,8 @@ pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
         .process_group(0)
         .current_dir(Path::new("/"))
         .spawn()?;
+    // The kernel lets us go on before it has closed what ends with exec.
+    inherited.wait_until_closed();
     Ok(Worker::new(ServerId { pid: child.id(), unique_id }, supervisor_end))
 }
 
