@@ -12,11 +12,11 @@ use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use crate::connection::{Connection, Negotiated};
 use crate::effect::{Effect, Reply};
+use crate::globals::Globals;
 use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::scope::{InOpen, InTree};
-use crate::server::Globals;
 use crate::session::Session;
 
 mod dfs_get_referrals;

@@ -15,16 +15,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod globals;
 pub mod server;
 pub mod settings;
 
 pub mod effect;
+pub mod entropy;
 pub mod notice;
 
 pub mod buffer_pool;
 mod channel_list;
 mod dfs;
 pub mod dispatch;
+pub mod ending;
 mod holding;
 pub mod protection;
 mod receive;
@@ -33,6 +36,7 @@ pub mod request;
 mod respond;
 pub mod response;
 pub mod scope;
+mod waiting;
 
 pub mod command;
 pub mod fsctl;

@@ -4,10 +4,11 @@ use rustc_hash::FxHashMap;
 use wire::{Command, FileId, Header};
 
 use crate::connection::Connection;
+use crate::globals::Globals;
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::request::{InFlight, Incoming, RequestId};
-use crate::server::{Globals, Server};
+use crate::server::Server;
 use crate::session::{Session, SessionState};
 use crate::tree_connect::TreeConnect;
 

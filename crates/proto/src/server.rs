@@ -1,52 +1,37 @@
 //! The protocol state of one worker: [MS-SMB2] 3.3.1.
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{FileKey, FileRecords};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, ServerId};
-use object::{
-    FileIdentity, HostChange, HostChangeKind, ObjectOp, ObjectPath, Opened, Piped, RootId, UserId,
-};
+use object::{HostChange, HostChangeKind, Opened, Piped};
 use rustc_hash::FxHashMap;
-use trace::{Phase, Tracer};
-use wire::{Command, FileId};
+use trace::Tracer;
 
-use crate::break_notification::{BreakNotifications, ConfirmationId};
-use crate::buffer_pool::BufferPool;
-use crate::change::{Change, ChangeKind};
+use crate::break_notification::ConfirmationId;
 use crate::command::{change_notify, negotiate};
 use crate::connection::{Connection, ConnectionId, Negotiated};
-use crate::dispatch;
 use crate::effect::{Effect, LentSession, Removal, Reply};
-use crate::files::{Files, key};
+use crate::entropy::Entropy;
+use crate::files::key;
+use crate::globals::Globals;
 use crate::notice::Notice;
-use crate::open::{CreateName, Open, OpenFile, Target};
+use crate::open::{Open, Target};
 use crate::protection;
-use crate::reject::{Disconnect, Reject};
-use crate::request::{Chain, InFlight, Incoming, RequestId};
-use crate::respond::error_body;
-use crate::response::{Step, Transmit};
+use crate::reject::Disconnect;
+use crate::request::{InFlight, RequestId};
+use crate::response::Transmit;
 use crate::session::{Session, SessionState};
 use crate::settings::ServerSettings;
 use crate::tree_connect::TreeConnect;
 
 /// How long a connection may take until a session is set up: [MS-SMB2] 3.3.2.3 leaves it open.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(45);
-
-/// Requests of a connection that may wait for something without an end.
-///
-/// Each keeps its message and takes a place in a wait list; no known client has more than a few.
-const ASYNC_COMMANDS_MAX: u32 = 512;
-
-/// Bytes of such a request, and of those behind it in its compound. A CREATE with all that fits its
-/// contexts has less; those that pay for more move data, and none of them waits so.
-const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes of a frame beyond its payload: headers, transform, a compound's further requests.
 const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
@@ -87,107 +72,9 @@ pub struct Server {
     pub(crate) opens: FxHashMap<u64, Open>,
     pub(crate) in_flight: FxHashMap<RequestId, InFlight>,
     pub(crate) globals: Globals,
-    deadlines: FxHashMap<ConnectionId, Duration>,
+    pub(crate) deadlines: FxHashMap<ConnectionId, Duration>,
     request_count: u64,
     connection_count: u32,
-}
-
-/// What belongs to no connection, session or open.
-#[derive(Debug)]
-pub struct Globals {
-    /// What the administrator decided.
-    pub settings: Arc<ServerSettings>,
-    /// The files that are open anywhere.
-    pub files: Files,
-    /// Breaks on their way to the client.
-    pub breaks: BreakNotifications,
-    /// Buffers for answers to READ.
-    pub buffers: BufferPool,
-    /// Requests that are over a limit of their classes, or wait for their turn at the storage.
-    pub gate: qos::Gate<RequestId>,
-    /// Where unguessable bytes come from.
-    pub entropy: Entropy,
-    /// What is to be done in the world.
-    pub outbox: Outbox,
-    /// Counts opens, for their ids.
-    pub open_count: u64,
-    /// Opens by what their clients call them, the latest of each name.
-    pub create_names: HashMap<CreateName, u64>,
-    /// Tells this worker's persistent ids from those of others.
-    pub file_id_base: u64,
-    /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
-    /// for it is to see that this is empty.
-    pub watchers: Vec<u64>,
-    /// The client is Apple's, and was told that listings are in its form.
-    pub apple_listings: bool,
-    /// Somebody watches a directory through another worker.
-    pub is_watched_elsewhere: bool,
-    /// Where the time of requests is kept; it looks at the clock, and says nothing of it here.
-    pub trace: Tracer,
-    /// Where the roots of shares are on the host. A root that is used again is entered again, so
-    /// there are never more than the store has roots.
-    pub folders: HashMap<RootId, ObjectPath>,
-}
-
-/// What is to be done in the world, and in this server once a handler has returned.
-#[derive(Debug, Default)]
-pub struct Outbox {
-    /// Questions, with the request that waits for the answer, if one does.
-    pub effects: VecDeque<(Option<RequestId>, Effect)>,
-    /// Frames.
-    pub transmits: VecDeque<Transmit>,
-    /// Changes for the tables.
-    pub notices: VecDeque<Notice>,
-    /// Connections to end.
-    pub closes: VecDeque<(ConnectionId, Disconnect)>,
-    /// Suspended requests whose reason to wait may be gone.
-    pub wakes: VecDeque<RequestId>,
-    /// Opens that were closed: whoever is suspended on them is woken.
-    pub closed_opens: Vec<u64>,
-    /// Changes that watchers may want to know of.
-    pub changes: Vec<HostChange>,
-    /// Sessions that end once the response to it is signed.
-    pub ended_sessions: Vec<u64>,
-}
-
-/// What the store has to do for an open that is in no table any more.
-#[derive(Debug)]
-pub struct Retired {
-    /// On whose behalf.
-    pub user: UserId,
-    /// What.
-    pub op: ObjectOp,
-    /// What is gone then, for the file's record.
-    pub deleted: Option<(FileKey, u64)>,
-}
-
-/// A source of unguessable bytes.
-pub struct Entropy(Box<dyn Fill>);
-
-/// Fills a buffer with unguessable bytes.
-pub trait Fill: FnMut(&mut [u8]) + Send {}
-
-impl<T: FnMut(&mut [u8]) + Send> Fill for T {}
-
-impl Entropy {
-    /// Wraps a source.
-    #[must_use]
-    pub fn new(fill: impl Fill + 'static) -> Self {
-        Self(Box::new(fill))
-    }
-
-    /// The next bytes.
-    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
-        let mut bytes = [0; N];
-        (self.0)(&mut bytes);
-        bytes
-    }
-}
-
-impl fmt::Debug for Entropy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Entropy")
-    }
 }
 
 impl Server {
@@ -195,33 +82,16 @@ impl Server {
     #[must_use]
     pub fn new(
         settings: Arc<ServerSettings>,
-        mut entropy: Entropy,
+        entropy: Entropy,
         records: Box<dyn FileRecords>,
         server: ServerId,
     ) -> Self {
-        let file_id_base = u64::from(u32::from_le_bytes(entropy.bytes())) << 32;
         Self {
             connections: FxHashMap::default(),
             sessions: FxHashMap::default(),
             opens: FxHashMap::default(),
             in_flight: FxHashMap::default(),
-            globals: Globals {
-                settings,
-                files: Files::new(records, server),
-                breaks: BreakNotifications::default(),
-                buffers: BufferPool::default(),
-                gate: qos::Gate::new(Box::new(Vec::new()), server),
-                entropy,
-                outbox: Outbox::default(),
-                open_count: 0,
-                create_names: HashMap::new(),
-                file_id_base,
-                watchers: Vec::new(),
-                apple_listings: false,
-                is_watched_elsewhere: false,
-                trace: Tracer::default(),
-                folders: HashMap::new(),
-            },
+            globals: Globals::new(settings, entropy, records, server),
             deadlines: FxHashMap::default(),
             request_count: 0,
             connection_count: 0,
@@ -597,446 +467,6 @@ impl Server {
             for session_id in ended {
                 self.end_session(session_id);
             }
-        }
-    }
-
-    /// The requests that are suspended on an open, in the order in which they came.
-    pub(crate) fn suspended_on(&self, volatile: u64) -> Vec<RequestId> {
-        let mut ids: Vec<RequestId> = self
-            .in_flight
-            .iter()
-            .filter(|(_, it)| it.is_suspended)
-            .filter(|(_, it)| it.file_id.is_some_and(|id| id.volatile == volatile))
-            .map(|(id, _)| *id)
-            .collect();
-        ids.sort_unstable();
-        ids
-    }
-
-    /// Goes on with a request that waited.
-    pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
-        let Some(waiting) = self.in_flight.remove(&id) else {
-            return; // It was cancelled, and only a wake-up can come for it.
-        };
-        let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
-        incoming.now = now;
-        incoming.trace.resume();
-        if let Some(charged) = incoming.charged.take() {
-            self.give_back_unread(now, charged, &reply);
-        }
-        if let Some((identity, volatile)) = changed {
-            // Whoever read it meanwhile, and may keep what it read, has read what was there before.
-            // A record that cannot be read has nobody who could be told.
-            let _ = self.globals.files.contents_changed(identity, volatile);
-        }
-        self.find_another_channel(&mut incoming);
-        let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
-        let rest = self.settle(chain, incoming, file_id, async_id, outcome);
-        if !self.in_flight.contains_key(&id) {
-            self.end_request(id, file_id);
-        }
-        if let Some(chain) = rest {
-            self.run(chain, trace::Request::default(), now);
-        }
-    }
-
-    /// A request is the client's, not its connection's: when that is gone, the request goes on over
-    /// another channel of its session, so that what it changes is changed once and wholly. Only its
-    /// response is lost. It cannot be sent over another channel, where its MessageId is that of
-    /// another request; the client hears of it by repeating the request.
-    fn find_another_channel(&self, incoming: &mut Incoming) {
-        if self.connections.contains_key(&incoming.connection) || !incoming.may_be_repeated() {
-            return;
-        }
-        let session = self.sessions.get(&incoming.header.session_id);
-        if let Some(channel) = session.and_then(|session| session.bound_channels().next()) {
-            incoming.connection = channel.connection;
-        }
-    }
-
-    /// A request that waited is over: [MS-SMB2] 3.3.5.2.10.
-    pub(crate) fn end_request(&mut self, id: RequestId, file_id: Option<FileId>) {
-        if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
-            open.channel_sequence.end(id);
-            if open.is_closing {
-                self.wake_suspended_on(file_id);
-            }
-        }
-    }
-
-    fn wake_suspended_on(&mut self, file_id: Option<FileId>) {
-        let waiting = file_id.map(|file_id| self.suspended_on(file_id.volatile));
-        self.globals.outbox.wakes.extend(waiting.into_iter().flatten());
-    }
-
-    /// The only place where an outcome becomes a response or a wait. Gives the chain back if the
-    /// next request in it may go on.
-    pub(crate) fn settle(
-        &mut self,
-        mut chain: Box<Chain>,
-        mut incoming: Box<Incoming>,
-        file_id: Option<FileId>,
-        mut async_id: Option<u64>,
-        outcome: Result<Step, Reject>,
-    ) -> Option<Box<Chain>> {
-        if let Err(Reject::Disconnect(reason)) = outcome {
-            self.disconnect(chain.connection, reason);
-            return None;
-        }
-        let (mut changed, mut held) = (None, None);
-        let (pending, is_suspended) = match outcome {
-            Ok(Step::Done(response)) => {
-                let command = incoming.header.command;
-                if command == Command::SESSION_SETUP && response.status.is_success() {
-                    // The connection has shown that it is good for something.
-                    self.deadlines.remove(&incoming.connection);
-                }
-                self.respond(&mut chain, &incoming, async_id, response);
-                return Some(chain);
-            }
-            Err(reject) => {
-                self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
-                return Some(chain);
-            }
-            Ok(Step::Wait(effect, pending)) => {
-                let by_name = || dispatch::changes(&pending);
-                changed = self.changed_by(file_id, &effect).or_else(by_name);
-                held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
-                (pending, false)
-            }
-            Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming, async_id) {
-                Ok(id) => {
-                    async_id = Some(id);
-                    (pending, true)
-                }
-                Err(reject) => {
-                    let abandoned = dispatch::abandon(pending, None);
-                    let effect = abandoned.effect.map(|effect| (None, effect));
-                    self.globals.outbox.effects.extend(effect);
-                    self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
-                    return Some(chain);
-                }
-            },
-        };
-        let id = incoming.id;
-        if is_suspended {
-            incoming.trace.wait(suspension(&incoming));
-        }
-        if is_suspended && let Some(file) = dispatch::waits_for(&pending) {
-            self.globals.files.wait(file, id);
-        }
-        if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
-            open.channel_sequence.wait(id, &incoming.header);
-            // What a CLOSE has waited for does not keep it any more.
-            if is_suspended && open.is_closing && incoming.header.command != Command::CLOSE {
-                self.wake_suspended_on(file_id);
-            }
-        }
-        let waiting =
-            InFlight { incoming, pending, chain, file_id, async_id, is_suspended, held, changed };
-        self.in_flight.insert(id, waiting);
-        None
-    }
-
-    /// The file whose contents the store is asked to change, and the open through which.
-    fn changed_by(&self, file_id: Option<FileId>, effect: &Effect) -> Option<(FileIdentity, u64)> {
-        let Effect::Object { op, .. } = effect else { return None };
-        let open = file_id.filter(|_| op.changes_contents())?;
-        let file = self.opens.get(&open.volatile)?.file().ok()?;
-        Some((file.identity, open.volatile))
-    }
-
-    /// Has a request wait for something without an end, for as little memory as that takes: the
-    /// client has its credits back, and its frame may be much longer than what is left of it. It may
-    /// have been held before, and had its interim response then.
-    fn suspend(
-        &mut self,
-        chain: &mut Chain,
-        incoming: &mut Incoming,
-        async_id: Option<u64>,
-    ) -> Result<u64, Reject> {
-        if incoming.message.len() + chain.messages.len() > SUSPENDED_BYTES_MAX {
-            return Err(Reject::TooLongToWait);
-        }
-        let async_id = match async_id {
-            Some(async_id) => async_id,
-            None => self.go_async(chain, incoming)?,
-        };
-        incoming.message = Bytes::copy_from_slice(&incoming.message);
-        chain.messages = BytesMut::from(&chain.messages[..]);
-        Ok(async_id)
-    }
-
-    /// Sends what the chain has so far, and the interim response behind it.
-    pub(crate) fn go_async(
-        &mut self,
-        chain: &mut Chain,
-        incoming: &Incoming,
-    ) -> Result<u64, Reject> {
-        // A CREATE waits wherever it stands, and the rest of its compound with it, as in Windows:
-        // its client may not know how to give way before it has an answer. So does a CLOSE, which
-        // would leave its open behind.
-        let waits_anywhere = matches!(incoming.header.command, Command::CREATE | Command::CLOSE);
-        if !chain.messages.is_empty() && !waits_anywhere {
-            return Err(Reject::AsyncInCompound);
-        }
-        let waiting = self.connections.get(&chain.connection).map_or(0, |it| it.async_commands);
-        if waiting >= ASYNC_COMMANDS_MAX {
-            return Err(Reject::TooManyAsyncCommands);
-        }
-        let async_id = incoming.id.0;
-        self.transmit(chain.connection, chain.sealed, std::mem::take(&mut chain.outgoing));
-        self.respond_interim(chain.connection, chain.sealed, incoming, async_id);
-        Ok(async_id)
-    }
-
-    pub(crate) fn disconnect(&mut self, id: ConnectionId, reason: Disconnect) {
-        if self.connections.contains_key(&id) {
-            self.globals.outbox.closes.push_back((id, reason));
-            self.forget_connection(id);
-        }
-    }
-
-    fn forget_connection(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.remove(&id) else { return };
-        self.deadlines.remove(&id);
-        if let Some(negotiated) = connection.negotiated {
-            let client_guid = negotiated.client_guid;
-            let notice = Notice::ConnectionClosed { client_guid, client: connection.client };
-            self.globals.outbox.notices.push_back(notice);
-        }
-        self.forget_waits(id);
-        let mut orphans = Vec::new();
-        for session in self.sessions.values_mut() {
-            session.channels.retain(|channel| channel.connection != id);
-            // A connection that is still being bound does not keep a session.
-            if session.bound_channels().next().is_none() {
-                orphans.push(session.session_id);
-            }
-        }
-        for session_id in orphans {
-            self.globals.detach_durable(session_id, &mut self.opens);
-            self.end_session(session_id);
-        }
-        self.repeat_breaks(id);
-    }
-
-    /// Ends requests of a connection that is gone which wait for something without an end, and
-    /// which the client can only ask for anew over another channel: what it cannot know of would
-    /// stand in its own way. A LOCK with a number goes on, and its repetition has its answer.
-    fn forget_waits(&mut self, connection: ConnectionId) {
-        let waits = |it: &InFlight| {
-            let is_asked_anew = match &it.pending {
-                dispatch::Pending::ChangeNotify(_) => true,
-                dispatch::Pending::Lock(pending) => !pending.may_be_repeated(),
-                _ => false,
-            };
-            it.chain.connection == connection && it.is_suspended && is_asked_anew
-        };
-        let ids: Vec<RequestId> =
-            self.in_flight.iter().filter(|(_, it)| waits(it)).map(|(id, _)| *id).collect();
-        for id in ids {
-            let waiting = self.in_flight.remove(&id).expect("listed above");
-            let abandoned = dispatch::abandon(waiting.pending, None);
-            self.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
-            self.end_request(id, waiting.file_id);
-        }
-    }
-
-    /// Ends a session with all that belongs to it: [MS-SMB2] 3.3.7.1.
-    fn end_session(&mut self, session_id: u64) {
-        let Some(mut session) = self.sessions.remove(&session_id) else { return };
-        self.globals.end_session(&mut session, &mut self.opens);
-        for channel in &session.channels {
-            if let Some(connection) = self.connections.get_mut(&channel.connection) {
-                connection.preauth_sessions.remove(&session_id);
-            }
-        }
-    }
-}
-
-/// What a request waits for that may never come.
-fn suspension(incoming: &Incoming) -> Phase {
-    match incoming.header.command {
-        Command::CREATE | Command::SET_INFO => Phase::Break,
-        _ => Phase::Event,
-    }
-}
-
-impl Globals {
-    /// An id for a new open. Never given twice: a client that keeps an old one must not meet
-    /// another file with it.
-    pub(crate) fn allocate_file_id(&mut self) -> FileId {
-        self.open_count += 1;
-        FileId { persistent: self.file_id_base | self.open_count, volatile: self.open_count }
-    }
-
-    /// Closes all that a session has, and tells the tables.
-    pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut FxHashMap<u64, Open>) {
-        let tree_ids: Vec<u32> = session.tree_connects.keys().copied().collect();
-        for tree_id in tree_ids {
-            self.end_tree_connect(session, tree_id, opens);
-        }
-        if session.state != SessionState::InProgress && session.state != SessionState::Ended {
-            let session_id = session.session_id;
-            self.outbox.notices.push_back(Notice::SessionClosed { session_id });
-        }
-        session.state = SessionState::Ended;
-    }
-
-    /// Closes all that a tree connect has, and tells the tables.
-    pub(crate) fn end_tree_connect(
-        &mut self,
-        session: &mut Session,
-        tree_id: u32,
-        opens: &mut FxHashMap<u64, Open>,
-    ) {
-        let Some(tree) = session.tree_connects.remove(&tree_id) else { return };
-        let session_id = session.session_id;
-        let gone = |open: &Open| open.session_id == session_id && open.tree_id == tree_id;
-        let volatiles: Vec<u64> =
-            opens.iter().filter(|(_, open)| gone(open)).map(|(volatile, _)| *volatile).collect();
-        for volatile in volatiles {
-            let open = opens.remove(&volatile).expect("listed above");
-            self.retire_unasked(open);
-        }
-        // Who waits for a file in it looks up, and finds it gone.
-        let waiting = self.files.take_all_waiting();
-        self.outbox.wakes.extend(waiting);
-        if let Some(root) = tree.share.root {
-            self.outbox.effects.push_back((None, Effect::DisconnectShare(root)));
-        }
-        self.outbox.notices.push_back(Notice::TreeDisconnected { session_id, tree_id });
-    }
-
-    /// Takes an open out of all tables of this server, and says what the store has to do.
-    pub(crate) fn retire(&mut self, open: Open) -> Option<Retired> {
-        let volatile = open.file_id.volatile;
-        self.outbox.closed_opens.push(volatile);
-        let Target::File(file) = open.target else { return None };
-        self.forget(&file, volatile);
-        if let (true, Some(parent)) = (file.is_modified, file.parent) {
-            self.files.listing_changes(parent, file.parent_lease);
-        }
-        let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
-        if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
-            // To POSIX a name goes at once, and what else has the file open keeps it.
-            unlink = Some(file.link);
-        }
-        if let Some(root) = open.share.root
-            && file.is_directory
-            && self.files.is_delete_pending(file.identity, file.link)
-        {
-            self.report(|| Change {
-                root,
-                path: file.path.clone(),
-                is_directory: true,
-                kind: ChangeKind::Doomed(file.identity),
-            });
-        }
-        if let (Some(_), Some(parent)) = (unlink, file.parent) {
-            self.files.listing_changes(parent, file.parent_lease);
-        }
-        // Not the stream that was open, but the file.
-        let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
-        if let (Some(_), Some(root)) = (unlink, open.share.root) {
-            self.report(|| Change {
-                root,
-                path: if is_file_gone { file.path.with_stream(None) } else { file.path.clone() },
-                is_directory: file.is_directory,
-                kind: ChangeKind::Removed,
-            });
-        }
-        let op = match unlink {
-            Some(_) if is_file_gone && file.identity.stream != 0 => {
-                ObjectOp::CloseAndUnlinkFile { open: file.local_open }
-            }
-            _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
-        };
-        let deleted = unlink.map(|stream| (key(file.identity), stream));
-        Some(Retired { user: open.user, op, deleted })
-    }
-
-    /// The opens of a session that outlive it leave this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. What
-    /// is left of them is in the file's record.
-    pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut FxHashMap<u64, Open>) {
-        let is_durable = |open: &Open| {
-            open.session_id == session_id && open.file().is_ok_and(|file| file.durable.is_some())
-        };
-        let volatiles: Vec<u64> = opens
-            .iter()
-            .filter(|(_, open)| is_durable(open))
-            .map(|(volatile, _)| *volatile)
-            .collect();
-        for volatile in volatiles {
-            let (identity, position) = match &opens[&volatile] {
-                Open { target: Target::File(file), .. } => (file.identity, file.position),
-                _ => unreachable!("filtered above"),
-            };
-            if !self.files.disconnect(identity, volatile, position) {
-                continue;
-            }
-            let Some(open) = opens.remove(&volatile) else { continue };
-            self.outbox.closed_opens.push(volatile);
-            let Target::File(file) = open.target else { continue };
-            self.forget(&file, volatile);
-            let op = ObjectOp::Close { open: file.local_open, unlink: false };
-            self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));
-        }
-    }
-
-    /// Whatever this server knows of an open beside the open itself and the file's record.
-    fn forget(&mut self, file: &OpenFile, volatile: u64) {
-        self.forget_create_name(file.create_name, volatile);
-        if file.watch.is_some() {
-            self.watchers.retain(|watcher| *watcher != volatile);
-            self.outbox.notices.push_back(Notice::Unwatched { volatile });
-        }
-        if let Some(lease) = file.lease {
-            self.files.unuse_lease(lease, key(file.identity));
-        }
-    }
-
-    fn forget_create_name(&mut self, create_name: Option<CreateName>, volatile: u64) {
-        if let Some(name) = create_name
-            && self.create_names.get(&name) == Some(&volatile)
-        {
-            self.create_names.remove(&name);
-        }
-    }
-
-    /// Closes what no request waits for.
-    pub(crate) fn retire_unasked(&mut self, open: Open) {
-        let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
-        self.outbox.effects.push_back((None, Effect::Object { user, op }));
-        let deleted = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
-        self.outbox.effects.extend(deleted.map(|effect| (None, effect)));
-    }
-
-    /// Notes a change, if anybody watches.
-    pub(crate) fn report(&mut self, change: impl FnOnce() -> Change) {
-        if self.is_watched() {
-            self.note(change());
-        }
-    }
-
-    /// Notes that data was written to what is open, if anybody watches.
-    #[inline]
-    pub(crate) fn report_written(&mut self, open: &Open) {
-        if self.is_watched()
-            && let Some(change) = Change::written(open)
-        {
-            self.note(change);
-        }
-    }
-
-    fn is_watched(&self) -> bool {
-        self.is_watched_elsewhere || !self.watchers.is_empty()
-    }
-
-    fn note(&mut self, change: Change) {
-        if let Some(folder) = self.folders.get(&change.root) {
-            self.outbox.changes.push(change.seen_from_host(folder));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Randomness that comes out the same each time.
 
-use proto::server::Entropy;
+use proto::entropy::Entropy;
 
 /// SplitMix64: a seed gives the same sequence everywhere. Nothing here keeps a secret.
 #[derive(Clone, Debug)]

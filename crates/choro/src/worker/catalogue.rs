@@ -8,7 +8,7 @@ use dtyp::{FileTime, Sid};
 use rpc::{Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry, Viewer};
 use tracing::warn;
 
-use super::event_loop::wall_clock;
+use super::clocks::wall_clock;
 use super::server_settings::netbios_name;
 use super::{shares, unix};
 use crate::domain_sid;

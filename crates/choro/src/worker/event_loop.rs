@@ -7,15 +7,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dtyp::{FileTime, Guid, ServerId};
-use messaging::{MessageKind, Messaging};
-use object::Piped;
-use proto::server::Entropy;
+use messaging::Messaging;
+use proto::entropy::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -23,16 +22,16 @@ use store::{Store, StoreSettings};
 use tables::{QosPage, Registry, WatchPage};
 use trace::{Clock, Phase, Tracer};
 use tracing::{debug, info, warn};
-use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, SendBuffer, Token};
+use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
 use super::accounts::Accounts;
 use super::asked_sessions::AskedSessions;
-use super::classes::membership;
+use super::clocks::{machine_clock, read_clocks};
 use super::connection::Channel;
 use super::effects::StoreRequest;
 use super::lanes::{Done, LaneId, Lanes};
-use super::messages::{Asked, Waiting};
+use super::messages::Waiting;
 use super::notices::Notices;
 use super::passing::Passing;
 use super::server_settings::{has_continuously_available_shares, server_settings};
@@ -40,14 +39,9 @@ use super::slow_storage::SlowStorage;
 use super::tables::Tables;
 use super::traced;
 use super::watches::Watches;
-use crate::administration;
-use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
-use crate::log;
+use crate::control::{ToSupervisor, WorkerEnd};
 use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
-
-/// How long requests may take to end once the worker was told to stop.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One client's process.
 #[derive(Debug)]
@@ -67,18 +61,18 @@ pub(crate) struct Worker {
     pub(super) trace: Tracer,
     pub(super) qos: QosPage,
     pub(super) slow_storage: SlowStorage,
-    control: WorkerEnd,
-    driver: Driver,
+    pub(super) control: WorkerEnd,
+    pub(super) driver: Driver,
     /// Operations that the driver had no room for.
     refused: VecDeque<(Token, Op)>,
     // Before the channels, whose sockets they use.
     pub(super) lanes: Lanes,
     pub(super) channels: FxHashMap<ConnectionId, Channel>,
     /// A worker that waits for its client is not one that has lost it.
-    had_client: bool,
-    server_guid: Guid,
+    pub(super) had_client: bool,
+    pub(super) server_guid: Guid,
     /// Opens can be kept beyond the server: decided when this process started.
-    keeps_persistent: bool,
+    pub(super) keeps_persistent: bool,
     /// When to stop waiting for requests to end, once told to stop.
     pub(super) stop_at: Option<Instant>,
     /// When this turn began: the clocks are read once a turn.
@@ -86,10 +80,10 @@ pub(crate) struct Worker {
 }
 
 /// What a token is for: its upper half says what, its lower half which.
-const CONTROL: u64 = 1 << 32;
-const MESSAGES: u64 = 2 << 32;
+pub(super) const CONTROL: u64 = 1 << 32;
+pub(super) const MESSAGES: u64 = 2 << 32;
 pub(super) const RECEIVE: u64 = 3 << 32;
-const SEND: u64 = 4 << 32;
+pub(super) const SEND: u64 = 4 << 32;
 const STORE: u64 = 5 << 32;
 const LANES: u64 = 6 << 32;
 
@@ -261,7 +255,7 @@ impl Worker {
         times.into_iter().flatten().min()
     }
 
-    fn add_connection(&mut self, socket: TcpStream) {
+    pub(super) fn add_connection(&mut self, socket: TcpStream) {
         // Also one that is gone already was this worker's client: it serves no other.
         self.had_client = true;
         let channel = Channel::new(socket);
@@ -347,45 +341,11 @@ impl Worker {
         self.close(id);
     }
 
-    fn close(&mut self, id: ConnectionId) {
+    pub(super) fn close(&mut self, id: ConnectionId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         channel.shut_down();
         if !channel.is_busy() {
             self.channels.remove(&id);
-        }
-    }
-
-    fn sent(&mut self, id: ConnectionId, completion: Completion) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        let buffers = match (completion.op, &completion.result) {
-            (Op::SendAtOnce { buffers, .. }, Ok(taken)) => channel.sent_at_once(buffers, *taken),
-            (Op::SendAtOnce { buffers, .. } | Op::Send { buffers, .. }, result) => {
-                channel.sent(&buffers, result.is_ok());
-                buffers
-            }
-            (Op::PollWritable { .. }, _) => {
-                channel.may_send();
-                Vec::new()
-            }
-            (other, _) => unreachable!("{other:?} is no send"),
-        };
-        self.take_sent(id, buffers, completion.result);
-    }
-
-    fn take_sent(&mut self, id: ConnectionId, buffers: Vec<SendBuffer>, result: io::Result<usize>) {
-        let now = self.now();
-        for buffer in buffers {
-            if let SendBuffer::Bytes(bytes) = buffer
-                && let Ok(frame) = bytes.try_into_mut()
-            {
-                self.server.handle_sent(now, frame);
-            }
-        }
-        if let Err(error) = result {
-            return self.lost(id, &error.to_string());
-        }
-        if self.channels.get(&id).is_some_and(|it| it.is_closing && it.is_drained()) {
-            self.close(id);
         }
     }
 
@@ -460,7 +420,7 @@ impl Worker {
     }
 
     /// There is a new `notifyd`.
-    fn watch_again(&mut self) {
+    pub(super) fn watch_again(&mut self) {
         self.store.wear_server();
         let changes = self.watches.begin_again(&mut self.messaging);
         let now = self.now();
@@ -504,194 +464,6 @@ impl Worker {
         self.serve_passing_timeouts(now);
         self.serve_asked_session_timeouts(now);
     }
-
-    /// Closes connections that were ended and whose clients do not read what is left for them.
-    fn close_undrained(&mut self, now: Instant) {
-        let is_late = |it: &Channel| it.next_drain_timeout().is_some_and(|at| at <= now);
-        let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
-        for id in late.collect::<Vec<ConnectionId>>() {
-            info!("connection {} is closed: its client does not read", id.0);
-            self.close(id);
-        }
-    }
-
-    /// Sends what is queued, and goes on receiving where that was held back.
-    fn flush(&mut self) {
-        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
-        for id in ids {
-            // Answers that have left make room for those to frames that were held back.
-            loop {
-                self.take_frames(id);
-                if !self.channels.get(&id).is_some_and(Channel::wants_to_send) {
-                    break;
-                }
-                self.send(id);
-            }
-            self.receive(id);
-            // An operation that ended may have been the last thing to wait for.
-            let is_over = |it: &Channel| it.is_closing && it.is_drained() && !it.is_busy();
-            if self.channels.get(&id).is_some_and(is_over) {
-                self.close(id);
-            }
-        }
-    }
-
-    fn send(&mut self, id: ConnectionId) {
-        self.trace.enter(Phase::Sending);
-        let Some(channel) = self.channels.get(&id) else { return };
-        let protects_much = self.channels.len() > 1 && channel.protects_much();
-        let busy_lane = channel.busy_lane();
-        if protects_much {
-            self.channels.get_mut(&id).into_iter().for_each(Channel::sends_bulk_now);
-        }
-        let lane = match busy_lane {
-            None if protects_much => self.lane(id),
-            busy => busy,
-        };
-        if let Some(channel) = self.channels.get_mut(&id)
-            && let Some(lane) = lane
-        {
-            return self.lanes.submit(lane, id, channel.lane_send());
-        }
-        let (now, server, store) = (self.now(), &mut self.server, &mut self.store);
-        let waits_with_sends = self.driver.backend() == Backend::Ring;
-        let channel = self.channels.get_mut(&id);
-        let done = |frame, piped: Option<Piped>| {
-            server.handle_sent(now, frame);
-            piped.into_iter().for_each(|it| store.give_back(it));
-        };
-        let op = channel.and_then(|it| it.send(waits_with_sends, done));
-        if let Some(op) = op {
-            self.submit(Token(SEND | u64::from(id.0)), op);
-        }
-    }
-
-    fn watch_control(&mut self) {
-        let fd = self.control.as_fd().as_raw_fd();
-        self.submit(Token(CONTROL), Op::PollReadable { fd });
-    }
-
-    fn read_control(&mut self) {
-        self.trace.enter(Phase::Other);
-        loop {
-            match self.control.receive() {
-                Ok(Received::Nothing) => break,
-                Ok(Received::Closed) => return self.stop("the supervisor is gone"),
-                Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("told to"),
-                Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
-                Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
-                Ok(Received::Message(ToWorker::Connection(socket))) => {
-                    self.add_connection(socket.into());
-                }
-                Err(error) => warn!("the control socket: {error}"),
-            }
-        }
-        self.watch_control();
-    }
-
-    fn watch_messages(&mut self) {
-        if let Some(fd) = self.messaging.wake_source().map(|fd| fd.as_raw_fd()) {
-            self.submit(Token(MESSAGES), Op::PollReadable { fd });
-        }
-    }
-
-    fn read_messages(&mut self) {
-        self.take_messages();
-        self.watch_messages();
-    }
-
-    pub(super) fn take_messages(&mut self) {
-        self.trace.enter(Phase::Messages);
-        // Messages that waited for room may need a new connection, which is the server's to make.
-        self.store.wear_server();
-        while let Some(message) = self.messaging.poll(Instant::now()) {
-            self.store.wear_server();
-            let rest = self.read_passing(message);
-            let Some(message) = rest.and_then(|message| self.read_about_sessions(message)) else {
-                self.serve_effects();
-                continue;
-            };
-            match self.waiting.read(&mut self.messaging, &message) {
-                Asked::CloseSession { session_id, user, sender } => {
-                    let now = self.now();
-                    self.server.handle_close_session_of(now, session_id, &user);
-                    self.serve_effects();
-                    self.store.wear_server();
-                    Waiting::tell_closed(&mut self.messaging, sender, session_id);
-                }
-                Asked::ListChannels { sender } => self.tell_channels(sender),
-                Asked::CloseShare { share, sender } => self.close_share(&share, sender),
-                Asked::Changed(changes) => {
-                    let now = self.now();
-                    self.server.handle_changes(now, changes.at, &changes.changes);
-                }
-                Asked::LookAtFile(file) => {
-                    let now = self.now();
-                    self.server.handle_file_changed(now, file);
-                }
-                Asked::TakeTurn => {
-                    let now = self.now();
-                    self.server.handle_turn(now);
-                }
-                Asked::GoOn(request) => {
-                    self.answer(Some(request), proto::Reply::PreviousSessionClosed);
-                }
-                Asked::Shutdown => self.stop("told to"),
-                Asked::Reload => self.reload(),
-                Asked::Nothing => {}
-            }
-            self.serve_effects();
-        }
-    }
-
-    /// Disconnects everybody from a share; `*` is all of them.
-    fn close_share(&mut self, share: &str, asked_by: ServerId) {
-        let now = self.now();
-        let closed = self.server.handle_close_share(now, (share != "*").then_some(share));
-        self.serve_effects();
-        self.store.wear_server();
-        if closed > 0 {
-            info!("{closed} tree connects of {share} are closed: an administrator wants it");
-        }
-        let (closed, kind) = (closed.try_into().unwrap_or(u64::MAX), MessageKind::CLOSE_SHARE);
-        administration::tell_done(&mut self.messaging, asked_by, kind, Ok(closed));
-    }
-
-    /// Ends all connections; the loop ends when what was begun is done.
-    fn stop(&mut self, why: &str) {
-        debug!("stopping: {why}");
-        self.had_client = true;
-        self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
-        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
-        for id in ids {
-            self.lost(id, "the server stops");
-        }
-        self.serve_effects();
-    }
-
-    /// Reads the configuration again; one that cannot be read changes nothing.
-    fn reload(&mut self) {
-        self.store.wear_server();
-        match Settings::load(self.settings.source.clone()) {
-            Ok(settings) => {
-                let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);
-                self.server.handle_settings(engine);
-                self.accounts = Accounts::open(&settings);
-                self.trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
-                if let Err(error) = log::follow(&settings) {
-                    warn!("the log is kept as it was: {error:#}");
-                }
-                let (config, page, store) = (&settings.config, &self.qos, &self.store);
-                self.server.handle_classes(|account, client, share, root| {
-                    let device = root.and_then(|root| store.device(root));
-                    membership(config, page, account, client, share, device)
-                });
-                self.settings = settings;
-                info!("the configuration was read again");
-            }
-            Err(error) => warn!("the configuration is kept: {error:#}"),
-        }
-    }
 }
 
 /// Where the time of this worker goes. A worker that nobody can look into serves all the same.
@@ -705,24 +477,6 @@ fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
 /// The token of an operation for the store.
 pub(super) fn store_token(slot: usize) -> Token {
     Token(STORE | u64::from(u32::try_from(slot).expect("few operations are in flight")))
-}
-
-fn read_clocks() -> Now {
-    Now { monotonic: machine_clock(), wall: wall_clock() }
-}
-
-/// The clock of the machine, which all processes of the server agree on and nobody sets:
-/// deadlines in the tables are told by it.
-pub(crate) fn machine_clock() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
-}
-
-/// The time of day.
-pub(super) fn wall_clock() -> FileTime {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    FileTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// The same for all workers of one server, and another for another: clients tell servers apart by

@@ -20,8 +20,9 @@ use proto::{ConnectionId, Reply, RequestId};
 use tables::{Claim, ClientRecord};
 use tracing::{debug, info, warn};
 
+use super::clocks::wall_clock;
 use super::connection::Channel;
-use super::event_loop::{Worker, wall_clock};
+use super::event_loop::Worker;
 use crate::mistake::{Mistake, is_made};
 use handover::{Answered, Handover, Offered};
 

@@ -13,7 +13,8 @@ use store::piped::PIPED_LEN_MIN;
 use store::{Piping, Started};
 use uring::Op;
 
-use super::event_loop::{Worker, machine_clock};
+use super::clocks::machine_clock;
+use super::event_loop::Worker;
 use probe::{Probe, Way};
 
 /// What was found out for each share that is read from, or written to, over one connection. There are as many as the

@@ -9,7 +9,7 @@ use proto::settings::{BreakRetry, MapToGuest, Policy, ServerSettings};
 use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
-use super::event_loop::wall_clock;
+use super::clocks::wall_clock;
 use super::shares::is_continuously_available;
 use crate::mistake::{Mistake, is_made};
 use crate::multichannel::Multichannel;

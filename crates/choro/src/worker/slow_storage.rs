@@ -12,7 +12,7 @@ use proto::{Effect, RequestId};
 use qos::model::SERVERS_MAX;
 use tables::QosPage;
 
-use super::event_loop::machine_clock;
+use super::clocks::machine_clock;
 
 /// What waits. Who came first is done first.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use proto::notice::WatchedDirectory;
 use tables::WatchPage;
 use tracing::debug;
 
-use super::event_loop::machine_clock;
+use super::clocks::machine_clock;
 
 /// Changes of one turn of the loop. Beyond it they are forgotten, and all who watch anything have
 /// to look: no turn takes in so many requests.

@@ -10,12 +10,12 @@ use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
+use crate::ending::Retired;
 use crate::open::Target;
 use crate::reject::Reject;
 use crate::request::{InFlight, Incoming};
 use crate::response::{Response, Step};
 use crate::scope::InTree;
-use crate::server::Retired;
 
 /// Ends an open.
 #[derive(Debug)]

@@ -16,12 +16,13 @@ use wire::{Codes, Command as CommandCode, Decode, Dialect, Header};
 use crate::command::Command;
 use crate::connection::{Connection, ConnectionId, Negotiated};
 use crate::effect::{Effect, Reply};
+use crate::globals::Globals;
 use crate::notice::Notice;
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::response::{Response, Step};
 use crate::scope::InConnection;
-use crate::server::{Globals, Now, Server};
+use crate::server::{Now, Server};
 use crate::settings::{Policy, ServerSettings};
 
 /// Agrees on a dialect and on algorithms.

@@ -17,12 +17,12 @@ use wire::{Decode, Dialect};
 use crate::command::Command;
 use crate::connection::Connection;
 use crate::effect::{Account, Effect, Reply};
+use crate::globals::Globals;
 use crate::notice::{Notice, SessionOpened};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InConnection;
-use crate::server::Globals;
 use crate::session::{Sealing, Session, SessionState};
 use crate::settings::{MapToGuest, Policy, ServerSettings};
 

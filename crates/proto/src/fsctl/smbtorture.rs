@@ -9,11 +9,12 @@ use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
 use super::{Fsctl, INVALID, ImmediateFsctl, Output, Progress, WithoutOpen, output_max};
 use crate::effect::{Effect, Reply};
+use crate::globals::Globals;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Response;
 use crate::scope::InOpen;
-use crate::server::{Globals, Server};
+use crate::server::Server;
 
 /// Answers with as many bytes of 8 as the client has room for, and with padding before them.
 pub(crate) struct TortureIoctlPadding;

@@ -4,7 +4,8 @@
 use object::RootId;
 use proto::ConnectionId;
 
-use super::super::event_loop::{Worker, machine_clock};
+use super::super::clocks::machine_clock;
+use super::super::event_loop::Worker;
 use super::probe::Way;
 use super::processor_time;
 

@@ -16,11 +16,11 @@ use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_minimum, respond, verify_limit};
 use crate::effect::Effect;
+use crate::globals::Globals;
 use crate::open::{Open, OpenFile};
 use crate::posix;
 use crate::reject::Reject;
 use crate::response::Step;
-use crate::server::Globals;
 
 /// What was asked.
 #[derive(Debug)]

@@ -12,11 +12,11 @@ use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_system_minimum, verify_limit};
 use crate::effect::Effect;
+use crate::globals::Globals;
 use crate::open::Open;
 use crate::posix;
 use crate::reject::Reject;
 use crate::response::Step;
-use crate::server::Globals;
 use crate::tree_connect::TreeConnect;
 
 /// What was asked.

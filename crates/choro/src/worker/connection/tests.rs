@@ -1,0 +1,325 @@
+use std::sync::Arc;
+
+use object::Piped;
+use proto::ConnectionId;
+
+use super::*;
+
+fn channel_with(bytes: &[u8]) -> Channel {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let mut channel = Channel::new(TcpStream::connect(address).expect("listening"));
+    channel.received(BytesMut::from(bytes), Moment::default());
+    channel
+}
+
+fn transmit(length: usize) -> Transmit {
+    let frame = BytesMut::zeroed(length);
+    let connection = ConnectionId(1);
+    let answered = Answered::default();
+    Transmit { connection, frame, piped: None, protection: None, confirmation: None, answered }
+}
+
+#[test]
+fn frames_of_one_receive_come_out_one_by_one() {
+    let mut channel = channel_with(&[0, 0, 0, 2, 7, 8, 0, 0, 0, 1, 9, 0, 0]);
+    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [7, 8]);
+    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [9]);
+    assert!(channel.next_frame(100).unwrap().is_none());
+}
+
+#[test]
+fn a_frame_above_its_limit_is_refused_before_it_is_there() {
+    let mut channel = channel_with(&[0, 0xFF, 0xFF, 0xFF]);
+    let error = FrameError::TooLong { length: 0x00FF_FFFF, max: 100 };
+    assert_eq!(channel.next_frame(100), Err(error));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_served_until_it_does() {
+    let mut channel = channel_with(&[]);
+    channel.queue(transmit(OUTGOING_BYTES_MAX / 2));
+    assert!(!channel.must_drain(|| channel.outgoing_bytes()));
+    assert!(channel.must_drain(|| channel.outgoing_bytes() + 1), "others have something, too");
+    channel.queue(transmit(1));
+    assert!(channel.must_drain(|| channel.outgoing_bytes()) && channel.wants_to_send());
+    let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
+        panic!("nobody reads")
+    };
+    assert!(!channel.wants_to_send());
+    channel.sent(&buffers, true);
+    assert!(!channel.must_drain(|| OUTGOING_BYTES_MAX + 1), "there is always room for one");
+    assert!(channel.receive().is_some());
+}
+
+#[test]
+fn what_a_socket_did_not_take_is_sent_first_and_by_an_operation_that_waits() {
+    let mut channel = channel_with(&[]);
+    for byte in [1, 2] {
+        let mut frame = transmit(100);
+        frame.frame.fill(byte);
+        channel.queue(frame);
+    }
+    let Some(Op::SendAtOnce { buffers, .. }) = channel.send(true, |_, _| ()) else {
+        panic!("it is little")
+    };
+    assert!(!channel.wants_to_send() && channel.is_busy());
+    channel.sent_at_once(buffers, 150);
+    assert!(channel.wants_to_send() && !channel.is_drained());
+    channel.queue(transmit(1));
+    let queued: Vec<&[u8]> = channel.queued.iter().map(|it| &it.frame[..]).collect();
+    assert_eq!(queued, [&[2; 50][..], &[0]]);
+    let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
+        panic!("nobody takes it at once")
+    };
+    channel.sent(&buffers, true);
+    assert!(channel.is_drained());
+}
+
+/// The ends of a connection, of which the other one is not read from.
+fn channel_and_client() -> (Channel, TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let channel = Channel::new(TcpStream::connect(address).expect("listening"));
+    (channel, listener.accept().expect("it was connected").0)
+}
+
+/// A frame of `head` bytes in memory and `tail` in a pipe, each with a value of its own.
+fn piped(head: (usize, u8), tail: (usize, u8)) -> Transmit {
+    piped_counted(&Arc::default(), head, tail)
+}
+
+fn piped_counted(counted: &Arc<()>, head: (usize, u8), tail: (usize, u8)) -> Transmit {
+    let (output, input) = rustix::pipe::pipe().expect("descriptors");
+    let pages = tail.0.next_multiple_of(4096);
+    rustix::pipe::fcntl_setpipe_size(&input, pages).expect("a megabyte is allowed");
+    let put = rustix::io::write(&input, &vec![tail.1; tail.0]).expect("there is room");
+    assert_eq!(put, tail.0);
+    let (pages_max, counted) = (pages / 4096, Arc::clone(counted));
+    let pipe = object::Pipe { output, input, pages_max, counted };
+    let mut transmit = transmit(head.0);
+    transmit.frame.fill(head.1);
+    transmit.piped = Some(Piped::new(pipe, tail.0));
+    transmit
+}
+
+/// Sends all that is queued, as the loop does.
+fn drive(channel: &mut Channel, driver: &mut uring::Driver) -> io::Result<usize> {
+    let mut pipes = 0;
+    while !channel.is_drained() {
+        let waits_with_sends = driver.backend() == uring::Backend::Ring;
+        let done = |_, piped: Option<Piped>| {
+            pipes += usize::from(piped.is_some_and(|it| it.into_empty().is_some()));
+        };
+        let Some(op) = channel.send(waits_with_sends, done) else { continue };
+        driver.submit(uring::Token(1), op).expect("there is room");
+        let mut completions = Vec::new();
+        driver.wait(None, &mut completions)?;
+        for uring::Completion { op, result, .. } in completions {
+            match op {
+                Op::PollWritable { .. } => channel.may_send(),
+                Op::SendAtOnce { buffers, .. } => {
+                    channel.sent_at_once(buffers, result?);
+                }
+                Op::Send { buffers, .. } => channel.sent(&buffers, result.map(|_| true)?),
+                other => panic!("{other:?} sends nothing"),
+            }
+        }
+    }
+    Ok(pipes)
+}
+
+#[test]
+fn what_is_piped_leaves_in_its_place_however_slowly_it_is_read() {
+    for backend in uring::Backend::available() {
+        let (mut channel, mut client) = channel_and_client();
+        let mut expected = Vec::new();
+        for round in 0..24 {
+            for (transmit, bytes) in [
+                (
+                    piped((150, round), (1 << 20, 100 + round)),
+                    vec![(150, round), (1 << 20, 100 + round)],
+                ),
+                (transmit(70), vec![(70, 0)]),
+                (piped((9, 250), (100_001, round)), vec![(9, 250), (100_001, round)]),
+            ] {
+                channel.queue(transmit);
+                let bytes = bytes.into_iter();
+                bytes.for_each(|(length, value)| expected.extend(vec![value; length]));
+            }
+        }
+        assert_eq!(channel.outgoing_bytes(), expected.len());
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            io::Read::read_to_end(&mut client, &mut all).expect("it comes to an end");
+            all
+        });
+        let driver = uring::Driver::new(backend, uring::Limits::default());
+        let mut driver = driver.expect("it is available");
+        let pipes = drive(&mut channel, &mut driver).expect("it is read");
+        assert_eq!((pipes, channel.outgoing_bytes(), channel.queued_bytes), (48, 0, 0));
+        channel.shut_down();
+        assert!(reader.join().expect("it reads") == expected, "{backend:?}");
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_no_pipe_and_ends_its_connection() {
+    for backend in uring::Backend::available() {
+        let (mut channel, client) = channel_and_client();
+        let counted = Arc::default();
+        for _ in 0..24 {
+            channel.queue(piped_counted(&counted, (150, 1), (1 << 20, 2)));
+        }
+        assert!(channel.must_drain(|| OUTGOING_BYTES_MAX), "what is piped counts");
+        let driver = uring::Driver::new(backend, uring::Limits::default());
+        let mut driver = driver.expect("it is available");
+        let op = channel.send(true, |_, _| ()).expect("nobody reads");
+        assert!(matches!(op, Op::PollWritable { .. }), "{op:?}");
+        driver.submit(uring::Token(1), op).expect("there is room");
+        drop(client);
+        driver.wait(None, &mut Vec::new()).expect("it is told");
+        channel.may_send();
+        drive(&mut channel, &mut driver).expect_err("nobody is there");
+        assert_eq!(Arc::strong_count(&counted), 1, "{backend:?}");
+    }
+}
+
+#[test]
+fn what_is_piped_is_left_to_no_operation_however_little_it_is() {
+    let (mut channel, mut client) = channel_and_client();
+    channel.queue(piped((10, 1), (2_000, 2)));
+    let op = channel.send(true, |_, piped| assert!(piped.is_some_and(|it| it.length() == 0)));
+    assert!(op.is_none() && channel.is_drained(), "{op:?}");
+    let mut received = [0; 2_010];
+    io::Read::read_exact(&mut client, &mut received).expect("it was sent");
+    assert_eq!(received[..], [vec![1; 10], vec![2; 2_000]].concat());
+}
+
+#[test]
+fn a_frame_whose_end_cannot_be_had_ends_its_connection() {
+    let (mut channel, mut client) = channel_and_client();
+    let mut frame = piped((10, 1), (2_000, 2));
+    // It says that there is more in it than there is, and ever will be.
+    let mut all = frame.piped.take().expect("it was just made");
+    let length = all.length();
+    store::piped::read(&mut all, &mut BytesMut::new()).expect("it is there");
+    let object::Pipe { output, pages_max, counted, .. } = all.into_empty().expect("all of it");
+    let input = std::fs::File::open("/dev/null").expect("it is everywhere").into();
+    let pipe = object::Pipe { output, input, pages_max, counted };
+    frame.piped = Some(Piped::new(pipe, length));
+    channel.queue(frame);
+    let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
+        panic!("it waits, for what never comes")
+    };
+    assert_eq!(channel.outgoing_bytes(), buffers[0].as_slice().len());
+    let mut received = Vec::new();
+    io::Read::read_to_end(&mut client, &mut received).expect("it comes to an end");
+    assert_eq!(received, [1; 10]);
+}
+
+#[test]
+fn a_lane_is_given_bytes_and_no_pipe() {
+    let mut channel = channel_with(&[]);
+    channel.queue(piped((9, 1), (70_000, 2)));
+    let Job::Send { frames, .. } = channel.lane_send() else { panic!("it sends") };
+    let expected: Vec<u8> = [vec![1; 9], vec![2; 70_000]].concat();
+    assert!(frames[0].piped.is_none() && frames[0].frame[..] == expected);
+    assert_eq!(channel.outgoing_bytes(), expected.len());
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_not_waited_for_when_it_was_ended() {
+    let (mut channel, now) = (channel_with(&[]), Instant::now());
+    channel.queue(transmit(OUTGOING_BYTES_MAX));
+    assert_eq!(channel.next_drain_timeout(), None);
+    channel.end(now);
+    assert!(channel.is_closing && !channel.is_drained());
+    assert_eq!(channel.next_drain_timeout(), Some(now + DRAIN_TIMEOUT));
+    channel.shut_down();
+    assert_eq!(channel.next_drain_timeout(), None);
+}
+
+#[test]
+fn keep_alives_say_nothing() {
+    let mut channel = channel_with(&[0x85, 0, 0, 0, 0, 0, 0, 1, 3]);
+    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [3]);
+}
+
+/// What is received next, and whether all of it is waited for.
+fn next_receive(channel: &mut Channel) -> (usize, bool) {
+    let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive() else {
+        panic!("nothing is under way");
+    };
+    assert!(buffer.capacity() - buffer.len() >= limit);
+    channel.received(buffer, Moment::default());
+    (limit, whole)
+}
+
+#[test]
+fn a_frame_is_expected_to_be_as_long_as_the_one_before() {
+    let mut long = BytesMut::from(&[0, 0x02, 0, 0][..]);
+    long.resize(4 + 0x2_0000, 0);
+    let mut channel = channel_with(&long[..1000]);
+    assert_eq!(next_receive(&mut channel), (long.len() - 1000, true));
+    channel.received(long.clone(), Moment::default());
+    channel.next_frame(1 << 20).unwrap().expect("it is whole");
+    assert_eq!(next_receive(&mut channel), (long.len(), false));
+    channel.received(BytesMut::from(&[0, 0, 0, 1, 7][..]), Moment::default());
+    channel.next_frame(100).unwrap().expect("it is whole");
+    assert_eq!(next_receive(&mut channel), (RECEIVE_LEN, false));
+}
+
+#[test]
+fn the_rest_of_a_long_frame_is_wanted_exactly() {
+    let mut long = BytesMut::from(&[0, 0x10, 0, 0][..]);
+    long.resize(10_000, 0);
+    assert_eq!(wanted(&long, RECEIVE_LEN), 0x10_0000 + 4 - 10_000);
+    long.resize(0x10_0000 - 10, 0);
+    assert_eq!(wanted(&long, RECEIVE_LEN), 14);
+    assert_eq!(wanted(&BytesMut::new(), RECEIVE_LEN), RECEIVE_LEN);
+    let short = BytesMut::from(&[0, 0, 1, 0, 7][..]);
+    assert_eq!(wanted(&short, RECEIVE_LEN), RECEIVE_LEN);
+}
+
+#[test]
+fn a_lane_finds_the_frames_that_are_taken_afterwards() {
+    let bytes = [0, 0, 0, 2, 7, 8, 0x85, 0, 0, 0, 0, 0, 0, 1, 9, 0, 0, 0, 3, 1];
+    let found: Vec<&[u8]> = whole_frames(&bytes, 100).map(|at| &bytes[at]).collect();
+    assert_eq!(found, [&[7, 8][..], &[9]]);
+    let mut channel = channel_with(&bytes);
+    for frame in found {
+        assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], *frame);
+    }
+    assert!(channel.next_frame(100).unwrap().is_none());
+}
+
+#[test]
+fn a_lane_receives_until_a_frame_is_whole_or_makes_no_sense() {
+    let wanted = |bytes: &[u8]| wanted_by_lane(&BytesMut::from(bytes), 0x10_0000);
+    assert_eq!(wanted(&[]), Some(LANE_RECEIVE_LEN));
+    assert_eq!(wanted(&[0, 0, 0, 2, 7]), Some(LANE_RECEIVE_LEN));
+    assert_eq!(wanted(&[0, 0x10, 0, 0, 7]), Some(0x10_0000 - 1), "a long one exactly");
+    assert_eq!(wanted(&[0, 0, 0, 2, 7, 8, 0]), None, "it is whole");
+    assert_eq!(wanted(&[0, 0x10, 0, 1]), None, "it is too long");
+    assert_eq!(wanted(&[0x81, 0, 0, 0]), None, "it is of no known type");
+    assert_eq!(wanted(&[0x85, 0, 0, 0]), None, "it is no frame, and more of them would gather");
+}
+
+#[test]
+fn what_a_lane_has_opened_is_taken_before_a_lane_receives_again() {
+    let mut channel = channel_with(&[]);
+    let buffer = BytesMut::from(&[0, 0, 0, 1, 9, 0, 0, 0, 1, 8][..]);
+    channel.received_by_lane(
+        buffer,
+        VecDeque::from([OpenedFrame::default(), OpenedFrame::default()]),
+        Moment::default(),
+    );
+    let opener = || Opener::default();
+    assert!(channel.lane_receive(opener(), 100).is_none());
+    for _ in 0..2 {
+        assert!(channel.next_frame(100).unwrap().is_some());
+        assert!(channel.take_opened().opened.is_none());
+    }
+    assert!(channel.lane_receive(opener(), 100).is_some());
+}

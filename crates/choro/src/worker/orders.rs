@@ -1,0 +1,154 @@
+//! What the supervisor and the other processes of the server ask of a worker.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use dtyp::ServerId;
+use messaging::MessageKind;
+use proto::ConnectionId;
+use trace::Phase;
+use tracing::{debug, info, warn};
+use uring::{Op, Token};
+
+use super::accounts::Accounts;
+use super::classes::membership;
+use super::event_loop::{CONTROL, MESSAGES, Worker};
+use super::messages::{Asked, Waiting};
+use super::server_settings::server_settings;
+use super::traced;
+use crate::administration;
+use crate::control::{Received, ToWorker};
+use crate::log;
+use crate::settings::Settings;
+
+/// How long requests may take to end once the worker was told to stop.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Worker {
+    pub(super) fn watch_control(&mut self) {
+        let fd = self.control.as_fd().as_raw_fd();
+        self.submit(Token(CONTROL), Op::PollReadable { fd });
+    }
+
+    pub(super) fn read_control(&mut self) {
+        self.trace.enter(Phase::Other);
+        loop {
+            match self.control.receive() {
+                Ok(Received::Nothing) => break,
+                Ok(Received::Closed) => return self.stop("the supervisor is gone"),
+                Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("told to"),
+                Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
+                Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
+                Ok(Received::Message(ToWorker::Connection(socket))) => {
+                    self.add_connection(socket.into());
+                }
+                Err(error) => warn!("the control socket: {error}"),
+            }
+        }
+        self.watch_control();
+    }
+
+    pub(super) fn watch_messages(&mut self) {
+        if let Some(fd) = self.messaging.wake_source().map(|fd| fd.as_raw_fd()) {
+            self.submit(Token(MESSAGES), Op::PollReadable { fd });
+        }
+    }
+
+    pub(super) fn read_messages(&mut self) {
+        self.take_messages();
+        self.watch_messages();
+    }
+
+    pub(super) fn take_messages(&mut self) {
+        self.trace.enter(Phase::Messages);
+        // Messages that waited for room may need a new connection, which is the server's to make.
+        self.store.wear_server();
+        while let Some(message) = self.messaging.poll(Instant::now()) {
+            self.store.wear_server();
+            let rest = self.read_passing(message);
+            let Some(message) = rest.and_then(|message| self.read_about_sessions(message)) else {
+                self.serve_effects();
+                continue;
+            };
+            match self.waiting.read(&mut self.messaging, &message) {
+                Asked::CloseSession { session_id, user, sender } => {
+                    let now = self.now();
+                    self.server.handle_close_session_of(now, session_id, &user);
+                    self.serve_effects();
+                    self.store.wear_server();
+                    Waiting::tell_closed(&mut self.messaging, sender, session_id);
+                }
+                Asked::ListChannels { sender } => self.tell_channels(sender),
+                Asked::CloseShare { share, sender } => self.close_share(&share, sender),
+                Asked::Changed(changes) => {
+                    let now = self.now();
+                    self.server.handle_changes(now, changes.at, &changes.changes);
+                }
+                Asked::LookAtFile(file) => {
+                    let now = self.now();
+                    self.server.handle_file_changed(now, file);
+                }
+                Asked::TakeTurn => {
+                    let now = self.now();
+                    self.server.handle_turn(now);
+                }
+                Asked::GoOn(request) => {
+                    self.answer(Some(request), proto::Reply::PreviousSessionClosed);
+                }
+                Asked::Shutdown => self.stop("told to"),
+                Asked::Reload => self.reload(),
+                Asked::Nothing => {}
+            }
+            self.serve_effects();
+        }
+    }
+
+    /// Disconnects everybody from a share; `*` is all of them.
+    fn close_share(&mut self, share: &str, asked_by: ServerId) {
+        let now = self.now();
+        let closed = self.server.handle_close_share(now, (share != "*").then_some(share));
+        self.serve_effects();
+        self.store.wear_server();
+        if closed > 0 {
+            info!("{closed} tree connects of {share} are closed: an administrator wants it");
+        }
+        let (closed, kind) = (closed.try_into().unwrap_or(u64::MAX), MessageKind::CLOSE_SHARE);
+        administration::tell_done(&mut self.messaging, asked_by, kind, Ok(closed));
+    }
+
+    /// Ends all connections; the loop ends when what was begun is done.
+    pub(super) fn stop(&mut self, why: &str) {
+        debug!("stopping: {why}");
+        self.had_client = true;
+        self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
+        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
+        for id in ids {
+            self.lost(id, "the server stops");
+        }
+        self.serve_effects();
+    }
+
+    /// Reads the configuration again; one that cannot be read changes nothing.
+    fn reload(&mut self) {
+        self.store.wear_server();
+        match Settings::load(self.settings.source.clone()) {
+            Ok(settings) => {
+                let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);
+                self.server.handle_settings(engine);
+                self.accounts = Accounts::open(&settings);
+                self.trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
+                if let Err(error) = log::follow(&settings) {
+                    warn!("the log is kept as it was: {error:#}");
+                }
+                let (config, page, store) = (&settings.config, &self.qos, &self.store);
+                self.server.handle_classes(|account, client, share, root| {
+                    let device = root.and_then(|root| store.device(root));
+                    membership(config, page, account, client, share, device)
+                });
+                self.settings = settings;
+                info!("the configuration was read again");
+            }
+            Err(error) => warn!("the configuration is kept: {error:#}"),
+        }
+    }
+}
