@@ -5,7 +5,8 @@
 use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -33,7 +35,7 @@ pub fn without_io_uring() -> Vec<String> {
 #[derive(Debug)]
 pub struct Site {
     root: TempDir,
-    port: u16,
+    port: ReservedPort,
     /// The executable and who runs it, if that is not us.
     somebody: Option<(PathBuf, u32)>,
     /// A program and its arguments that start every command, if they are not started directly.
@@ -47,7 +49,7 @@ pub struct Outcome(Output);
 impl Site {
     pub fn new() -> Self {
         let root = tempfile::tempdir().expect("there is space");
-        let site = Self { root, port: free_port(), somebody: None, launcher: Vec::new() };
+        let site = Self { root, port: ReservedPort::new(), somebody: None, launcher: Vec::new() };
         fs::create_dir(site.path("data")).expect("it is new");
         let data = text(&site.path("data"));
         site.write_config(&format!("[data]\npath = {data}\nread only = no\n"));
@@ -59,7 +61,7 @@ impl Site {
     }
 
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.port.0
     }
 
     /// Replaces the configuration; its directories and port stay.
@@ -80,7 +82,7 @@ impl Site {
             directory("private"),
             directory("run"),
             directory("cache"),
-            self.port,
+            self.port.0.port(),
         );
         fs::write(self.path("smb.conf"), config).expect("there is space");
     }
@@ -377,8 +379,21 @@ pub fn built_executable() -> PathBuf {
     std::env::var_os("CHORO_BIN").map_or_else(|| env!("CARGO_BIN_EXE_choro").into(), PathBuf::from)
 }
 
-/// A port that nobody listens on at the moment.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
-    listener.local_addr().expect("it is bound").port()
+/// A port of loopback where a server can listen, and which nobody else is given meanwhile: it is bound,
+/// and never listened on.
+#[derive(Debug)]
+struct ReservedPort(SocketAddr, OwnedFd);
+
+impl ReservedPort {
+    fn new() -> Self {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
+            .expect("there are sockets");
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        net::bind(&socket, &any).expect("loopback is there");
+        // Only now: two that may share a port could be given the same.
+        net::sockopt::set_socket_reuseaddr(&socket, true).expect("it is a socket");
+        let address = net::getsockname(&socket).expect("it is bound");
+        Self(address.try_into().expect("it is of the internet"), socket)
+    }
 }
