@@ -21,4 +21,5 @@ if [ -z "$program" ]; then
 fi
 command -v bpftrace >/dev/null || { echo "$0: bpftrace is not installed" >&2; exit 1; }
 text=$(sed -e "s|CHORO|$program|g" -e "s|pid == PID|pid == $pid|g" "$script")
-exec bpftrace -e "$text"
+# It ends with the process, too.
+exec bpftrace -p "$pid" -e "$text"

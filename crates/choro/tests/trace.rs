@@ -6,7 +6,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bench::client::requests::{Purpose, close, open, push_read, push_write};
 use bench::client::{Client, Protection, Slot};
@@ -348,7 +350,7 @@ fn a_slow_request_is_logged_with_its_phases() {
             let mut stream = server.connect();
             stream.write_all(&frame[..20]).expect("it is connected");
             // That it takes its time is what this is about.
-            std::thread::sleep(std::time::Duration::from_millis(60));
+            thread::sleep(Duration::from_millis(60));
             stream.write_all(&frame[20..]).expect("it is connected");
             stream.read_exact(&mut [0; 4]).expect("an answer");
             streams.push(stream);
@@ -493,22 +495,71 @@ fn the_documentation_has_every_event_and_every_number() {
     }
 }
 
-/// bpftrace with a script of ours, attached to a worker.
-/// What it says beside its output goes to a file: it is more than a pipe holds that nobody reads.
-fn bpftrace(pid: u32, said: &Path) -> Option<Child> {
-    let found = Command::new("bpftrace").arg("--version").output().is_ok();
-    if !found || !runs_as_root() {
-        progress("bpftrace is not here, or we are not root: probes are not held against it");
-        return None;
+/// `tsmbd.bt`, which watches a worker.
+struct Probes {
+    bpftrace: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Probes {
+    /// Until it has attached. None where bpftrace is not installed, or may not.
+    fn attach(server: &TestServer, pid: u32) -> Option<Self> {
+        let found = Command::new("bpftrace").arg("--version").output().is_ok();
+        if !found || !runs_as_root() {
+            progress("bpftrace is not here, or we are not root: probes are not held against it");
+            return None;
+        }
+        let said = server.site().path("bpftrace");
+        // More than a pipe holds that nobody reads.
+        let said_to = fs::File::create(&said).expect("there is space");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/trace/run.sh");
+        let started = Command::new(script)
+            .args(["tsmbd", &pid.to_string(), &text(&built_executable())])
+            .env("BPFTRACE_STRLEN", "64")
+            .stdout(Stdio::piped())
+            .stderr(said_to)
+            .spawn();
+        let mut bpftrace = started.expect("it starts");
+        let mut output = BufReader::new(bpftrace.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        while !line.starts_with("Collecting") {
+            line.clear();
+            let read = output.read_line(&mut line).expect("it is text");
+            assert_ne!(read, 0, "bpftrace ended: {}", fs::read_to_string(said).unwrap_or_default());
+        }
+        Some(Self { bpftrace, output })
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/trace/run.sh");
-    let child = Command::new(script)
-        .args(["tsmbd", &pid.to_string(), &text(&built_executable())])
-        .env("BPFTRACE_STRLEN", "64")
-        .stdout(Stdio::piped())
-        .stderr(fs::File::create(said).expect("there is space"))
-        .spawn();
-    Some(child.expect("it starts"))
+
+    /// As ^C does, and what it prints then.
+    fn interrupt(self) -> String {
+        let Self { mut bpftrace, mut output } = self;
+        signal_process(bpftrace.id(), Signal::INT);
+        let mut text = String::new();
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| output.read_to_string(&mut text).expect("it is text"));
+            // bpftrace up to 0.17 looks for the signal only where that has interrupted its wait. To
+            // be stopped and to go on does so, too, and says nothing else to it.
+            let mut nudge_at = Instant::now() + Duration::from_secs(2);
+            while !reading.is_finished() {
+                thread::sleep(Duration::from_millis(10));
+                if Instant::now() > nudge_at {
+                    signal_process(bpftrace.id(), Signal::STOP);
+                    signal_process(bpftrace.id(), Signal::CONT);
+                    nudge_at += Duration::from_secs(1);
+                }
+            }
+        });
+        assert!(bpftrace.wait().expect("it ends").success());
+        text
+    }
+
+    /// What it prints when the worker has ended.
+    fn wait(mut self) -> String {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).expect("it is text");
+        assert!(self.bpftrace.wait().expect("it ends").success());
+        text
+    }
 }
 
 /// The values of a map that bpftrace printed: by key, or one alone with the key "".
@@ -544,6 +595,19 @@ fn choro_trace_and_tsmbd_agree() {
     server.stop();
 }
 
+#[test]
+fn tsmbd_ends_with_its_worker() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    let pid = server.worker_of(&client);
+    let Some(probes) = Probes::attach(&server, pid) else { return };
+    work(&mut client, 1);
+    drop(client);
+    let closes = map(&probes.wait(), "@smb2_requests");
+    assert!(closes.contains(&("6".to_owned(), 1)), "{closes:?}");
+    server.stop();
+}
+
 /// Files that both see made: four frames each.
 const FILES: usize = 200;
 
@@ -571,22 +635,11 @@ fn compare(server: &TestServer, client: &mut Client, pid: u32) -> Option<Vec<Com
     let closes = count(&so_far(server.site(), &target), "CLOSE") + 1;
     work(client, 1);
     wait_for_closes(server.site(), &target, closes);
-    let said = server.site().path("bpftrace");
-    let mut probed = bpftrace(pid, &said)?;
-    let mut output = BufReader::new(probed.stdout.take().expect("it is piped"));
-    let mut line = String::new();
-    while !line.starts_with("Collecting") {
-        line.clear();
-        let read = output.read_line(&mut line).expect("it is text");
-        assert_ne!(read, 0, "bpftrace ended: {}", fs::read_to_string(&said).unwrap_or_default());
-    }
+    let attached = Probes::attach(server, pid)?;
     let before = so_far(server.site(), &target);
     work(client, FILES);
     let after = wait_for_closes(server.site(), &target, closes + FILES as u64);
-    signal_process(probed.id(), Signal::INT);
-    let mut probes = String::new();
-    output.read_to_string(&mut probes).expect("it is text");
-    assert!(probed.wait().expect("it ends").success());
+    let probes = attached.interrupt();
     // Both looks may have their own idea of how long a tick is, if the worker is very young.
     let difference = |of: &dyn Fn(&Value) -> u64| of(&after).saturating_sub(of(&before));
     let by_code = |name: &str, code: usize| {
