@@ -17,7 +17,7 @@ use crate::session::{Session, SessionState};
 
 /// What the store has to do for an open that is in no table any more.
 #[derive(Debug)]
-pub struct Retired {
+pub(crate) struct Retired {
     /// On whose behalf.
     pub user: UserId,
     /// What.
@@ -27,6 +27,7 @@ pub struct Retired {
 }
 
 impl Server {
+    /// Ends a connection of our own accord; its transport is ended by who polls.
     pub(crate) fn disconnect(&mut self, id: ConnectionId, reason: Disconnect) {
         if self.connections.contains_key(&id) {
             self.globals.outbox.closes.push_back((id, reason));
@@ -34,6 +35,7 @@ impl Server {
         }
     }
 
+    /// Takes a connection out of all tables, with what does not outlive it.
     pub(crate) fn forget_connection(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.deadlines.remove(&id);

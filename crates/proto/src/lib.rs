@@ -27,7 +27,7 @@ pub mod buffer_pool;
 mod channel_list;
 mod dfs;
 pub mod dispatch;
-pub mod ending;
+mod ending;
 mod holding;
 pub mod protection;
 mod receive;
