@@ -152,6 +152,14 @@ impl FileRecord {
             .any(|it| conflict(it.mode, mode))
     }
 
+    /// Whether an open of this record has to be found by the name that it has: it is used, or kept for a
+    /// client that is away, or its end is that of the file. A durable open gives way instead.
+    #[must_use]
+    pub fn keeps_its_name(&self, open: &OpenEntry) -> bool {
+        let ends_file = open.delete_on_close || self.is_doomed(open.stream, open.facts.link);
+        open.excludes() || ends_file
+    }
+
     /// Notes that a request of this worker waits for the record to change.
     pub fn wait(&mut self, server: ServerId) {
         if !self.waiters.contains(&server) {

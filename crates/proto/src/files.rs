@@ -626,11 +626,14 @@ impl Files {
     ///
     /// # Errors
     /// If the records cannot be read.
-    pub fn find_opens(&self, wanted: impl Fn(&OpenEntry) -> bool) -> Result<Vec<FileKey>, Reject> {
+    pub fn find_opens(
+        &self,
+        wanted: impl Fn(&FileRecord, &OpenEntry) -> bool,
+    ) -> Result<Vec<FileKey>, Reject> {
         let mut found = Vec::new();
         self.records
             .for_each(&mut |file, record| {
-                if record.opens.iter().any(&wanted) {
+                if record.opens.iter().any(|open| wanted(&record, open)) {
                     found.push(file);
                 }
             })

@@ -25,6 +25,8 @@ use wire::{Command, Dialect, FileId, OplockLevel};
 
 #[path = "durable/persistent.rs"]
 mod persistent;
+#[path = "durable/renaming.rs"]
+mod renaming;
 #[path = "durable/replay.rs"]
 mod replay;
 #[path = "durable/resilient.rs"]

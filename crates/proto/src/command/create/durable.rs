@@ -215,7 +215,7 @@ impl Asked {
         let is_one = |it: &OpenEntry| {
             it.facts.app_instance_id == id && it.facts.client != client && !it.evicted
         };
-        for file in scope.globals.files.find_opens(is_one)? {
+        for file in scope.globals.files.find_opens(|_, it| is_one(it))? {
             scope.globals.files.evict(file, is_one)?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arbitration::{OpenEntry, ShareMode};
+use arbitration::{FileRecord, OpenEntry, ShareMode};
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, NtStatus};
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
@@ -131,8 +131,10 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     if is_stream {
         return Ok(());
     }
-    let is_beneath = |it: &OpenEntry| {
-        it.facts.share == share.name && it.facts.path.starts_with(&prefix) && !it.is_disconnected()
+    let is_beneath = |record: &FileRecord, it: &OpenEntry| {
+        it.facts.share == share.name
+            && it.facts.path.starts_with(&prefix)
+            && record.keeps_its_name(it)
     };
     if has_streams || (is_directory && !files.find_opens(is_beneath)?.is_empty()) {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));

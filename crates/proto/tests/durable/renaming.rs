@@ -1,0 +1,91 @@
+//! A directory gets another name while the client of what is open in it is away: [MS-FSA] 2.1.5.15.11.
+
+use dtyp::fscc::FileRenameInformation;
+
+use super::*;
+
+fn world() -> World {
+    let world = World::new();
+    world.add_share("ca", |share| share.is_ca = true);
+    for share in ["data", "ca"] {
+        world.add_directory(share, "folder");
+    }
+    world
+}
+
+/// Opens or creates a file in the directory.
+fn file() -> Create {
+    Create::open_if("folder\\file").oplock(OplockLevel::BATCH).share(ShareAccess::empty())
+}
+
+/// Leaves it open, and what its client needs to be back.
+fn left_behind(world: &World, share: &str, create: &Create) -> FileId {
+    let mut first = client_in(world, 1, share);
+    let file_id = first.create(create).file_id;
+    first.disconnect();
+    file_id
+}
+
+fn taken_up(world: &World, share: &str, file_id: FileId, flags: DurableFlags) -> NtStatus {
+    let context = DurableHandleReconnectV2 { file_id, create_guid: GUID, flags };
+    client_in(world, 1, share).try_create(&file().context(&context)).status()
+}
+
+fn set(peer: &mut Peer, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> NtStatus {
+    let (info_type, file_info_class) = (InfoType::FILE, class.0);
+    let rest = SetInfoRequest::default();
+    let body = SetInfoRequest { info_type, file_info_class, file_id, buffer, ..rest };
+    let request = peer.request(Command::SET_INFO, &body);
+    peer.call(request).status()
+}
+
+/// What another client hears that wants the directory to have another name.
+fn rename(world: &World, share: &str) -> NtStatus {
+    let mut peer = client_in(world, 2, share);
+    let create = Create::directory("folder").access(AccessMask::DELETE);
+    let file_id = peer.create(&create).file_id;
+    let mut buffer = Vec::new();
+    let file_name = "renamed".to_owned();
+    FileRenameInformation { flags: 0, root_directory: 0, file_name }.encode(&mut buffer);
+    set(&mut peer, file_id, FileInformationClass::RENAME, &buffer)
+}
+
+#[test]
+fn what_is_persistent_keeps_the_name_of_its_directory() {
+    let world = world();
+    let persistent = DurableFlags::PERSISTENT;
+    let file_id = left_behind(&world, "ca", &file().context(&v2(persistent, GUID)));
+    assert_eq!(rename(&world, "ca"), NtStatus::ACCESS_DENIED);
+    assert_eq!(taken_up(&world, "ca", file_id, persistent), NtStatus::SUCCESS);
+}
+
+#[test]
+fn what_is_only_durable_gives_way() {
+    let world = world();
+    let none = DurableFlags::empty();
+    let file_id = left_behind(&world, "data", &file().context(&v2(none, GUID)));
+    assert_eq!(rename(&world, "data"), NtStatus::SUCCESS);
+    world.add_file("data", "folder\\file", b"another");
+    assert_ne!(taken_up(&world, "data", file_id, none), NtStatus::SUCCESS);
+}
+
+#[test]
+fn what_goes_with_an_open_is_found_where_it_was() {
+    let durable = file().context(&v2(DurableFlags::empty(), GUID));
+    for is_marked in [false, true] {
+        let world = world();
+        let create = if is_marked { durable.clone() } else { durable.clone().delete_on_close() };
+        let mut first = client_in(&world, 1, "data");
+        let file_id = first.create(&create).file_id;
+        if is_marked {
+            let marked = set(&mut first, file_id, FileInformationClass::DISPOSITION, &[1]);
+            assert_eq!(marked, NtStatus::SUCCESS);
+        }
+        first.disconnect();
+        assert_eq!(rename(&world, "data"), NtStatus::ACCESS_DENIED);
+        world.advance(Duration::from_secs(30));
+        world.scavenge();
+        assert!(!world.exists("data", "folder\\file"));
+        assert_eq!(rename(&world, "data"), NtStatus::SUCCESS);
+    }
+}
