@@ -24,6 +24,8 @@ mod workers;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -82,6 +84,8 @@ struct Supervisor {
     /// When it looks for opens that nobody has taken up again.
     scavenge_at: Instant,
     backoff: Backoff,
+    /// A child has ended that was not reaped: see [`Signals::child_ended`].
+    child_ended: Arc<AtomicBool>,
     events: Events,
     /// Nothing is accepted before this; clients wait in the kernel's backlog.
     accept_from: Option<Instant>,
@@ -168,6 +172,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         finished: Vec::new(),
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
         backoff: Backoff::default(),
+        child_ended: signals.child_ended(),
         events,
         accept_from: None,
         stop_deadline: None,
@@ -240,7 +245,7 @@ impl Supervisor {
             Event::Signal => {
                 for signal in signals.take() {
                     match signal {
-                        Signal::Child => self.reap(),
+                        Signal::Child => self.reap_ended(),
                         // What came of it is in the log.
                         Signal::Reload => drop(self.reload()),
                         Signal::Stop => self.stop(),
@@ -381,6 +386,13 @@ impl Supervisor {
                 self.events.remove(process.control());
                 workers::kill(pid, rustix::process::Signal::KILL);
             }
+        }
+    }
+
+    /// As [`Supervisor::reap`], if there is somebody.
+    fn reap_ended(&mut self) {
+        if self.child_ended.swap(false, Ordering::Relaxed) {
+            self.reap();
         }
     }
 

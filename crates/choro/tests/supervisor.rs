@@ -383,6 +383,23 @@ fn a_client_is_not_turned_away_for_one_that_has_left() {
 }
 
 #[test]
+fn a_client_is_not_given_to_a_worker_that_has_ended() {
+    let site = Site::new();
+    let server = site.serve();
+    let idle = server.idle_workers();
+    // It finds the client and the end of all its workers at the same time, in this order.
+    server.signal(Signal::STOP);
+    for worker in idle {
+        signal_process(worker, Signal::KILL);
+        wait_until(|| !is_alive(worker), || format!("{worker} lives"));
+    }
+    let client = server.connect();
+    server.signal(Signal::CONT);
+    let address = client.local_addr().expect("it is connected");
+    server.wait_for_log(&format!("{address} connected"));
+}
+
+#[test]
 fn clients_that_hosts_deny_names_never_meet_a_worker() {
     let site = Site::new();
     site.write_config_with("hosts deny = ALL\n", "");

@@ -23,6 +23,8 @@ impl Supervisor {
     /// Accepts the clients that wait.
     pub(super) fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
+            // A worker that has ended takes no client, and none is turned away for it.
+            self.reap_ended();
             if self.stop_deadline.is_some() || !self.can_take_client() {
                 return;
             }
@@ -70,10 +72,6 @@ impl Supervisor {
             return;
         }
         let clients_max = self.clients_max();
-        if self.workers.serving_len() >= clients_max {
-            // Some may have left in this very turn.
-            self.reap();
-        }
         if self.workers.serving_len() >= clients_max {
             tracing::warn!(
                 "{peer}: refused, {clients_max} clients are served (`max smbd processes`)"

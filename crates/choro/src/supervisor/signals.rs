@@ -7,6 +7,8 @@
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
@@ -28,18 +30,27 @@ pub(super) enum Signal {
 #[derive(Debug)]
 pub(super) struct Signals {
     sources: [(Signal, UnixStream); 3],
+    child_ended: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Begins to receive.
     pub(super) fn register() -> io::Result<Self> {
+        let child_ended = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGCHLD, Arc::clone(&child_ended))?;
         Ok(Self {
+            child_ended,
             sources: [
                 (Signal::Child, register(&[SIGCHLD])?),
                 (Signal::Reload, register(&[SIGHUP])?),
                 (Signal::Stop, register(&[SIGTERM, SIGINT])?),
             ],
         })
+    }
+
+    /// Set with each [`Signal::Child`], at once: what was polled before may be of later than that.
+    pub(super) fn child_ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.child_ended)
     }
 
     /// What to poll for readability.

@@ -296,18 +296,12 @@ fn children(of: u32) -> Vec<u32> {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         // pid (name) state parent …; the name may contain anything but the last parenthesis.
         let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
-        let mut fields = tail.split(' ');
-        let (state, parent) = (fields.next(), fields.next());
-        let has_ended = || {
-            // The first thread may be gone before the others, and the process is not until they are.
-            let threads = fs::read_dir(entry.path().join("task")).map_or(0, Iterator::count);
-            state == Some("Z") && threads <= 1
-        };
-        if parent == Some(&of.to_string()) && !has_ended() {
+        if tail.split(' ').nth(1) == Some(&of.to_string()) {
             let pid = head.split(' ').next().expect("it begins with the pid");
             children.push(pid.parse().expect("a pid is a number"));
         }
     }
+    children.retain(|&pid| is_alive(pid));
     children.sort_unstable();
     children
 }
@@ -332,9 +326,14 @@ pub fn signal_process(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("it lives");
 }
 
+/// Whether a process has not ended yet: its first thread may be gone before the others.
 pub fn is_alive(pid: u32) -> bool {
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, tail)| !tail.starts_with('Z')),
+        Ok(stat) => {
+            let (_, tail) = stat.rsplit_once(") ").expect("it has a name");
+            !tail.starts_with('Z') || threads() > 1
+        }
         Err(_) => false,
     }
 }
