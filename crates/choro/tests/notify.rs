@@ -37,13 +37,20 @@ fn watch(server: &TestServer) -> Watching {
 #[track_caller]
 fn watch_host(server: &TestServer) -> Watching {
     let watching = watch(server);
+    wait_for_host(server, &watching);
+    watching
+}
+
+/// Waits until somebody who watches hears of what is done on the host.
+#[track_caller]
+fn wait_for_host(server: &TestServer, watching: &Watching) {
     let path = |name: &str| server.share_path("data").join(name);
     for attempt in 0..100 {
         touch(&path(&format!("attempt{attempt}")));
         if watching.says_something() {
             touch(&path("ready"));
             watching.until("ready");
-            return watching;
+            return;
         }
     }
     panic!("nothing is told of what is done on the host");
@@ -182,10 +189,11 @@ fn a_killed_notifyd_is_replaced_and_watchers_go_on() {
     );
     assert_eq!(watching.until("ENUM_DIR"), ["NOTIFY_ENUM_DIR"]);
     wait_for_watches(&server, 1);
+    wait_for_host(&server, &watching);
     server.client().run("data", &["mkdir after"]).succeeds();
     touch(&server.share_path("data").join("end"));
     let told = watching.until("end");
     assert_eq!(names(&told), lines([(ADDED, "after"), (ADDED, "end")]));
-    assert!(server.log().contains(&format!("notifyd (pid {first}) was killed by signal 9")));
+    server.server().wait_for_log(&format!("notifyd (pid {first}) was killed by signal 9"));
     server.stop();
 }
