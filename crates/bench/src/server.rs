@@ -1,7 +1,7 @@
 //! A server under test: a child process with a share of its own.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,9 +17,11 @@ use crate::null_server::Way;
 mod choro;
 mod null;
 pub mod process_tree;
+mod reserved_port;
 mod samba;
 
 use process_tree::ProcessTree;
+pub use reserved_port::ReservedPort;
 
 /// The name of the share that the loads use.
 pub const SHARE: &str = "bench";
@@ -77,6 +79,7 @@ pub struct Server {
     destination: Destination,
     share_path: PathBuf,
     log: PathBuf,
+    _port: ReservedPort,
 }
 
 /// What a server is started from.
@@ -148,7 +151,8 @@ impl Server {
     pub fn start_with(kind: Kind, directory: &Path, choro: &Path, global: &str) -> Result<Self> {
         let share_path = directory.join("share");
         fs::create_dir_all(&share_path)?;
-        let site = Site { directory, share_path, port: free_port()?, global };
+        let port = ReservedPort::new()?;
+        let site = Site { directory, share_path, port: port.port(), global };
         let setup = match kind {
             Kind::Choro | Kind::Other => choro::set_up(&site, choro),
             Kind::Fallback => choro::set_up(&site, choro).map(Setup::without_io_uring),
@@ -168,10 +172,10 @@ impl Server {
             .stderr(output)
             .spawn()
             .with_context(|| format!("starting {command:?}"))?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, site.port));
+        let address = port.address();
         let destination = Destination { address, share: SHARE.into(), user, password };
         let share_path = site.share_path;
-        let mut server = Self { kind, version, child, destination, share_path, log };
+        let mut server = Self { kind, version, child, destination, share_path, log, _port: port };
         server.wait_until_it_serves()?;
         Ok(server)
     }
@@ -293,12 +297,6 @@ impl Drop for Server {
             let _ = self.child.wait();
         }
     }
-}
-
-/// A port that nobody listens on.
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
 }
 
 /// Runs a command with `input` on its standard input, and returns what it wrote.

@@ -5,8 +5,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use bench::server::ReservedPort;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -49,7 +48,8 @@ pub struct Outcome(Output);
 impl Site {
     pub fn new() -> Self {
         let root = tempfile::tempdir().expect("there is space");
-        let site = Self { root, port: ReservedPort::new(), somebody: None, launcher: Vec::new() };
+        let port = ReservedPort::new().expect("a port is free");
+        let site = Self { root, port, somebody: None, launcher: Vec::new() };
         fs::create_dir(site.path("data")).expect("it is new");
         let data = text(&site.path("data"));
         site.write_config(&format!("[data]\npath = {data}\nread only = no\n"));
@@ -61,7 +61,7 @@ impl Site {
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.port.0
+        self.port.address()
     }
 
     /// Replaces the configuration; its directories and port stay.
@@ -82,7 +82,7 @@ impl Site {
             directory("private"),
             directory("run"),
             directory("cache"),
-            self.port.0.port(),
+            self.port.port(),
         );
         fs::write(self.path("smb.conf"), config).expect("there is space");
     }
@@ -376,23 +376,4 @@ pub fn text(path: &Path) -> String {
 /// names another, such as a release.
 pub fn built_executable() -> PathBuf {
     std::env::var_os("CHORO_BIN").map_or_else(|| env!("CARGO_BIN_EXE_choro").into(), PathBuf::from)
-}
-
-/// A port of loopback where a server can listen, and which nobody else is given meanwhile: it is bound,
-/// and never listened on.
-#[derive(Debug)]
-struct ReservedPort(SocketAddr, OwnedFd);
-
-impl ReservedPort {
-    fn new() -> Self {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
-            .expect("there are sockets");
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        net::bind(&socket, &any).expect("loopback is there");
-        // Only now: two that may share a port could be given the same.
-        net::sockopt::set_socket_reuseaddr(&socket, true).expect("it is a socket");
-        let address = net::getsockname(&socket).expect("it is bound");
-        Self(address.try_into().expect("it is of the internet"), socket)
-    }
 }

@@ -1,7 +1,7 @@
 //! Debian's Samba on the folder of a share, beside the server under test.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bench::server::own_directories;
+use bench::server::{ReservedPort, own_directories};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::choro::{PATIENCE, text};
@@ -32,7 +32,7 @@ pub const KEEPS_EVERYTHING: &str = "vfs objects = acl_xattr streams_xattr\n\
 #[derive(Debug)]
 pub struct Samba {
     child: Child,
-    address: SocketAddr,
+    port: ReservedPort,
 }
 
 impl Samba {
@@ -43,9 +43,8 @@ impl Samba {
         assert!(KEEPS_EVERYTHING.contains(ACTS_AS.0), "both act as the same");
         let site = server.site().path("samba");
         fs::create_dir_all(&site).expect("there is space");
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
-        let address = port.local_addr().expect("it is bound");
-        drop(port);
+        let port = ReservedPort::new().expect("a port is free");
+        let address = port.address();
         let config = site.join("smb.conf");
         fs::write(&config, configuration(&site, address, share, &server.share_path(share)))
             .expect("there is space");
@@ -68,19 +67,19 @@ impl Samba {
             .stderr(output)
             .spawn()
             .expect("the package samba is installed");
-        let samba = Self { child, address };
+        let samba = Self { child, port };
         samba.wait();
         samba
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.port.address()
     }
 
     #[track_caller]
     fn wait(&self) {
         let begin = Instant::now();
-        while TcpStream::connect(self.address).is_err() {
+        while TcpStream::connect(self.address()).is_err() {
             assert!(begin.elapsed() < PATIENCE, "smbd does not listen");
             thread::sleep(Duration::from_millis(20));
         }
