@@ -540,14 +540,15 @@ impl Probes {
             // bpftrace up to 0.17 looks for the signal only where that has interrupted its wait. To
             // be stopped and to go on does so, too, and says nothing else to it.
             let mut nudge_at = Instant::now() + Duration::from_secs(2);
-            while !reading.is_finished() {
-                thread::sleep(Duration::from_millis(10));
+            let has_ended = || {
                 if Instant::now() > nudge_at {
                     signal_process(bpftrace.id(), Signal::STOP);
                     signal_process(bpftrace.id(), Signal::CONT);
                     nudge_at += Duration::from_secs(1);
                 }
-            }
+                reading.is_finished()
+            };
+            wait_until(has_ended, || "bpftrace does not end".to_owned());
         });
         assert!(bpftrace.wait().expect("it ends").success());
         text
