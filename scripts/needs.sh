@@ -2,6 +2,7 @@
 #
 #   need_packages NAME[=PROBE]...   Debian packages; elsewhere, the probes are looked for instead
 #   need_rust                       a Rust toolchain that is new enough
+#   need_room GIB                   disk for what is built
 #
 # A probe is a command, or a file under /usr/include if it contains a dot.
 
@@ -93,6 +94,21 @@ need_rust() {
     oldest=$(printf '%s\n%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1)
     if [ "$oldest" != "$wanted" ]; then
         fail "Rust $found is too old; Choro needs $wanted or later: 'rustup update', or see rustup.rs"
+    fi
+}
+
+# Warns if there are less than so many GiB for what is built; what is built already counts as free. A
+# linker on a full disk says many things, but not that it is full.
+need_room() {
+    local target=${CARGO_TARGET_DIR:-target} taken=0 free
+    if [ -d "$target" ]; then
+        taken=$(du -s --block-size=1M "$target" | cut -f 1)
+        free=$(df --output=avail --block-size=1M "$target" | tail -n 1)
+    else
+        free=$(df --output=avail --block-size=1M . | tail -n 1)
+    fi
+    if [ $((free + taken)) -lt $(($1 * 1024)) ]; then
+        say "this takes $1 GiB of disk, and there are $(((free + taken) / 1024)): it may fail"
     fi
 }
 

@@ -14,6 +14,7 @@ TOO_WITHOUT_IO_URING=(
 )
 
 need_to_test
+need_room 6
 features=$(choro_features)
 launcher=$(io_uring_launcher)
 say '1/4 building the server and the tests (some minutes the first time)'

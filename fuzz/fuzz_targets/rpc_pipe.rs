@@ -11,7 +11,7 @@ use testkit::seeds::split;
 struct Shares;
 
 impl Catalogue for Shares {
-    fn shares(&self) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
         let share = |name: &str| ShareEntry {
             name: name.into(),
             comment: "a comment".into(),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use config::{Config, Substitutions, Warning};
@@ -37,7 +38,7 @@ impl fmt::Display for Source {
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// The configuration.
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     /// Its folders, substitutions done.
     pub(crate) directories: Directories,
     /// Where it came from.
@@ -77,7 +78,7 @@ impl Settings {
             Source::File(path) => Config::load(path)?,
         };
         let directories = config.directories();
-        Ok(Self { config, directories, source, warnings })
+        Ok(Self { config: Arc::new(config), directories, source, warnings })
     }
 
     /// The user database.

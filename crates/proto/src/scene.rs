@@ -57,7 +57,7 @@ pub(crate) const FOLDER: &str = "srv/data";
 struct Catalogue;
 
 impl rpc::Catalogue for Catalogue {
-    fn shares(&self) -> Vec<rpc::ShareEntry> {
+    fn shares(&self, _: &rpc::Caller) -> Vec<rpc::ShareEntry> {
         Vec::new()
     }
 

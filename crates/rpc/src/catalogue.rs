@@ -1,27 +1,19 @@
 //! What the interfaces tell about, given by whoever runs the server.
 
-use std::sync::Arc;
-
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 
-use crate::Principal;
+use crate::{Caller, Principal};
 
 /// What there is to tell.
 pub trait Catalogue: Send + Sync {
-    /// The shares that an enumeration shows, in the order to show them. Shares that are not
+    /// The shares that an enumeration shows to `caller`, in the order to show them. Shares that are not
     /// browseable are left out here.
-    fn shares(&self) -> Vec<ShareEntry>;
+    fn shares(&self, caller: &Caller) -> Vec<ShareEntry>;
 
-    /// The share of that name, in any case, also one that is not browseable.
-    fn share(&self, name: &str) -> Option<ShareEntry> {
-        self.shares().into_iter().find(|share| equal_ignoring_case(&share.name, name))
-    }
-
-    /// What a user is told, if that is less than everybody is: shares that show themselves only to those
-    /// who may connect. `None` where it is the same.
-    fn seen_by(&self, _: Viewer<'_>) -> Option<Arc<dyn Catalogue>> {
-        None
+    /// The share that `caller` reaches by that name, in any case, also one that is not browseable.
+    fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
+        self.shares(caller).into_iter().find(|share| equal_ignoring_case(&share.name, name))
     }
 
     /// The server itself.
@@ -41,15 +33,6 @@ pub trait Catalogue: Send + Sync {
 
     /// The time, in UTC.
     fn now(&self) -> FileTime;
-}
-
-/// Who asks.
-#[derive(Clone, Copy, Debug)]
-pub struct Viewer<'a> {
-    /// The user's name.
-    pub user: &'a str,
-    /// The SIDs of its groups.
-    pub groups: &'a [Sid],
 }
 
 /// One share: [MS-SRVS] 2.2.4.

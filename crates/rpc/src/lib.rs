@@ -22,7 +22,7 @@ mod pdu;
 mod principal;
 mod win32;
 
-pub use catalogue::{Catalogue, ServerEntry, ShareEntry, Viewer};
+pub use catalogue::{Catalogue, ServerEntry, ShareEntry};
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
 pub use principal::{Caller, Principal, PrincipalKind};

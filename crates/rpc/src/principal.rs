@@ -55,4 +55,8 @@ pub struct Caller {
     pub user: String,
     /// Its domain.
     pub domain: String,
+    /// The SIDs of its groups.
+    pub groups: Vec<Sid>,
+    /// Whether it is the account of guests.
+    pub is_guest: bool,
 }

@@ -9,7 +9,7 @@ use dtyp::{AccessMask, FileTime, Guid, Sid};
 use object::{ObjectPath, RootId, UserId};
 use proto::settings::{BreakRetry, MapToGuest, Policy};
 use proto::{Account, ServerSettings, Share};
-use rpc::{Catalogue, ServerEntry, ShareEntry};
+use rpc::{Caller, Catalogue, ServerEntry, ShareEntry};
 use wire::Dialect;
 
 /// The user of most tests.
@@ -144,7 +144,7 @@ pub fn settings() -> ServerSettings {
 struct OneShare;
 
 impl Catalogue for OneShare {
-    fn shares(&self) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
         vec![ShareEntry { name: "data".into(), path: "/data".into(), ..ShareEntry::default() }]
     }
 

@@ -1,5 +1,7 @@
 //! Listening, and reading the configuration again.
 
+use std::sync::Arc;
+
 use super::events::Event;
 use super::listeners::{self, Listener};
 use super::{Supervisor, effective, interfaces, service_manager};
@@ -30,7 +32,8 @@ impl Supervisor {
 
     fn load_again(&mut self) -> anyhow::Result<()> {
         let mut settings = Settings::load(self.settings.source.clone())?;
-        let kept = settings.config.keep_global(&self.settings.config, PARAMETERS);
+        let config = Arc::make_mut(&mut settings.config);
+        let kept = config.keep_global(&self.settings.config, PARAMETERS);
         for name in kept {
             tracing::warn!("{name} stays as it is until the server is started again");
         }

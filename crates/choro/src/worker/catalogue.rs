@@ -5,21 +5,20 @@ use std::sync::Arc;
 
 use config::{Config, Substitutions};
 use dtyp::{FileTime, Sid};
-use rpc::{Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry, Viewer};
+use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::warn;
 
 use super::clocks::wall_clock;
 use super::server_settings::netbios_name;
-use super::{shares, unix};
+use super::shares::{is_available, substitutions_of};
+use super::{homes, shares, unix};
 use crate::domain_sid;
 
 /// The shares of a configuration, as clients list them.
 #[derive(Debug)]
 pub(super) struct ConfiguredShares {
-    shares: Vec<ShareEntry>,
+    config: Arc<Config>,
     server: ServerEntry,
-    /// Those that show themselves only to users who may connect: `access based share enum`.
-    choosy: Vec<config::Share>,
     domain_sid: Sid,
 }
 
@@ -30,70 +29,69 @@ const SERVER_TYPE: u32 = 0x0000_0001 | 0x0000_0002 | 0x0000_0800 | 0x0000_1000;
 const USERS_UNLIMITED: u32 = u32::MAX;
 
 impl ConfiguredShares {
-    /// The shares that may be shown, and the SID that lies in the `state` directory.
-    pub(super) fn new(config: &Config, state: &Path) -> Self {
-        let substitutions = Substitutions::of_this_process();
-        let mut shares: Vec<_> = config
-            .shares
-            .iter()
-            .filter(|share| share.available && share.browseable && !share.path.is_empty())
-            .map(|share| ShareEntry {
-                name: share.name.clone(),
-                kind: ShareEntry::DISK,
-                comment: substitutions.expand(&share.comment),
-                // Windows paths have a drive; what the server calls the folder is nobody's business.
-                path: format!("C:\\{}", share.name),
-                max_users: match share.max_connections {
-                    0 => USERS_UNLIMITED,
-                    max => max,
-                },
-                current_users: 0,
-                hidden: share.name.ends_with('$'),
-            })
-            .collect();
-        let description = substitutions.expand(&config.global.server_string);
-        shares.push(ShareEntry {
-            name: "IPC$".to_owned(),
-            kind: ShareEntry::IPC,
-            comment: format!("IPC Service ({description})"),
-            path: "C:\\IPC$".to_owned(),
-            max_users: USERS_UNLIMITED,
-            current_users: 1,
-            hidden: true,
-        });
+    /// The shares of `config`, and the SID that lies in the `state` directory.
+    pub(super) fn new(config: &Arc<Config>, state: &Path) -> Self {
         let server = ServerEntry {
             name: netbios_name(config),
             domain: config.global.workgroup.clone(),
-            comment: description,
+            comment: Substitutions::of_this_process().expand(&config.global.server_string),
             version_major: 6,
             version_minor: 1,
             server_type: SERVER_TYPE,
         };
-        let choosy = config.shares.iter().filter(|share| share.access_based_share_enum);
         let domain_sid = domain_sid::read_or_make(state).unwrap_or_else(|error| {
             warn!("the server's domain has no SID of its own: {error:#}");
             domain_sid::nobody()
         });
-        Self { shares, server, choosy: choosy.cloned().collect(), domain_sid }
+        Self { config: Arc::clone(config), server, domain_sid }
+    }
+
+    fn find(&self, caller: &Caller, name: &str) -> Option<config::Share> {
+        let user = (!caller.is_guest).then_some(caller.user.as_str());
+        homes::find_share(&self.config, name, user).filter(is_available)
+    }
+
+    /// The caller's own home, if it is one that `[homes]` makes. Whether it is shown is for `[global]`
+    /// to say, as in Samba, so that `browseable = no` in `[homes]` hides that alone.
+    fn home(&self, caller: &Caller) -> Option<config::Share> {
+        let home = self.find(caller, homes::OWN)?;
+        let Config { defaults, .. } = &*self.config;
+        let is_made = self.config.share(&home.name).is_none();
+        (is_made && is_shown(defaults.browseable, defaults.access_based_share_enum, &home, caller))
+            .then_some(home)
+    }
+
+    fn pipes(&self) -> ShareEntry {
+        ShareEntry {
+            name: "IPC$".to_owned(),
+            kind: ShareEntry::IPC,
+            comment: format!("IPC Service ({})", self.server.comment),
+            path: "C:\\IPC$".to_owned(),
+            max_users: USERS_UNLIMITED,
+            current_users: 1,
+            hidden: true,
+        }
     }
 }
 
 impl Catalogue for ConfiguredShares {
-    fn shares(&self) -> Vec<ShareEntry> {
-        self.shares.clone()
+    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+        let configured = self.config.shares.iter().filter(|share| is_available(share));
+        let pattern = self.config.homes.iter().filter(|homes| homes.available);
+        let shown = configured.chain(pattern).filter(|share| {
+            is_shown(share.browseable, share.access_based_share_enum, share, caller)
+        });
+        let mut shares: Vec<_> = shown.map(|share| entry(share, caller)).collect();
+        shares.push(self.pipes());
+        shares.extend(self.home(caller).map(|home| entry(&home, caller)));
+        shares
     }
 
-    fn seen_by(&self, viewer: Viewer<'_>) -> Option<Arc<dyn Catalogue>> {
-        if self.choosy.is_empty() {
-            return None;
+    fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
+        if name.eq_ignore_ascii_case("IPC$") {
+            return Some(self.pipes());
         }
-        let admits = |name: &str| {
-            let share = self.choosy.iter().find(|share| share.name == name);
-            share.is_none_or(|share| shares::admits(share, viewer.user, viewer.groups))
-        };
-        let shares = self.shares.iter().filter(|share| admits(&share.name)).cloned().collect();
-        let (server, domain_sid) = (self.server.clone(), self.domain_sid.clone());
-        Some(Arc::new(Self { shares, server, choosy: Vec::new(), domain_sid }))
+        self.find(caller, name).map(|share| entry(&share, caller))
     }
 
     fn server(&self) -> ServerEntry {
@@ -129,6 +127,27 @@ impl Catalogue for ConfiguredShares {
 
     fn now(&self) -> FileTime {
         wall_clock()
+    }
+}
+
+/// Whether a share is listed: some show themselves only to users who may connect.
+fn is_shown(browseable: bool, choosy: bool, share: &config::Share, caller: &Caller) -> bool {
+    browseable && (!choosy || shares::admits(share, caller))
+}
+
+fn entry(share: &config::Share, caller: &Caller) -> ShareEntry {
+    ShareEntry {
+        name: share.name.clone(),
+        kind: ShareEntry::DISK,
+        comment: substitutions_of(caller, share).expand(&share.comment),
+        // Windows paths have a drive; what the server calls the folder is nobody's business.
+        path: format!("C:\\{}", share.name),
+        max_users: match share.max_connections {
+            0 => USERS_UNLIMITED,
+            max => max,
+        },
+        current_users: 0,
+        hidden: share.name.ends_with('$'),
     }
 }
 

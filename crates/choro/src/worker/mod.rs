@@ -17,6 +17,7 @@ mod date;
 mod effects;
 mod event_loop;
 mod frames;
+mod homes;
 mod lanes;
 mod messages;
 mod notices;

@@ -7,11 +7,12 @@ use std::time::SystemTime;
 use arbitration::Caching;
 use config::choice::{CscPolicy, DefaultCase, MangledNames, Tri};
 use config::hosts_access;
-use config::{Config, GroupKind, Substitutions};
+use config::{Config, GroupKind, Substitutions, UserList};
 use dtyp::{AccessMask, NameExpression, NtStatus, Sid};
 use object::{ObjectOp, ObjectPath, ObjectReply, RootId, UserId};
 use proto::effect::{AppleShare, ConnectShare, Referral};
 use proto::{Account, Share, ShareRefusal};
+use rpc::Caller;
 use store::{
     CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, Piping,
     RootSettings, Started, Store,
@@ -23,6 +24,7 @@ use wire::tree_connect::ShareFlags;
 use super::accounts::Accounts;
 use super::classes::membership;
 use super::date;
+use super::homes;
 use super::server_settings::policy;
 use super::snapshots::snapshot_settings;
 use super::unix::{self, UnixUser};
@@ -50,7 +52,8 @@ impl Shares<'_> {
         let account = &*request.account;
         verify_hosts(&share, request.client)?;
         let account = self.guest_if_due(&share, account)?;
-        let share = with_names(share, &substitutions(request, &account, None));
+        let mut substitutions = substitutions(request, &account, &share);
+        let share = with_names(share, &substitutions);
         let is_member = |_: GroupKind, group: &str| is_member(&account.groups, group);
         if !share.admits(&account.user, is_member) {
             info!("{} may not use share {}", account.user, share.name);
@@ -61,7 +64,11 @@ impl Shares<'_> {
         }
         let read_only = share.is_read_only_for(&account.user, is_member);
         let unix = self.unix_identity(&share, &account)?;
-        let substitutions = substitutions(request, &account, unix.as_ref());
+        if let Some(unix) = &unix {
+            substitutions.user.clone_from(&unix.name);
+            substitutions.home.clone_from(&unix.home);
+            substitutions.group = group_name(&share, unix);
+        }
         let user = match unix {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
@@ -123,28 +130,12 @@ impl Shares<'_> {
         })
     }
 
-    /// The share of this name, or the home folder of the user of this name.
     fn find(&self, request: &ConnectShare) -> Result<config::Share, ShareRefusal> {
-        if let Some(share) = self.config.share(&request.name) {
-            return if share.available && !share.path.is_empty() {
-                Ok(share.clone())
-            } else {
-                Err(ShareRefusal::BadNetworkName)
-            };
-        }
-        let homes = self.config.homes.as_ref().ok_or(ShareRefusal::BadNetworkName)?;
-        // A user finds their own home here and nobody else's.
-        if !request.name.eq_ignore_ascii_case(&request.account.user) || request.account.is_guest {
-            return Err(ShareRefusal::BadNetworkName);
-        }
-        let user = unix::find_user(&request.account.user).ok().flatten();
-        let user = user.ok_or(ShareRefusal::BadNetworkName)?;
-        let mut share = homes.clone();
-        share.name = user.name;
-        if share.path.is_empty() {
-            share.path = user.home;
-        }
-        Ok(share)
+        let account = &request.account;
+        let user = (!account.is_guest).then_some(account.user.as_str());
+        homes::find_share(self.config, &request.name, user)
+            .filter(is_available)
+            .ok_or(ShareRefusal::BadNetworkName)
     }
 
     /// Guests need `guest ok`; with `guest only` everyone is one.
@@ -426,44 +417,77 @@ pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
     gid.is_some_and(|gid| groups.contains(&Sid::unix_group(gid)))
 }
 
+/// Whether anybody can connect to a share.
+pub(super) fn is_available(share: &config::Share) -> bool {
+    share.available && !share.path.is_empty()
+}
+
 /// Whether a user may connect to a share, as far as its lists of users say.
-pub(super) fn admits(share: &config::Share, user: &str, groups: &[Sid]) -> bool {
-    let substitutions = Substitutions { user: user.to_owned(), ..Substitutions::of_this_process() };
-    let share = with_names(share.clone(), &substitutions);
-    share.admits(user, |_, group| is_member(groups, group))
+pub(super) fn admits(share: &config::Share, caller: &Caller) -> bool {
+    let share = with_names(share.clone(), &substitutions_of(caller, share));
+    share.admits(&caller.user, |_, group| is_member(&caller.groups, group))
+}
+
+/// What is known of a share and of somebody who asks about it.
+pub(super) fn substitutions_of(caller: &Caller, share: &config::Share) -> Substitutions {
+    Substitutions {
+        user: caller.user.clone(),
+        requested_user: caller.user.clone(),
+        domain: caller.domain.clone(),
+        share: share.name.clone(),
+        ..Substitutions::of_this_process()
+    }
 }
 
 /// The share with the names in its lists of users filled in: `valid users = %S`.
 fn with_names(mut share: config::Share, substitutions: &Substitutions) -> config::Share {
-    let substitutions = Substitutions { share: share.name.clone(), ..substitutions.clone() };
-    for list in [
-        &mut share.admin_users,
-        &mut share.invalid_users,
-        &mut share.read_list,
-        &mut share.valid_users,
-        &mut share.write_list,
-    ] {
-        *list = list.expanded(&substitutions);
-    }
+    [
+        share.admin_users,
+        share.invalid_users,
+        share.read_list,
+        share.valid_users,
+        share.write_list,
+    ] = user_lists(&share).map(|list| list.expanded(substitutions));
     share
 }
 
+/// In the order of [`with_names`].
+fn user_lists(share: &config::Share) -> [&UserList; 5] {
+    let config::Share { admin_users, invalid_users, read_list, valid_users, write_list, .. } =
+        share;
+    [admin_users, invalid_users, read_list, valid_users, write_list]
+}
+
+/// What is known of a tree connect before it is known whom it acts as.
 fn substitutions(
     request: &ConnectShare,
     account: &Account,
-    unix: Option<&UnixUser>,
+    share: &config::Share,
 ) -> Substitutions {
-    let own = unix::find_user(&account.user).ok().flatten();
+    let unix = unix::find_user(&account.user).ok().flatten();
     Substitutions {
-        user: unix.map_or_else(|| account.user.clone(), |unix| unix.name.clone()),
-        home: unix.or(own.as_ref()).map(|user| user.home.clone()).unwrap_or_default(),
+        user: account.user.clone(),
+        group: unix.as_ref().map(|user| group_name(share, user)).unwrap_or_default(),
+        home: unix.map(|user| user.home).unwrap_or_default(),
         requested_user: account.user.clone(),
         domain: account.domain.clone(),
         client_address: request.client.ip().to_canonical().to_string(),
         client_name: request.client.ip().to_canonical().to_string(),
-        share: request.name.clone(),
+        share: share.name.clone(),
         time: date::text(SystemTime::now()),
         ..Substitutions::of_this_process()
+    }
+}
+
+/// `%g` and `%G`, for a share that names them: the look-up takes as long as the system's name service.
+fn group_name(share: &config::Share, user: &UnixUser) -> String {
+    let is_named = |text: &str| text.contains("%g") || text.contains("%G");
+    let texts = [&share.path, &share.comment, &share.volume];
+    let mut names = user_lists(share).into_iter().flat_map(UserList::words);
+    if texts.into_iter().any(|text| is_named(text)) || names.any(|name| is_named(&name)) {
+        unix::group_name(user.credentials.gid).unwrap_or_default()
+    } else {
+        String::new()
     }
 }
 

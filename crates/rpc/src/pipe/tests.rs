@@ -8,7 +8,7 @@ use std::sync::Arc;
 struct Shares(Vec<ShareEntry>);
 
 impl Catalogue for Shares {
-    fn shares(&self) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
         self.0.clone()
     }
 
@@ -72,7 +72,8 @@ fn ipc() -> ShareEntry {
 }
 
 fn pipe(name: PipeName, shares: &[ShareEntry]) -> Pipe {
-    let caller = Caller { user: "jo".to_owned(), domain: "WORKGROUP".to_owned() };
+    let (user, domain) = ("jo".to_owned(), "WORKGROUP".to_owned());
+    let caller = Caller { user, domain, ..Caller::default() };
     Pipe::new(name, Arc::new(Shares(shares.to_vec())), caller)
 }
 

@@ -18,9 +18,12 @@ pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Ste
     let name = rpc::PipeName::from_name(&name).ok_or(not_found)?;
     let catalogue: Arc<dyn rpc::Catalogue> = scope.globals.settings.catalogue.clone();
     let account = scope.session.account();
-    let viewer = rpc::Viewer { user: &account.user, groups: &account.groups };
-    let catalogue = catalogue.seen_by(viewer).unwrap_or(catalogue);
-    let caller = rpc::Caller { user: account.user.clone(), domain: account.domain.clone() };
+    let caller = rpc::Caller {
+        user: account.user.clone(),
+        domain: account.domain.clone(),
+        groups: account.groups.clone(),
+        is_guest: account.is_guest,
+    };
     let file_id = scope.globals.allocate_file_id();
     let granted_access = request.desired_access.map_generic();
     let open = Open {

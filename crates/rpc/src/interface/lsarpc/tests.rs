@@ -21,7 +21,7 @@ const MAXIMUM_ALLOWED: u32 = 0x0200_0000;
 struct House;
 
 impl Catalogue for House {
-    fn shares(&self) -> Vec<ShareEntry> {
+    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
         Vec::new()
     }
 
@@ -77,7 +77,8 @@ impl Policy {
     }
 
     fn call(&mut self, opnum: u16, stub: &[u8]) -> Result<Vec<u8>, Fault> {
-        let caller = Caller { user: "jo".to_owned(), domain: "WORKGROUP".to_owned() };
+        let (user, domain) = ("jo".to_owned(), "WORKGROUP".to_owned());
+        let caller = Caller { user, domain, ..Caller::default() };
         let mut environment =
             Environment { catalogue: &House, caller: &caller, handles: &mut self.handles };
         INTERFACE.call(opnum, stub, &mut environment)

@@ -22,7 +22,7 @@ pub(super) fn share_enum(
     let preferred_maximum_length = reader.u32()?;
     let resume_handle = reader.unique_u32()?;
 
-    let shares = environment.catalogue.shares();
+    let shares = environment.catalogue.shares(environment.caller);
     let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
     let untold = shares.get(told..).unwrap_or(&[]);
     let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
@@ -67,7 +67,7 @@ pub(super) fn share_get_info(
     let net_name = reader.string()?;
     let level = reader.u32()?;
 
-    let share = environment.catalogue.share(&net_name);
+    let share = environment.catalogue.share(environment.caller, &net_name);
     let (result, share) = match share {
         Some(share) => (Win32Error::SUCCESS, share),
         None => (Win32Error::NET_NAME_NOT_FOUND, ShareEntry::default()),

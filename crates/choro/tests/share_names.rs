@@ -1,0 +1,140 @@
+//! By which names Debian's smbclient reaches shares and sees them: `[homes]`, and the names that stand for
+//! `%S` and `%G`. What is expected here is what Debian's smbd 4.17 does with the same sections.
+
+mod harness;
+
+use std::fs;
+
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, give_to_server, runs_as_root};
+use nix::unistd::{Gid, Group, Uid, User};
+
+/// A user of every system who never asks for anything here.
+fn absent_user() -> User {
+    User::from_uid(Uid::from_raw(1)).expect("a name service").expect("there is a user of id 1")
+}
+
+/// Homes in a folder of each in the share `homes`, with a file that bears its user's name.
+fn start_with_homes(lines: &str) -> TestServer {
+    let lines = format!("path = %FOLDER/%S\n{lines}");
+    let server = Setup::new().share("homes", &lines).share("data", "").start();
+    let absent = absent_user().name;
+    for user in [USER, OTHER_USER, &absent] {
+        let home = server.share_path("homes").join(user);
+        fs::create_dir(&home).expect("there is space");
+        fs::write(home.join(format!("of-{user}")), "").expect("there is space");
+        give_to_server(&home);
+    }
+    server
+}
+
+#[test]
+fn a_home_is_reached_by_the_name_of_its_user_and_as_homes() {
+    let server = start_with_homes("");
+    for name in [USER, "TESTER", "homes", "HOMES"] {
+        let listed = server.client().run(name, &["ls"]).succeeds();
+        assert!(listed.contains("of-tester "), "{name}:\n{listed}");
+    }
+    let other = server.client().user(OTHER_USER, PASSWORD);
+    other.run("homes", &["mkdir made"]).succeeds();
+    assert!(server.share_path("homes").join(OTHER_USER).join("made").is_dir());
+    server.stop();
+}
+
+#[test]
+fn others_reach_a_home_unless_valid_users_keeps_them_out() {
+    let absent = absent_user().name;
+    let server = start_with_homes("");
+    for name in [absent.clone(), absent.to_uppercase()] {
+        let listed = server.client().run(&name, &["ls"]).succeeds();
+        assert!(listed.contains(&format!("of-{absent} ")), "{name}:\n{listed}");
+    }
+    // Whom the system does not know has a home, but is nobody whom others could mean.
+    server.client().run("no-such-user", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
+    server.stop();
+
+    let server = start_with_homes("valid users = %S");
+    server.client().run("homes", &["ls"]).succeeds();
+    server.client().run(&absent, &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
+    server.stop();
+}
+
+#[test]
+fn guests_have_no_home() {
+    let server = Setup::new()
+        .global("map to guest = bad user")
+        .share("homes", "path = %FOLDER\nguest ok = yes")
+        .start();
+    let guest = server.client().user("no-such-user", "x");
+    guest.run("homes", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
+    server.client().run("homes", &["ls"]).succeeds();
+    server.stop();
+}
+
+#[test]
+fn the_home_is_the_folder_that_the_system_has_for_the_user_where_no_path_is_given() {
+    let user = absent_user();
+    let server = Setup::new().share("homes", "path =\nread only = yes").start();
+    let first = fs::read_dir(&user.dir).expect("everybody may look").flatten().next();
+    let first = first.expect("there is something in it").file_name();
+    let first = first.to_str().expect("a plain name");
+    let listed = server.client().run(&user.name, &[&format!("ls \"{first}\"")]).succeeds();
+    assert!(listed.contains(first), "{listed}");
+    server.stop();
+}
+
+#[test]
+fn a_share_of_that_name_goes_before_a_home() {
+    let server = Setup::new().share("homes", "path = %FOLDER/%S").share(USER, "").start();
+    fs::write(server.share_path(USER).join("configured"), "").expect("there is space");
+    for name in [USER, "homes"] {
+        let listed = server.client().run(name, &["ls"]).succeeds();
+        assert!(listed.contains("configured "), "{name}:\n{listed}");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_section_hides_itself_and_not_the_homes() {
+    let home = format!("Disk|{USER}|that of {USER}, {USER}\n");
+    let server = start_with_homes("comment = that of %u, %S\nbrowseable = no");
+    let listed = server.client().list_shares().succeeds();
+    assert!(listed.contains(&home) && !listed.contains("|homes|"), "{listed}");
+    server.stop();
+
+    let server = start_with_homes("comment = that of %u, %S");
+    let listed = server.client().list_shares().succeeds();
+    let pattern = format!("Disk|homes|that of {USER}, homes\n");
+    assert!(listed.contains(&home) && listed.contains(&pattern), "{listed}");
+    let of_guests = server.client().anonymous().list_shares().text();
+    assert!(!of_guests.contains(USER), "{of_guests}");
+    server.stop();
+}
+
+#[test]
+fn a_share_is_called_what_the_configuration_calls_it() {
+    let server = Setup::new().share("Data", "path = %FOLDER/../%S\ncomment = %S").start();
+    fs::write(server.share_path("Data").join("file"), "").expect("there is space");
+    for name in ["Data", "data", "DATA"] {
+        let listed = server.client().run(name, &["ls"]).succeeds();
+        assert!(listed.contains("file "), "{name}:\n{listed}");
+    }
+    let listed = server.client().list_shares().succeeds();
+    assert!(listed.contains("Disk|Data|Data\n"), "{listed}");
+    server.stop();
+}
+
+#[test]
+fn the_group_that_a_path_names_is_that_of_whom_the_client_acts_as() {
+    if !runs_as_root() {
+        return;
+    }
+    let group = Group::from_gid(Gid::from_raw(65_534)).expect("a name service");
+    let group = group.expect("the group of nobody").name;
+    let server = Setup::new().share("data", "path = %FOLDER/%G").start();
+    let folder = server.share_path("data").join(&group);
+    fs::create_dir(&folder).expect("there is space");
+    give_to_server(&folder);
+    server.client().run("data", &["mkdir made"]).succeeds();
+    assert!(folder.join("made").is_dir());
+    server.stop();
+}
