@@ -3,16 +3,14 @@
 mod harness;
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use harness::content::{assert_same_file, assert_same_tree, write_file};
 use harness::smbclient::{DIALECTS, Protection};
-use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, give_to_server, runs_as_root};
-use nix::unistd::User;
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, give_to_server};
 
 /// Enough for several messages of every dialect, and no multiple of a block.
 const FEW_MEBIBYTES: u64 = (5 << 20) + 12_345;
@@ -556,26 +554,6 @@ fn only_the_dialects_of_the_configuration_are_spoken() {
     }
     // A client that offers all of them gets the highest one of the range.
     server.client().run("data", &["ls"]).succeeds();
-    server.stop();
-}
-
-/// Needs root; without it nobody can be forced to be somebody.
-#[test]
-fn every_share_of_a_client_has_its_own_forced_user() {
-    if !runs_as_root() {
-        return;
-    }
-    let server = Setup::new().share("data", "").share("other", "force user = daemon").start();
-    let other = server.share_path("other");
-    fs::set_permissions(&other, Permissions::from_mode(0o777)).expect("we are root");
-    write_file(&server.client_folder("work").join("source"), 1, 1);
-    // The first share makes the worker wear its user before the second one is connected.
-    let commands = ["put source there", "tcon other", "put source there"];
-    server.client().run("data", &commands).succeeds();
-    let owner = |share: &str| fs::metadata(server.share_path(share).join("there")).unwrap().uid();
-    let daemon = User::from_name("daemon").unwrap().expect("every Linux has it").uid.as_raw();
-    assert_ne!(owner("data"), daemon);
-    assert_eq!(owner("other"), daemon);
     server.stop();
 }
 

@@ -137,7 +137,7 @@ parameter_table! {
         /// Folder of databases that outlive the server.
         state_directory: String = "state directory", Kind::Path, "/var/lib/choro";
         /// File that maps names clients give to users of this system.
-        username_map: String = "username map", Kind::Path, "", NotYet;
+        username_map: String = "username map", Kind::Path, "";
         /// Map the file of the messages into memory; for `messaging type = tdb`. The other tables
         /// always are. Takes effect with a restart.
         use_mmap: bool = "use mmap", Kind::Bool, "Yes";

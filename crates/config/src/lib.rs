@@ -24,6 +24,7 @@ pub mod interface;
 pub mod limits;
 pub mod substitutions;
 pub mod user_list;
+pub mod username_map;
 
 mod accepted;
 mod config;
@@ -48,4 +49,5 @@ pub use render::{render_effective, render_for_processes};
 pub use share::Share;
 pub use substitutions::Substitutions;
 pub use user_list::{GroupKind, UserList};
+pub use username_map::UsernameMap;
 pub use warning::{LoadError, Warning, WarningKind};

@@ -86,7 +86,7 @@ parameter_table! {
         inherit_owner: InheritOwner =
             "inherit owner", Kind::Choice(InheritOwner::WORDS), "no";
         /// New files and folders take their permission bits from the folder.
-        inherit_permissions: bool = "inherit permissions", Kind::Bool, "No", NotYet;
+        inherit_permissions: bool = "inherit permissions", Kind::Bool, "No";
         /// Users who may not connect, whatever else is said.
         invalid_users: UserList = "invalid users", Kind::List, "";
         /// Tell clients also of changes that other programs make in folders they watch.

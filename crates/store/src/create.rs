@@ -170,12 +170,29 @@ fn make_file(
     name: &OsStr,
     posix_mode: Option<u32>,
 ) -> Result<OwnedFd, Errno> {
-    let settings = &root.settings;
-    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.create_mask };
     // As Samba does it: a client that says the mode means it.
-    let mode = posix_mode.unwrap_or(0o666 & mask | settings.force_create_mode);
+    let mode = posix_mode.unwrap_or_else(|| file_mode(root, parent));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
     system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o7777, true)
+}
+
+fn file_mode(root: &Root, parent: &Parent) -> u32 {
+    let settings = &root.settings;
+    if settings.inherit_permissions {
+        return u32::from(parent.status.stx_mode) & 0o666;
+    }
+    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.create_mask };
+    0o666 & mask | settings.force_create_mode
+}
+
+fn directory_mode(root: &Root, parent: &Parent) -> u32 {
+    let settings = &root.settings;
+    if settings.inherit_permissions {
+        // Whose group it has, and with that this bit, is for the kernel to say; whose user is not passed on.
+        return u32::from(parent.status.stx_mode) & 0o1777;
+    }
+    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.directory_mask };
+    0o777 & mask | settings.force_directory_mode
 }
 
 /// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from it what
@@ -190,9 +207,7 @@ fn make_directory(
     name: &OsStr,
     posix_mode: Option<u32>,
 ) -> Result<OwnedFd, Errno> {
-    let settings = &root.settings;
-    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.directory_mask };
-    let mode = posix_mode.unwrap_or(0o777 & mask | settings.force_directory_mode);
+    let mode = posix_mode.unwrap_or_else(|| directory_mode(root, parent));
     let fd = parent.directory.fd.as_fd();
     rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o7777))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;

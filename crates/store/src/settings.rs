@@ -80,6 +80,9 @@ pub struct RootSettings {
     pub force_create_mode: u32,
     /// Mode bits that a created directory always has ("force directory mode").
     pub force_directory_mode: u32,
+    /// New entries have the mode of their directory instead of these four, files what it has of reading and
+    /// writing ("inherit permissions").
+    pub inherit_permissions: bool,
     /// Nothing may be changed ("read only").
     pub read_only: bool,
     /// Keep DOS attributes and creation time in an extended attribute ("store dos attributes").
@@ -241,6 +244,7 @@ impl RootSettings {
             directory_mask: 0o755,
             force_create_mode: 0,
             force_directory_mode: 0,
+            inherit_permissions: false,
             read_only: false,
             store_dos_attributes: true,
             ea_support: true,

@@ -354,6 +354,30 @@ fn modes_come_from_the_masks_of_the_share() {
 }
 
 #[test]
+fn modes_come_from_the_directory_where_permissions_are_inherited() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut share = Share::with(|settings| {
+        settings.inherit_permissions = true;
+        settings.create_mask = 0o600;
+        settings.force_directory_mode = 0o007;
+    });
+    share.create_directory("d");
+    let set = |path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    share.store.wear_server();
+    set(share.host("d"), 0o3775);
+    share.create("d\\f");
+    share.create_directory("d\\e");
+    share.create("d\\e\\f");
+    share.store.wear_server();
+    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!(mode(share.host("d/f")), 0o664);
+    assert_eq!(mode(share.host("d/e")), 0o3775);
+    assert_eq!(mode(share.host("d/e/f")), 0o664);
+}
+
+#[test]
 fn the_parts_of_a_create_that_fail_leave_nothing_behind() {
     let mut share = Share::new();
     let status = share.status_of("f", |request| {

@@ -5,6 +5,7 @@ use proto::Account;
 use store::{Credentials, Store};
 use tracing::warn;
 
+use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
 use crate::settings::Settings;
 use crate::users::UserDatabase;
@@ -13,6 +14,7 @@ use crate::users::UserDatabase;
 #[derive(Debug)]
 pub(super) struct Accounts {
     users: Option<UserDatabase>,
+    names: MappedNames,
     guest_account: String,
     domain: String,
     is_root: bool,
@@ -30,6 +32,7 @@ impl Accounts {
         };
         Self {
             users,
+            names: MappedNames::new(&settings.config.global.username_map),
             guest_account: settings.config.global.guest_account.clone(),
             domain: settings.config.global.workgroup.clone(),
             is_root: rustix::process::geteuid().is_root(),
@@ -41,9 +44,10 @@ impl Accounts {
         self.is_root
     }
 
-    /// The account of a user, if there is one.
-    pub(super) fn find(&mut self, store: &mut Store, user: &str) -> Option<Account> {
-        let entry = match self.users.as_mut()?.find(user) {
+    /// The account of who gives this name, if there is one.
+    pub(super) fn find(&mut self, store: &mut Store, name: &str) -> Option<Account> {
+        let user = self.names.user(name);
+        let entry = match self.users.as_mut()?.find(&user) {
             Ok(entry) => entry?,
             Err(error) => {
                 warn!("user database: {error}");

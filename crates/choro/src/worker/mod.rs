@@ -19,6 +19,7 @@ mod event_loop;
 mod frames;
 mod homes;
 mod lanes;
+mod mapped_names;
 mod messages;
 mod notices;
 mod orders;

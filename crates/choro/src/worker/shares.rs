@@ -178,8 +178,8 @@ impl Shares<'_> {
         }
         let is_admin =
             share.admin_users.contains(&account.user, |_, group| is_member(&account.groups, group));
-        let forced = if is_admin { "root" } else { share.force_user.as_str() };
-        let mut user = match forced {
+        let mut user = match share.force_user.as_str() {
+            _ if is_admin => Some(administrator(&account.user)?),
             "" => None,
             name => Some(known_user(name)?),
         };
@@ -286,6 +286,8 @@ impl Shares<'_> {
             directory_mask: if descriptors_decide { 0o777 } else { share.directory_mask },
             force_create_mode: share.force_create_mode,
             force_directory_mode: share.force_directory_mode,
+            // Descriptors are what is inherited then.
+            inherit_permissions: share.inherit_permissions && !descriptors_decide,
             read_only,
             store_dos_attributes: share.store_dos_attributes || descriptors_decide,
             ea_support: share.ea_support,
@@ -387,6 +389,16 @@ impl Shares<'_> {
 /// connection.
 pub(super) fn is_continuously_available(share: &config::Share) -> bool {
     share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
+}
+
+/// Root, but in the user's own groups, so that what an administrator makes belongs to them.
+fn administrator(user: &str) -> Result<UnixUser, ShareRefusal> {
+    let mut root = known_user("root")?;
+    if let Some(own) = unix::find_user(user).ok().flatten() {
+        root.credentials.gid = own.credentials.gid;
+        root.credentials.groups = own.credentials.groups;
+    }
+    Ok(root)
 }
 
 fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {

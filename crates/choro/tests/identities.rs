@@ -1,0 +1,87 @@
+//! As whom Debian's smbclient is served: `username map`, `force user`, `admin users`. What is expected here
+//! is what Debian's smbd 4.17 does with the same lines.
+
+mod harness;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use harness::choro::wait_until;
+use harness::content::write_file;
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, runs_as_root};
+use nix::unistd::User;
+
+/// A user of every system who never logs on by themselves.
+fn daemon() -> User {
+    User::from_name("daemon").expect("a name service").expect("every Linux has it")
+}
+
+/// Adds the user to those who may log on.
+fn add(server: &TestServer, user: &str) {
+    let add = ["user", "add", user, "--password-stdin"];
+    server.site().run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
+}
+
+/// Needs root; without it nobody can be forced to be somebody.
+#[test]
+fn every_share_of_a_client_has_its_own_forced_user() {
+    if !runs_as_root() {
+        return;
+    }
+    let server = Setup::new().share("data", "").share("other", "force user = daemon").start();
+    let other = server.share_path("other");
+    fs::set_permissions(&other, Permissions::from_mode(0o777)).expect("we are root");
+    write_file(&server.client_folder("work").join("source"), 1, 1);
+    // The first share makes the worker wear its user before the second one is connected.
+    let commands = ["put source there", "tcon other", "put source there"];
+    server.client().run("data", &commands).succeeds();
+    let owner = |share: &str| fs::metadata(server.share_path(share).join("there")).unwrap().uid();
+    assert_ne!(owner("data"), daemon().uid.as_raw());
+    assert_eq!(owner("other"), daemon().uid.as_raw());
+    server.stop();
+}
+
+/// Needs root, as above.
+#[test]
+fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
+    if !runs_as_root() {
+        return;
+    }
+    let server = Setup::new().share("data", "admin users = daemon").start();
+    add(&server, "daemon");
+    server.client().user("daemon", PASSWORD).run("data", &["mkdir made"]).succeeds();
+    let made = fs::metadata(server.share_path("data").join("made")).expect("it was made");
+    assert_eq!((made.uid(), made.gid()), (0, daemon().gid.as_raw()));
+    server.stop();
+}
+
+#[test]
+fn clients_are_the_users_that_the_username_map_has_for_the_names_they_give() {
+    let setup = Setup::new();
+    let map = setup.path("names");
+    let lines = format!("username map = {}", map.display());
+    let server = setup.global(&lines).share("data", &format!("valid users = {USER}")).start();
+    let reaches = |name: &str| {
+        let client = server.client().user(name, PASSWORD);
+        client.run("data", &["ls"]).text()
+    };
+    fs::write(&map, format!("{USER} = Anna \"Anna Blume\"\n")).expect("there is space");
+    for name in [USER, "anna", "ANNA BLUME"] {
+        assert!(!reaches(name).contains("NT_STATUS_"), "{name}: {}", reaches(name));
+    }
+    // Whoever has a name of their own is somebody else all the same, and from the next logon on.
+    assert!(reaches(OTHER_USER).contains("NT_STATUS_ACCESS_DENIED"));
+    fs::write(&map, format!("!{OTHER_USER} = anna\n{USER} = *\n")).expect("there is space");
+    assert!(reaches("anna").contains("NT_STATUS_ACCESS_DENIED"));
+    assert!(!reaches(OTHER_USER).contains("NT_STATUS_"));
+    // The password is that of the user who is meant.
+    let wrong = server.client().user("anybody", "not-the-password");
+    wrong.run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+
+    fs::remove_file(&map).expect("it is there");
+    assert!(!reaches(USER).contains("NT_STATUS_"), "names mean themselves again");
+    assert!(reaches("anna").contains("NT_STATUS_LOGON_FAILURE"));
+    let told = format!("username map {}: ", map.display());
+    wait_until(|| server.log().contains(&told), || server.log());
+    server.stop();
+}

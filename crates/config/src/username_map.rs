@@ -1,0 +1,104 @@
+//! `username map`: users of this system for names that clients give.
+
+use crate::list;
+use crate::user_list::{GroupKind, UserList};
+
+/// What a file of `username map` says.
+///
+/// A line is `user = name…`: whoever gives one of the names is the user. Names are as in [`UserList`],
+/// `*` is everybody's. The last line that fits decides; behind a fitting line that begins with `!` no
+/// other is looked at. A line that begins with `#` or `;`, or has no `=`, says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UsernameMap {
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    user: String,
+    is_last: bool,
+    is_for_all: bool,
+    names: UserList,
+}
+
+impl UsernameMap {
+    /// Reads the text of a file.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        Self { lines: text.lines().filter_map(line).collect() }
+    }
+
+    /// The user that somebody is who gives this name; `None` if that is for the name alone to say.
+    /// `is_member` tells whether the user of the name is in a group.
+    pub fn user(&self, name: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> Option<&str> {
+        let mut user = None;
+        for line in &self.lines {
+            if line.is_for_all || line.names.contains(name, &is_member) {
+                user = Some(line.user.as_str());
+                if line.is_last {
+                    break;
+                }
+            }
+        }
+        user
+    }
+}
+
+fn line(text: &str) -> Option<Line> {
+    let text = text.trim();
+    if text.starts_with(['#', ';']) {
+        return None;
+    }
+    let (user, names) = text.split_once('=')?;
+    let (user, is_last) = match user.strip_prefix('!') {
+        Some(user) => (user.trim(), true),
+        None => (user.trim(), false),
+    };
+    if user.is_empty() {
+        return None;
+    }
+    let names = list::words(names);
+    let is_for_all = names.iter().any(|name| name == "*");
+    Some(Line { user: user.to_owned(), is_last, is_for_all, names: UserList::new(names) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everyone is in the system's group `staff`.
+    #[track_caller]
+    fn check(text: &str, name: &str, want: Option<&str>) {
+        let is_member = |kind, group: &str| kind == GroupKind::Unix && group == "staff";
+        assert_eq!(UsernameMap::parse(text).user(name, is_member), want, "{name} in {text:?}");
+    }
+
+    #[test]
+    fn names_are_found_without_case_and_between_quotes() {
+        let text = "root = admin Administrator\nanna = \"Anna Blume\", ann";
+        check(text, "ADMINISTRATOR", Some("root"));
+        check(text, "anna blume", Some("anna"));
+        check(text, "Anna", None);
+        check(text, "", None);
+    }
+
+    #[test]
+    fn the_last_line_that_fits_decides_unless_one_before_says_that_it_does() {
+        check("a = x\nb = x y", "x", Some("b"));
+        check("!a = x\nb = x y", "x", Some("a"));
+        check("!a = x\nb = x y", "y", Some("b"));
+        check(" ! a = x\nguest = *", "x", Some("a"));
+    }
+
+    #[test]
+    fn a_star_is_everybody_and_a_group_its_members() {
+        check("guest = *", "who", Some("guest"));
+        check("works = @staff", "who", Some("works"));
+        check("works = @others", "who", None);
+    }
+
+    #[test]
+    fn lines_that_say_nothing_map_nobody() {
+        check("# a = x\n; b = x\nx\n= x\n! = x\n\nc =", "x", None);
+    }
+}
