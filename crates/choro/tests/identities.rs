@@ -55,6 +55,25 @@ fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
     server.stop();
 }
 
+/// Needs root; without it nobody is in the groups of another user.
+#[test]
+fn a_group_of_the_system_is_no_netgroup_of_that_name() {
+    if !runs_as_root() {
+        return;
+    }
+    let server = Setup::new()
+        .share("unix", "valid users = +daemon")
+        .share("either", "valid users = @daemon")
+        .share("netgroup", "valid users = &daemon")
+        .start();
+    add(&server, "daemon");
+    let client = server.client().user("daemon", PASSWORD);
+    client.run("unix", &["ls"]).succeeds();
+    client.run("either", &["ls"]).succeeds();
+    client.run("netgroup", &["ls"]).fails("NT_STATUS_ACCESS_DENIED");
+    server.stop();
+}
+
 #[test]
 fn clients_are_the_users_that_the_username_map_has_for_the_names_they_give() {
     let setup = Setup::new();

@@ -298,6 +298,24 @@ fn a_case_sensitive_share_tells_names_apart() {
 }
 
 #[test]
+fn names_are_vetoed_in_whatever_case_unless_that_matters() {
+    let veto = "veto files = /Secret*/";
+    let sensitive = format!("case sensitive = yes\n{veto}");
+    let server = Setup::new().share("data", veto).share("sensitive", &sensitive).start();
+    for share in ["data", "sensitive"] {
+        touch(&server.share_path(share), ["Secret.a", "secret.b"]);
+        let client = server.client();
+        let listed = client.run(share, &["ls"]).succeeds();
+        assert_eq!(listed.contains("secret.b"), share == "sensitive", "{listed}");
+        assert!(!listed.contains("Secret.a"), "{listed}");
+        client.run(share, &["get Secret.a"]).fails("NT_STATUS_OBJECT_NAME_NOT_FOUND");
+    }
+    server.client().run("sensitive", &["get secret.b"]).succeeds();
+    server.client().run("data", &["get secret.b"]).fails("NT_STATUS_OBJECT_NAME_NOT_FOUND");
+    server.stop();
+}
+
+#[test]
 fn nothing_outside_the_share_can_be_reached() {
     let server = TestServer::start();
     let share = server.share_path("data");

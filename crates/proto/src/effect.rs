@@ -7,6 +7,7 @@ use std::time::Duration;
 use arbitration::{Caching, FileKey};
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
+use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, Guid, NtStatus, ServerId, Sid};
 use object::{
     ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, SymbolicLink, UserId,
@@ -251,8 +252,8 @@ pub struct Share {
     pub extended_attributes: bool,
     /// Files may have named streams.
     pub named_streams: bool,
-    /// Names that do not exist for clients, as name expressions.
-    pub veto_files: Vec<String>,
+    /// Names that do not exist for clients.
+    pub veto_files: Vec<NameExpression>,
     /// Every WRITE reaches stable storage before it is answered.
     pub sync_always: bool,
     /// What Apple's clients are told; nothing where their extensions are not served.

@@ -1,5 +1,6 @@
 //! CREATE and CLOSE: [MS-SMB2] 3.3.5.9 and 3.3.5.10, [MS-FSA] 2.1.5.1 and 2.1.5.5.
 
+use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use proto::Effect;
 use testkit::store::OpKind;
@@ -424,7 +425,8 @@ fn contexts_of_what_was_never_granted_find_nothing() {
 #[test]
 fn vetoed_names_do_not_exist() {
     let world = World::new();
-    let root = world.add_share("veto", |share| share.veto_files = vec!["*.tmp".into()]);
+    let root =
+        world.add_share("veto", |share| share.veto_files = vec![NameExpression::new("*.tmp")]);
     world.store().add_file(root, "a.tmp", b"");
     let mut peer = ready(&world);
     peer.tree("veto");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 
-use config::{Substitutions, UsernameMap};
+use config::{GroupKind, Substitutions, UsernameMap};
 use tracing::warn;
 
 use super::unix;
@@ -39,7 +39,7 @@ impl MappedNames {
             }
         };
         let map = UsernameMap::parse(&text);
-        let user = map.user(name, |_, group| is_member(name, group));
+        let user = map.user(name, |kind, group| kind == GroupKind::Unix && is_member(name, group));
         user.map_or_else(|| name.into(), |user| user.to_owned().into())
     }
 }

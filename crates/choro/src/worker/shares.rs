@@ -54,15 +54,15 @@ impl Shares<'_> {
         let account = self.guest_if_due(&share, account)?;
         let mut substitutions = substitutions(request, &account, &share);
         let share = with_names(share, &substitutions);
-        let is_member = |_: GroupKind, group: &str| is_member(&account.groups, group);
-        if !share.admits(&account.user, is_member) {
+        let is_member = member_of(&account.groups);
+        if !share.admits(&account.user, &is_member) {
             info!("{} may not use share {}", account.user, share.name);
             return Err(ShareRefusal::AccessDenied);
         }
         if self.is_full(&share) {
             return Err(ShareRefusal::TooManyConnections);
         }
-        let read_only = share.is_read_only_for(&account.user, is_member);
+        let read_only = share.is_read_only_for(&account.user, &is_member);
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
             substitutions.user.clone_from(&unix.name);
@@ -176,8 +176,7 @@ impl Shares<'_> {
         if !self.accounts.is_root() {
             return Ok(None);
         }
-        let is_admin =
-            share.admin_users.contains(&account.user, |_, group| is_member(&account.groups, group));
+        let is_admin = share.admin_users.contains(&account.user, member_of(&account.groups));
         let mut user = match share.force_user.as_str() {
             _ if is_admin => Some(administrator(&account.user)?),
             "" => None,
@@ -292,10 +291,7 @@ impl Shares<'_> {
             store_dos_attributes: share.store_dos_attributes || descriptors_decide,
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
-            hide_files: patterns(&share.hide_files)
-                .iter()
-                .map(|it| NameExpression::new(it))
-                .collect(),
+            hide_files: expressions(&share.hide_files, share),
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
@@ -359,7 +355,7 @@ impl Shares<'_> {
             caching: flags(share).bits(),
             extended_attributes: share.ea_support,
             named_streams: share.named_streams,
-            veto_files: patterns(&share.veto_files),
+            veto_files: expressions(&share.veto_files, share),
             sync_always: share.sync_always && share.strict_sync,
             apple: self.apple(share),
             folder: self.store.folder(root),
@@ -429,6 +425,12 @@ pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
     gid.is_some_and(|gid| groups.contains(&Sid::unix_group(gid)))
 }
 
+/// Whether whoever is in these groups is in one that a list of users names. Netgroups are not looked up,
+/// they have no members.
+fn member_of(groups: &[Sid]) -> impl Fn(GroupKind, &str) -> bool {
+    move |kind, group| kind == GroupKind::Unix && is_member(groups, group)
+}
+
 /// Whether anybody can connect to a share.
 pub(super) fn is_available(share: &config::Share) -> bool {
     share.available && !share.path.is_empty()
@@ -437,7 +439,7 @@ pub(super) fn is_available(share: &config::Share) -> bool {
 /// Whether a user may connect to a share, as far as its lists of users say.
 pub(super) fn admits(share: &config::Share, caller: &Caller) -> bool {
     let share = with_names(share.clone(), &substitutions_of(caller, share));
-    share.admits(&caller.user, |_, group| is_member(&caller.groups, group))
+    share.admits(&caller.user, member_of(&caller.groups))
 }
 
 /// What is known of a share and of somebody who asks about it.
@@ -546,7 +548,11 @@ fn caching(policy: CscPolicy) -> ShareFlags {
     }
 }
 
-/// `/one/two/` as patterns.
-fn patterns(list: &str) -> Vec<String> {
-    list.split('/').filter(|pattern| !pattern.is_empty()).map(str::to_owned).collect()
+/// `/one/two/`, in whatever case unless that matters in the share.
+fn expressions(list: &str, share: &config::Share) -> Vec<NameExpression> {
+    let read = match share.case_sensitive {
+        Tri::Yes => NameExpression::case_sensitive,
+        Tri::No | Tri::Auto => NameExpression::new,
+    };
+    list.split('/').filter(|pattern| !pattern.is_empty()).map(read).collect()
 }

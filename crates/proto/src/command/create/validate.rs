@@ -1,7 +1,6 @@
 //! What can be judged of a CREATE before a file is touched: [MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1.
 
 use arbitration::OpenFacts;
-use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
 use object::{Disposition, KindWanted, ObjectPath, PathError};
 use wire::create::{
@@ -172,8 +171,5 @@ pub(crate) fn parse_posix_path(name: &str) -> Result<ObjectPath, Reject> {
 
 /// `veto files`: such names do not exist for clients.
 pub(crate) fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
-    share.veto_files.iter().any(|pattern| {
-        let expression = NameExpression::new(pattern);
-        path.components().any(|name| expression.matches(name))
-    })
+    path.components().any(|name| share.veto_files.iter().any(|vetoed| vetoed.matches(name)))
 }

@@ -85,7 +85,6 @@ impl Demand {
 impl Enumeration {
     /// With `exact`, the pattern is compared with case.
     pub(super) fn new(pattern: &str, share: &Share, detail: EntryDetail, exact: bool) -> Self {
-        let compile = |list: &[String]| list.iter().map(|it| NameExpression::new(it)).collect();
         let pattern = if exact {
             NameExpression::case_sensitive(pattern)
         } else {
@@ -93,7 +92,7 @@ impl Enumeration {
         };
         Self {
             pattern,
-            vetoed: compile(&share.veto_files),
+            vetoed: share.veto_files.clone(),
             entries: VecDeque::new(),
             names_bytes: 0,
             detail,

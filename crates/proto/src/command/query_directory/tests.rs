@@ -2,6 +2,7 @@
 
 use dtyp::fscc::directory::decode_directory_list;
 use dtyp::fscc::{DirectoryEntryFields, FileInformationClass};
+use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, NtStatus, utf16};
 use object::{DirectoryEntry, EntryDetail, FileIdentity, Metadata, ObjectOp, ObjectReply};
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
@@ -292,7 +293,8 @@ fn every_directory_class_is_told() {
 #[test]
 fn vetoed_names_are_not_shown() {
     let mut listing = Listing::of(&["desktop.ini", "secret", "a"]);
-    listing.scene.change_share(|share| share.veto_files = vec!["s*".to_owned(), "..".to_owned()]);
+    let vetoed = ["s*", ".."].map(NameExpression::new);
+    listing.scene.change_share(|share| share.veto_files = vetoed.to_vec());
     listing.check(ALL, &[".", "..", "desktop.ini", "a"]);
 }
 

@@ -7,6 +7,7 @@ use dtyp::fscc::{
     FileModeInformation, FilePositionInformation, FileRenameInformation, FullEa,
     encode_full_ea_entry,
 };
+use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus, SecurityDescriptor};
 use object::{Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult};
 use wire::create::{CreateOptions, ShareAccess};
@@ -522,7 +523,7 @@ mod rename {
             ("secret", NtStatus::OBJECT_NAME_NOT_FOUND),
         ] {
             let veto = |scene: &mut Scene| {
-                scene.change_share(|share| share.veto_files = vec!["secret".to_owned()]);
+                scene.change_share(|share| share.veto_files = vec![NameExpression::new("secret")]);
             };
             check(veto, name, want);
         }
