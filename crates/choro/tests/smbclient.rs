@@ -316,6 +316,23 @@ fn names_are_vetoed_in_whatever_case_unless_that_matters() {
 }
 
 #[test]
+fn a_folder_goes_with_what_is_vetoed_in_it_where_that_may_be_deleted() {
+    let veto = "veto files = /.DS_Store/._*/";
+    let deleted = format!("{veto}\ndelete veto files = yes");
+    let server = Setup::new().share("kept", veto).share("deleted", &deleted).start();
+    for share in ["kept", "deleted"] {
+        server.client().run(share, &["mkdir folder"]).succeeds();
+        touch(&server.share_path(share).join("folder"), [".DS_Store", "._resource"]);
+    }
+    let removed = server.client().run("kept", &["rmdir folder"]).text();
+    assert!(removed.contains("NT_STATUS_DIRECTORY_NOT_EMPTY"), "{removed}");
+    server.client().run("deleted", &["rmdir folder"]).succeeds();
+    assert!(server.share_path("kept").join("folder/.DS_Store").exists());
+    assert!(!server.share_path("deleted").join("folder").exists());
+    server.stop();
+}
+
+#[test]
 fn nothing_outside_the_share_can_be_reached() {
     let server = TestServer::start();
     let share = server.share_path("data");

@@ -36,7 +36,7 @@ parameter_table! {
         /// Let read-only files be deleted.
         delete_readonly: bool = "delete readonly", Kind::Bool, "No";
         /// Delete a folder together with the vetoed files in it.
-        delete_veto_files: bool = "delete veto files", Kind::Bool, "No", NotYet;
+        delete_veto_files: bool = "delete veto files", Kind::Bool, "No";
         /// Permission bits a new folder may have.
         directory_mask: u32 = "directory mask" / "directory mode", Kind::Mode, "0755";
         /// Let everyone who may write a file change its permissions.

@@ -37,9 +37,9 @@ use crate::xattr::Attributes;
 #[derive(Debug)]
 pub(crate) struct Listing {
     /// A descriptor of its own, because the position belongs to it.
-    fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
     next: Next,
-    entries: Entries,
+    pub(crate) entries: Entries,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,7 +57,8 @@ struct Reader<'a> {
 }
 
 impl Listing {
-    fn new(open: &Open) -> Result<Self, Errno> {
+    /// At the beginning.
+    pub(crate) fn new(open: &Open) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(open.fd(), ".", flags, 0, false)?;
         Ok(Self { fd, next: Next::Dot, entries: Entries::default() })
@@ -106,20 +107,6 @@ impl Store {
             self.names.remember(parent, short, &open.name);
         }
         Ok(name)
-    }
-
-    /// A directory that may not be read counts as empty: removing it will tell.
-    pub(crate) fn is_empty(&self, open: LocalOpen) -> Result<bool, NtStatus> {
-        let open = self.opens.get(open)?;
-        if !open.is_directory() {
-            return Err(NtStatus::NOT_A_DIRECTORY);
-        }
-        let mut listing = match Listing::new(open) {
-            Err(Errno::ACCESS) => return Ok(true),
-            result => result.during(Operation::List)?,
-        };
-        let first = listing.entries.next(listing.fd.as_fd()).during(Operation::List)?;
-        Ok(first.is_none())
     }
 }
 

@@ -36,6 +36,7 @@ pub mod piped;
 mod posix_acl;
 mod range;
 mod regular;
+mod remains;
 mod rename;
 mod reparse;
 mod security;

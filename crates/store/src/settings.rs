@@ -95,6 +95,8 @@ pub struct RootSettings {
     pub hide_dot_files: bool,
     /// Names that are HIDDEN ("hide files").
     pub hide_files: Vec<NameExpression>,
+    /// Names that no client sees and that keep no directory from being removed ("delete veto files").
+    pub removed_unseen: Vec<NameExpression>,
     /// Files with READONLY may be deleted ("delete readonly").
     pub delete_readonly: bool,
     /// Follow symbolic links that stay beneath the share ("follow symlinks").
@@ -251,6 +253,7 @@ impl RootSettings {
             streams: true,
             hide_dot_files: true,
             hide_files: Vec::new(),
+            removed_unseen: Vec::new(),
             delete_readonly: false,
             follow_symlinks: true,
             wide_links: false,

@@ -12,6 +12,7 @@ use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::metadata::is_directory;
 use crate::opens::Open;
+use crate::remains;
 use crate::stream;
 
 impl Store {
@@ -43,7 +44,13 @@ impl Store {
         // A descriptor can grant to remove what the directory's mode does not.
         let may = closed.root.settings.nt_acls.is_some()
             && closed.granted_access.contains(AccessMask::DELETE);
-        self.unlink(parent, &closed.name, closed.named, may)
+        match self.unlink(parent, &closed.name, closed.named, may) {
+            Err(NtStatus::DIRECTORY_NOT_EMPTY) => {
+                remains::remove(closed)?;
+                self.unlink(parent, &closed.name, closed.named, may)
+            }
+            result => result,
+        }
     }
 
     /// Removes a name, if it still leads to `inode`: another process may have put something else

@@ -362,11 +362,7 @@ fn modes_come_from_the_directory_where_permissions_are_inherited() {
         settings.force_directory_mode = 0o007;
     });
     share.create_directory("d");
-    let set = |path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
-    };
-    share.store.wear_server();
-    set(share.host("d"), 0o3775);
+    share.mode("d", 0o3775);
     share.create("d\\f");
     share.create_directory("d\\e");
     share.create("d\\e\\f");

@@ -292,6 +292,11 @@ impl Shares<'_> {
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
             hide_files: expressions(&share.hide_files, share),
+            removed_unseen: if share.delete_veto_files {
+                expressions(&share.veto_files, share)
+            } else {
+                Vec::new()
+            },
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
