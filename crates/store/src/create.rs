@@ -20,6 +20,7 @@ use crate::open::Admitted;
 use crate::posix_acl;
 use crate::range;
 use crate::security::stored::Subject;
+use crate::settings::RootSettings;
 use crate::system;
 use crate::times;
 use crate::xattr::Attributes;
@@ -177,22 +178,24 @@ fn make_file(
 }
 
 fn file_mode(root: &Root, parent: &Parent) -> u32 {
-    let settings = &root.settings;
-    if settings.inherit_permissions {
-        return u32::from(parent.status.stx_mode) & 0o666;
-    }
-    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.create_mask };
-    0o666 & mask | settings.force_create_mode
+    let RootSettings { create_mask, force_create_mode, .. } = root.settings;
+    mode(root, parent, 0o666, create_mask, force_create_mode)
 }
 
+/// Whose group a directory has, and with that the bit for it, the kernel says; that for its user is not
+/// passed on.
 fn directory_mode(root: &Root, parent: &Parent) -> u32 {
-    let settings = &root.settings;
-    if settings.inherit_permissions {
-        // Whose group it has, and with that this bit, is for the kernel to say; whose user is not passed on.
-        return u32::from(parent.status.stx_mode) & 0o1777;
+    let RootSettings { directory_mask, force_directory_mode, .. } = root.settings;
+    mode(root, parent, 0o1777, directory_mask, force_directory_mode)
+}
+
+/// The mode of a new entry, of the bits that one of its kind can have.
+fn mode(root: &Root, parent: &Parent, bits: u32, mask: u32, forced: u32) -> u32 {
+    if root.settings.inherit_permissions {
+        return u32::from(parent.status.stx_mode) & bits;
     }
-    let mask = if passes_acl_on(root, parent) { 0o777 } else { settings.directory_mask };
-    0o777 & mask | settings.force_directory_mode
+    let mask = if passes_acl_on(root, parent) { 0o777 } else { mask };
+    bits & 0o777 & mask | forced
 }
 
 /// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from it what
