@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use config::{Config, Substitutions, Warning};
+use config::{Config, Warning};
 
 pub(crate) use config::Directories;
 
@@ -88,7 +88,7 @@ impl Settings {
 
     /// Where the log goes; `None` for standard error.
     pub(crate) fn log_file(&self) -> Option<PathBuf> {
-        let path = Substitutions::of_this_process().expand_path(&self.config.global.log_file);
+        let path = self.config.substitutions().expand_path(&self.config.global.log_file);
         (!path.is_empty()).then(|| path.into())
     }
 }

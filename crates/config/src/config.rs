@@ -129,10 +129,20 @@ impl Config {
         self.shares.iter().find(|share| share.name.to_lowercase() == name)
     }
 
+    /// What a process of this server knows before any client.
+    #[must_use]
+    pub fn substitutions(&self) -> Substitutions {
+        let known = Substitutions::of_this_process();
+        match self.global.netbios_name.as_str() {
+            "" => known,
+            name => Substitutions { server_name: name.to_owned(), ..known },
+        }
+    }
+
     /// Folders of the server, substitutions done.
     #[must_use]
     pub fn directories(&self) -> Directories {
-        let substitutions = Substitutions::of_this_process();
+        let substitutions = self.substitutions();
         let path = |text: &str| PathBuf::from(substitutions.expand_path(text));
         Directories {
             state: path(&self.global.state_directory),

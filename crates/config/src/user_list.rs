@@ -67,16 +67,32 @@ impl UserList {
 
     /// The list with its substitutions done. Whether a word means a user or a group was decided by
     /// the operator's text: a client that calls itself `@wheel` is not a group. A word of which
-    /// nothing is left stays, and names nobody.
+    /// nothing is left stays, and names nobody. The server's users are also called by its name or as those
+    /// of the system: `SERVER\anna`, `Unix User\anna`.
     #[must_use]
     pub fn expanded(&self, substitutions: &Substitutions) -> Self {
         let entries = self.entries.iter();
         let expanded = |entry: &Entry| Entry {
             kinds: entry.kinds,
             prefix: entry.prefix,
-            name: substitutions.expand(&entry.name),
+            name: substitutions.expand(match entry.kinds {
+                [] => local(&entry.name, &substitutions.server_name),
+                _ => &entry.name,
+            }),
         };
         Self { entries: entries.map(expanded).collect() }
+    }
+}
+
+/// The name of a user without the domain, if that is this server's or the system's.
+fn local<'a>(name: &'a str, server: &str) -> &'a str {
+    match name.split_once('\\') {
+        Some((domain, user))
+            if [server, "Unix User"].iter().any(|it| domain.eq_ignore_ascii_case(it)) =>
+        {
+            user
+        }
+        _ => name,
     }
 }
 
@@ -153,6 +169,24 @@ mod tests {
         assert!(!expanded.is_empty(), "an empty list would admit everyone");
         assert!(!expanded.contains("", member));
         assert!(!expanded.contains("bob", member));
+    }
+
+    #[test]
+    fn users_of_the_server_are_also_called_by_its_name() {
+        let here = Substitutions { server_name: "NAS".to_owned(), ..Substitutions::default() };
+        let check = |word, want| {
+            let expanded = list(&[word]).expanded(&here);
+            assert_eq!(expanded.contains("bob", member), want, "{word}");
+        };
+        for word in ["NAS\\bob", "nas\\Bob", "Unix User\\bob"] {
+            check(word, true);
+        }
+        for word in ["DOMAIN\\bob", "\\bob", "NAS\\alice", "NAS\\"] {
+            check(word, false);
+        }
+        // What a client calls itself says nothing of whose it is.
+        let hostile = Substitutions { user: "NAS\\bob".to_owned(), ..here.clone() };
+        assert!(!list(&["%u"]).expanded(&hostile).contains("bob", member));
     }
 
     #[test]

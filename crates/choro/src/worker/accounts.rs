@@ -32,7 +32,7 @@ impl Accounts {
         };
         Self {
             users,
-            names: MappedNames::new(&settings.config.global.username_map),
+            names: MappedNames::of(&settings.config),
             guest_account: settings.config.global.guest_account.clone(),
             domain: settings.config.global.workgroup.clone(),
             is_root: rustix::process::geteuid().is_root(),

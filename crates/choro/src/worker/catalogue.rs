@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use config::{Config, Substitutions};
+use config::Config;
 use dtyp::{FileTime, Sid};
 use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::warn;
@@ -34,7 +34,7 @@ impl ConfiguredShares {
         let server = ServerEntry {
             name: netbios_name(config),
             domain: config.global.workgroup.clone(),
-            comment: Substitutions::of_this_process().expand(&config.global.server_string),
+            comment: config.substitutions().expand(&config.global.server_string),
             version_major: 6,
             version_minor: 1,
             server_type: SERVER_TYPE,
@@ -57,8 +57,36 @@ impl ConfiguredShares {
         let home = self.find(caller, homes::OWN)?;
         let Config { defaults, .. } = &*self.config;
         let is_made = self.config.share(&home.name).is_none();
-        (is_made && is_shown(defaults.browseable, defaults.access_based_share_enum, &home, caller))
+        let config::Share { browseable, access_based_share_enum, .. } = *defaults;
+        (is_made && self.is_shown(browseable, access_based_share_enum, &home, caller))
             .then_some(home)
+    }
+
+    /// Whether a share is listed: some show themselves only to users who may connect.
+    fn is_shown(
+        &self,
+        browseable: bool,
+        choosy: bool,
+        share: &config::Share,
+        caller: &Caller,
+    ) -> bool {
+        browseable && (!choosy || shares::admits(&self.config, share, caller))
+    }
+
+    fn entry(&self, share: &config::Share, caller: &Caller) -> ShareEntry {
+        ShareEntry {
+            name: share.name.clone(),
+            kind: ShareEntry::DISK,
+            comment: substitutions_of(&self.config, caller, share).expand(&share.comment),
+            // Windows paths have a drive; what the server calls the folder is nobody's business.
+            path: format!("C:\\{}", share.name),
+            max_users: match share.max_connections {
+                0 => USERS_UNLIMITED,
+                max => max,
+            },
+            current_users: 0,
+            hidden: share.name.ends_with('$'),
+        }
     }
 
     fn pipes(&self) -> ShareEntry {
@@ -79,11 +107,11 @@ impl Catalogue for ConfiguredShares {
         let configured = self.config.shares.iter().filter(|share| is_available(share));
         let pattern = self.config.homes.iter().filter(|homes| homes.available);
         let shown = configured.chain(pattern).filter(|share| {
-            is_shown(share.browseable, share.access_based_share_enum, share, caller)
+            self.is_shown(share.browseable, share.access_based_share_enum, share, caller)
         });
-        let mut shares: Vec<_> = shown.map(|share| entry(share, caller)).collect();
+        let mut shares: Vec<_> = shown.map(|share| self.entry(share, caller)).collect();
         shares.push(self.pipes());
-        shares.extend(self.home(caller).map(|home| entry(&home, caller)));
+        shares.extend(self.home(caller).map(|home| self.entry(&home, caller)));
         shares
     }
 
@@ -91,7 +119,7 @@ impl Catalogue for ConfiguredShares {
         if name.eq_ignore_ascii_case("IPC$") {
             return Some(self.pipes());
         }
-        self.find(caller, name).map(|share| entry(&share, caller))
+        self.find(caller, name).map(|share| self.entry(&share, caller))
     }
 
     fn server(&self) -> ServerEntry {
@@ -127,27 +155,6 @@ impl Catalogue for ConfiguredShares {
 
     fn now(&self) -> FileTime {
         wall_clock()
-    }
-}
-
-/// Whether a share is listed: some show themselves only to users who may connect.
-fn is_shown(browseable: bool, choosy: bool, share: &config::Share, caller: &Caller) -> bool {
-    browseable && (!choosy || shares::admits(share, caller))
-}
-
-fn entry(share: &config::Share, caller: &Caller) -> ShareEntry {
-    ShareEntry {
-        name: share.name.clone(),
-        kind: ShareEntry::DISK,
-        comment: substitutions_of(caller, share).expand(&share.comment),
-        // Windows paths have a drive; what the server calls the folder is nobody's business.
-        path: format!("C:\\{}", share.name),
-        max_users: match share.max_connections {
-            0 => USERS_UNLIMITED,
-            max => max,
-        },
-        current_users: 0,
-        hidden: share.name.ends_with('$'),
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 
-use config::{GroupKind, Substitutions, UsernameMap};
+use config::{Config, GroupKind, UsernameMap};
 use tracing::warn;
 
 use super::unix;
@@ -20,9 +20,9 @@ pub(super) struct MappedNames {
 }
 
 impl MappedNames {
-    /// `path` as the configuration has it.
-    pub(super) fn new(path: &str) -> Self {
-        Self { path: Substitutions::of_this_process().expand_path(path) }
+    /// Those of a configuration.
+    pub(super) fn of(config: &Config) -> Self {
+        Self { path: config.substitutions().expand_path(&config.global.username_map) }
     }
 
     /// The user who is meant by a name. Where the file cannot be read names mean themselves, and a

@@ -52,7 +52,7 @@ impl Shares<'_> {
         let account = &*request.account;
         verify_hosts(&share, request.client)?;
         let account = self.guest_if_due(&share, account)?;
-        let mut substitutions = substitutions(request, &account, &share);
+        let mut substitutions = substitutions(self.config, request, &account, &share);
         let share = with_names(share, &substitutions);
         let is_member = member_of(&account.groups);
         if !share.admits(&account.user, &is_member) {
@@ -93,7 +93,7 @@ impl Shares<'_> {
         let share = self.config.share(name).or(self.config.homes.as_ref());
         let share = share.ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let user = self.store.register_user(unix::own_user().credentials);
-        let substitutions = Substitutions::of_this_process();
+        let substitutions = self.config.substitutions();
         let path = format!("/{}", folder.as_str());
         let settings = self.root_settings(share, &path, false, &substitutions);
         Ok((self.store.open_root(settings, user)?, user))
@@ -442,19 +442,23 @@ pub(super) fn is_available(share: &config::Share) -> bool {
 }
 
 /// Whether a user may connect to a share, as far as its lists of users say.
-pub(super) fn admits(share: &config::Share, caller: &Caller) -> bool {
-    let share = with_names(share.clone(), &substitutions_of(caller, share));
+pub(super) fn admits(config: &Config, share: &config::Share, caller: &Caller) -> bool {
+    let share = with_names(share.clone(), &substitutions_of(config, caller, share));
     share.admits(&caller.user, member_of(&caller.groups))
 }
 
 /// What is known of a share and of somebody who asks about it.
-pub(super) fn substitutions_of(caller: &Caller, share: &config::Share) -> Substitutions {
+pub(super) fn substitutions_of(
+    config: &Config,
+    caller: &Caller,
+    share: &config::Share,
+) -> Substitutions {
     Substitutions {
         user: caller.user.clone(),
         requested_user: caller.user.clone(),
         domain: caller.domain.clone(),
         share: share.name.clone(),
-        ..Substitutions::of_this_process()
+        ..config.substitutions()
     }
 }
 
@@ -479,6 +483,7 @@ fn user_lists(share: &config::Share) -> [&UserList; 5] {
 
 /// What is known of a tree connect before it is known whom it acts as.
 fn substitutions(
+    config: &Config,
     request: &ConnectShare,
     account: &Account,
     share: &config::Share,
@@ -494,7 +499,7 @@ fn substitutions(
         client_name: request.client.ip().to_canonical().to_string(),
         share: share.name.clone(),
         time: date::text(SystemTime::now()),
-        ..Substitutions::of_this_process()
+        ..config.substitutions()
     }
 }
 

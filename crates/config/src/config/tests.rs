@@ -50,6 +50,16 @@ fn the_user_of_the_command_line_is_neither_a_group_nor_a_list() {
 }
 
 #[test]
+fn the_server_is_called_what_netbios_name_says() {
+    let called = |text: &str| {
+        let (config, _) = Config::parse(text, "smb.conf").expect("served");
+        config.substitutions().expand("%L")
+    };
+    assert_eq!(called("[global]\nnetbios name = nas\n"), "NAS");
+    assert_eq!(called("[global]\n"), Substitutions::of_this_process().server_name);
+}
+
+#[test]
 fn a_file_and_its_includes_are_read_from_disk() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let main = folder.path().join("smb.conf");

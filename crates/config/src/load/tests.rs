@@ -160,12 +160,12 @@ fn each_sort_of_trouble_has_its_warning() {
 #[test]
 fn what_is_still_to_come_is_checked_and_noted() {
     let config = warns(
-        "[global]\nusername map = /etc/map\n[a]\npath=/a\noplocks = maybe\nposix locking = 0\n",
+        "[global]\nnetbios aliases = another\n[a]\npath=/a\noplocks = maybe\nposix locking = 0\n",
         &[(2, WarningKind::NoEffect), (5, WarningKind::BadValue), (6, WarningKind::NoEffect)],
     );
     assert!(config.shares[0].oplocks && !config.shares[0].posix_locking);
     let verbose = crate::render_effective(&config, true);
-    assert!(verbose.contains("username map = /etc/map"), "what was set is shown");
+    assert!(verbose.contains("netbios aliases = another"), "what was set is shown");
     assert!(!verbose.contains("kernel oplocks"), "no default is shown for what is not done");
 }
 
