@@ -164,14 +164,18 @@ fn a_durable_open_is_taken_up_after_its_worker_was_killed() {
     server.stop();
 }
 
-/// Opens a file that goes with this open.
+/// Makes a file that goes with this open.
 fn open_to_delete(client: &mut Client, name: &str) {
+    make_to_delete(client, name, CreateOptions::NON_DIRECTORY_FILE);
+}
+
+fn make_to_delete(client: &mut Client, name: &str, kind: CreateOptions) {
     let name = dtyp::utf16::to_bytes(name);
     let request = CreateRequest {
         impersonation_level: ImpersonationLevel::IMPERSONATION,
         desired_access: AccessMask::FILE_GENERIC_READ | AccessMask::DELETE,
         create_disposition: CreateDisposition::CREATE,
-        create_options: CreateOptions::DELETE_ON_CLOSE,
+        create_options: CreateOptions::DELETE_ON_CLOSE | kind,
         name: &name,
         ..CreateRequest::default()
     };
@@ -219,6 +223,25 @@ fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
     }
     wait_until(|| server.log().contains("own\\file was to be deleted"), || server.log());
     assert!(other.join("file").exists(), "another name, which nobody asked to delete");
+    server.stop();
+}
+
+/// As above: what is unseen in a folder may be somebody else's, whom the kernel protects from the dead.
+#[test]
+fn a_folder_that_goes_with_its_open_takes_nothing_unseen_with_it_when_the_worker_is_killed() {
+    let lines = "veto files = /.*/\ndelete veto files = yes";
+    let server = Setup::new().share("data", lines).start();
+    wait_until(|| server.server().workers().len() == 3, || server.log());
+    let mut client = connect(&server, "data");
+    make_to_delete(&mut client, "folder", CreateOptions::DIRECTORY_FILE);
+    let unseen = server.share_path("data").join("folder/.unseen");
+    fs::write(&unseen, "").expect("there is space");
+    for worker in server.server().workers() {
+        signal_process(worker, Signal::KILL);
+    }
+    let is_done = || server.log().contains("folder was to be deleted") || !unseen.exists();
+    wait_until(is_done, || server.log());
+    assert!(unseen.exists(), "removed with the server's rights");
     server.stop();
 }
 

@@ -81,7 +81,8 @@ impl Shares<'_> {
         Ok(Share { classes: Arc::new(classes), ..share })
     }
 
-    /// Opens the root of a share again where it was, with the server's rights.
+    /// Opens the root of a share again where it was, with the server's rights. So what is unseen in a
+    /// directory keeps it: the user might not have been allowed to remove that.
     ///
     /// # Errors
     /// There is no such share any more, or no such folder.
@@ -95,7 +96,10 @@ impl Shares<'_> {
         let user = self.store.register_user(unix::own_user().credentials);
         let substitutions = self.config.substitutions();
         let path = format!("/{}", folder.as_str());
-        let settings = self.root_settings(share, &path, false, &substitutions);
+        let settings = RootSettings {
+            removed_unseen: Vec::new(),
+            ..self.root_settings(share, &path, false, &substitutions)
+        };
         Ok((self.store.open_root(settings, user)?, user))
     }
 
