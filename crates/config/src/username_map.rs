@@ -7,7 +7,8 @@ use crate::user_list::{GroupKind, UserList};
 ///
 /// A line is `user = name…`: whoever gives one of the names is the user. Names are as in [`UserList`],
 /// `*` is everybody's. The last line that fits decides; behind a fitting line that begins with `!` no
-/// other is looked at. A line that begins with `#` or `;`, or has no `=`, says nothing.
+/// other is looked at. A line that begins with `#` or `;`, or has no `=`, says nothing. A backslash at the
+/// end of a line joins the next one to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsernameMap {
     lines: Vec<Line>,
@@ -25,7 +26,7 @@ impl UsernameMap {
     /// Reads the text of a file.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        Self { lines: text.lines().filter_map(line).collect() }
+        Self { lines: joined(text).iter().filter_map(|text| line(text)).collect() }
     }
 
     /// The user that somebody is who gives this name; `None` if that is for the name alone to say.
@@ -42,6 +43,20 @@ impl UsernameMap {
         }
         user
     }
+}
+
+fn joined(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for text in text.lines() {
+        let begun = text.trim_end().strip_suffix('\\');
+        if let Some(line) = lines.last_mut() {
+            line.push_str(begun.unwrap_or(text));
+        }
+        if begun.is_none() {
+            lines.push(String::new());
+        }
+    }
+    lines
 }
 
 fn line(text: &str) -> Option<Line> {
@@ -95,6 +110,17 @@ mod tests {
         check("guest = *", "who", Some("guest"));
         check("works = @staff", "who", Some("works"));
         check("works = @others", "who", None);
+    }
+
+    #[test]
+    fn a_backslash_at_its_end_joins_the_next_line() {
+        let text =
+            "anna = ann \\\n  \"Anna Blume\" \\ \n annie\n# bob = b \\\nbob = bobby\nc = d \\";
+        for name in ["ann", "Anna Blume", "annie"] {
+            check(text, name, Some("anna"));
+        }
+        check(text, "bobby", None);
+        check(text, "d", Some("c"));
     }
 
     #[test]

@@ -45,12 +45,13 @@ impl MappedNames {
 }
 
 fn read(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    let mut text = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
     }
-    Ok(text)
+    // A name in another encoding is nobody's, and the other names are what they are.
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn is_member(user: &str, group: &str) -> bool {
