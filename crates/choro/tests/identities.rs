@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use harness::choro::wait_until;
 use harness::content::write_file;
-use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, runs_as_root};
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, give_to_server, runs_as_root};
 use nix::unistd::User;
 
 /// A user of every system who never logs on by themselves.
@@ -43,11 +43,47 @@ fn every_share_of_a_client_has_its_own_forced_user() {
 
 /// Needs root, as above.
 #[test]
+fn what_an_administrator_makes_through_a_forced_user_is_roots_in_the_groups_of_that_user() {
+    if !runs_as_root() {
+        return;
+    }
+    let lines = format!("admin users = {USER}\nforce user = daemon");
+    let server = Setup::new().share("data", &lines).start();
+    server.client().run("data", &["mkdir made"]).succeeds();
+    let made = fs::metadata(server.share_path("data").join("made")).expect("it was made");
+    assert_eq!((made.uid(), made.gid()), (0, daemon().gid.as_raw()));
+    server.stop();
+}
+
+/// Needs root, as above.
+#[test]
+fn an_administrator_has_a_name_and_a_home_of_their_own() {
+    if !runs_as_root() {
+        return;
+    }
+    let daemon = daemon();
+    let server = Setup::new()
+        .share("name", "path = %FOLDER/%u\nadmin users = daemon\nforce user =")
+        .share("home", "path = %H\nadmin users = daemon\nforce user =")
+        .start();
+    add(&server, "daemon");
+    fs::create_dir(server.share_path("name").join("daemon")).expect("there is space");
+    let client = server.client().user("daemon", PASSWORD);
+    client.run("name", &["mkdir made"]).succeeds();
+    let first = fs::read_dir(&daemon.dir).expect("everybody may look").flatten().next();
+    let first = first.expect("there is something in it").file_name();
+    let first = first.to_str().expect("a plain name");
+    client.run("home", &[&format!("ls \"{first}\"")]).succeeds();
+    server.stop();
+}
+
+/// Needs root, as above.
+#[test]
 fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
     if !runs_as_root() {
         return;
     }
-    let server = Setup::new().share("data", "admin users = daemon").start();
+    let server = Setup::new().share("data", "admin users = daemon\nforce user =").start();
     add(&server, "daemon");
     server.client().user("daemon", PASSWORD).run("data", &["mkdir made"]).succeeds();
     let made = fs::metadata(server.share_path("data").join("made")).expect("it was made");
@@ -97,10 +133,39 @@ fn clients_are_the_users_that_the_username_map_has_for_the_names_they_give() {
     let wrong = server.client().user("anybody", "not-the-password");
     wrong.run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
 
+    // A name in another encoding than UTF-8 does not keep the others from being what they are.
+    let lines = format!("{OTHER_USER} = M\\\n  anna");
+    fs::write(&map, [b"daemon = J\xF6rg\n".as_slice(), lines.as_bytes()].concat()).expect("space");
+    assert!(reaches("anna").contains("NT_STATUS_ACCESS_DENIED"), "{}", server.log());
+
     fs::remove_file(&map).expect("it is there");
     assert!(!reaches(USER).contains("NT_STATUS_"), "names mean themselves again");
     assert!(reaches("anna").contains("NT_STATUS_LOGON_FAILURE"));
     let told = format!("username map {}: ", map.display());
     wait_until(|| server.log().contains(&told), || server.log());
+    server.stop();
+}
+
+#[test]
+fn a_path_names_the_user_as_the_client_does_and_lists_of_users_as_they_are() {
+    let setup = Setup::new();
+    let map = setup.path("names");
+    fs::write(&map, format!("{USER} = anna\n")).expect("there is space");
+    let server = setup
+        .global(&format!("username map = {}", map.display()))
+        .share("data", "path = %FOLDER/%U\nvalid users = %U\ncomment = that of %U")
+        .start();
+    for name in ["anna", USER] {
+        let folder = server.share_path("data").join(name);
+        fs::create_dir(&folder).expect("there is space");
+        give_to_server(&folder);
+    }
+    let anna = server.client().user("ANNA", PASSWORD);
+    anna.run("data", &["mkdir made"]).succeeds();
+    assert!(server.share_path("data").join("anna/made").is_dir());
+    let listed = anna.list_shares().succeeds();
+    assert!(listed.contains("Disk|data|that of anna\n"), "{listed}");
+    server.client().run("data", &["mkdir own"]).succeeds();
+    assert!(server.share_path("data").join(USER).join("own").is_dir());
     server.stop();
 }

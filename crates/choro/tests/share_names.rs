@@ -59,6 +59,28 @@ fn others_reach_a_home_unless_valid_users_keeps_them_out() {
 }
 
 #[test]
+fn a_home_is_reached_by_the_names_that_the_username_map_has_for_its_user() {
+    let absent = absent_user().name;
+    let setup = Setup::new();
+    let map = setup.path("names");
+    fs::write(&map, format!("{absent} = \"Anna Blume\"\n{OTHER_USER} = shared\n")).expect("space");
+    let server = setup
+        .global(&format!("username map = {}", map.display()))
+        .share("homes", "path = %FOLDER/%S")
+        .share("shared", "")
+        .start();
+    let home = server.share_path("homes").join(&absent);
+    fs::create_dir(&home).expect("there is space");
+    fs::write(home.join("within"), "").expect("there is space");
+    give_to_server(&home);
+    server.client().run("anna blume", &["ls within"]).succeeds();
+    server.client().run("nobody else", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
+    // What is a share already is nobody's other name.
+    server.client().run("shared", &["ls"]).succeeds();
+    server.stop();
+}
+
+#[test]
 fn guests_have_no_home() {
     let server = Setup::new()
         .global("map to guest = bad user")
@@ -136,5 +158,21 @@ fn the_group_that_a_path_names_is_that_of_whom_the_client_acts_as() {
     give_to_server(&folder);
     server.client().run("data", &["mkdir made"]).succeeds();
     assert!(folder.join("made").is_dir());
+    server.stop();
+}
+
+#[test]
+fn a_share_for_the_group_of_a_user_is_listed_for_its_members() {
+    if !runs_as_root() {
+        return;
+    }
+    let lines = "valid users = +%G\naccess based share enum = yes\ncomment = of %G";
+    let server = Setup::new().share("data", lines).start();
+    let user = absent_user();
+    let add = ["user", "add", &user.name, "--password-stdin"];
+    server.site().run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
+    let listed = server.client().user(&user.name, PASSWORD).list_shares().succeeds();
+    let group = Group::from_gid(user.gid).expect("a name service").expect("it has one").name;
+    assert!(listed.contains(&format!("Disk|data|of {group}\n")), "{listed}");
     server.stop();
 }

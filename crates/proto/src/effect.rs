@@ -198,6 +198,8 @@ pub enum Referral {
 pub struct Account {
     /// Its name.
     pub user: String,
+    /// The name that the client gave, in small letters: it may have meant another.
+    pub requested_user: String,
     /// Its domain.
     pub domain: String,
     /// The hash of its password. Nobody for guests.

@@ -419,6 +419,7 @@ fn header(command: Command) -> Header {
 fn account() -> Account {
     Account {
         user: "alice".to_owned(),
+        requested_user: "alice".to_owned(),
         domain: "WORKGROUP".to_owned(),
         nt_hash: None,
         unix: UserId(1),

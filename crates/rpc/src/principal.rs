@@ -53,6 +53,8 @@ impl Principal {
 pub struct Caller {
     /// The name of the account.
     pub user: String,
+    /// The name that it was given by the client.
+    pub requested_user: String,
     /// Its domain.
     pub domain: String,
     /// The SIDs of its groups.

@@ -37,6 +37,7 @@ pub fn accounts() -> Vec<Account> {
 pub fn account((user, password): (&str, &str), id: u32) -> Account {
     Account {
         user: user.into(),
+        requested_user: user.into(),
         domain: WORKGROUP.into(),
         nt_hash: Some(NtHash::of_password(password)),
         unix: UserId(id),
@@ -53,6 +54,7 @@ pub fn account((user, password): (&str, &str), id: u32) -> Account {
 pub fn guest() -> Account {
     Account {
         user: "nobody".into(),
+        requested_user: "nobody".into(),
         domain: WORKGROUP.into(),
         nt_hash: None,
         unix: UserId(65_534),

@@ -44,6 +44,11 @@ impl Accounts {
         self.is_root
     }
 
+    /// Whom clients mean by the names they give.
+    pub(super) fn names(&self) -> &MappedNames {
+        &self.names
+    }
+
     /// The account of who gives this name, if there is one.
     pub(super) fn find(&mut self, store: &mut Store, name: &str) -> Option<Account> {
         let user = self.names.user(name);
@@ -61,6 +66,7 @@ impl Accounts {
         let identity = if is_known { sid.to_string() } else { format!("{sid} {user}") };
         Some(Account {
             identity,
+            requested_user: name.to_lowercase(),
             nt_hash: Some(entry.nt_hash),
             disabled: !entry.enabled,
             ..account
@@ -102,6 +108,7 @@ impl Accounts {
         groups.extend(credentials.groups.iter().map(|gid| Sid::unix_group(*gid)));
         groups.dedup();
         Account {
+            requested_user: user.clone(),
             user,
             domain: self.domain.clone(),
             identity: "guest".to_owned(),

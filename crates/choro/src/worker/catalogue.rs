@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use config::Config;
+use config::{Config, Substitutions};
 use dtyp::{FileTime, Sid};
 use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::warn;
 
 use super::clocks::wall_clock;
+use super::mapped_names::MappedNames;
 use super::server_settings::netbios_name;
 use super::shares::{is_available, substitutions_of};
 use super::{homes, shares, unix};
@@ -18,6 +19,7 @@ use crate::domain_sid;
 #[derive(Debug)]
 pub(super) struct ConfiguredShares {
     config: Arc<Config>,
+    names: MappedNames,
     server: ServerEntry,
     domain_sid: Sid,
 }
@@ -43,12 +45,13 @@ impl ConfiguredShares {
             warn!("the server's domain has no SID of its own: {error:#}");
             domain_sid::nobody()
         });
-        Self { config: Arc::clone(config), server, domain_sid }
+        let names = MappedNames::of(config);
+        Self { config: Arc::clone(config), names, server, domain_sid }
     }
 
     fn find(&self, caller: &Caller, name: &str) -> Option<config::Share> {
         let user = (!caller.is_guest).then_some(caller.user.as_str());
-        homes::find_share(&self.config, name, user).filter(is_available)
+        homes::find_share(&self.config, &self.names, name, user).filter(is_available)
     }
 
     /// The caller's own home, if it is one that `[homes]` makes. Whether it is shown is for `[global]`
@@ -77,7 +80,11 @@ impl ConfiguredShares {
         ShareEntry {
             name: share.name.clone(),
             kind: ShareEntry::DISK,
-            comment: substitutions_of(&self.config, caller, share).expand(&share.comment),
+            comment: Substitutions {
+                requested_user: caller.requested_user.clone(),
+                ..substitutions_of(&self.config, caller, share)
+            }
+            .expand(&share.comment),
             // Windows paths have a drive; what the server calls the folder is nobody's business.
             path: format!("C:\\{}", share.name),
             max_users: match share.max_connections {

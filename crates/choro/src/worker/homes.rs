@@ -4,6 +4,7 @@ use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
 use tracing::warn;
 
+use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
 
 /// The name by which everybody reaches their own home.
@@ -13,7 +14,12 @@ pub(super) const OWN: &str = "homes";
 /// `None` for guests.
 ///
 /// Whose home it is makes no difference: that is for `valid users = %S` and for the kernel to say.
-pub(super) fn find_share(config: &Config, name: &str, user: Option<&str>) -> Option<Share> {
+pub(super) fn find_share(
+    config: &Config,
+    names: &MappedNames,
+    name: &str,
+    user: Option<&str>,
+) -> Option<Share> {
     let homes = config.homes.as_ref();
     let name = match user {
         Some(user) if homes.is_some() && equal_ignoring_case(name, OWN) => user,
@@ -22,11 +28,18 @@ pub(super) fn find_share(config: &Config, name: &str, user: Option<&str>) -> Opt
     if let Some(share) = config.share(name) {
         return Some(share.clone());
     }
-    let found = find_user(name).map(|found| (found.name, found.home));
-    // Who may log on without being a user of the system has a home, too, where `path` says.
-    let own = || user.filter(|user| equal_ignoring_case(user, name)).map(str::to_owned);
-    let (name, folder) = found.or_else(|| Some((own()?, String::new())))?;
-    home(homes?, name, &folder)
+    let homes = homes?;
+    let mut found = find_user(name);
+    if found.is_none() {
+        // Who may log on without being a user of the system has a home, too, where `path` says.
+        if let Some(own) = user.filter(|user| equal_ignoring_case(user, name)) {
+            return home(homes, own.to_owned(), "");
+        }
+        found = find_user(&names.user(name));
+    }
+    let UnixUser { name, home: folder, .. } = found?;
+    // The user may be called something else than what was asked for.
+    config.share(&name).cloned().or_else(|| home(homes, name, &folder))
 }
 
 fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {

@@ -62,12 +62,16 @@ impl Shares<'_> {
         if self.is_full(&share) {
             return Err(ShareRefusal::TooManyConnections);
         }
+        // As in Samba, lists of users mean the user also by this.
+        substitutions.requested_user.clone_from(&account.requested_user);
         let read_only = share.is_read_only_for(&account.user, &is_member);
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
             substitutions.user.clone_from(&unix.name);
             substitutions.home.clone_from(&unix.home);
-            substitutions.group = group_name(&share, unix);
+            if names_group(&share) {
+                substitutions.group = group_name(unix);
+            }
         }
         let user = match unix {
             Some(unix) => self.store.register_user(unix.credentials),
@@ -137,7 +141,7 @@ impl Shares<'_> {
     fn find(&self, request: &ConnectShare) -> Result<config::Share, ShareRefusal> {
         let account = &request.account;
         let user = (!account.is_guest).then_some(account.user.as_str());
-        homes::find_share(self.config, &request.name, user)
+        homes::find_share(self.config, self.accounts.names(), &request.name, user)
             .filter(is_available)
             .ok_or(ShareRefusal::BadNetworkName)
     }
@@ -182,10 +186,13 @@ impl Shares<'_> {
         }
         let is_admin = share.admin_users.contains(&account.user, member_of(&account.groups));
         let mut user = match share.force_user.as_str() {
-            _ if is_admin => Some(administrator(&account.user)?),
             "" => None,
             name => Some(known_user(name)?),
         };
+        if is_admin {
+            let own = user.or_else(|| unix::find_user(&account.user).ok().flatten());
+            user = Some(administrator(own)?);
+        }
         if !share.force_group.is_empty() {
             let group = share.force_group.trim_start_matches('+');
             let gid = unix::find_group(group).ok().flatten().ok_or_else(|| {
@@ -396,14 +403,12 @@ pub(super) fn is_continuously_available(share: &config::Share) -> bool {
     share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
 }
 
-/// Root, but in the user's own groups, so that what an administrator makes belongs to them.
-fn administrator(user: &str) -> Result<UnixUser, ShareRefusal> {
-    let mut root = known_user("root")?;
-    if let Some(own) = unix::find_user(user).ok().flatten() {
-        root.credentials.gid = own.credentials.gid;
-        root.credentials.groups = own.credentials.groups;
-    }
-    Ok(root)
+/// The user with root's rights, but in their own groups, so that what they make belongs to those. Whom the
+/// system does not know is root.
+fn administrator(user: Option<UnixUser>) -> Result<UnixUser, ShareRefusal> {
+    let Some(mut user) = user else { return known_user("root") };
+    user.credentials.uid = 0;
+    Ok(user)
 }
 
 fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {
@@ -457,8 +462,10 @@ pub(super) fn substitutions_of(
     caller: &Caller,
     share: &config::Share,
 ) -> Substitutions {
+    let group = || unix::find_user(&caller.user).ok().flatten().map(|it| group_name(&it));
     Substitutions {
         user: caller.user.clone(),
+        group: if names_group(share) { group().unwrap_or_default() } else { String::new() },
         requested_user: caller.user.clone(),
         domain: caller.domain.clone(),
         share: share.name.clone(),
@@ -493,9 +500,10 @@ fn substitutions(
     share: &config::Share,
 ) -> Substitutions {
     let unix = unix::find_user(&account.user).ok().flatten();
+    let group = unix.as_ref().filter(|_| names_group(share)).map(group_name);
     Substitutions {
         user: account.user.clone(),
-        group: unix.as_ref().map(|user| group_name(share, user)).unwrap_or_default(),
+        group: group.unwrap_or_default(),
         home: unix.map(|user| user.home).unwrap_or_default(),
         requested_user: account.user.clone(),
         domain: account.domain.clone(),
@@ -507,16 +515,16 @@ fn substitutions(
     }
 }
 
-/// `%g` and `%G`, for a share that names them: the look-up takes as long as the system's name service.
-fn group_name(share: &config::Share, user: &UnixUser) -> String {
+/// Whether a share names `%g` or `%G`: the look-up takes as long as the system's name service.
+fn names_group(share: &config::Share) -> bool {
     let is_named = |text: &str| text.contains("%g") || text.contains("%G");
     let texts = [&share.path, &share.comment, &share.volume];
     let mut names = user_lists(share).into_iter().flat_map(UserList::words);
-    if texts.into_iter().any(|text| is_named(text)) || names.any(|name| is_named(&name)) {
-        unix::group_name(user.credentials.gid).unwrap_or_default()
-    } else {
-        String::new()
-    }
+    texts.into_iter().any(|text| is_named(text)) || names.any(|name| is_named(&name))
+}
+
+fn group_name(user: &UnixUser) -> String {
+    unix::group_name(user.credentials.gid).unwrap_or_default()
 }
 
 /// `oplocks`, which is about leases as well.

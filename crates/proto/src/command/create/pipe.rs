@@ -20,6 +20,7 @@ pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Ste
     let account = scope.session.account();
     let caller = rpc::Caller {
         user: account.user.clone(),
+        requested_user: account.requested_user.clone(),
         domain: account.domain.clone(),
         groups: account.groups.clone(),
         is_guest: account.is_guest,
