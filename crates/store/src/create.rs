@@ -183,18 +183,22 @@ fn file_mode(root: &Root, parent: &Parent) -> u32 {
 }
 
 /// Whose group a directory has, and with that the bit for it, the kernel says; that for its user is not
-/// passed on.
+/// passed on. Who makes one that inherits its mode can write there, as in Samba.
 fn directory_mode(root: &Root, parent: &Parent) -> u32 {
-    let RootSettings { directory_mask, force_directory_mode, .. } = root.settings;
-    mode(root, parent, 0o1777, directory_mask, force_directory_mode)
+    let RootSettings { directory_mask, force_directory_mode, inherit_permissions, .. } =
+        root.settings;
+    let writable = if inherit_permissions { 0o200 } else { 0 };
+    mode(root, parent, 0o1777, directory_mask, force_directory_mode) | writable
 }
 
 /// The mode of a new entry, of the bits that one of its kind can have.
 fn mode(root: &Root, parent: &Parent, bits: u32, mask: u32, forced: u32) -> u32 {
+    if passes_acl_on(root, parent) {
+        return bits & 0o777 | forced;
+    }
     if root.settings.inherit_permissions {
         return u32::from(parent.status.stx_mode) & bits;
     }
-    let mask = if passes_acl_on(root, parent) { 0o777 } else { mask };
     bits & 0o777 & mask | forced
 }
 

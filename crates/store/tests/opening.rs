@@ -373,6 +373,49 @@ fn modes_come_from_the_directory_where_permissions_are_inherited() {
     assert_eq!(mode(share.host("d/e/f")), 0o664);
 }
 
+/// Needs root; nobody else makes something where its owner may not write.
+#[test]
+fn who_makes_a_directory_can_write_there_where_permissions_are_inherited() {
+    use std::os::unix::fs::PermissionsExt;
+    if !support::is_root() {
+        return;
+    }
+    let mut share = Share::with(|settings| settings.inherit_permissions = true);
+    share.create_directory("d");
+    share.mode("d", 0o575);
+    share.create("d\\f");
+    share.create_directory("d\\e");
+    share.store.wear_server();
+    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!(mode(share.host("d/f")), 0o464);
+    assert_eq!(mode(share.host("d/e")), 0o775);
+}
+
+#[test]
+fn a_default_acl_says_the_mode_where_permissions_are_inherited_as_well() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut share = Share::with(|settings| {
+        settings.inherit_permissions = true;
+        settings.inherit_acls = true;
+    });
+    share.create_directory("d");
+    share.mode("d", 0o700);
+    // Version 2; the owner rwx, the group rwx, others r: linux/posix_acl_xattr.h.
+    let acl = [(0x01, 7), (0x04, 7), (0x20, 4)]
+        .map(|(tag, rights)| [tag, 0, rights, 0, 255, 255, 255, 255]);
+    let acl = [[2, 0, 0, 0].as_slice(), acl.as_flattened()].concat();
+    let flags = rustix::fs::XattrFlags::empty();
+    if rustix::fs::setxattr(share.host("d"), "system.posix_acl_default", &acl, flags).is_err() {
+        return;
+    }
+    share.create("d\\f");
+    share.create_directory("d\\e");
+    share.store.wear_server();
+    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+    assert_eq!(mode(share.host("d/f")), 0o664);
+    assert_eq!(mode(share.host("d/e")), 0o774);
+}
+
 #[test]
 fn the_parts_of_a_create_that_fail_leave_nothing_behind() {
     let mut share = Share::new();
