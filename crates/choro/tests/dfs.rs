@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 
 use bench::client::{Client, Protection};
 use dtyp::{AccessMask, NtStatus, utf16};
-use harness::{Setup, TestServer, give_to_server};
+use harness::{Setup, TestServer, USER, give_to_server};
 use wire::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
 use wire::ioctl::{
     DfsReferralRequest, DfsReferralResponse, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse,
@@ -79,6 +79,23 @@ fn a_link_leads_clients_to_other_servers() {
         assert_eq!(ask(&mut client, path), Err(NtStatus::NOT_FOUND), "{path}");
     }
     drop(client);
+    server.stop();
+}
+
+#[test]
+fn a_home_may_be_a_root_by_whichever_name_it_is_reached() {
+    let server = Setup::new().share("homes", "path = %FOLDER/%S\nmsdfs root = yes").start();
+    let home = server.share_path("homes").join(USER);
+    fs::create_dir(&home).expect("there is space");
+    fs::write(home.join("within"), "").expect("there is space");
+    symlink("msdfs:one\\share", home.join("link")).expect("there is space");
+    for name in [USER, "homes"] {
+        let listed = server.client().run(name, &["ls"]).succeeds();
+        assert!(listed.contains("within") && listed.contains("link"), "{name}: {listed}");
+        let mut client = server.connect(name, Protection::Signed);
+        let referral = ask(&mut client, &format!("\\127.0.0.1\\{name}\\link")).expect("a link");
+        assert_eq!(referral.dfs_path, format!("\\127.0.0.1\\{name}\\link"));
+    }
     server.stop();
 }
 

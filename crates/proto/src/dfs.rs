@@ -34,7 +34,7 @@ pub(crate) fn local_name<'a>(incoming: &Incoming, share: &Share, name: &'a [u8])
     }
     let Ok(whole) = dtyp::utf16::decode(name) else { return name };
     match DfsPath::parse(&whole) {
-        Some(path) if equal_ignoring_case(path.share, &share.name) => {
+        Some(path) if is_called(share, path.share) => {
             let bytes = dtyp::utf16::to_bytes(path.path).len();
             let trailing = whole.len() - whole.trim_end_matches('\\').len();
             let end = name.len() - 2 * trailing;
@@ -42,6 +42,10 @@ pub(crate) fn local_name<'a>(incoming: &Incoming, share: &Share, name: &'a [u8])
         }
         _ => name,
     }
+}
+
+fn is_called(share: &Share, name: &str) -> bool {
+    [&share.name, &share.requested_name].iter().any(|it| equal_ignoring_case(it, name))
 }
 
 #[cfg(test)]

@@ -224,6 +224,8 @@ pub struct Account {
 pub struct Share {
     /// Its name as configured.
     pub name: String,
+    /// The name by which the client reached it, which may stand for others.
+    pub requested_name: String,
     /// Its comment.
     pub comment: String,
     /// Its root; the pipe share has none.

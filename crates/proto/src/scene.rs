@@ -434,6 +434,7 @@ fn account() -> Account {
 fn share(root: Option<RootId>) -> Share {
     Share {
         name: "data".to_owned(),
+        requested_name: "data".to_owned(),
         comment: String::new(),
         root,
         user: UserId(1),

@@ -76,6 +76,7 @@ pub(crate) fn find<'a>(accounts: &'a [Account], user: &str) -> Option<&'a Accoun
 pub fn share(name: &str, root: Option<RootId>) -> Share {
     Share {
         name: name.into(),
+        requested_name: name.into(),
         comment: String::new(),
         root,
         user: UserId(1_000),

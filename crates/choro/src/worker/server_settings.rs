@@ -65,7 +65,8 @@ pub(super) fn server_settings(
             (_, false) => BreakRetry::All,
         },
         replay_detection: !is_made(Mistake::ReplaysUndetected),
-        dfs: global.host_msdfs && config.shares.iter().any(|share| share.msdfs_root),
+        dfs: global.host_msdfs
+            && config.shares.iter().chain(&config.homes).any(|share| share.msdfs_root),
         lock_sequence_checking: !global.smb2_disable_lock_sequence_checking
             && !is_made(Mistake::ReplaysUndetected),
         change_notify: global.change_notify,

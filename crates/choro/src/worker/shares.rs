@@ -82,7 +82,8 @@ impl Shares<'_> {
         let device = share.root.and_then(|root| self.store.device(root));
         let client = request.client;
         let classes = membership(self.config, self.qos, &account, client, &name, device);
-        Ok(Share { classes: Arc::new(classes), ..share })
+        let requested_name = request.name.clone();
+        Ok(Share { requested_name, classes: Arc::new(classes), ..share })
     }
 
     /// Opens the root of a share again where it was, with the server's rights. So what is unseen in a
@@ -113,6 +114,7 @@ impl Shares<'_> {
         }
         Ok(Share {
             name: "IPC$".to_owned(),
+            requested_name: request.name.clone(),
             comment: String::new(),
             root: None,
             user: request.account.unix,
@@ -356,6 +358,7 @@ impl Shares<'_> {
         })?;
         Ok(Share {
             name: share.name.clone(),
+            requested_name: share.name.clone(),
             comment: substitutions.expand(&share.comment),
             root: Some(root),
             user,
