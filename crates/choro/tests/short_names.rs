@@ -17,6 +17,29 @@ const NAMES: [(&[u8], &str); 5] = [
     ("€:euro.x_y".as_bytes(), "_AS3GD~8.X_Y"),
 ];
 
+/// What a short name is can be worked out from the name that it stands for.
+#[test]
+fn a_vetoed_name_is_not_found_by_its_short_name_either() {
+    let lines = "mangled names = yes\nveto files = /LongFile*/a?b/";
+    let server = Setup::new().share("all", "mangled names = yes").share("vetoed", lines).start();
+    for share in ["all", "vetoed"] {
+        let folder = server.share_path(share);
+        fs::create_dir(folder.join("longfilename.txt")).expect("there is space");
+        fs::write(folder.join("longfilename.txt/within"), "").expect("there is space");
+        fs::write(folder.join("a:b"), "").expect("there is space");
+    }
+    let client = server.client();
+    let listed = client.run("all", &["ls"]).succeeds();
+    assert!(listed.contains("  A4WTMA~A "), "{listed}");
+    client.run("all", &["get LNHQX6~C.TXT\\within", "get A4WTMA~A"]).succeeds();
+
+    let listed = client.run("vetoed", &["ls"]).succeeds();
+    assert!(!listed.contains('~') && !listed.contains("longfile"), "{listed}");
+    client.run("vetoed", &["get A4WTMA~A"]).fails("NT_STATUS_OBJECT_NAME_NOT_FOUND");
+    client.run("vetoed", &["get LNHQX6~C.TXT\\within"]).fails("NT_STATUS_OBJECT_PATH_NOT_FOUND");
+    server.stop();
+}
+
 #[test]
 fn names_that_clients_cannot_use_go_by_those_of_samba() {
     let shares = Setup::new()

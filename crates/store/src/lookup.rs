@@ -222,7 +222,10 @@ impl Store {
                     name = stored;
                 }
                 None => {
+                    // In another share it may have stood for what is vetoed here.
                     let remembered = self.names.remembered(directory, asked);
+                    let remembered =
+                        remembered.filter(|it| !short_name::is_vetoed(&root.settings, it));
                     wanted = remembered.unwrap_or(wanted);
                     name.clone_from(&wanted);
                 }

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::directories::{Directory, Inode};
 use crate::entries::Entries;
 use crate::settings::RootSettings;
-use crate::short_name::{looks_shortened, short_name};
+use crate::short_name::{is_vetoed, looks_shortened, short_name};
 use crate::system;
 
 /// Directories whose names are kept.
@@ -72,7 +72,9 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     fn is_short_name_of(&self, stored: &CStr) -> bool {
         let stored = OsStr::from_bytes(stored.to_bytes());
-        self.short && short_name(self.settings, stored).is_some_and(|name| name == self.folded)
+        self.short
+            && short_name(self.settings, stored).is_some_and(|name| name == self.folded)
+            && !is_vetoed(self.settings, stored)
     }
 }
 

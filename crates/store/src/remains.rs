@@ -15,6 +15,8 @@ use crate::entries::Entries;
 use crate::errno::{During, Operation};
 use crate::lookup::Root;
 use crate::opens::Open;
+use crate::settings::RootSettings;
+use crate::short_name;
 use crate::system;
 
 /// Directories in each other that go with the one they are in. What is deeper keeps it.
@@ -71,12 +73,13 @@ fn goes_along(root: &Root, listing: &mut Listing) -> Result<bool, Errno> {
 }
 
 fn is_unseen(root: &Root, name: &CStr) -> bool {
-    let unseen = &root.settings.removed_unseen;
-    if unseen.is_empty() {
+    let RootSettings { vetoed, remove_vetoed, .. } = &root.settings;
+    if !remove_vetoed || vetoed.is_empty() {
         return false;
     }
-    let shown = root.shown(OsStr::from_bytes(name.to_bytes()));
-    unseen.iter().any(|pattern| pattern.matches(&shown))
+    let stored = OsStr::from_bytes(name.to_bytes());
+    let shown = root.shown(stored);
+    short_name::is_vetoed(&root.settings, stored) || vetoed.iter().any(|it| it.matches(&shown))
 }
 
 fn remove_tree(directory: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {

@@ -95,8 +95,11 @@ pub struct RootSettings {
     pub hide_dot_files: bool,
     /// Names that are HIDDEN ("hide files").
     pub hide_files: Vec<NameExpression>,
-    /// Names that no client sees and that keep no directory from being removed ("delete veto files").
-    pub removed_unseen: Vec<NameExpression>,
+    /// Names that no client sees ("veto files"). Here they are found by no short name; what clients call by
+    /// its own name is for whoever asks the store to look at.
+    pub vetoed: Vec<NameExpression>,
+    /// What is vetoed keeps no directory from being removed ("delete veto files").
+    pub remove_vetoed: bool,
     /// Files with READONLY may be deleted ("delete readonly").
     pub delete_readonly: bool,
     /// Follow symbolic links that stay beneath the share ("follow symlinks").
@@ -253,7 +256,8 @@ impl RootSettings {
             streams: true,
             hide_dot_files: true,
             hide_files: Vec::new(),
-            removed_unseen: Vec::new(),
+            vetoed: Vec::new(),
+            remove_vetoed: false,
             delete_readonly: false,
             follow_symlinks: true,
             wide_links: false,

@@ -33,14 +33,14 @@ const EXTENSION_LEN: usize = 3;
 const MARK_AT: usize = 6;
 
 /// The name under which clients see what is stored as `stored`: itself if they can use it, else its short
-/// name. `None` if they see nothing of it.
+/// name. `None` if they see nothing of it, which is so of what is vetoed by the name that is shortened.
 pub(crate) fn shown<'a>(settings: &RootSettings, stored: &'a OsStr) -> Option<Cow<'a, str>> {
     let name = client_name(settings, stored);
     let mangles = settings.mangled_names != MangledNames::No;
     match name {
         Ok(name) if !mangles && !name.bytes().any(is_forbidden) => Some(name),
         Ok(name) if mangles && is_legal(&name) => Some(name),
-        _ if !mangles => None,
+        _ if !mangles || is_vetoed(settings, stored) => None,
         Ok(name) => Some(Cow::Owned(shorten(name.as_bytes(), settings.mangle_prefix))),
         Err(bytes) => Some(Cow::Owned(shorten(bytes, settings.mangle_prefix))),
     }
@@ -75,6 +75,15 @@ pub(crate) fn alternate(settings: &RootSettings, stored: &OsStr) -> Option<Strin
         fits.then(|| name.to_ascii_uppercase())
     };
     short_name(settings, stored).or_else(own)
+}
+
+/// Whether what is stored as `stored` is vetoed, by whatever name clients know it.
+pub(crate) fn is_vetoed(settings: &RootSettings, stored: &OsStr) -> bool {
+    if settings.vetoed.is_empty() {
+        return false;
+    }
+    let name = client_name(settings, stored).unwrap_or_else(|_| stored.to_string_lossy());
+    settings.vetoed.iter().any(|it| it.matches(&name))
 }
 
 /// The name with its characters as clients write them; the bytes if they are not UTF-8.

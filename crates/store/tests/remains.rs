@@ -12,7 +12,10 @@ const DELETE: AccessMask = AccessMask::DELETE.union(AccessMask::READ_DATA);
 
 /// A share whose clients do not see `.*`.
 fn share() -> Share {
-    Share::with(|settings| settings.removed_unseen = vec![NameExpression::new(".*")])
+    Share::with(|settings| {
+        settings.vetoed = vec![NameExpression::new(".*")];
+        settings.remove_vetoed = true;
+    })
 }
 
 #[track_caller]
@@ -52,7 +55,7 @@ fn it_stays_while_something_that_they_see_keeps_the_directory() {
 
 #[test]
 fn it_keeps_the_directory_where_nobody_says_that_it_may_go() {
-    let mut share = Share::new();
+    let mut share = Share::with(|settings| settings.vetoed = vec![NameExpression::new(".*")]);
     share.local_directory("d");
     share.local("d/.file", "unseen");
     let directory = share.open_for("d", DELETE);

@@ -102,7 +102,7 @@ impl Shares<'_> {
         let substitutions = self.config.substitutions();
         let path = format!("/{}", folder.as_str());
         let settings = RootSettings {
-            removed_unseen: Vec::new(),
+            remove_vetoed: false,
             ..self.root_settings(share, &path, false, &substitutions)
         };
         Ok((self.store.open_root(settings, user)?, user))
@@ -305,11 +305,8 @@ impl Shares<'_> {
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
             hide_files: expressions(&share.hide_files, share),
-            removed_unseen: if share.delete_veto_files {
-                expressions(&share.veto_files, share)
-            } else {
-                Vec::new()
-            },
+            vetoed: expressions(&share.veto_files, share),
+            remove_vetoed: share.delete_veto_files,
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
