@@ -351,6 +351,14 @@ fn closing_a_share_that_does_not_exist_is_an_error() {
 }
 
 #[test]
+fn a_home_that_nobody_is_connected_to_is_closed_all_the_same() {
+    let server = Setup::new().share("homes", "path = %FOLDER/%S").start();
+    let said = server.site().run(&["message", "close-share", "anna"]).succeeds();
+    assert_eq!(said, "0 tree connects were closed.\n");
+    server.stop();
+}
+
+#[test]
 fn processes_are_asked_over_every_messaging_type() {
     for kind in TransportKind::BUILT {
         let site = Site::new();
