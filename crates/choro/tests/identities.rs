@@ -8,19 +8,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use harness::choro::wait_until;
 use harness::content::write_file;
-use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, give_to_server, runs_as_root};
-use nix::unistd::User;
-
-/// A user of every system who never logs on by themselves.
-fn daemon() -> User {
-    User::from_name("daemon").expect("a name service").expect("every Linux has it")
-}
-
-/// Adds the user to those who may log on.
-fn add(server: &TestServer, user: &str) {
-    let add = ["user", "add", user, "--password-stdin"];
-    server.site().run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
-}
+use harness::{
+    OTHER_USER, PASSWORD, Setup, USER, daemon, give_to_server, name_in_home, runs_as_root,
+};
 
 /// Needs root; without it nobody can be forced to be somebody.
 #[test]
@@ -61,19 +51,16 @@ fn an_administrator_has_a_name_and_a_home_of_their_own() {
     if !runs_as_root() {
         return;
     }
-    let daemon = daemon();
     let server = Setup::new()
         .share("name", "path = %FOLDER/%u\nadmin users = daemon\nforce user =")
         .share("home", "path = %H\nadmin users = daemon\nforce user =")
         .start();
-    add(&server, "daemon");
+    server.add_user("daemon");
     fs::create_dir(server.share_path("name").join("daemon")).expect("there is space");
     let client = server.client().user("daemon", PASSWORD);
     client.run("name", &["mkdir made"]).succeeds();
-    let first = fs::read_dir(&daemon.dir).expect("everybody may look").flatten().next();
-    let first = first.expect("there is something in it").file_name();
-    let first = first.to_str().expect("a plain name");
-    client.run("home", &[&format!("ls \"{first}\"")]).succeeds();
+    let name = name_in_home(&daemon());
+    client.run("home", &[&format!("ls \"{name}\"")]).succeeds();
     server.stop();
 }
 
@@ -84,7 +71,7 @@ fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
         return;
     }
     let server = Setup::new().share("data", "admin users = daemon\nforce user =").start();
-    add(&server, "daemon");
+    server.add_user("daemon");
     server.client().user("daemon", PASSWORD).run("data", &["mkdir made"]).succeeds();
     let made = fs::metadata(server.share_path("data").join("made")).expect("it was made");
     assert_eq!((made.uid(), made.gid()), (0, daemon().gid.as_raw()));
@@ -102,7 +89,7 @@ fn a_group_of_the_system_is_no_netgroup_of_that_name() {
         .share("either", "valid users = @daemon")
         .share("netgroup", "valid users = &daemon")
         .start();
-    add(&server, "daemon");
+    server.add_user("daemon");
     let client = server.client().user("daemon", PASSWORD);
     client.run("unix", &["ls"]).succeeds();
     client.run("either", &["ls"]).succeeds();

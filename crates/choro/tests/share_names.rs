@@ -5,19 +5,17 @@ mod harness;
 
 use std::fs;
 
-use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, give_to_server, runs_as_root};
-use nix::unistd::{Gid, Group, Uid, User};
-
-/// A user of every system who never asks for anything here.
-fn absent_user() -> User {
-    User::from_uid(Uid::from_raw(1)).expect("a name service").expect("there is a user of id 1")
-}
+use harness::{
+    OTHER_USER, PASSWORD, Setup, TestServer, USER, daemon, give_to_server, name_in_home,
+    runs_as_root,
+};
+use nix::unistd::{Gid, Group};
 
 /// Homes in a folder of each in the share `homes`, with a file that bears its user's name.
 fn start_with_homes(lines: &str) -> TestServer {
     let lines = format!("path = %FOLDER/%S\n{lines}");
     let server = Setup::new().share("homes", &lines).share("data", "").start();
-    let absent = absent_user().name;
+    let absent = daemon().name;
     for user in [USER, OTHER_USER, &absent] {
         let home = server.share_path("homes").join(user);
         fs::create_dir(&home).expect("there is space");
@@ -42,7 +40,7 @@ fn a_home_is_reached_by_the_name_of_its_user_and_as_homes() {
 
 #[test]
 fn others_reach_a_home_unless_valid_users_keeps_them_out() {
-    let absent = absent_user().name;
+    let absent = daemon().name;
     let server = start_with_homes("");
     for name in [absent.clone(), absent.to_uppercase()] {
         let listed = server.client().run(&name, &["ls"]).succeeds();
@@ -60,7 +58,7 @@ fn others_reach_a_home_unless_valid_users_keeps_them_out() {
 
 #[test]
 fn a_home_is_reached_by_the_names_that_the_username_map_has_for_its_user() {
-    let absent = absent_user().name;
+    let absent = daemon().name;
     let setup = Setup::new();
     let map = setup.path("names");
     fs::write(&map, format!("{absent} = \"Anna Blume\"\n{OTHER_USER} = shared\n")).expect("space");
@@ -94,13 +92,11 @@ fn guests_have_no_home() {
 
 #[test]
 fn the_home_is_the_folder_that_the_system_has_for_the_user_where_no_path_is_given() {
-    let user = absent_user();
+    let user = daemon();
     let server = Setup::new().share("homes", "path =\nread only = yes").start();
-    let first = fs::read_dir(&user.dir).expect("everybody may look").flatten().next();
-    let first = first.expect("there is something in it").file_name();
-    let first = first.to_str().expect("a plain name");
-    let listed = server.client().run(&user.name, &[&format!("ls \"{first}\"")]).succeeds();
-    assert!(listed.contains(first), "{listed}");
+    let name = name_in_home(&user);
+    let listed = server.client().run(&user.name, &[&format!("ls \"{name}\"")]).succeeds();
+    assert!(listed.contains(&name), "{listed}");
     server.stop();
 }
 
@@ -168,9 +164,8 @@ fn a_share_for_the_group_of_a_user_is_listed_for_its_members() {
     }
     let lines = "valid users = +%G\naccess based share enum = yes\ncomment = of %G";
     let server = Setup::new().share("data", lines).start();
-    let user = absent_user();
-    let add = ["user", "add", &user.name, "--password-stdin"];
-    server.site().run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
+    let user = daemon();
+    server.add_user(&user.name);
     let listed = server.client().user(&user.name, PASSWORD).list_shares().succeeds();
     let group = Group::from_gid(user.gid).expect("a name service").expect("it has one").name;
     assert!(listed.contains(&format!("Disk|data|of {group}\n")), "{listed}");

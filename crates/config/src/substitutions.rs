@@ -5,7 +5,7 @@
 //! also keeps such names from being more than one component of it.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::limits::LINE_BYTES_MAX;
 
@@ -47,7 +47,7 @@ pub struct Substitutions {
     /// `%i`, and `%j` with `_` for dots and colons: address the client connected to.
     pub interface: String,
     /// `%$(NAME)`: environment. Trusted: may have several components.
-    pub environment: BTreeMap<String, String>,
+    pub environment: Arc<BTreeMap<String, String>>,
 }
 
 impl Substitutions {
@@ -69,7 +69,7 @@ impl Substitutions {
         });
         Self {
             server_name: label.to_uppercase(),
-            environment: environment.collect(),
+            environment: Arc::new(environment.collect()),
             hostname,
             ..Self::default()
         }

@@ -338,7 +338,6 @@ fn lookup_answers_without_an_open() {
 
 #[test]
 fn modes_come_from_the_masks_of_the_share() {
-    use std::os::unix::fs::PermissionsExt;
     let mut share = Share::with(|settings| {
         settings.create_mask = 0o640;
         settings.force_create_mode = 0o020;
@@ -347,15 +346,12 @@ fn modes_come_from_the_masks_of_the_share() {
     });
     share.create("f");
     share.create_directory("d");
-    share.store.wear_server();
-    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
-    assert_eq!(mode(share.host("f")), 0o660);
-    assert_eq!(mode(share.host("d")), 0o710);
+    assert_eq!(share.mode_of("f"), 0o660);
+    assert_eq!(share.mode_of("d"), 0o710);
 }
 
 #[test]
 fn modes_come_from_the_directory_where_permissions_are_inherited() {
-    use std::os::unix::fs::PermissionsExt;
     let mut share = Share::with(|settings| {
         settings.inherit_permissions = true;
         settings.create_mask = 0o600;
@@ -366,17 +362,14 @@ fn modes_come_from_the_directory_where_permissions_are_inherited() {
     share.create("d\\f");
     share.create_directory("d\\e");
     share.create("d\\e\\f");
-    share.store.wear_server();
-    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
-    assert_eq!(mode(share.host("d/f")), 0o664);
-    assert_eq!(mode(share.host("d/e")), 0o3775);
-    assert_eq!(mode(share.host("d/e/f")), 0o664);
+    assert_eq!(share.mode_of("d/f"), 0o664);
+    assert_eq!(share.mode_of("d/e"), 0o3775);
+    assert_eq!(share.mode_of("d/e/f"), 0o664);
 }
 
 /// Needs root; nobody else makes something where its owner may not write.
 #[test]
 fn who_makes_a_directory_can_write_there_where_permissions_are_inherited() {
-    use std::os::unix::fs::PermissionsExt;
     if !support::is_root() {
         return;
     }
@@ -385,15 +378,12 @@ fn who_makes_a_directory_can_write_there_where_permissions_are_inherited() {
     share.mode("d", 0o575);
     share.create("d\\f");
     share.create_directory("d\\e");
-    share.store.wear_server();
-    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
-    assert_eq!(mode(share.host("d/f")), 0o464);
-    assert_eq!(mode(share.host("d/e")), 0o775);
+    assert_eq!(share.mode_of("d/f"), 0o464);
+    assert_eq!(share.mode_of("d/e"), 0o775);
 }
 
 #[test]
 fn a_default_acl_says_the_mode_where_permissions_are_inherited_as_well() {
-    use std::os::unix::fs::PermissionsExt;
     let mut share = Share::with(|settings| {
         settings.inherit_permissions = true;
         settings.inherit_acls = true;
@@ -410,10 +400,8 @@ fn a_default_acl_says_the_mode_where_permissions_are_inherited_as_well() {
     }
     share.create("d\\f");
     share.create_directory("d\\e");
-    share.store.wear_server();
-    let mode = |path| std::fs::metadata(path).expect("there").permissions().mode() & 0o7777;
-    assert_eq!(mode(share.host("d/f")), 0o664);
-    assert_eq!(mode(share.host("d/e")), 0o774);
+    assert_eq!(share.mode_of("d/f"), 0o664);
+    assert_eq!(share.mode_of("d/e"), 0o774);
 }
 
 #[test]

@@ -11,8 +11,9 @@ use tracing::warn;
 use super::clocks::wall_clock;
 use super::mapped_names::MappedNames;
 use super::server_settings::netbios_name;
-use super::shares::{is_available, substitutions_of};
-use super::{homes, shares, unix};
+use super::share_users::{admits, substitutions_of};
+use super::shares::is_available;
+use super::{homes, unix};
 use crate::domain_sid;
 
 /// The shares of a configuration, as clients list them.
@@ -73,7 +74,7 @@ impl ConfiguredShares {
         share: &config::Share,
         caller: &Caller,
     ) -> bool {
-        browseable && (!choosy || shares::admits(&self.config, share, caller))
+        browseable && (!choosy || admits(&self.config, share, caller))
     }
 
     fn entry(&self, share: &config::Share, caller: &Caller) -> ShareEntry {
@@ -82,7 +83,7 @@ impl ConfiguredShares {
             kind: ShareEntry::DISK,
             comment: Substitutions {
                 requested_user: caller.requested_user.clone(),
-                ..substitutions_of(&self.config, caller, share)
+                ..substitutions_of(&self.config, &caller.user, &caller.domain, share)
             }
             .expand(&share.comment),
             // Windows paths have a drive; what the server calls the folder is nobody's business.

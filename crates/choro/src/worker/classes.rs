@@ -8,7 +8,7 @@ use proto::Account;
 use qos::{Membership, Subject};
 use tables::QosPage;
 
-use super::shares::is_member;
+use super::share_users::is_member;
 
 /// The classes of the requests of a user at an address to a share that is on a device of this number.
 pub(super) fn membership(

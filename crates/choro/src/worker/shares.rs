@@ -5,18 +5,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arbitration::Caching;
-use config::choice::{CscPolicy, DefaultCase, MangledNames, Tri};
+use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
-use config::{Config, GroupKind, Substitutions, UserList};
-use dtyp::{AccessMask, NameExpression, NtStatus, Sid};
+use config::{Config, Substitutions};
+use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectPath, ObjectReply, RootId, UserId};
 use proto::effect::{AppleShare, ConnectShare, Referral};
 use proto::{Account, Share, ShareRefusal};
-use rpc::Caller;
-use store::{
-    CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, Piping,
-    RootSettings, Started, Store,
-};
+use store::{RootSettings, Started, Store};
 use tables::{QosPage, Registry};
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
@@ -26,7 +22,10 @@ use super::classes::membership;
 use super::date;
 use super::homes;
 use super::server_settings::policy;
-use super::snapshots::snapshot_settings;
+use super::share_users::{
+    administrator, group_name, is_member, known_user, member_of, names_group, substitutions_of,
+    with_names,
+};
 use super::unix::{self, UnixUser};
 
 /// Where shares are connected from.
@@ -214,10 +213,6 @@ impl Shares<'_> {
         Ok(user)
     }
 
-    fn is_dfs_root(&self, share: &config::Share) -> bool {
-        share.msdfs_root && self.config.global.host_msdfs
-    }
-
     /// Where a path of a DFS namespace leads, as far as this user may see it.
     ///
     /// # Errors
@@ -246,100 +241,6 @@ impl Shares<'_> {
         found
     }
 
-    /// Clients with POSIX extensions can make links, and so must not be able to make one that leads
-    /// out of the share: like Samba, we have one or the other.
-    fn allows_wide_links(&self, share: &config::Share) -> bool {
-        let allowed = !self.config.global.smb3_unix_extensions;
-        if !allowed {
-            warn!("share {}: no `wide links` beside `smb3 unix extensions`", share.name);
-        }
-        allowed
-    }
-
-    /// `vfs objects = acl_xattr` and the module's options.
-    fn nt_acls(&self, share: &config::Share) -> Option<NtAclSettings> {
-        const MODULE: &str = "acl_xattr";
-        if !share.nt_acl_support || !share.has_module(MODULE) {
-            return None;
-        }
-        let mut settings = NtAclSettings::new(self.accounts.is_root());
-        settings.ignore_system_acls = share.option_is_on(MODULE, "ignore system acls", false);
-        settings.canonicalize_inherited = share.acl_flag_inherited_canonicalization;
-        if let Some(name) = share.option(MODULE, "security_acl_name") {
-            name.trim().clone_into(&mut settings.attribute);
-        }
-        settings.default_style = match share.option(MODULE, "default acl style").map(str::trim) {
-            Some(style) if style.eq_ignore_ascii_case("windows") => DefaultStyle::Windows,
-            Some(style) if style.eq_ignore_ascii_case("everyone") => DefaultStyle::Everyone,
-            _ => DefaultStyle::Posix,
-        };
-        Some(settings)
-    }
-
-    /// How a share is served that is at `path`.
-    fn root_settings(
-        &self,
-        share: &config::Share,
-        path: &str,
-        read_only: bool,
-        substitutions: &Substitutions,
-    ) -> RootSettings {
-        let nt_acls = self.nt_acls(share);
-        // Descriptors alone decide then, and the kernel must not be in their way.
-        let descriptors_decide = nt_acls.as_ref().is_some_and(|it| it.ignore_system_acls);
-        RootSettings {
-            case_sensitive: share.case_sensitive == Tri::Yes,
-            character_mappings: character_mappings(share),
-            mangled_names: mangled_names(share.mangled_names),
-            mangle_prefix: u8::try_from(self.config.global.mangle_prefix).unwrap_or(1),
-            new_case: new_case(share, share.preserve_case),
-            new_short_case: new_case(share, share.short_preserve_case),
-            create_mask: share.create_mask | if descriptors_decide { 0o666 } else { 0 },
-            directory_mask: if descriptors_decide { 0o777 } else { share.directory_mask },
-            force_create_mode: share.force_create_mode,
-            force_directory_mode: share.force_directory_mode,
-            // Descriptors are what is inherited then.
-            inherit_permissions: share.inherit_permissions && !descriptors_decide,
-            read_only,
-            store_dos_attributes: share.store_dos_attributes || descriptors_decide,
-            ea_support: share.ea_support,
-            hide_dot_files: share.hide_dot_files,
-            hide_files: expressions(&share.hide_files, share),
-            vetoed: expressions(&share.veto_files, share),
-            remove_vetoed: share.delete_veto_files,
-            delete_readonly: share.delete_readonly,
-            follow_symlinks: share.follow_symlinks,
-            streams: share.named_streams,
-            wide_links: share.wide_links && self.allows_wide_links(share),
-            dfs_links: self.is_dfs_root(share),
-            volume_label: match share.volume.as_str() {
-                "" => share.name.clone(),
-                label => substitutions.expand(label),
-            },
-            file_system_name: share.fstype.clone(),
-            snapshots: snapshot_settings(share, path, substitutions),
-            inherit_owner: match share.inherit_owner {
-                config::choice::InheritOwner::No => InheritOwner::No,
-                config::choice::InheritOwner::UnixOnly => InheritOwner::UnixOnly,
-                config::choice::InheritOwner::WindowsAndUnix => InheritOwner::WindowsAndUnix,
-            },
-            // As Samba's module has it.
-            inherit_acls: share.inherit_acls || nt_acls.is_some(),
-            nt_acls,
-            hide: Hide {
-                unreadable: share.hide_unreadable,
-                unwriteable: share.hide_unwriteable_files,
-                special: share.hide_special_files,
-            },
-            piping: match share.use_sendfile {
-                Tri::No => Piping::Never,
-                Tri::Yes => Piping::Always,
-                Tri::Auto => Piping::AsMeasured,
-            },
-            ..RootSettings::new(path)
-        }
-    }
-
     fn open(
         &mut self,
         share: &config::Share,
@@ -349,6 +250,7 @@ impl Shares<'_> {
     ) -> Result<Share, ShareRefusal> {
         let path = substitutions.expand_path(&share.path);
         let settings = self.root_settings(share, &path, read_only, substitutions);
+        let veto_files = settings.vetoed.clone();
         let root = self.store.open_root(settings, user).map_err(|status| {
             warn!("share {}: cannot open {path}: {status}", share.name);
             ShareRefusal::BadNetworkName
@@ -371,7 +273,7 @@ impl Shares<'_> {
             caching: flags(share).bits(),
             extended_attributes: share.ea_support,
             named_streams: share.named_streams,
-            veto_files: expressions(&share.veto_files, share),
+            veto_files,
             sync_always: share.sync_always && share.strict_sync,
             apple: self.apple(share),
             folder: self.store.folder(root),
@@ -403,28 +305,6 @@ pub(super) fn is_continuously_available(share: &config::Share) -> bool {
     share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
 }
 
-/// The user with root's rights, but in their own groups, so that what they make belongs to those. Whom the
-/// system does not know is root.
-fn administrator(user: Option<UnixUser>) -> Result<UnixUser, ShareRefusal> {
-    let Some(mut user) = user else { return known_user("root") };
-    user.credentials.uid = 0;
-    Ok(user)
-}
-
-fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {
-    match unix::find_user(name) {
-        Ok(Some(user)) => Ok(user),
-        Ok(None) => {
-            warn!("there is no user {name} on this system");
-            Err(ShareRefusal::AccessDenied)
-        }
-        Err(error) => {
-            warn!("{error:#}");
-            Err(ShareRefusal::AccessDenied)
-        }
-    }
-}
-
 fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRefusal> {
     let address = client.ip().to_canonical();
     if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address, None) {
@@ -434,62 +314,9 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRe
     Err(ShareRefusal::AccessDenied)
 }
 
-pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
-    let gid = unix::find_group(group).ok().flatten();
-    gid.is_some_and(|gid| groups.contains(&Sid::unix_group(gid)))
-}
-
-/// Whether whoever is in these groups is in one that a list of users names. Netgroups are not looked up,
-/// they have no members.
-fn member_of(groups: &[Sid]) -> impl Fn(GroupKind, &str) -> bool {
-    move |kind, group| kind == GroupKind::Unix && is_member(groups, group)
-}
-
 /// Whether anybody can connect to a share.
 pub(super) fn is_available(share: &config::Share) -> bool {
     share.available && !share.path.is_empty()
-}
-
-/// Whether a user may connect to a share, as far as its lists of users say.
-pub(super) fn admits(config: &Config, share: &config::Share, caller: &Caller) -> bool {
-    let share = with_names(share.clone(), &substitutions_of(config, caller, share));
-    share.admits(&caller.user, member_of(&caller.groups))
-}
-
-/// What is known of a share and of somebody who asks about it.
-pub(super) fn substitutions_of(
-    config: &Config,
-    caller: &Caller,
-    share: &config::Share,
-) -> Substitutions {
-    let group = || unix::find_user(&caller.user).ok().flatten().map(|it| group_name(&it));
-    Substitutions {
-        user: caller.user.clone(),
-        group: if names_group(share) { group().unwrap_or_default() } else { String::new() },
-        requested_user: caller.user.clone(),
-        domain: caller.domain.clone(),
-        share: share.name.clone(),
-        ..config.substitutions()
-    }
-}
-
-/// The share with the names in its lists of users filled in: `valid users = %S`.
-fn with_names(mut share: config::Share, substitutions: &Substitutions) -> config::Share {
-    [
-        share.admin_users,
-        share.invalid_users,
-        share.read_list,
-        share.valid_users,
-        share.write_list,
-    ] = user_lists(&share).map(|list| list.expanded(substitutions));
-    share
-}
-
-/// In the order of [`with_names`].
-fn user_lists(share: &config::Share) -> [&UserList; 5] {
-    let config::Share { admin_users, invalid_users, read_list, valid_users, write_list, .. } =
-        share;
-    [admin_users, invalid_users, read_list, valid_users, write_list]
 }
 
 /// What is known of a tree connect before it is known whom it acts as.
@@ -500,31 +327,13 @@ fn substitutions(
     share: &config::Share,
 ) -> Substitutions {
     let unix = unix::find_user(&account.user).ok().flatten();
-    let group = unix.as_ref().filter(|_| names_group(share)).map(group_name);
     Substitutions {
-        user: account.user.clone(),
-        group: group.unwrap_or_default(),
         home: unix.map(|user| user.home).unwrap_or_default(),
-        requested_user: account.user.clone(),
-        domain: account.domain.clone(),
         client_address: request.client.ip().to_canonical().to_string(),
         client_name: request.client.ip().to_canonical().to_string(),
-        share: share.name.clone(),
         time: date::text(SystemTime::now()),
-        ..config.substitutions()
+        ..substitutions_of(config, &account.user, &account.domain, share)
     }
-}
-
-/// Whether a share names `%g` or `%G`: the look-up takes as long as the system's name service.
-fn names_group(share: &config::Share) -> bool {
-    let is_named = |text: &str| text.contains("%g") || text.contains("%G");
-    let texts = [&share.path, &share.comment, &share.volume];
-    let mut names = user_lists(share).into_iter().flat_map(UserList::words);
-    texts.into_iter().any(|text| is_named(text)) || names.any(|name| is_named(&name))
-}
-
-fn group_name(user: &UnixUser) -> String {
-    unix::group_name(user.credentials.gid).unwrap_or_default()
 }
 
 /// `oplocks`, which is about leases as well.
@@ -539,28 +348,6 @@ fn flags(share: &config::Share) -> ShareFlags {
     flags
 }
 
-/// `catia:mappings`, where `vfs objects` asks for them.
-fn character_mappings(share: &config::Share) -> CharacterMappings {
-    let mappings = share.has_module("catia").then(|| share.option("catia", "mappings")).flatten();
-    mappings.map(CharacterMappings::parse).unwrap_or_default()
-}
-
-fn mangled_names(names: MangledNames) -> store::MangledNames {
-    match names {
-        MangledNames::No => store::MangledNames::No,
-        MangledNames::Illegal => store::MangledNames::Illegal,
-        MangledNames::Yes => store::MangledNames::Yes,
-    }
-}
-
-fn new_case(share: &config::Share, preserved: bool) -> NewCase {
-    match share.default_case {
-        _ if preserved => NewCase::Kept,
-        DefaultCase::Lower => NewCase::Lower,
-        DefaultCase::Upper => NewCase::Upper,
-    }
-}
-
 fn caching(policy: CscPolicy) -> ShareFlags {
     match policy {
         CscPolicy::Manual => ShareFlags::empty(),
@@ -568,13 +355,4 @@ fn caching(policy: CscPolicy) -> ShareFlags {
         CscPolicy::Programs => ShareFlags::VDO_CACHING,
         CscPolicy::Disable => ShareFlags::NO_CACHING,
     }
-}
-
-/// `/one/two/`, in whatever case unless that matters in the share.
-fn expressions(list: &str, share: &config::Share) -> Vec<NameExpression> {
-    let read = match share.case_sensitive {
-        Tri::Yes => NameExpression::case_sensitive,
-        Tri::No | Tri::Auto => NameExpression::new,
-    };
-    list.split('/').filter(|pattern| !pattern.is_empty()).map(read).collect()
 }

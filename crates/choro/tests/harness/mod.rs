@@ -24,6 +24,7 @@ use std::thread;
 use bench::client::{Client, Destination, Protection, Terms};
 use choro::{Server, Site, text};
 use machine::Machine;
+use nix::unistd::User;
 use smbclient::Smbclient;
 use smbtorture::progress;
 use wire::Dialect;
@@ -143,8 +144,7 @@ impl Setup {
         let Self { site, machine, global, shares } = self;
         site.write_config_with(&global, &shares);
         for user in [USER, OTHER_USER] {
-            let add = ["user", "add", user, "--password-stdin"];
-            site.run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
+            add_user(&site, user);
         }
         let server = Some(site.serve());
         TestServer { server, machine, site }
@@ -155,6 +155,11 @@ impl TestServer {
     /// A server with one writable share, `data`.
     pub fn start() -> Self {
         Setup::new().share("data", "").start()
+    }
+
+    /// Lets another user log on, with [`PASSWORD`].
+    pub fn add_user(&self, user: &str) {
+        add_user(&self.site, user);
     }
 
     pub fn site(&self) -> &Site {
@@ -267,6 +272,22 @@ impl Drop for TestServer {
             eprintln!("end of the server's log:\n{}", shown.join("\n"));
         }
     }
+}
+
+fn add_user(site: &Site, user: &str) {
+    let add = ["user", "add", user, "--password-stdin"];
+    site.run_with_input(&add, &format!("{PASSWORD}\n")).succeeds();
+}
+
+/// A user of every system, who asks for nothing unless a test lets them log on.
+pub fn daemon() -> User {
+    User::from_name("daemon").expect("a name service").expect("every Linux has it")
+}
+
+/// The name of something in the home of a user.
+pub fn name_in_home(user: &User) -> String {
+    let first = fs::read_dir(&user.dir).expect("everybody may look").flatten().next();
+    first.expect("there is something in it").file_name().into_string().expect("a plain name")
 }
 
 /// Where [`USER`] finds a share of the server at this address.

@@ -19,7 +19,7 @@ fn substitutions() -> Substitutions {
         time: "2026/11/20 12:00:00".to_owned(),
         version: "9".to_owned(),
         interface: "10.0.0.1".to_owned(),
-        environment: BTreeMap::from([("HOME".to_owned(), "/root".to_owned())]),
+        environment: Arc::new(BTreeMap::from([("HOME".to_owned(), "/root".to_owned())])),
     }
 }
 

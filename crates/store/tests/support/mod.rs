@@ -102,6 +102,13 @@ impl Share {
         std::fs::set_permissions(self.host(path), mode).expect("as the server");
     }
 
+    /// The mode that something in the share has, without what kind of thing it is.
+    pub fn mode_of(&mut self, path: &str) -> u32 {
+        self.store.wear_server();
+        let metadata = std::fs::metadata(self.host(path)).expect("it is there");
+        metadata.permissions().mode() & 0o7777
+    }
+
     pub fn content(&mut self, path: &str) -> String {
         self.store.wear_server();
         std::fs::read_to_string(self.host(path)).expect("it is there")
