@@ -12,7 +12,7 @@
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance fuzz help install instructions lint mutations run simulate test
+.PHONY: bench build conformance fuzz help install instructions limits lint mutations run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -52,6 +52,9 @@ bench: ## Measure Choro and Samba side by side
 
 instructions: ## Count the instructions of the engine, and fail if they are a tenth more than before
 	@scripts/instructions.sh $(if $(KEEP),--keep)
+
+limits: ## Write the numbers of docs/limits.md anew, from the constants
+	@KEEP_LIMITS=1 cargo test --quiet -p choro --test limits
 
 lint: ## Check form, lints, documentation and dependencies
 	@scripts/lint.sh
