@@ -1,18 +1,22 @@
 //! `hosts allow` and `hosts deny`.
 //!
-//! A word is `ALL`, `LOCAL` (a name without a dot), an address, a network as `address/bits` or
-//! `address/mask`, the beginning of an address that ends with a dot, a name, or the end of a name
-//! that begins with a dot. `EXCEPT` takes what stands behind it out of what stands before it.
+//! A word is `ALL`, an address, a network as `address/bits` or `address/mask`, or the beginning of an
+//! IPv4 address that ends with a dot. `EXCEPT` takes what stands behind it out of what stands before it.
+//!
+//! Samba also knows names (`pc.example`, `.example`, `LOCAL`), for which it asks the name service who has
+//! the client's address. Whoever owns an address also decides what it is called, and every connection would
+//! wait for the answer, so names match no client here. Where that would let a client in that was to be
+//! kept out, the configuration is refused: see [`names`].
 
 use std::net::IpAddr;
 
-/// May a client of this address, and this name if it is known, connect?
+/// May a client of this address connect?
 ///
 /// Both lists empty: yes. One empty: the other decides. Both there: `allow` outweighs `deny`, and
 /// who is on neither may. The loopback address may unless `deny` names it and `allow` does not,
 /// because the server's own tools use it.
-pub fn allows<W: AsRef<str>>(allow: &[W], deny: &[W], address: IpAddr, name: Option<&str>) -> bool {
-    let client = Client { address: address.to_canonical(), name };
+pub fn allows<W: AsRef<str>>(allow: &[W], deny: &[W], address: IpAddr) -> bool {
+    let client = Client { address: address.to_canonical() };
     let denied = || client.is_on(deny);
     if client.address.is_loopback() {
         return !denied() || client.is_on(allow);
@@ -33,39 +37,70 @@ pub fn malformed<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
     words.filter(|word| is_network(word) || word.starts_with('@')).collect()
 }
 
-/// True when a word can only match by the client's name, so that looking it up is worth the time.
+/// The words that are names, which match no client.
 #[must_use]
-pub fn needs_name<W: AsRef<str>>(words: &[W]) -> bool {
-    let by_address = |word: &str| {
-        ["ALL", "EXCEPT"].iter().any(|known| word.eq_ignore_ascii_case(known))
-            || word.contains('/')
-            || word.ends_with('.')
-            || word.starts_with('@')
-            || word.parse::<IpAddr>().is_ok()
-    };
-    words.iter().any(|word| !by_address(word.as_ref()))
+pub fn names<W: AsRef<str>>(words: &[W]) -> Vec<Name<'_>> {
+    let mut is_excepted = false;
+    let mut names = Vec::new();
+    for word in words.iter().map(AsRef::as_ref) {
+        if is(word, EXCEPT) {
+            is_excepted = !is_excepted;
+        } else if is_name(word) {
+            names.push(Name { word, is_excepted });
+        }
+    }
+    names
 }
 
-struct Client<'a> {
+/// A word of a list that is the name of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// The word.
+    pub word: &'a str,
+    /// True behind an `EXCEPT`, where it takes clients out of the list; behind two of them it adds some
+    /// again.
+    pub is_excepted: bool,
+}
+
+const ALL: &str = "ALL";
+const EXCEPT: &str = "EXCEPT";
+
+fn is(word: &str, known: &str) -> bool {
+    word.eq_ignore_ascii_case(known)
+}
+
+fn is_name(word: &str) -> bool {
+    !(is(word, ALL)
+        || word.contains('/')
+        || word.starts_with('@')
+        || is_beginning(word)
+        || word.parse::<IpAddr>().is_ok())
+}
+
+/// True for one to three numbers of an IPv4 address, each with a dot behind it and written as
+/// addresses are.
+fn is_beginning(word: &str) -> bool {
+    let Some(numbers) = word.strip_suffix('.') else { return false };
+    let is_number = |text: &str| text.parse::<u8>().is_ok_and(|it| it.to_string() == text);
+    numbers.split('.').count() <= 3 && numbers.split('.').all(is_number)
+}
+
+struct Client {
     address: IpAddr,
-    name: Option<&'a str>,
 }
 
-impl Client<'_> {
+impl Client {
     fn is_on<W: AsRef<str>>(&self, list: &[W]) -> bool {
         // `a EXCEPT b EXCEPT c` is `a EXCEPT (b EXCEPT c)`; read from the back, no recursion.
-        let groups = list.split(|word| word.as_ref().eq_ignore_ascii_case("EXCEPT"));
+        let groups = list.split(|word| is(word.as_ref(), EXCEPT));
         groups.rev().fold(false, |excepted, group| {
             group.iter().any(|word| self.matches(word.as_ref())) && !excepted
         })
     }
 
     fn matches(&self, word: &str) -> bool {
-        if word.eq_ignore_ascii_case("ALL") {
+        if is(word, ALL) {
             return true;
-        }
-        if word.eq_ignore_ascii_case("LOCAL") {
-            return self.name.is_some_and(|name| !name.is_empty() && !name.contains('.'));
         }
         if word.contains('/') {
             return Network::parse(word).is_some_and(|network| network.contains(self.address));
@@ -73,14 +108,7 @@ impl Client<'_> {
         if let Ok(address) = word.parse::<IpAddr>() {
             return address.to_canonical() == self.address;
         }
-        if word.len() > 1 && word.ends_with('.') {
-            return self.address.to_string().starts_with(word);
-        }
-        let Some(name) = self.name else { return false };
-        if word.len() > 1 && word.starts_with('.') {
-            return name.to_lowercase().ends_with(&word.to_lowercase());
-        }
-        name.to_lowercase() == word.to_lowercase()
+        is_beginning(word) && self.address.to_string().starts_with(word)
     }
 }
 
@@ -94,6 +122,10 @@ impl Network {
     fn parse(word: &str) -> Option<Self> {
         let (address, mask) = word.split_once('/')?;
         let address: IpAddr = address.parse().ok()?;
+        if address.to_canonical() != address {
+            // A network of IPv4 written as one of IPv6: clients are compared by their IPv4 address.
+            return None;
+        }
         let width = if address.is_ipv4() { 32 } else { 128 };
         let mask = match mask.parse::<IpAddr>() {
             Ok(mask) if mask.is_ipv4() == address.is_ipv4() => number(mask),

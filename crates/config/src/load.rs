@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::class;
+use crate::hosts_access::Name;
 use crate::limits::{
     FILE_BYTES_MAX, LINE_BYTES_MAX, OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
 };
@@ -343,6 +344,14 @@ impl<'a> Loader<'a> {
                 }
             }
             "hosts allow" | "hosts deny" => return self.remark_hosts(parameter, text, place),
+            "force user" | "guest account" if text.trim_matches('"') == "root" => {
+                let text = format!(
+                    "`{} = root`: clients act as root in the file system, which keeps nothing from \
+                     them and lets them give files to anybody; name a user made for this",
+                    parameter.name
+                );
+                self.warn(place, WarningKind::ActsAsRoot, text);
+            }
             "server min protocol" | "server max protocol" if text == "NT1" => {
                 let text = format!("`{}`: dialects before SMB 2 are not spoken", parameter.name);
                 self.warn(place, WarningKind::BadValue, text);
@@ -361,14 +370,26 @@ impl<'a> Loader<'a> {
         place: &Place,
     ) -> Result<(), LoadError> {
         let words = crate::list::words(text);
-        let excludes = parameter.name == "hosts deny"
-            || words.iter().any(|word| word.eq_ignore_ascii_case("EXCEPT"));
+        let denies = parameter.name == "hosts deny";
+        let excludes = denies || words.iter().any(|word| word.eq_ignore_ascii_case("EXCEPT"));
         for word in crate::hosts_access::malformed(&words) {
             if excludes {
-                let reason = "no address, network or name that could be kept out".to_owned();
+                let reason = "no address or network that could be kept out".to_owned();
                 return Err(bad_protection(parameter.name, word, reason, place));
             }
             let text = format!("`{}` matches no client", quoted(word));
+            self.warn(place, WarningKind::BadValue, text);
+        }
+        for Name { word, is_excepted } in crate::hosts_access::names(&words) {
+            if denies != is_excepted {
+                let reason = "clients are not looked up by name, so it would keep nobody out; give \
+                              addresses or networks";
+                return Err(bad_protection(parameter.name, word, reason.to_owned(), place));
+            }
+            let text = format!(
+                "`{}` admits nobody: clients are not looked up by name; give addresses or networks",
+                quoted(word)
+            );
             self.warn(place, WarningKind::BadValue, text);
         }
         Ok(())

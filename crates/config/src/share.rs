@@ -76,9 +76,10 @@ parameter_table! {
         hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
         /// Leave files the user cannot write out of listings.
         hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
-        /// Clients that may connect, see [`crate::hosts_access`].
+        /// Clients that may connect, by address or network. Names admit nobody: they are not looked up.
         hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
-        /// Clients that may not connect, see [`crate::hosts_access`].
+        /// Clients that may not connect, by address or network. A name refuses the configuration: clients
+        /// are not looked up by name, which Samba does.
         hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
         /// Let default entries of a POSIX ACL pass to new files.
         inherit_acls: bool = "inherit acls", Kind::Bool, "No";

@@ -28,6 +28,8 @@ impl fmt::Display for Warning {
 /// The sorts of [`Warning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WarningKind {
+    /// Whoever connects acts as root.
+    ActsAsRoot,
     /// The value cannot be read, or only a part of it; the message says what is used instead.
     BadValue,
     /// Two settings do not go together.
@@ -63,6 +65,7 @@ impl WarningKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::ActsAsRoot => "acts-as-root",
             Self::BadValue => "bad-value",
             Self::Contradiction => "contradiction",
             Self::MissingInclude => "missing-include",

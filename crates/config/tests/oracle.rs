@@ -33,7 +33,8 @@ fn synonyms() {
 
 #[test]
 fn lists() {
-    check("lists", &[]);
+    // Names in lists of hosts.
+    check("lists", &[WarningKind::BadValue, WarningKind::BadValue]);
 }
 
 #[test]

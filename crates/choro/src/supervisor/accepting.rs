@@ -67,7 +67,7 @@ impl Supervisor {
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let ip = peer.ip().to_canonical();
         let defaults = &self.settings.config.defaults;
-        if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip, None) {
+        if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip) {
             tracing::info!("{peer}: refused by `hosts allow` or `hosts deny`");
             return;
         }

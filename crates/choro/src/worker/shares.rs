@@ -307,7 +307,7 @@ pub(super) fn is_continuously_available(share: &config::Share) -> bool {
 
 fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRefusal> {
     let address = client.ip().to_canonical();
-    if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address, None) {
+    if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address) {
         return Ok(());
     }
     info!("{address} may not use share {}", share.name);

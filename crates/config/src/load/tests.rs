@@ -217,6 +217,38 @@ fn a_host_that_could_not_be_kept_out_refuses_the_file() {
 }
 
 #[test]
+fn hosts_deny_by_name_refuses_the_file_instead_of_admitting_the_host() {
+    for line in [
+        "hosts deny = .evil.example",
+        "hosts deny = 10.0.0.0/8 pc1",
+        "deny hosts = LOCAL",
+        "hosts deny = 10",
+        "hosts deny = ALL EXCEPT 10. EXCEPT pc1",
+        "hosts allow = ALL EXCEPT .evil.example",
+        "hosts allow = 10. EXCEPT pc1",
+    ] {
+        for text in [format!("{line}\n"), format!("[a]\npath=/a\n{line}\n")] {
+            let refused = Config::parse(&text, "t").expect_err(line).to_string();
+            assert!(refused.contains("would keep nobody out; give addresses"), "{refused}");
+        }
+    }
+    // Those are let in nowhere: nothing is open that should not be.
+    for line in ["hosts allow = pc1", "hosts allow = 10. LOCAL", "hosts deny = ALL EXCEPT .example"]
+    {
+        warns(line, &[(1, WarningKind::BadValue)]);
+    }
+}
+
+#[test]
+fn whoever_lets_clients_act_as_root_is_told_what_that_means() {
+    for line in ["force user = root", "force user = \"root\"", "guest account = root"] {
+        warns(line, &[(1, WarningKind::ActsAsRoot)]);
+    }
+    warns("[a]\npath = /a\nforce user = root", &[(3, WarningKind::ActsAsRoot)]);
+    warns("force user = rooty", &[]);
+}
+
+#[test]
 fn a_header_that_cannot_be_read_refuses_the_file() {
     for text in ["[a\npath=/a\n", "[]\n", "[ ]\n"] {
         assert!(matches!(Config::parse(text, "t"), Err(LoadError::BadSection { line: 1, .. })));
