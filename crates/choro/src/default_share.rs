@@ -1,8 +1,12 @@
 //! What is served without a configuration file: one folder, for one user.
+//!
+//! A server of root's acts in it as whom the folder belongs to, and never as root: a folder of root's is
+//! served as a system user made for it.
+
+mod folder;
+mod system_user;
 
 use std::env;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,6 +20,9 @@ pub(crate) const USER_NAME: &str = "choro";
 
 /// The share's name.
 pub(crate) const SHARE_NAME: &str = "share";
+
+/// The folder that a server of root's shares unless another is named.
+const PATH_OF_ROOT: &str = "/srv/choro";
 
 /// The port that clients expect; only root may use it, as a rule.
 pub(crate) const PORT: u16 = 445;
@@ -38,8 +45,8 @@ pub(crate) struct DefaultShare {
     pub(crate) port: u16,
     /// Below it are state, private, cache and run; `None` for the system's folders.
     base: Option<PathBuf>,
-    /// Who owns the folder and therefore whatever clients put there.
-    owner: Option<String>,
+    /// The system's user as whom root's server acts in the folder; `None` for a server of anyone else.
+    acts_as: Option<String>,
 }
 
 impl DefaultShare {
@@ -58,7 +65,7 @@ impl DefaultShare {
         };
         let path = match path {
             Some(path) => std::path::absolute(path)?,
-            None if is_root => "/srv/choro".into(),
+            None if is_root => PATH_OF_ROOT.into(),
             None => home()?.join("ChoroShare"),
         };
         let state_home = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
@@ -67,26 +74,20 @@ impl DefaultShare {
             None if is_root => None,
             None => Some(home()?.join(".local/state/choro")),
         };
-        Ok(Self { path, port: PORT, base, owner: None })
+        let acts_as = is_root.then(|| system_user::NAME.to_owned());
+        Ok(Self { path, port: PORT, base, acts_as })
     }
 
-    /// Makes the folder if need be, and finds out whose it is.
+    /// Makes the folder if need be, and finds out as whom it is served.
     ///
     /// # Errors
-    /// It cannot be made, or is no folder.
-    pub(crate) fn prepare_folder(&mut self) -> anyhow::Result<()> {
-        let path = &self.path;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(path)
-            .with_context(|| format!("cannot create {}", path.display()))?;
-        let metadata =
-            fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
-        // Not root: every file is ours in any case, and becoming someone else is impossible.
-        if rustix::process::geteuid().is_root() {
-            self.owner = Some(owner_name(metadata.uid())?);
+    /// The folder cannot be made or is none, or there is nobody to serve it as.
+    pub(crate) fn prepare(&mut self) -> anyhow::Result<()> {
+        if self.acts_as.is_none() {
+            // Every file is ours in any case, and becoming someone else is impossible.
+            return folder::make(&self.path, folder::OWN_MODE).map(drop);
         }
+        self.acts_as = Some(folder::prepare_for_root(&self.path)?);
         Ok(())
     }
 
@@ -108,8 +109,8 @@ impl DefaultShare {
         text.push_str(&format!("[{SHARE_NAME}]\n\tpath = {}\n", quote(&self.path)));
         text.push_str(&format!("\tread only = No\n\tvalid users = {USER_NAME}\n"));
         text.push_str("\tvfs objects = acl_xattr streams_xattr\n");
-        if let Some(owner) = &self.owner {
-            text.push_str(&format!("\tforce user = {owner}\n"));
+        if let Some(user) = &self.acts_as {
+            text.push_str(&format!("\tforce user = {user}\n"));
         }
         text
     }
@@ -151,15 +152,6 @@ fn random_password() -> Zeroizing<String> {
     password
 }
 
-/// The name of a user id, as the system's name service has it.
-fn owner_name(uid: u32) -> anyhow::Result<String> {
-    let user = nix::unistd::User::from_uid(uid.into()).context("cannot look up users")?;
-    let user = user.with_context(|| {
-        format!("the folder to share belongs to the user id {uid}, which has no name")
-    })?;
-    Ok(user.name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -174,7 +166,7 @@ mod tests {
             path: "/srv/100% ours".into(),
             port: 4451,
             base: Some("/home/x/.local/state/choro".into()),
-            owner: Some("x".to_owned()),
+            acts_as: Some("x".to_owned()),
         };
         let (config, warnings) = Config::parse(&default.text(), "test").expect("it is well-formed");
         assert!(warnings.is_empty(), "{warnings:?}");

@@ -36,12 +36,12 @@ impl Serve {
             }
             None => Settings::find(config)?,
         };
+        log::start(&settings)?;
         if let Source::Default(default) = &settings.source {
             let mut default = default.clone();
-            default.prepare_folder()?;
+            default.prepare()?;
             settings = Settings::load(Source::Default(default))?;
         }
-        log::start(&settings)?;
         tracing::info!("configuration: {}", settings.source);
         for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
             tracing::warn!("{warning}");

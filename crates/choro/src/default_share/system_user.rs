@@ -1,0 +1,72 @@
+//! The system's user as whom root's server acts in the default share.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use nix::unistd::User;
+
+/// The user's name; `scripts/choro.sysusers` makes it where the server is installed.
+pub(super) const NAME: &str = "choro-share";
+
+/// What makes the user: of the package that has passwd(1), so it is nearly everywhere.
+const MAKER: &str = "useradd";
+
+/// A user that owns files and cannot log on to the machine.
+const MAKER_ARGUMENTS: [&str; 7] = [
+    "--system",
+    "--user-group",
+    "--no-create-home",
+    "--home-dir=/nonexistent",
+    "--shell=/usr/sbin/nologin",
+    "--comment=Choro",
+    NAME,
+];
+
+/// Where administration programs are, which need not be in the PATH of whoever uses sudo.
+const MAKER_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Returns the user, which is made if there is none.
+///
+/// # Errors
+/// The user cannot be made; the message says what to run.
+pub(super) fn find_or_make() -> anyhow::Result<User> {
+    let user = match find()? {
+        Some(user) => user,
+        None => {
+            make()?;
+            find()?.with_context(|| format!("{MAKER} has made {NAME}, and nobody finds it"))?
+        }
+    };
+    if user.uid.is_root() {
+        bail!("the user {NAME} has the id of root; the default share is not served as root");
+    }
+    Ok(user)
+}
+
+fn find() -> anyhow::Result<Option<User>> {
+    User::from_name(NAME).with_context(|| format!("cannot look up the user {NAME}"))
+}
+
+fn make() -> anyhow::Result<()> {
+    let output = Command::new(MAKER)
+        .args(MAKER_ARGUMENTS)
+        .env("PATH", MAKER_PATH)
+        .stdin(Stdio::null())
+        .output();
+    let why = match output {
+        Ok(output) if output.status.success() => {
+            tracing::info!("made the system user {NAME}, as whom the default share is served");
+            return Ok(());
+        }
+        Ok(output) => match String::from_utf8_lossy(&output.stderr).trim() {
+            "" => format!("{MAKER}: {}", output.status),
+            said => said.to_owned(),
+        },
+        Err(error) => format!("{MAKER}: {error}"),
+    };
+    bail!(
+        "the default share is served as the system user {NAME}, who does not exist and could not be \
+         made ({why}). Make it and start again: {MAKER} {}",
+        MAKER_ARGUMENTS.join(" ")
+    )
+}
