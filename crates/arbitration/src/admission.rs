@@ -1,6 +1,7 @@
 //! Whether one more open of a file may stand beside those that there are, what must be taken from
 //! them first, and what it may keep itself: [MS-FSA] 2.1.5.1.2, 2.1.4.12, 2.1.5.18.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dtyp::AccessMask;
@@ -11,12 +12,19 @@ use crate::open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish,
 };
 use crate::share_mode::{ShareMode, conflict};
+use crate::standing::Standing;
+
+/// A client may have one of so many parts of the opens that others have left of [`FILE_OPENS_MAX`]: 1,024
+/// of a file that nobody else has open.
+const OPEN_PARTS: usize = 16;
 
 /// An open that is wanted.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// Its name.
     pub id: OpenId,
+    /// Who wants it.
+    pub standing: Standing,
     /// The stream.
     pub stream: u64,
     /// How it would be used and shared.
@@ -74,7 +82,7 @@ pub enum Refusal {
     DeletePending,
     /// Another open excludes it.
     Sharing,
-    /// There are [`FILE_OPENS_MAX`] already.
+    /// There are [`FILE_OPENS_MAX`] already, or the client has its part of them: [`Standing`].
     TooMany,
     /// A persistent open of another client has the right to be alone.
     NotAvailable,
@@ -127,7 +135,7 @@ impl FileRecord {
         if self.is_doomed(ask.stream, ask.facts.link) {
             return (self.await_deletion(ask), Vec::new());
         }
-        if self.opens.len() >= FILE_OPENS_MAX {
+        if !self.has_room(ask) {
             return (Admission::Refused(Refusal::TooMany), Vec::new());
         }
         if self.is_held_for_another(ask) {
@@ -138,7 +146,10 @@ impl FileRecord {
             self.wait(ask.id.server);
             return (Admission::Wait, Vec::new());
         }
-        let purged = self.make_room(ask, look);
+        let mut purged = self.make_room(ask, look);
+        if self.opens.len() >= FILE_OPENS_MAX {
+            purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
+        }
         if self.is_doomed(ask.stream, ask.facts.link) {
             // The end of an open that gave way was to be the file's.
             return (self.await_deletion(ask), purged);
@@ -157,6 +168,18 @@ impl FileRecord {
             look.add(ask.id.server);
         }
         (Admission::Granted(granted), purged)
+    }
+
+    /// Whether the client may have one more open of the file. Durable opens of other clients that are
+    /// away are not in its way: once the file is full, they give way.
+    fn has_room(&self, ask: &Ask) -> bool {
+        let client = ask.facts.client;
+        let is_own = |it: &OpenEntry| {
+            it.id.server == ask.id.server || (it.facts.client == client && !client.is_zero())
+        };
+        let own = self.opens.iter().filter(|it| is_own(it)).count();
+        let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
+        ask.standing.has_room((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
     }
 
     /// What nobody has open any more and is deleted as soon as a worker comes to it is waited for,
@@ -204,7 +227,7 @@ impl FileRecord {
         if is_stat_open(ask.mode) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
         }
-        let unwanted: Vec<OpenId> = self
+        let unwanted: BTreeSet<OpenId> = self
             .opens
             .iter()
             .filter(|it| it.stream == ask.stream && it.is_disconnected() && !it.is_kept())
@@ -289,7 +312,7 @@ impl FileRecord {
             Holding::Lease(lease) => {
                 let lease = *lease;
                 let teller = teller(&self.opens, lease);
-                let Some(lease) = self.leases.iter_mut().find(|it| it.id == lease) else { return };
+                let Some(lease) = self.lease_mut(lease) else { return };
                 if lease.cache.start_break(to, deadline) == Started::Notified {
                     lease.epoch = lease.epoch.wrapping_add(1);
                     if let Some(teller) = teller {
@@ -407,7 +430,7 @@ impl FileRecord {
         parent: Option<[u8; 16]>,
     ) -> Lease {
         let is_here = teller(&self.opens, id).is_some();
-        if let Some(lease) = self.leases.iter_mut().find(|it| it.id == id) {
+        if let Some(lease) = self.lease_mut(id) {
             if !is_here {
                 lease.cache.remind();
             }
@@ -427,7 +450,7 @@ impl FileRecord {
             (false, _) => 0,
         };
         let lease = Lease { id, stream, cache: Cache::granted(granted), epoch, is_v2, parent };
-        self.leases.push(lease);
+        self.add_lease(lease);
         lease
     }
 
@@ -470,7 +493,7 @@ impl FileRecord {
             Some(Holding::Lease(id)) => Some(id),
             _ => None,
         };
-        let away: Vec<OpenId> = self
+        let away: BTreeSet<OpenId> = self
             .opens
             .iter()
             .filter(|it| it.stream == stream && it.is_disconnected() && !it.is_kept())
@@ -531,7 +554,7 @@ impl FileRecord {
             _ => None,
         };
         let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
-        let away: Vec<OpenId> = self
+        let away: BTreeSet<OpenId> = self
             .opens
             .iter()
             .filter(|it| it.is_disconnected() && !it.is_kept() && is_other(it))

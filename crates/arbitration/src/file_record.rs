@@ -1,15 +1,18 @@
 //! All that the server must know of a file that is open anywhere.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dtyp::ServerId;
 
-use crate::byte_range::{ByteRange, ByteRangeLock, LockError, LockList};
+use crate::byte_range::{ByteRange, ByteRangeLock, LockError};
 use crate::caching::{AckError, Cache, Caching};
 use crate::deletion::{Deleter, DeletionProgress};
+use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
 use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenId};
 use crate::share_mode::{ShareMode, conflict};
+use crate::standing::Standing;
 
 /// Opens that a file may have. Each open of the file reads and writes the whole record.
 pub const FILE_OPENS_MAX: usize = 16_384;
@@ -23,7 +26,8 @@ pub const FILE_OPENS_MAX: usize = 16_384;
 pub struct FileRecord {
     /// The opens, in the order in which they came.
     pub opens: Vec<OpenEntry>,
-    /// The leases that some of them share in.
+    /// The leases that some of them share in, in the order of their names: each open is judged beside
+    /// the lease of each other one.
     pub leases: Vec<Lease>,
     /// Byte-range locks.
     pub locks: LockList,
@@ -97,7 +101,7 @@ impl FileRecord {
         let leases = self.leases.iter().filter(|it| it.cache.state.contains(Caching::READ));
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         FileWord {
-            locks: count(self.locks.as_slice().len()),
+            locks: count(self.locks.len()),
             readers: count(oplocks.count() + leases.count()),
         }
     }
@@ -116,7 +120,21 @@ impl FileRecord {
     /// The lease of that name.
     #[must_use]
     pub fn lease(&self, id: LeaseId) -> Option<&Lease> {
-        self.leases.iter().find(|it| it.id == id)
+        let at = self.leases.binary_search_by_key(&id, |it| it.id).ok()?;
+        self.leases.get(at)
+    }
+
+    /// The lease of that name, to change it.
+    pub(crate) fn lease_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
+        let at = self.leases.binary_search_by_key(&id, |it| it.id).ok()?;
+        self.leases.get_mut(at)
+    }
+
+    /// Adds a lease, if there is none of its name.
+    pub(crate) fn add_lease(&mut self, lease: Lease) {
+        if let Err(at) = self.leases.binary_search_by_key(&lease.id, |it| it.id) {
+            self.leases.insert(at, lease);
+        }
     }
 
     /// What an open may keep.
@@ -182,7 +200,9 @@ impl FileRecord {
         };
         let gone = self.opens.remove(at);
         self.locks.release_all(id);
-        self.forget_unused_leases();
+        if gone.lease().is_some() {
+            self.forget_unused_leases();
+        }
         self.wake(look);
         if delete_on_close {
             self.set_doomed(gone.mark(), true);
@@ -190,18 +210,16 @@ impl FileRecord {
         Closed { unlink: self.begin_deletion(&gone, id.server, DeletionProgress::Closes) }
     }
 
-    /// Takes all of the locks, or none: [MS-FSA] 2.1.5.8.
+    /// Takes all of the locks, which are of one open, or none: [MS-FSA] 2.1.5.8.
     ///
     /// # Errors
     /// If one of them cannot be had.
-    pub fn acquire_locks(&mut self, wanted: &[ByteRangeLock]) -> Result<(), LockError> {
-        for (taken, lock) in wanted.iter().enumerate() {
-            if let Err(error) = self.locks.acquire(*lock) {
-                wanted[..taken].iter().for_each(|lock| self.locks.undo(*lock));
-                return Err(error);
-            }
-        }
-        Ok(())
+    pub fn acquire_locks(
+        &mut self,
+        wanted: &[ByteRangeLock],
+        standing: Standing,
+    ) -> Result<(), LockError> {
+        self.locks.acquire(wanted, standing)
     }
 
     /// A LOCK of an open succeeded. This is kept for one that can be taken up again; for others it
@@ -230,8 +248,8 @@ impl FileRecord {
         ranges: impl Iterator<Item = ByteRange>,
         look: &mut Look,
     ) -> Result<(), LockError> {
-        let mut ranges = ranges;
-        let result = ranges.try_for_each(|range| self.locks.release(open, range));
+        let entry = self.open(open).ok_or(LockError::NotLocked)?;
+        let result = self.locks.release(open, entry.stream, ranges);
         self.wake(look);
         result
     }
@@ -360,7 +378,7 @@ impl FileRecord {
             Holding::Lease(id) => {
                 let id = *id;
                 let is_here = teller(&self.opens, id).is_some();
-                let lease = self.leases.iter_mut().find(|it| it.id == id);
+                let lease = self.lease_mut(id);
                 lease.filter(|_| !is_here).into_iter().for_each(|it| it.cache.remind());
             }
         }
@@ -432,7 +450,7 @@ impl FileRecord {
                     let lease = *lease;
                     // An open of the same lease that is connected can be asked.
                     if teller(&self.opens, lease).is_none()
-                        && let Some(lease) = self.leases.iter_mut().find(|it| it.id == lease)
+                        && let Some(lease) = self.lease_mut(lease)
                     {
                         lease.cache = Cache::default();
                         lease.epoch = lease.epoch.wrapping_add(1);
@@ -527,7 +545,7 @@ impl FileRecord {
         deadline: Duration,
         look: &mut Look,
     ) -> Result<(), AckError> {
-        let lease = self.leases.iter_mut().find(|it| it.id == id).ok_or(AckError::NotHeld)?;
+        let lease = self.lease_mut(id).ok_or(AckError::NotHeld)?;
         lease.cache.settle(kept, deadline)?;
         if lease.cache.notice.is_some()
             && let Some(teller) = teller(&self.opens, id)
@@ -570,8 +588,8 @@ impl FileRecord {
     }
 
     pub(crate) fn forget_unused_leases(&mut self) {
-        let opens = &self.opens;
-        self.leases.retain(|lease| opens.iter().any(|it| it.holding == Holding::Lease(lease.id)));
+        let used: BTreeSet<LeaseId> = self.opens.iter().filter_map(OpenEntry::lease).collect();
+        self.leases.retain(|lease| used.contains(&lease.id));
     }
 }
 

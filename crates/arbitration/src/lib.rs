@@ -11,20 +11,24 @@ pub mod byte_range;
 pub mod caching;
 pub mod deletion;
 pub mod file_record;
+pub mod lock_list;
 pub mod lock_sequences;
 pub mod open;
 pub mod records;
 mod restoring;
 pub mod share_mode;
+pub mod standing;
 
 pub use admission::{Admission, Ask, Granted, Refusal};
-pub use byte_range::{ByteRange, ByteRangeLock, LockError, LockList, RangeAccess};
+pub use byte_range::{ByteRange, ByteRangeLock, LockError, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
 pub use deletion::{Deleter, DeletionProgress};
 pub use file_record::{BreakTold, Closed, FILE_OPENS_MAX, FileRecord, FileWord, Look};
+pub use lock_list::{LOCKS_MAX, LOCKS_OF_OPEN_MAX, LockList};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish, mark,
 };
 pub use records::{FileKey, FileRecords, RecordsError};
 pub use share_mode::{ShareMode, conflict};
+pub use standing::Standing;

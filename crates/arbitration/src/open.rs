@@ -153,6 +153,15 @@ impl OpenEntry {
         mark(self.stream, self.facts.link)
     }
 
+    /// The lease that it shares in.
+    #[must_use]
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self.holding {
+            Holding::Lease(id) => Some(id),
+            Holding::Nothing | Holding::Oplock(_) => None,
+        }
+    }
+
     /// Whether nobody is there who could answer for it.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {

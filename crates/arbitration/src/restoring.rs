@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use dtyp::ServerId;
 
-use crate::byte_range::LockList;
 use crate::caching::{Cache, Caching};
 use crate::file_record::{FILE_OPENS_MAX, FileRecord};
 use crate::open::{Holding, OpenEntry, OpenId};
@@ -38,11 +37,10 @@ impl FileRecord {
             Holding::Lease(id) => leases.extend(self.lease(*id).copied()),
         }
         leases.iter_mut().for_each(|lease| lease.cache = settled(lease.cache));
-        let own = self.locks.as_slice().iter().filter(|lock| lock.open == entry.id);
+        let own = self.locks.iter().filter(|lock| lock.open == entry.id);
         let locks = own.map(|lock| crate::ByteRangeLock { open: part.id, ..*lock }).collect();
         let own = |it: &u64| *it == entry.mark() || *it == entry.facts.link;
         let doomed = self.doomed.iter().copied().filter(own).collect();
-        let locks = LockList::from_locks(locks);
         Self { opens: vec![part], leases, locks, doomed, ..Self::default() }
     }
 
@@ -58,14 +56,9 @@ impl FileRecord {
             self.opens.push(entry);
         }
         for lease in part.leases {
-            if self.lease(lease.id).is_none() {
-                self.leases.push(lease);
-            }
+            self.add_lease(lease);
         }
-        for lock in part.locks.as_slice() {
-            // One that cannot be had would be a contradiction in what was kept; the first one stays.
-            let _ = self.locks.acquire(*lock);
-        }
+        self.locks.restore(&part.locks);
         for stream in part.doomed {
             self.set_doomed(stream, true);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arbitration::{
     Admission, Ask, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord,
-    LockSequences, Look, OpenFacts, OpenId, Refusal, ShareMode, Wish,
+    LockSequences, Look, OpenFacts, OpenId, Refusal, ShareMode, Standing, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -19,6 +19,7 @@ fn ask(server: ServerId, number: u64, delete_on_close: bool) -> Ask {
     let all = AccessMask::READ_DATA | AccessMask::DELETE;
     Ask {
         id: OpenId { server, number },
+        standing: Standing::User,
         stream: 0,
         mode: ShareMode {
             granted_access: all,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use arbitration::{
     AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
     DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal,
-    ShareMode, Wish,
+    ShareMode, Standing, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -51,6 +51,7 @@ fn ask(worker: u32, wish: Wish) -> Ask {
     };
     Ask {
         id: OpenId { server: server(worker), number: 0 },
+        standing: Standing::User,
         stream: 0,
         mode,
         overwrites: false,
@@ -406,7 +407,7 @@ fn a_locked_file_is_not_kept() {
     let (_, id) = file.granted(ask(1, Wish::Nothing));
     let range = ByteRange { offset: 0, length: 1 };
     let lock = ByteRangeLock { open: id, stream: 0, range, exclusive: true };
-    file.record.acquire_locks(&[lock]).expect("nobody else has it");
+    file.record.acquire_locks(&[lock], Standing::User).expect("nobody else has it");
     let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RH)));
     assert_eq!(granted.caching, NONE);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use arbitration::{
-    Admission, Ask, Caching, FileRecord, Look, OpenFacts, OpenId, Refusal, ShareMode, Wish,
+    Admission, Ask, Caching, FileRecord, Look, OpenFacts, OpenId, Refusal, ShareMode, Standing,
+    Wish,
 };
 use dtyp::{AccessMask, ServerId};
 
@@ -12,6 +13,7 @@ const WORKER: ServerId = ServerId { pid: 1, unique_id: 1 };
 fn ask(number: u64, link: u64) -> Ask {
     Ask {
         id: OpenId { server: WORKER, number },
+        standing: Standing::User,
         stream: 0,
         mode: ShareMode {
             granted_access: AccessMask::READ_DATA | AccessMask::DELETE,

@@ -200,6 +200,7 @@ impl Scene {
         let files = &mut self.server.globals.files;
         let ask = arbitration::Ask {
             id: files.open_id(file_id.volatile),
+            standing: arbitration::Standing::User,
             stream: identity.stream,
             mode,
             overwrites: false,
@@ -245,6 +246,11 @@ impl Scene {
         for share in trees.chain(opens) {
             change(Arc::make_mut(share));
         }
+    }
+
+    pub(crate) fn change_account(&mut self, change: impl Fn(&mut Account)) {
+        let session = self.server.sessions.get_mut(&SESSION).expect("it is there");
+        change(Arc::make_mut(session.account.as_mut().expect("it is valid")));
     }
 
     /// Opens a pipe.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arbitration::Standing;
 use crypto::{NonceCounter, SigningKey, TransformKey};
 use rustc_hash::FxHashMap;
 
@@ -144,6 +145,15 @@ impl Session {
     #[must_use]
     pub fn account(&self) -> &Arc<Account> {
         self.account.as_ref().expect("a valid session has an account")
+    }
+
+    /// Returns what part of a file's places the user may take.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match self.is_anonymous || self.account().is_guest {
+            true => Standing::Guest,
+            false => Standing::User,
+        }
     }
 
     /// A tree id that is not in use.

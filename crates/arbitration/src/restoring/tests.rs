@@ -3,7 +3,7 @@ use dtyp::{AccessMask, FileTime, Guid};
 use super::*;
 use crate::{
     Ask, ByteRange, ByteRangeLock, Durability, DurabilityKind, LeaseId, LockSequences, Look,
-    OpenFacts, ShareMode, Wish,
+    OpenFacts, ShareMode, Standing, Wish,
 };
 
 const SERVER: ServerId = ServerId { pid: 1, unique_id: 2 };
@@ -19,6 +19,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
     let lease = lease_of(client);
     let ask = Ask {
         id,
+        standing: Standing::User,
         stream: 0,
         mode: ShareMode {
             granted_access: AccessMask::READ_DATA | AccessMask::WRITE_DATA,
@@ -61,7 +62,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
 fn lock(record: &mut FileRecord, open: OpenId) {
     let range = ByteRange { offset: 5, length: 6 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
-    record.locks.acquire(lock).expect("nothing is locked there");
+    record.acquire_locks(&[lock], Standing::User).expect("nothing is locked there");
 }
 
 fn restored(record: &FileRecord) -> FileRecord {
@@ -84,8 +85,8 @@ fn persistent_opens_come_back_disconnected_with_lease_and_locks() {
     let until = open.durability.as_ref().and_then(|it| it.disconnected_until);
     assert_eq!(until, Some(NOW + Duration::from_secs(60)), "the deadline starts anew");
     assert_eq!(after.cache_of(open), Cache::granted(Caching::all()));
-    assert_eq!(after.locks.as_slice().len(), 1);
-    assert_eq!(after.locks.as_slice()[0].open, open.id);
+    assert_eq!(after.locks.len(), 1);
+    assert_eq!(after.locks.iter().next().map(|it| it.open), Some(open.id));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use arbitration::{
     AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal,
-    ShareMode, Wish,
+    DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, Look, OpenFacts, OpenId,
+    Refusal, ShareMode, Standing, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -144,6 +144,7 @@ impl Model {
         };
         let ask = Ask {
             id: OpenId { server, number: self.count },
+            standing: Standing::User,
             stream: wanted.stream,
             mode: ShareMode { granted_access, share_read, share_write, share_delete },
             overwrites: wanted.overwrites,
@@ -522,7 +523,7 @@ impl Model {
     fn lock(&mut self, pick: usize, range: ByteRange, exclusive: bool) {
         let Some(id) = self.pick(pick) else { return };
         let lock = ByteRangeLock { open: id, stream: self.opens[&id].stream, range, exclusive };
-        if self.record.acquire_locks(&[lock]).is_ok() {
+        if self.record.acquire_locks(&[lock], Standing::User).is_ok() {
             self.locks.push(lock);
         }
     }
@@ -531,11 +532,15 @@ impl Model {
         if self.locks.is_empty() {
             return;
         }
-        let lock = self.locks.remove(pick % self.locks.len());
+        let picked = self.locks[pick % self.locks.len()];
+        // Where the open has two locks of the same bytes, the exclusive one goes first.
+        let is_it = |it: &ByteRangeLock| it.open == picked.open && it.range == picked.range;
+        let exclusive = self.locks.iter().position(|it| is_it(it) && it.exclusive);
+        let first = exclusive.or_else(|| self.locks.iter().position(is_it));
+        let lock = self.locks.remove(first.expect("it is one of them"));
         let mut look = Look::default();
         let released = self.record.release_locks(lock.open, [lock.range].into_iter(), &mut look);
         assert_eq!(released, Ok(()), "{lock:?} was taken");
-        self.locks = self.record.locks.as_slice().to_vec();
         self.hear(look);
     }
 
@@ -731,7 +736,8 @@ impl Model {
     }
 
     fn verify_locks(&self) {
-        assert_eq!(self.record.locks.as_slice(), self.locks, "locks are those that were taken");
+        let taken: LockList = self.locks.iter().copied().collect();
+        assert_eq!(self.record.locks, taken, "locks are those that were taken");
         for (at, one) in self.locks.iter().enumerate() {
             assert!(self.opens.contains_key(&one.open), "a lock of nobody: {one:?}");
             for other in self.locks[at + 1..].iter().filter(|it| it.stream == one.stream) {

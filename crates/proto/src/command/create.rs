@@ -218,7 +218,7 @@ impl Pending {
 
 /// What can be judged without the file, and then the file is opened.
 fn begin(
-    mut scope: InTree<'_>,
+    scope: InTree<'_>,
     incoming: &Incoming,
     request: &CreateRequest<'_>,
     attempt: Attempt,
@@ -253,7 +253,6 @@ fn begin(
             None => {}
         }
     }
-    durable.evict_predecessors(&mut scope)?;
     let user = share.user;
     if let Some(lease) = wish.lease().filter(|_| !attempt.lease_is_verified)
         && scope.globals.files.lease_is_elsewhere(lease, &caching::lease_name(&share, &wanted.path))
@@ -307,6 +306,7 @@ fn opened_by_store(
     let file_id = scope.globals.allocate_file_id();
     let link = files::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
+        .and_then(|()| opening.durable.evict_predecessors(&mut scope, &opened))
         .and_then(|()| admit(&mut scope, incoming, &opening, &opened, (file_id, link)));
     let granted = match admitted {
         Ok(Admitted::Granted(granted)) => granted,
@@ -445,6 +445,7 @@ fn admit(
     }
     let ask = Ask {
         id: files.open_id(file_id.volatile),
+        standing: scope.session.standing(),
         stream: identity.stream,
         mode,
         overwrites,

@@ -8,6 +8,7 @@ mod tests;
 
 use arbitration::{
     ByteRange, ByteRangeLock, FileKey, LOCK_SEQUENCES_MAX, LockError, LockSequence, OpenId,
+    Standing,
 };
 use dtyp::{AccessMask, NtStatus};
 use wire::Dialect;
@@ -21,6 +22,12 @@ use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InOpen;
+
+/// Elements of one request. All of them are decided on under the lock of the file's record, while others
+/// wait for it; the Linux kernel's client sends as many as fit 4,096 bytes, which are 170.
+///
+/// [MS-SMB2] 3.3.5.14 knows no limit, so what is beyond it is not called malformed.
+pub const LOCK_ELEMENTS_MAX: usize = 256;
 
 /// Locks and unlocks ranges of bytes.
 #[derive(Debug)]
@@ -55,10 +62,13 @@ impl Command for Lock {
 
     /// The checks stand in the order of the section.
     fn start(
-        InOpen { connection, open, globals, .. }: InOpen<'_>,
+        InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
         request: LockRequest<'_>,
     ) -> Result<Step, Reject> {
+        if request.locks.len() > LOCK_ELEMENTS_MAX {
+            return Err(Reject::TooManyLocks);
+        }
         let checks = globals.settings.lock_sequence_checking;
         let sequence = sequence_of(&request, connection.negotiated().dialect).filter(|_| checks);
         let sequences = &mut open.file_mut()?.lock_sequences;
@@ -66,7 +76,8 @@ impl Command for Lock {
             return Ok(done());
         }
         let freed = sequence.map(|it| it.index).filter(|index| sequences.forget(*index));
-        let step = begin(open, &mut globals.files, request, sequence);
+        let standing = session.standing();
+        let step = begin(open, &mut globals.files, request, sequence, standing);
         // What succeeds takes the entry's place. Else it has to be free for a worker that takes the
         // open up, too.
         if let (Some(index), false) = (freed, matches!(step, Ok(Step::Done(_)))) {
@@ -79,18 +90,20 @@ impl Command for Lock {
     }
 
     fn resume(
-        InOpen { open, globals, .. }: InOpen<'_>,
+        InOpen { session, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
         pending: Box<Pending>,
         _: Reply,
     ) -> Result<Step, Reject> {
+        let waiting =
+            Wanted { may_wait: true, sequence: pending.sequence, standing: session.standing() };
         let file = open.file_mut()?;
         let Pending { lock, sequence, .. } = *pending;
         // While this one waited, another was granted that repeats it, or that it repeats.
         if sequence.is_some_and(|it| file.lock_sequences.is_repetition(it)) {
             return Ok(done());
         }
-        match lock_all(&mut globals.files, pending.file, &[lock], true, sequence) {
+        match lock_all(&mut globals.files, pending.file, &[lock], waiting) {
             Ok(()) => {
                 sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
                 Ok(done())
@@ -124,6 +137,7 @@ fn begin(
     files: &mut Files,
     request: LockRequest<'_>,
     sequence: Option<LockSequence>,
+    standing: Standing,
 ) -> Result<Step, Reject> {
     let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
     verify_open(open)?;
@@ -138,7 +152,7 @@ fn begin(
     let may_wait = verify_lock_elements(request.locks)?;
     let locks: Vec<_> =
         request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
-    match lock_all(files, record, &locks, may_wait, sequence) {
+    match lock_all(files, record, &locks, Wanted { may_wait, sequence, standing }) {
         Ok(()) => {
             sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
             Ok(done())
@@ -230,18 +244,25 @@ fn verify_lock_elements(locks: Locks<'_>) -> Result<bool, Reject> {
     Ok(locks.iter().all(|element| !element.flags.contains(LockFlags::FAIL_IMMEDIATELY)))
 }
 
+/// How locks are wanted.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    may_wait: bool,
+    sequence: Option<LockSequence>,
+    standing: Standing,
+}
+
 /// Takes all of the locks, or none; and then notes that the request waits, if it may. What others
 /// keep of what they read is not to be trusted under a lock: [MS-FSA] 2.1.5.8.
 fn lock_all(
     files: &mut Files,
     file: FileKey,
     locks: &[ByteRangeLock],
-    may_wait: bool,
-    sequence: Option<LockSequence>,
+    Wanted { may_wait, sequence, standing }: Wanted,
 ) -> Result<(), Reject> {
     let (server, deadline) = (files.server(), files.break_deadline());
     let (result, purged) =
-        files.change(file, |record, look| match record.acquire_locks(locks) {
+        files.change(file, |record, look| match record.acquire_locks(locks, standing) {
             Ok(()) => {
                 let lock = locks[0];
                 sequence.into_iter().for_each(|it| record.remember_lock(lock.open, it));

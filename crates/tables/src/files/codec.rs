@@ -45,8 +45,8 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     for it in &record.leases {
         lease(&mut writer, it);
     }
-    writer.count(record.locks.as_slice().len());
-    for lock in record.locks.as_slice() {
+    writer.count(record.locks.len());
+    for lock in record.locks.iter() {
         open_id(&mut writer, lock.open);
         writer.u64(lock.stream);
         writer.u64(lock.range.offset);
@@ -106,7 +106,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     })?;
     let waiters = reader.list(Reader::server_id)?;
     reader.finish()?;
-    let locks = LockList::from_locks(locks);
+    let locks = LockList::from_iter(locks);
     Ok(FileRecord { opens, leases, locks, doomed, deleters, waiters })
 }
 

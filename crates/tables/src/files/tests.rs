@@ -5,7 +5,7 @@ use arbitration::records::Disconnected;
 use arbitration::{
     Ask, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability, DurabilityKind,
     FileKey, FileRecord, FileRecords, FileWord, LeaseId, LockSequence, LockSequences, Look,
-    OpenFacts, OpenId, RecordsError, ShareMode, Wish,
+    OpenFacts, OpenId, RecordsError, ShareMode, Standing, Wish,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 use tdb::Tdb;
@@ -22,6 +22,7 @@ const THIRD: ServerId = ServerId { pid: 30, unique_id: 31 };
 fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
     Ask {
         id: OpenId { server, number },
+        standing: Standing::User,
         stream: 0,
         mode: ShareMode {
             granted_access: AccessMask::READ_DATA,
@@ -78,7 +79,7 @@ fn full() -> FileRecord {
     let range = ByteRange { offset: 1, length: u64::MAX };
     let open = OpenId { server: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
-    record.locks.acquire(lock).expect("nothing is locked");
+    record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
     record.set_doomed(5, true);
     record.deleters.push(Deleter {
         mark: 7,
@@ -249,7 +250,7 @@ fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
     files.for_each(&mut |_, record| seen.push(record)).expect("readable");
     let [record] = &seen[..] else { panic!("one file: {seen:?}") };
     assert_eq!((record.opens.len(), record.leases.len()), (1, 1));
-    assert_eq!(record.locks.as_slice().len(), 1);
+    assert_eq!(record.locks.len(), 1);
     assert_eq!(files.word(KEY), FileWord { locks: 1, readers: 1 });
     files.scavenge(OTHER, now + Duration::from_secs(60)).expect("readable");
     drop(files);

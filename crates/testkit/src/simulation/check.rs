@@ -151,7 +151,7 @@ pub(super) fn verify_writers(record: &FileRecord) {
 }
 
 pub(super) fn verify_locks(record: &FileRecord) {
-    let locks = record.locks.as_slice();
+    let locks: Vec<_> = record.locks.iter().collect();
     for (at, one) in locks.iter().enumerate() {
         assert!(record.open(one.open).is_some(), "a lock of nobody: {one:?}");
         for other in &locks[at + 1..] {

@@ -131,8 +131,12 @@ impl Conversation {
         self.ask(Command::LOCK, &lock(file, 3, 0, LockFlags::UNLOCK));
         self.ask(Command::WRITE, &WriteRequest::new(file, 8, b"second--"));
         self.check();
-        let locks: Vec<_> =
-            self.world.files().iter().flat_map(|(_, it)| it.locks.as_slice().to_vec()).collect();
+        let locks: Vec<_> = self
+            .world
+            .files()
+            .into_iter()
+            .flat_map(|(_, it)| it.locks.iter().copied().collect::<Vec<_>>())
+            .collect();
         assert_eq!(locks.len(), 1, "of two, one was given back: {:?}", self.cut);
 
         let close = wire::close::CloseRequest { file_id: file, ..Default::default() };

@@ -8,6 +8,7 @@ use wire::logoff::LogoffRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId};
 
+use super::LOCK_ELEMENTS_MAX;
 use crate::scene::{Answer, Scene};
 use crate::settings::ServerSettings;
 
@@ -118,6 +119,44 @@ fn a_range_may_end_with_the_last_byte_and_no_further() {
     check(&[(u64::MAX, 2, EXCLUSIVE | AT_ONCE)], NtStatus::INVALID_LOCK_RANGE);
     check(&[(u64::MAX, u64::MAX, EXCLUSIVE | AT_ONCE)], NtStatus::INVALID_LOCK_RANGE);
     check(&[(u64::MAX, 2, UNLOCK)], NtStatus::INVALID_LOCK_RANGE);
+}
+
+/// So many locks of a byte each, beginning at `from`.
+fn many(from: u64, count: usize, flags: LockFlags) -> Vec<Element> {
+    (from..).take(count).map(|offset| (offset, 1, flags)).collect()
+}
+
+#[test]
+fn a_request_with_more_elements_than_are_taken_at_once_locks_and_unlocks_nothing() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    let shared = SHARED | AT_ONCE;
+    let most = many(0, LOCK_ELEMENTS_MAX, shared);
+    assert_eq!(lock(&mut scene, file_id, &most), NtStatus::SUCCESS);
+    let more = many(0, LOCK_ELEMENTS_MAX + 1, UNLOCK);
+    assert_eq!(lock(&mut scene, file_id, &more), NtStatus::INSUFFICIENT_RESOURCES);
+    let more = many(1_000, LOCK_ELEMENTS_MAX + 1, shared);
+    assert_eq!(lock(&mut scene, file_id, &more), NtStatus::INSUFFICIENT_RESOURCES);
+    let still_locked = many(0, LOCK_ELEMENTS_MAX, UNLOCK);
+    assert_eq!(lock(&mut scene, file_id, &still_locked), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut scene, file_id, &[(1_000, 1, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+}
+
+#[test]
+fn a_guest_takes_a_quarter_of_the_locks_that_a_user_may() {
+    for (is_guest, most) in [(false, 2_048), (true, 512)] {
+        let mut scene = Scene::new();
+        scene.change_account(|account| account.is_guest = is_guest);
+        let mut taken = 0;
+        for file_id in (0..10).map(|_| scene.open("file")).collect::<Vec<_>>() {
+            let wanted = many(0, LOCK_ELEMENTS_MAX, SHARED | AT_ONCE);
+            match lock(&mut scene, file_id, &wanted) {
+                NtStatus::SUCCESS => taken += wanted.len(),
+                status => assert_eq!(status, NtStatus::INSUFFICIENT_RESOURCES),
+            }
+        }
+        assert_eq!(taken, most);
+    }
 }
 
 #[test]

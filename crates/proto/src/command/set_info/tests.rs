@@ -230,7 +230,7 @@ mod size {
         let open = files.open_id(other.volatile);
         let lock = ByteRangeLock { open, stream: 0, range, exclusive: false };
         let locked = files.change(crate::files::key(identity_of("file")), |record, _| {
-            (record.acquire_locks(&[lock]), true)
+            (record.acquire_locks(&[lock], arbitration::Standing::User), true)
         });
         assert_eq!(locked, Ok(Ok(())));
         for (size, want) in [(100, false), (109, false), (110, true), (1 << 40, true)] {

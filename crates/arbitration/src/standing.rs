@@ -1,0 +1,30 @@
+//! How much of what a file has room for one client may take.
+
+/// Who takes a place among the opens or locks of a file.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Standing {
+    /// A user whom the server knows.
+    #[default]
+    User,
+    /// A guest, or nobody in particular: anyone can be that, so it has a quarter of a user's part.
+    Guest,
+}
+
+impl Standing {
+    /// Whether a client that has `own` of `max` places may take `wanted` more, while other clients
+    /// have `others`.
+    ///
+    /// A client gets one of `parts` of what the others have left, not of `max`: so however many
+    /// clients take all that they may, there is room for one that comes after them.
+    pub(crate) fn has_room(
+        self,
+        (max, parts): (usize, usize),
+        (others, own, wanted): (usize, usize, usize),
+    ) -> bool {
+        let parts = match self {
+            Self::User => parts,
+            Self::Guest => parts * 4,
+        };
+        own + wanted <= max.saturating_sub(others) / parts
+    }
+}

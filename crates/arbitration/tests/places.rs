@@ -1,0 +1,114 @@
+//! How many places of a file one client may take.
+
+use std::time::Duration;
+
+use arbitration::{
+    Admission, Ask, Caching, Durability, DurabilityKind, FILE_OPENS_MAX, FileRecord, LockSequences,
+    Look, OpenFacts, OpenId, Refusal, ShareMode, Standing, Wish,
+};
+use dtyp::{AccessMask, Guid, ServerId};
+
+fn ask(client: u32, number: u64, standing: Standing) -> Ask {
+    let guid = Guid(u128::from(client).to_le_bytes());
+    Ask {
+        id: OpenId { server: ServerId { pid: client, unique_id: 1 }, number },
+        standing,
+        stream: 0,
+        mode: ShareMode {
+            granted_access: AccessMask::READ_DATA,
+            share_read: true,
+            share_write: true,
+            share_delete: true,
+        },
+        overwrites: false,
+        is_new: false,
+        is_directory: true,
+        delete_on_close: false,
+        wish: Wish::Nothing,
+        caching_max: Caching::all(),
+        shared_reading: true,
+        has_waited: false,
+        now: Duration::ZERO,
+        deadline: Duration::from_secs(35),
+        facts: OpenFacts { client: guid, persistent: number, ..OpenFacts::default() },
+    }
+}
+
+fn admit(record: &mut FileRecord, ask: &Ask) -> Admission {
+    record.admit(ask, None, &mut Look::default()).0
+}
+
+/// Opens the file until that is refused, and says how often it was not.
+fn fill(record: &mut FileRecord, client: u32, standing: Standing) -> usize {
+    for number in 0.. {
+        match admit(record, &ask(client, number, standing)) {
+            Admission::Granted(_) => {}
+            Admission::Refused(Refusal::TooMany) => return record.opens.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+    unreachable!("a file has an end of opens");
+}
+
+#[test]
+fn one_client_leaves_the_other_opens_of_a_file_to_others() {
+    for (standing, most) in [(Standing::User, 1_024), (Standing::Guest, 256)] {
+        let mut record = FileRecord::default();
+        assert_eq!(fill(&mut record, 1, standing), most, "{standing:?}");
+        let other = admit(&mut record, &ask(2, 0, standing));
+        assert!(matches!(other, Admission::Granted(_)), "{other:?}");
+    }
+}
+
+#[test]
+fn a_client_that_is_served_by_several_workers_is_one_client() {
+    let mut record = FileRecord::default();
+    let most = fill(&mut record, 1, Standing::User);
+    let mut again = ask(2, 0, Standing::User);
+    again.facts.client = ask(1, 0, Standing::User).facts.client;
+    assert_eq!(admit(&mut record, &again), Admission::Refused(Refusal::TooMany));
+    record.opens.truncate(most - 1);
+    assert!(matches!(admit(&mut record, &again), Admission::Granted(_)));
+}
+
+#[test]
+fn there_is_room_for_one_more_beside_many_clients_that_took_all_they_may() {
+    let mut record = FileRecord::default();
+    admit(&mut record, &ask(1, 0, Standing::User));
+    let entry = record.opens[0].clone();
+    // As many as one address may have by default, one after the other.
+    for client in 2..66 {
+        let part = (FILE_OPENS_MAX - record.opens.len()) / 16;
+        for number in 0..u64::try_from(part).expect("few") {
+            let Ask { id, facts, .. } = ask(client, number, Standing::User);
+            record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
+        }
+        let more = ask(client, u64::MAX, Standing::User);
+        assert_eq!(admit(&mut record, &more), Admission::Refused(Refusal::TooMany));
+    }
+    assert!(matches!(admit(&mut record, &ask(99, 0, Standing::User)), Admission::Granted(_)));
+}
+
+#[test]
+fn durable_opens_of_clients_that_are_away_give_way_when_a_file_is_full() {
+    let mut record = FileRecord::default();
+    admit(&mut record, &ask(1, 0, Standing::User));
+    let mut entry = record.opens[0].clone();
+    entry.durability = Some(Durability {
+        disconnected_until: Some(Duration::from_secs(900)),
+        timeout: Duration::from_secs(900),
+        kind: DurabilityKind::DurableV2,
+        create_guid: Guid([7; 16]),
+        owner: String::new(),
+        position: 0,
+        lock_sequences: LockSequences::default(),
+    });
+    for number in 1..u64::try_from(FILE_OPENS_MAX).expect("it is small") {
+        let Ask { id, facts, .. } =
+            ask(u32::try_from(number).expect("small") + 10, number, Standing::User);
+        record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
+    }
+    let (admission, purged) = record.admit(&ask(2, 0, Standing::User), None, &mut Look::default());
+    assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+    assert_eq!((purged.len(), record.opens.len()), (FILE_OPENS_MAX - 1, 2));
+}

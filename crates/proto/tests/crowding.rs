@@ -1,0 +1,53 @@
+//! How much of a file one client may take from the others.
+
+use dtyp::{AccessMask, Guid, NtStatus};
+use testkit::peer::Offer;
+use testkit::{Create, Login, Peer, World};
+use wire::Dialect;
+use wire::create::CreateOptions;
+
+fn negotiated(world: &World, client: u8) -> Peer {
+    let mut peer = world.connect();
+    let mut offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    offer.client_guid = Guid([client; 16]);
+    peer.negotiate_with(&offer).ok();
+    peer
+}
+
+fn root() -> Create {
+    Create::open("").access(AccessMask::READ_ATTRIBUTES).options(CreateOptions::DIRECTORY_FILE)
+}
+
+/// Opens the root of the share until that is refused.
+fn fill(peer: &mut Peer) -> usize {
+    for count in 0.. {
+        match peer.try_create(&root()).status() {
+            NtStatus::SUCCESS => {}
+            status => {
+                assert_eq!(status, NtStatus::TOO_MANY_OPENED_FILES);
+                return count;
+            }
+        }
+    }
+    unreachable!("a file has an end of opens");
+}
+
+#[test]
+fn nobody_in_particular_has_256_opens_of_a_file() {
+    let world = World::new();
+    let mut guest = negotiated(&world, 1);
+    guest.authenticate(&Login::anonymous()).ok();
+    guest.tree("data");
+    assert_eq!(fill(&mut guest), 256);
+}
+
+#[test]
+fn a_user_has_1024_opens_of_a_file() {
+    let world = World::new();
+    let mut peer = negotiated(&world, 1);
+    peer.login_alice();
+    peer.tree("data");
+    assert_eq!(fill(&mut peer), 1_024);
+    // Other files are not concerned.
+    peer.create(&Create::open_if("file"));
+}
