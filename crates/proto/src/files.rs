@@ -617,7 +617,10 @@ impl Files {
         unwanted: impl Fn(&OpenEntry) -> bool,
     ) -> Result<(), Reject> {
         let heir = self.server;
-        let gone = self.change(file, |record, look| (record.evict(&unwanted, heir, look), true))?;
+        let gone = self.change(file, |record, look| {
+            let is_any = record.opens.iter().any(&unwanted);
+            (if is_any { record.evict(&unwanted, heir, look) } else { Vec::new() }, is_any)
+        })?;
         self.forget_disconnected(file, &gone);
         Ok(())
     }

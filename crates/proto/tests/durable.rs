@@ -401,6 +401,44 @@ fn an_application_takes_over_from_its_instance_on_another_client() {
     assert!(third.receive().iter().all(Response::is_interim));
 }
 
+/// [MS-SMB2] 3.3.5.9.13: whoever has seen the id of an application closes nothing with it but what it
+/// may read, by the name and in the share by which it was opened.
+#[test]
+fn an_application_instance_id_closes_nothing_elsewhere_and_nothing_unreadable() {
+    let world = World::new();
+    let instance = AppInstanceId { app_instance_id: Guid([0xA9; 16]) };
+    let root = world.root("data");
+    world.add_share("again", |share| share.root = Some(root));
+    let shared = || Create::open_if("file").context(&instance);
+    let mut first = client(&world, 1);
+    let file_id = first.create(&shared()).file_id;
+
+    client(&world, 2).create(&Create::open_if("other").context(&instance));
+    client(&world, 2).create(&Create::directory("").context(&instance));
+    client_in(&world, 2, "again").create(&shared());
+    world.change_share("data", |share| share.access_max -= AccessMask::READ_DATA);
+    client(&world, 2).create(&shared().access(AccessMask::WRITE_DATA));
+    client(&world, 2).try_create(&shared().access(AccessMask::READ_DATA));
+    assert_eq!(lock(&mut first, file_id), NtStatus::SUCCESS, "it is open");
+
+    world.change_share("data", |share| share.access_max |= AccessMask::READ_DATA);
+    client(&world, 2).create(&shared());
+    assert_eq!(first.close(file_id).status(), NtStatus::FILE_CLOSED);
+}
+
+/// A CREATE reads the record of its own file, however many others are open.
+#[test]
+fn an_application_instance_id_has_no_other_record_looked_at() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let instance = AppInstanceId { app_instance_id: Guid([0xA9; 16]) };
+    let before = world.record_walks();
+    for number in 0..10 {
+        peer.create(&Create::open_if(&format!("file{number}")).context(&instance));
+    }
+    assert_eq!(world.record_walks() - before, 0);
+}
+
 #[test]
 fn the_contexts_of_two_versions_do_not_go_together() {
     let world = World::new();

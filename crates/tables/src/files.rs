@@ -94,6 +94,12 @@ impl MemoryFiles {
         self.files.updates() + self.disconnected.updates()
     }
 
+    /// How often somebody went through all files that are open.
+    #[must_use]
+    pub fn walks(&self) -> u64 {
+        self.files.walks()
+    }
+
     /// The table as one process of the simulation sees it.
     #[must_use]
     pub fn handle(&self) -> FileTable<MemoryTable> {

@@ -13,6 +13,7 @@ use crate::table::{Table, TableError};
 pub struct MemoryTable {
     records: Rc<RefCell<BTreeMap<Vec<u8>, Vec<u8>>>>,
     updates: Rc<Cell<u64>>,
+    walks: Rc<Cell<u64>>,
 }
 
 impl MemoryTable {
@@ -28,6 +29,11 @@ impl MemoryTable {
     /// How often a record was stored or deleted.
     pub(crate) fn updates(&self) -> u64 {
         self.updates.get()
+    }
+
+    /// How often somebody went through all records.
+    pub(crate) fn walks(&self) -> u64 {
+        self.walks.get()
     }
 }
 
@@ -68,6 +74,7 @@ impl Table for MemoryTable {
     }
 
     fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {
+        self.walks.set(self.walks.get() + 1);
         let records = self.records.borrow().clone();
         records.iter().for_each(|(key, value)| visit(key, value));
         Ok(0)

@@ -282,9 +282,17 @@ impl World {
     /// If there is no such share.
     pub fn move_share(&self, name: &str) {
         let root = self.store().add_root();
+        self.change_share(name, |share| share.root = Some(root));
+    }
+
+    /// From now on whoever connects to a share has it otherwise.
+    ///
+    /// # Panics
+    /// If there is no such share.
+    pub fn change_share(&self, name: &str, change: impl FnOnce(&mut Share)) {
         let mut inner = self.inner();
         let share = inner.shares.iter_mut().find(|share| equal_ignoring_case(&share.name, name));
-        share.expect("a share of this name").root = Some(root);
+        change(share.expect("a share of this name"));
     }
 
     /// From now on nobody is connected to that share.
@@ -575,6 +583,12 @@ impl World {
     #[must_use]
     pub fn record_updates(&self) -> u64 {
         self.inner().files.updates()
+    }
+
+    /// How often somebody went through the records of all files.
+    #[must_use]
+    pub fn record_walks(&self) -> u64 {
+        self.inner().files.walks()
     }
 
     /// How many opens of files there are.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use arbitration::{
     Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry, Wish,
 };
-use dtyp::{FileAttributes, Guid};
-use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, UserId};
+use dtyp::{AccessMask, FileAttributes, Guid};
+use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, Opened, UserId};
 use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
 use wire::create_context::{
     AppInstanceId, CreateContextList, DurableFlags, DurableHandleReconnect,
@@ -204,21 +204,32 @@ impl Asked {
         }
     }
 
-    /// Has the opens closed that an earlier instance of the same application left on another
-    /// client: [MS-SMB2] 3.3.5.9.13.
-    pub(super) fn evict_predecessors(&self, scope: &mut InTree<'_>) -> Result<(), Reject> {
-        if self.app_instance_id.is_zero() {
+    /// Has the opens of a file closed that an earlier instance of the same application left there on
+    /// another client: [MS-SMB2] 3.3.5.9.13.
+    ///
+    /// The section asks for the same share and path and for the right to read the file; so this is
+    /// decided once the store has opened it, and looks at no other file. That the user is the same is not
+    /// asked for: nodes of a cluster log on as accounts of their own.
+    pub(super) fn evict_predecessors(
+        &self,
+        scope: &mut InTree<'_>,
+        opened: &Opened,
+    ) -> Result<(), Reject> {
+        let may_read = opened.maximal_access.contains(AccessMask::FILE_GENERIC_READ);
+        if self.app_instance_id.is_zero() || opened.created || !may_read {
             return Ok(());
         }
-        let client = scope.connection.negotiated().client_guid;
-        let id = self.app_instance_id;
+        let share = &scope.tree.share.name;
+        let path = opened.path.to_windows();
         let is_one = |it: &OpenEntry| {
-            it.facts.app_instance_id == id && it.facts.client != client && !it.evicted
+            it.facts.app_instance_id == self.app_instance_id
+                && it.facts.client != self.client
+                && it.facts.share == *share
+                && it.facts.path == path
+                && !it.evicted
         };
-        for file in scope.globals.files.find_opens(|_, it| is_one(it))? {
-            scope.globals.files.evict(file, is_one)?;
-        }
-        Ok(())
+        let file = key(opened.metadata.identity);
+        scope.globals.files.evict(file, is_one)
     }
 }
 
