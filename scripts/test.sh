@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test: first those of the crates, which end with the black-box suites of the server,
-# some of which are run without io_uring, too, then what the engine's work costs, then a few seconds of
+# some of which are run without io_uring and some confined as the service is, too, then what the engine's work costs, then a few seconds of
 # each fuzz target. With IO_URING=no all tests of the crates where io_uring is forbidden, and no more:
 # the rest has no use for it.
 set -euo pipefail
@@ -11,6 +11,13 @@ FUZZ_SMOKE_SECONDS=5
 # Suites that are run once more without io_uring, in a minute or so.
 TOO_WITHOUT_IO_URING=(
     --test channels --test contract --test durable --test receivefile --test sendfile --test smbclient
+)
+
+# Suites that are run once more with a server that is confined as its unit file says: those with Debian's
+# clients, and those of what takes privileges.
+TOO_UNDER_UNIT=(
+    --test dfs --test identities --test notify --test share_names --test short_names --test smbclient
+    --test snapshots
 )
 
 need_to_test
@@ -35,6 +42,14 @@ say '2/4 what shows most of the server, where io_uring is forbidden'
 # shellcheck disable=SC2086
 scripts/without_io_uring.py \
     cargo test --workspace --locked --no-fail-fast $features "${TOO_WITHOUT_IO_URING[@]}"
+say '2/4 what shows most of the server, confined as its service is'
+if [ "$(id -u)" -eq 0 ]; then
+    # shellcheck disable=SC2086
+    CHORO_LAUNCHER="$PWD/scripts/under_unit.py $PWD/scripts/choro.service.in" \
+        cargo test --workspace --locked --no-fail-fast $features "${TOO_UNDER_UNIT[@]}"
+else
+    say '    left out: confining takes root'
+fi
 say '3/4 instructions of the engine'
 scripts/instructions.sh
 if [ -d fuzz ]; then

@@ -1,6 +1,9 @@
 //! What every process of a server is that the supervisor starts.
 
 use std::ffi::CStr;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, bail};
 use rustix::fs::Mode;
@@ -9,6 +12,14 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 /// How process lists show a worker.
 pub(crate) const WORKER: &CStr = c"choro-worker";
 
+/// By how much more such a process is preferred when the kernel ends one for want of memory, in thousandths
+/// of all memory: more than the supervisor ever takes, without which there is no server, and little beside
+/// other programs.
+const OOM_SCORE_MORE: i32 = 100;
+
+/// The most that the kernel takes.
+const OOM_SCORE_MAX: i32 = 1_000;
+
 /// Becomes one, which process lists show as `name`.
 ///
 /// # Errors
@@ -16,6 +27,8 @@ pub(crate) const WORKER: &CStr = c"choro-worker";
 pub(crate) fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
     bind_life_to(supervisor_pid)?;
     rustix::thread::set_name(name).context("cannot name the process")?;
+    // Where there is no /proc, or a sandbox is in the way, the largest process is ended as ever.
+    let _ = prefer_for_want_of_memory();
     // Keys of sessions and hashes of passwords must not end in a core dump, nor be read by
     // another process of the user the worker acts as. Acting as a user undoes the second of these
     // where `fs.suid_dumpable` is set. A limit of 1 holds there as well: too small for a file, and the
@@ -40,4 +53,15 @@ fn bind_life_to(supervisor_pid: u32) -> anyhow::Result<()> {
         bail!("the supervisor is gone");
     }
     Ok(())
+}
+
+/// Has the kernel end us before our parent, whose preference we have inherited. To be preferred more takes
+/// no right.
+fn prefer_for_want_of_memory() -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let inherited: i32 = text.trim().parse().map_err(io::Error::other)?;
+    let wanted = inherited.saturating_add(OOM_SCORE_MORE).min(OOM_SCORE_MAX);
+    file.write_all_at(wanted.to_string().as_bytes(), 0)
 }

@@ -9,7 +9,9 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use choro::{Server, Site, is_alive, signal_process, text, wait_until, without_io_uring};
+use choro::{
+    Server, Site, is_alive, signal_process, text, under_unit, wait_until, without_io_uring,
+};
 use rustix::process::Signal;
 
 #[test]
@@ -122,6 +124,18 @@ fn workers_do_without_a_ring_where_that_is_forbidden() {
 /// Where a supervisor cannot be forked, workers are started as `notifyd` is.
 #[test]
 fn a_worker_that_is_execed_serves_as_well() {
+    assert_execed_worker_is_ready(&[]);
+}
+
+#[test]
+fn a_worker_that_is_execed_where_the_service_is_confined_serves_as_well() {
+    if rustix::process::geteuid().is_root() {
+        assert_execed_worker_is_ready(&under_unit());
+    }
+}
+
+/// Starts a worker by this launcher as a supervisor would that cannot be forked.
+fn assert_execed_worker_is_ready(launcher: &[String]) {
     let site = Site::new();
     let server = site.serve();
     wait_until(|| server.notifyd().is_some(), || "no notifyd".to_owned());
@@ -144,8 +158,9 @@ fn a_worker_that_is_execed_serves_as_well() {
         None,
     )
     .expect("there are descriptors");
-    let mut worker = Command::new(choro::built_executable())
-        .arg("worker")
+    let line = [launcher, &[text(&choro::built_executable()), "worker".to_owned()]].concat();
+    let mut worker = Command::new(&line[0])
+        .args(&line[1..])
         .args(&arguments[2..])
         .stdin(Stdio::from(theirs))
         .spawn()
@@ -156,6 +171,22 @@ fn a_worker_that_is_execed_serves_as_well() {
     assert_eq!((length, &message[8..16]), (16, &0xaa_u64.to_le_bytes()[..]), "it is not ready");
     drop(ours);
     assert!(worker.wait().expect("it is our child").success());
+}
+
+/// Without the supervisor there is no server; a worker is one client's, and `notifyd` is started again.
+#[test]
+fn the_kernel_ends_any_other_process_of_a_server_before_the_supervisor_for_want_of_memory() {
+    let site = Site::new();
+    let server = site.serve();
+    let preference = |pid: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap_or_default();
+        text.trim().parse::<i32>().unwrap_or(i32::MIN)
+    };
+    let of_supervisor = preference(server.pid());
+    wait_until(|| server.notifyd().is_some(), || "no notifyd".to_owned());
+    for pid in server.idle_workers().into_iter().chain(server.notifyd()) {
+        wait_until(|| preference(pid) > of_supervisor, || format!("{pid}: {}", preference(pid)));
+    }
 }
 
 #[test]

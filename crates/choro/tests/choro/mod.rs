@@ -30,6 +30,19 @@ pub fn without_io_uring() -> Vec<String> {
     vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/without_io_uring.py").to_owned()]
 }
 
+/// A launcher that confines what it starts as the service's unit file says.
+pub fn under_unit() -> Vec<String> {
+    let script = |name: &str| format!("{}/../../scripts/{name}", env!("CARGO_MANIFEST_DIR"));
+    vec![script("under_unit.py"), script("choro.service.in")]
+}
+
+/// What starts servers, and no other command, if CHORO_LAUNCHER says so: a suite is run under a unit file
+/// with `scripts/under_unit.py UNIT`.
+fn server_launcher() -> Vec<String> {
+    let launcher = std::env::var("CHORO_LAUNCHER").unwrap_or_default();
+    launcher.split_whitespace().map(str::to_owned).collect()
+}
+
 /// A folder of its own, removed at the end.
 #[derive(Debug)]
 pub struct Site {
@@ -124,16 +137,20 @@ impl Site {
                 command.uid(*uid).gid(*uid);
                 command
             }
-            None => match self.launcher.split_first() {
-                Some((program, arguments)) => {
-                    let mut command = Command::new(program);
-                    command.args(arguments).arg(built_executable());
-                    command
-                }
-                None => Command::new(built_executable()),
-            },
+            None => self.launched(arguments.first() == Some(&"serve")),
         };
         command.arg("--config").arg(self.path("smb.conf")).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn launched(&self, is_server: bool) -> Command {
+        let mut line: Vec<PathBuf> = self.launcher.iter().map(PathBuf::from).collect();
+        if is_server {
+            line.extend(server_launcher().iter().map(PathBuf::from));
+        }
+        line.push(built_executable());
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
         command
     }
 
