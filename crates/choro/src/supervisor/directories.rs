@@ -1,12 +1,33 @@
 //! The directories that a server writes to.
+//!
+//! Whoever can put something else in the place of one of them decides what the server reads and writes as
+//! root. So each is reached from `/` on, name by name, and each directory and link on the way belongs to root
+//! or to the server's user and is written to by nobody else. After that its path means the same for as long
+//! as the server runs.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use crate::settings::Directories;
+
+/// Of directories that anybody may look into.
+const OPEN_MODE: u32 = 0o755;
+
+/// Of `private dir`.
+const PRIVATE_MODE: u32 = 0o700;
+
+/// Links on the way to one directory; as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+const STICKY: u32 = 0o1000;
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
 
 /// Makes sure that all directories exist and that nobody else can write to them.
 ///
@@ -14,44 +35,143 @@ use crate::settings::Directories;
 /// like `choro status` run as whoever may read the tables in them.
 pub(super) fn create(directories: &Directories) -> anyhow::Result<()> {
     for directory in [&directories.state, &directories.lock, &directories.pid, &directories.cache] {
-        create_one(directory, 0o755)?;
+        create_one(directory, OPEN_MODE)?;
     }
-    create_one(&directories.private, 0o700)
+    create_one(&directories.private, PRIVATE_MODE)
 }
 
 /// Makes a directory of its own with exactly `mode`; an existing one keeps its mode if that is
 /// stricter.
 fn create_one(directory: &Path, mode: u32) -> anyhow::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(directory)
-        .with_context(|| format!("cannot create {}", directory.display()))?;
-    let metadata = fs::metadata(directory)
-        .with_context(|| format!("cannot look at {}", directory.display()))?;
-    let is_sticky = metadata.mode() & 0o1000 != 0;
-    let has = metadata.mode() & 0o777;
-    if has & !mode == 0 || (is_sticky && mode == 0o755) {
+    let name = directory.display();
+    let opened = open_or_make(directory, mode)
+        .with_context(|| format!("cannot use the directory {name}"))?;
+    let stat = fs::fstat(&opened).with_context(|| format!("cannot look at {name}"))?;
+    let has = stat.st_mode & 0o7777;
+    if has & STICKY != 0 {
+        bail!("{name} is for everybody's files (mode {has:04o}); the server needs one of its own");
+    }
+    if has & 0o777 & !mode == 0 {
         return Ok(());
     }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        bail!(
-            "{} is open to others (mode {has:04o}) and belongs to the user with id {}",
-            directory.display(),
-            metadata.uid()
-        );
+    let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    fs::openat(&opened, c".", readable, Mode::empty())
+        .and_then(|directory| fs::fchmod(directory, Mode::from_raw_mode(has & mode)))
+        .with_context(|| {
+            format!("cannot restrict {name}, which is open to others (mode {has:04o})")
+        })
+}
+
+/// Opens a directory, which is made if it is not there, with those above it.
+fn open_or_make(directory: &Path, mode: u32) -> anyhow::Result<OwnedFd> {
+    let root = || fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let (mut at, mut path) = (root()?, PathBuf::from("/"));
+    let mut to_go = names(&std::path::absolute(directory)?);
+    let mut links = 0;
+    while let Some(name) = to_go.pop() {
+        let mode = if to_go.is_empty() { mode } else { OPEN_MODE };
+        let next_path = path.join(&name);
+        let next = open_or_make_in(&at, &name, mode)
+            .with_context(|| format!("cannot create {}", next_path.display()))?;
+        let stat = fs::fstat(&next)?;
+        verify_owner(&next_path, &stat)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                verify_writers(&next_path, &stat)?;
+                (at, path) = (next, next_path);
+            }
+            FileType::Symlink => {
+                links += 1;
+                ensure!(links <= LINKS_MAX, "{} leads through too many links", next_path.display());
+                let target = fs::readlinkat(&next, c"", Vec::new())?.into_bytes();
+                let target = PathBuf::from(OsString::from_vec(target));
+                if target.is_absolute() {
+                    (at, path) = (root()?, PathBuf::from("/"));
+                }
+                to_go.extend(names(&target));
+            }
+            _ => bail!("{} is no directory", next_path.display()),
+        }
     }
-    fs::set_permissions(directory, Permissions::from_mode(has & mode))
-        .with_context(|| format!("cannot restrict {}", directory.display()))
+    Ok(at)
+}
+
+/// The names of a path, the last one first.
+fn names(path: &Path) -> Vec<OsString> {
+    let is_name = |it: &Component<'_>| matches!(it, Component::Normal(_) | Component::ParentDir);
+    path.components().rev().filter(is_name).map(|it| it.as_os_str().to_owned()).collect()
+}
+
+/// What has this name, also if it is a link.
+fn open_or_make_in(at: &OwnedFd, name: &OsStr, mode: u32) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || fs::openat(at, name.as_bytes(), flags, Mode::empty());
+    match open() {
+        Err(Errno::NOENT) => {}
+        opened => return opened,
+    }
+    match fs::mkdirat(at, name.as_bytes(), Mode::from_raw_mode(mode)) {
+        Ok(()) | Err(Errno::EXIST) => open(),
+        Err(error) => Err(error),
+    }
+}
+
+/// It belongs to root, or to whom the server runs as.
+fn verify_owner(path: &Path, stat: &Stat) -> anyhow::Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    ensure!(
+        stat.st_uid == 0 || stat.st_uid == own,
+        "{} belongs to the user with id {}, who could put something else in its place",
+        path.display(),
+        stat.st_uid
+    );
+    Ok(())
+}
+
+/// Nobody else can write to it. In a sticky directory, such as `/tmp`, they can, but not remove or rename
+/// what is ours there.
+fn verify_writers(path: &Path, stat: &Stat) -> anyhow::Result<()> {
+    let mode = stat.st_mode & 0o7777;
+    let own_group = rustix::process::getegid().as_raw();
+    let is_our_group = stat.st_gid == 0 || stat.st_gid == own_group;
+    let group_writes = mode & GROUP_WRITES != 0 && !is_our_group;
+    let others_write = mode & OTHERS_WRITE != 0;
+    ensure!(
+        mode & STICKY != 0 || !(group_writes || others_write),
+        "{} can be written to by others (mode {mode:04o}, group {}), who could put something else in \
+         its place",
+        path.display(),
+        stat.st_gid
+    );
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    use std::path::Path;
 
-    use super::create;
+    use super::{OPEN_MODE, create, create_one};
     use crate::settings::Directories;
+
+    /// A user of every system who is not root.
+    const NOBODY: u32 = 65_534;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o7777
+    }
+
+    fn make(path: &Path, mode: u32) {
+        fs::create_dir(path).expect("it is new");
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
+    }
+
+    #[track_caller]
+    fn refuses(directory: &Path, why: &str) {
+        let error = create_one(directory, OPEN_MODE).expect_err("it is not safe");
+        assert!(format!("{error:#}").contains(why), "{error:#}");
+    }
 
     #[test]
     fn the_private_directory_is_for_its_owner_alone() {
@@ -63,11 +183,69 @@ mod tests {
             pid: root.path().join("run"),
             cache: root.path().join("cache"),
         };
-        fs::create_dir(&directories.private).expect("it is new");
-        fs::set_permissions(&directories.private, Permissions::from_mode(0o755)).expect("ours");
+        make(&directories.private, 0o755);
         create(&directories).expect("it is ours");
-        let mode = |path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!(mode(&directories.private), 0o700);
         assert_eq!(mode(&directories.lock), 0o755);
+    }
+
+    #[test]
+    fn a_directory_in_which_everybody_has_files_is_not_the_servers() {
+        let root = tempfile::tempdir().expect("there is space");
+        let shared = root.path().join("tmp");
+        make(&shared, 0o1777);
+        refuses(&shared, "the server needs one of its own");
+        assert_eq!(mode(&shared), 0o1777);
+        // One of its own below it will do.
+        create_one(&shared.join("choro"), OPEN_MODE).expect("nobody can take its name");
+    }
+
+    #[test]
+    fn nobody_else_can_write_to_a_directory_or_to_one_above_it() {
+        let root = tempfile::tempdir().expect("there is space");
+        let open = root.path().join("open");
+        make(&open, 0o777);
+        refuses(&open, "can be written to by others");
+        refuses(&open.join("below/choro"), "can be written to by others");
+        assert!(!open.join("below").exists(), "something was made there");
+    }
+
+    #[test]
+    fn a_directory_of_somebody_elses_is_refused_wherever_it_is_on_the_way() {
+        if !rustix::process::geteuid().is_root() {
+            return; // Nobody else can give a directory to somebody.
+        }
+        let root = tempfile::tempdir().expect("there is space");
+        let theirs = root.path().join("theirs");
+        make(&theirs, 0o700);
+        chown(&theirs, Some(NOBODY), Some(NOBODY)).expect("we are root");
+        refuses(&theirs, "belongs to the user with id 65534");
+        refuses(&theirs.join("choro"), "belongs to the user with id 65534");
+        let of_group = root.path().join("group");
+        make(&of_group, 0o775);
+        chown(&of_group, None, Some(NOBODY)).expect("we are root");
+        refuses(&of_group.join("choro"), "group 65534");
+    }
+
+    #[test]
+    fn links_of_ours_are_followed_and_those_of_others_are_not() {
+        let root = tempfile::tempdir().expect("there is space");
+        make(&root.path().join("var"), 0o755);
+        for (target, name) in [("../run", "run"), ("loop", "loop")] {
+            symlink(target, root.path().join("var").join(name)).expect("it is new");
+        }
+        create_one(&root.path().join("var/run/choro"), OPEN_MODE).expect("it is ours");
+        assert!(root.path().join("run/choro").is_dir());
+        let absolute = root.path().join("absolute");
+        symlink(root.path().join("run"), &absolute).expect("it is new");
+        create_one(&absolute.join("other"), OPEN_MODE).expect("it is ours");
+        assert!(root.path().join("run/other").is_dir());
+        refuses(&root.path().join("var/loop/choro"), "too many links");
+        if rustix::process::geteuid().is_root() {
+            lchown(&absolute, Some(NOBODY), Some(NOBODY)).expect("we are root");
+            refuses(&absolute.join("other"), "belongs to the user with id 65534");
+        }
+        fs::write(root.path().join("file"), "").expect("there is space");
+        refuses(&root.path().join("file"), "is no directory");
     }
 }
