@@ -6,11 +6,16 @@ mod harness;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use dtyp::security_descriptor::Control;
+use dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, SecurityInformation, Sid};
 use harness::choro::wait_until;
 use harness::content::write_file;
+use harness::session::{EVERYTHING, Session};
 use harness::{
-    OTHER_USER, PASSWORD, Setup, USER, daemon, give_to_server, name_in_home, runs_as_root,
+    OTHER_USER, PASSWORD, Setup, TestServer, USER, daemon, give_to_server, name_in_home,
+    runs_as_root,
 };
+use wire::create::{CreateDisposition, CreateOptions};
 
 /// Needs root; without it nobody can be forced to be somebody.
 #[test]
@@ -154,5 +159,68 @@ fn a_path_names_the_user_as_the_client_does_and_lists_of_users_as_they_are() {
     assert!(listed.contains("Disk|data|that of anna\n"), "{listed}");
     server.client().run("data", &["mkdir own"]).succeeds();
     assert!(server.share_path("data").join(USER).join("own").is_dir());
+    server.stop();
+}
+
+/// Makes a file that grants everything to those who have proved who they are, and nothing to others.
+fn make_file_for_authenticated_users(server: &TestServer, share: &str, user: &str) {
+    let mut owner = Session::new(server.site().address(), share, user, PASSWORD);
+    let (disposition, options) = (CreateDisposition::CREATE, CreateOptions::empty());
+    let file = owner.open("members only", EVERYTHING, disposition, options).expect("it is new");
+    owner.write(file, b"text");
+    let everything =
+        Ace::allow(Sid::authenticated_users(), AccessMask::FILE_ALL, AceFlags::empty());
+    let descriptor = SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        dacl: Some(Acl::new(vec![everything])),
+        ..SecurityDescriptor::default()
+    };
+    owner.set_descriptor(file, SecurityInformation::DACL, &descriptor);
+    owner.close(file);
+}
+
+/// Needs root: nobody else can be forced to be somebody, or in a group.
+#[test]
+fn a_guest_is_no_authenticated_user_whatever_user_or_group_a_share_forces() {
+    if !runs_as_root() {
+        return;
+    }
+    let lines = "guest ok = yes\nvfs objects = acl_xattr\nacl_xattr:ignore system acls = yes";
+    let server = Setup::new()
+        .global("map to guest = bad user")
+        .share("user", &format!("{lines}\nforce user = nobody"))
+        .share("group", &format!("{lines}\nforce user =\nforce group = daemon"))
+        .start();
+    let group = server.share_path("group");
+    fs::set_permissions(&group, Permissions::from_mode(0o777)).expect("we are root");
+    server.add_user("daemon");
+    let guest = server.client().user("no-such-user", "x");
+    for share in ["user", "group"] {
+        make_file_for_authenticated_users(&server, share, "daemon");
+        let known = server.client().user("daemon", PASSWORD);
+        known.run(share, &["get \"members only\" mine"]).succeeds();
+        let refused = "NT_STATUS_ACCESS_DENIED";
+        guest.run(share, &["get \"members only\" stolen"]).fails(refused);
+    }
+    server.stop();
+}
+
+#[test]
+fn ipc_is_for_those_that_its_section_lets_in() {
+    let refused = |lines: &str, status: &str| {
+        let server = Setup::new().share("data", "").sections(&format!("[IPC$]\n{lines}\n")).start();
+        server.client().run("IPC$", &["help"]).fails(status);
+        server.client().run("data", &["ls"]).succeeds();
+        server.stop();
+    };
+    let denied = "NT_STATUS_ACCESS_DENIED";
+    refused("hosts deny = 127.0.0.0/8", denied);
+    refused("hosts allow = 192.0.2.1\nhosts deny = ALL", denied);
+    refused(&format!("invalid users = {USER}"), denied);
+    refused(&format!("valid users = {OTHER_USER}"), denied);
+    refused("available = no", "NT_STATUS_BAD_NETWORK_NAME");
+
+    let server = Setup::new().share("data", "").sections("[IPC$]\nhosts allow = 127.\n").start();
+    server.client().run("IPC$", &["help"]).succeeds();
     server.stop();
 }

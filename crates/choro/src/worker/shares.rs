@@ -12,7 +12,7 @@ use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectPath, ObjectReply, RootId, UserId};
 use proto::effect::{AppleShare, ConnectShare, Referral};
 use proto::{Account, Share, ShareRefusal};
-use store::{RootSettings, Started, Store};
+use store::{Credentials, RootSettings, Started, Store};
 use tables::{QosPage, Registry};
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
@@ -53,17 +53,13 @@ impl Shares<'_> {
         let account = self.guest_if_due(&share, account)?;
         let mut substitutions = substitutions(self.config, request, &account, &share);
         let share = with_names(share, &substitutions);
-        let is_member = member_of(&account.groups);
-        if !share.admits(&account.user, &is_member) {
-            info!("{} may not use share {}", account.user, share.name);
-            return Err(ShareRefusal::AccessDenied);
-        }
+        verify_user(&share, &account)?;
         if self.is_full(&share) {
             return Err(ShareRefusal::TooManyConnections);
         }
         // As in Samba, lists of users mean the user also by this.
         substitutions.requested_user.clone_from(&account.requested_user);
-        let read_only = share.is_read_only_for(&account.user, &is_member);
+        let read_only = share.is_read_only_for(&account.user, member_of(&account.groups));
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
             substitutions.user.clone_from(&unix.name);
@@ -107,10 +103,19 @@ impl Shares<'_> {
         Ok((self.store.open_root(settings, user)?, user))
     }
 
+    /// Connects IPC$. Of `[IPC$]` hold what keeps hosts and users out, and `available`; whether guests may,
+    /// says `restrict anonymous` alone, as in Samba.
     fn connect_pipes(&self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
-        if request.account.is_guest && self.config.global.restrict_anonymous >= 2 {
+        let (ipc, account) = (&self.config.ipc, &request.account);
+        if !ipc.available {
+            return Err(ShareRefusal::BadNetworkName);
+        }
+        if account.is_guest && self.config.global.restrict_anonymous >= 2 {
             return Err(ShareRefusal::AccessDenied);
         }
+        verify_hosts(ipc, request.client)?;
+        let known = substitutions_of(self.config, &account.user, &account.domain, ipc);
+        verify_user(&with_names(ipc.clone(), &known), account)?;
         Ok(Share {
             name: "IPC$".to_owned(),
             requested_name: request.name.clone(),
@@ -209,6 +214,12 @@ impl Shares<'_> {
                 own.credentials.gid = gid;
                 user = Some(own);
             }
+        }
+        if account.is_guest
+            && let Some(user) = &mut user
+        {
+            // Nobody has proved to be the user whose files these are: for descriptors it is a guest still.
+            user.credentials.sids = Credentials::well_known_of_guests();
         }
         Ok(user)
     }
@@ -311,6 +322,15 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRe
         return Ok(());
     }
     info!("{address} may not use share {}", share.name);
+    Err(ShareRefusal::AccessDenied)
+}
+
+/// Refuses users that the share's lists keep out.
+fn verify_user(share: &config::Share, account: &Account) -> Result<(), ShareRefusal> {
+    if share.admits(&account.user, member_of(&account.groups)) {
+        return Ok(());
+    }
+    info!("{} may not use share {}", account.user, share.name);
     Err(ShareRefusal::AccessDenied)
 }
 

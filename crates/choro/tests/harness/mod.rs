@@ -127,6 +127,12 @@ impl Setup {
         self
     }
 
+    /// Sections that are not shares with a folder, as they are to stand in the configuration.
+    pub fn sections(mut self, text: &str) -> Self {
+        self.shares.push_str(text);
+        self
+    }
+
     /// Runs the server as a user who is not root.
     pub fn run_as_somebody(mut self) -> Self {
         self.site.run_as_somebody();
