@@ -1,65 +1,57 @@
-//! The pid file: who runs, and that only one does.
+//! The pid file, and the lock beside it that keeps a second server out.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-/// The file's name inside `pid directory`.
+/// The file's name inside `pid directory`. Everybody may read it.
 const FILE_NAME: &str = "choro.pid";
 
-/// `pid directory`/choro.pid, locked for as long as this lives and removed when it is dropped.
+/// The lock's name inside `pid directory`. Only the server's user may open it: a lock on a file that
+/// others may read is one that they may hold, and so keep the server from starting.
+const LOCK_NAME: &str = "choro.pid.lock";
+
+/// `pid directory`/choro.pid, removed when this is dropped, and the lock that is held until then.
 ///
-/// The lock, not the file's presence, says that a server runs: a file left by a server that was
-/// killed is taken over.
+/// The lock says that a server runs, not the presence of a file: what a killed server left is taken over.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
-    _locked: File,
+    _lock: File,
 }
 
 impl PidFile {
-    /// Takes the file and writes our pid into it.
+    /// Takes the lock and writes our pid into the file.
     ///
     /// # Errors
-    /// Another server holds it; the message names its pid.
+    /// Another server holds the lock; the message names its pid.
     pub(super) fn take(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join(FILE_NAME);
-        loop {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o644)
-                .open(&path)
-                .with_context(|| format!("cannot open {}", path.display()))?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => {
-                    let mut pid = String::new();
-                    file.take(32).read_to_string(&mut pid).unwrap_or_default();
-                    bail!(
-                        "a server is running already (pid {}, {}); give a second one directories \
-                         of its own",
-                        pid.trim(),
-                        path.display()
-                    );
-                }
-                Err(error) => {
-                    return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-                }
+        let lock_path = directory.join(LOCK_NAME);
+        let lock = open(&lock_path, 0o600)
+            .with_context(|| format!("cannot open {}", lock_path.display()))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let pid = fs::read_to_string(&path).unwrap_or_default();
+                bail!(
+                    "a server is running already (pid {}, {}); give a second one directories \
+                     of its own",
+                    pid.trim(),
+                    path.display()
+                );
             }
-            // Its last owner may have removed the file between our open and our lock.
-            if is_same_file(&file, &path) {
-                write_pid(&mut file).with_context(|| format!("cannot write {}", path.display()))?;
-                return Ok(Self { path, _locked: file });
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot lock {}", lock_path.display()));
             }
         }
+        write_pid(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path, _lock: lock })
     }
 }
 
@@ -71,21 +63,30 @@ impl Drop for PidFile {
     }
 }
 
-fn is_same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
-        _ => false,
-    }
+/// Opens a file of ours for writing. A symbolic link is refused, since it may lead to any file.
+fn open(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(mode);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
 }
 
-fn write_pid(file: &mut File) -> io::Result<()> {
-    file.set_len(0)?;
-    writeln!(file, "{}", std::process::id())
+/// Replaces the file, whatever it was, by a new one with our pid.
+fn write_pid(path: &Path) -> io::Result<()> {
+    let draft = path.with_extension("pid.new");
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    writeln!(open(&draft, 0o644)?, "{}", std::process::id())?;
+    fs::rename(&draft, path)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::PidFile;
+    use std::fs::{self, File};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::{FILE_NAME, FlockOperation, LOCK_NAME, PidFile, flock};
 
     #[test]
     fn a_second_server_is_refused_until_the_first_has_gone() {
@@ -101,9 +102,41 @@ mod tests {
     #[test]
     fn the_file_of_a_killed_server_is_taken_over() {
         let directory = tempfile::tempdir().expect("there is space");
-        std::fs::write(directory.path().join("choro.pid"), "123456789\n").expect("it is ours");
+        fs::write(directory.path().join("choro.pid"), "123456789\n").expect("it is ours");
         let _held = PidFile::take(directory.path()).expect("nobody holds it");
-        let text = std::fs::read_to_string(directory.path().join("choro.pid")).expect("it exists");
+        let text = fs::read_to_string(directory.path().join("choro.pid")).expect("it exists");
         assert_eq!(text, format!("{}\n", std::process::id()));
+    }
+
+    #[test]
+    fn who_may_read_the_pid_cannot_keep_the_server_from_starting() {
+        let directory = tempfile::tempdir().expect("there is space");
+        let pid = directory.path().join(FILE_NAME);
+        std::mem::forget(PidFile::take(directory.path()).expect("nobody holds it"));
+        // As any user of the machine can, who then waits for the server to die.
+        let reader = File::open(&pid).expect("everybody may read it");
+        flock(&reader, FlockOperation::NonBlockingLockExclusive).expect("nobody locks this file");
+        let lock = directory.path().join(LOCK_NAME);
+        let mode = fs::metadata(&lock).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "others must not be able to open the lock");
+        // What the first server held ends with it.
+        fs::remove_file(&lock).expect("it is ours");
+        let _held = PidFile::take(directory.path()).expect("a reader's lock means nothing");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_file_leads_to_nothing_that_is_overwritten() {
+        let directory = tempfile::tempdir().expect("there is space");
+        let precious = directory.path().join("precious");
+        fs::write(&precious, "data").expect("there is space");
+        for name in [FILE_NAME, "choro.pid.new"] {
+            symlink(&precious, directory.path().join(name)).expect("it is new");
+        }
+        drop(PidFile::take(directory.path()).expect("links are replaced"));
+        symlink(&precious, directory.path().join("other")).expect("it is new");
+        fs::rename(directory.path().join("other"), directory.path().join(LOCK_NAME)).expect("ours");
+        let refused = PidFile::take(directory.path()).expect_err("the lock is a link");
+        assert!(format!("{refused:#}").contains(LOCK_NAME), "{refused:#}");
+        assert_eq!(fs::read_to_string(&precious).expect("it is there"), "data");
     }
 }
