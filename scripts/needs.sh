@@ -57,19 +57,25 @@ need_packages() {
     install_quietly "${missing[@]}"
 }
 
+# The first line of the policy below, by which a later run knows it for its own.
+policy_mark='#!/bin/sh # of choro, while it installs packages; can be removed'
+
 # Debian starts what it installs. A Samba that is only here to be compared with must not take the
-# SMB port, now or at the next boot.
+# SMB port, now or at the next boot. The policy that prevents it must not stay either, or no service
+# would be started again after an upgrade: it goes however this ends, and if that was impossible,
+# with the next run.
 install_quietly() {
-    local policy=/usr/sbin/policy-rc.d ours=
-    if [ ! -e "$policy" ]; then
-        ours=yes
-        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-        as_root chmod 755 "$policy"
-    fi
-    local status=0
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -q install -y --no-install-recommends "$@" || status=$?
-    [ -z "$ours" ] || as_root rm -f "$policy"
+    local policy=/usr/sbin/policy-rc.d status=0
+    (
+        if [ ! -e "$policy" ] || grep -qxF "$policy_mark" "$policy"; then
+            trap 'as_root rm -f "$policy"' EXIT
+            trap 'exit 130' HUP INT TERM
+            printf '%s\nexit 101\n' "$policy_mark" | as_root tee "$policy" >/dev/null
+            as_root chmod 755 "$policy"
+        fi
+        as_root env DEBIAN_FRONTEND=noninteractive \
+            apt-get -q install -y --no-install-recommends "$@"
+    ) || status=$?
     [ "$status" -eq 0 ] || fail "these packages could not be installed: $*"
     case " $* " in
         *' samba '*)
