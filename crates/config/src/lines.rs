@@ -2,7 +2,8 @@
 //!
 //! A line whose first character is `;` or `#` is a comment; there are no comments behind a value.
 //! A backslash at the end of a line, white space after it or not, joins the next line, also when
-//! that one looks like a comment. Comments themselves do not continue.
+//! that one looks like a comment. Comments themselves do not continue. So no value ends with a
+//! backslash.
 
 use crate::limits::LINE_BYTES_MAX;
 
@@ -29,7 +30,7 @@ pub(crate) enum Statement {
 
 /// The statements of `text` in order.
 pub(crate) fn statements(text: &str) -> impl Iterator<Item = Line> {
-    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text).split('\n').zip(1..).peekable();
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text).split('\n').zip(1..);
     std::iter::from_fn(move || {
         loop {
             let (first, number) = rest.next()?;
@@ -37,11 +38,10 @@ pub(crate) fn statements(text: &str) -> impl Iterator<Item = Line> {
             if whole.is_empty() || whole.starts_with([';', '#']) {
                 continue;
             }
-            while whole.ends_with('\\') && rest.peek().is_some() {
+            while whole.ends_with('\\') {
                 whole.pop();
-                if let Some((next, _)) = rest.next() {
-                    whole.push_str(next.trim_end_matches(is_space));
-                }
+                let next = rest.next().map_or("", |(next, _)| next);
+                whole.push_str(next.trim_end_matches(is_space));
                 if whole.len() > LINE_BYTES_MAX {
                     return Some(Line { number, statement: Statement::TooLong });
                 }
@@ -70,6 +70,9 @@ fn statement(line: &str) -> Statement {
     }
     match line.split_once('=') {
         Some((name, value)) if !name.trim_matches(is_space).is_empty() => {
+            // A backslash that still ends the value would join it to the next line wherever the
+            // value is written out again.
+            let value = value.trim_end_matches(|end| is_space(end) || end == '\\');
             Statement::Assignment { name: squeezed(name), value: squeezed(value) }
         }
         _ => Statement::Junk(line.to_owned()),

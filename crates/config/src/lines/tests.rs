@@ -33,11 +33,6 @@ fn a_backslash_joins_the_next_line_even_a_comment() {
 }
 
 #[test]
-fn a_backslash_before_the_end_of_the_file_is_text() {
-    check("x = a\\", &[(1, assignment("x", "a\\"))]);
-}
-
-#[test]
 fn values_may_contain_equal_signs_and_keep_their_quotes() {
     check("x = a = \"b\"", &[(1, assignment("x", "a = \"b\""))]);
 }
@@ -79,4 +74,23 @@ fn a_line_at_the_limit_is_read_and_one_above_is_refused() {
     check(&format!("{fits}a"), &[(1, Statement::TooLong)]);
     let joined = format!("x=a\\\n{}", "a".repeat(LINE_BYTES_MAX));
     check(&joined, &[(1, Statement::TooLong)]);
+}
+
+/// A value that ended in one would swallow the parameter behind it in what is written for processes.
+/// Samba keeps the one before the end of a file.
+#[test]
+fn no_value_ends_with_a_backslash() {
+    let ends = [
+        "x = y\\",
+        "x = y\\\n",
+        "x = y\\\\",
+        "x = y \\ \\ ",
+        "x = y\\ \\\n \\\n",
+        "x = y\\\t\\\r\n",
+    ];
+    for text in ends {
+        check(text, &[(1, assignment("x", "y"))]);
+    }
+    check("x = \\", &[(1, assignment("x", ""))]);
+    check("x = \\\\server\\share", &[(1, assignment("x", "\\\\server\\share"))]);
 }

@@ -401,6 +401,7 @@ fn likely_text() -> impl Strategy<Value = String> {
         Just("yes".to_owned()),
         Just("\"a b\", @c".to_owned()),
         Just("%U%$(X)".to_owned()),
+        Just("a \\ ".to_owned()),
         "-?0?x?[0-9]{0,22}[kKmMgGtT]?",
         "\\PC{0,20}",
     ];
@@ -414,6 +415,15 @@ fn likely_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #[test]
+    fn what_is_written_for_processes_is_the_same_configuration(text in likely_text()) {
+        if let Ok((config, _)) = Config::parse(&text, "t") {
+            let written = crate::render_for_processes(&config);
+            let (again, _) = Config::parse(&written, "t").expect("it was served before");
+            prop_assert_eq!(crate::render_for_processes(&again), written);
+        }
+    }
+
     #[test]
     fn any_text_is_served_or_refused_and_never_panics(text in "(?s).{0,400}") {
         let _ = Config::parse(&text, "t");
