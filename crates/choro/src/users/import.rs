@@ -1,7 +1,7 @@
 //! Reading the output of Samba's `pdbedit -Lw`.
 //!
 //! The smbpasswd format: `name:uid:LM hash:NT hash:[flags]:LCT-seconds:`. Flags that matter here:
-//! `D` the account is disabled, `N` no password is required, `W`, `S` and `I` mark machines and
+//! `D` the account is disabled, `L` locked after wrong passwords, `N` no password is required, `W`, `S` and `I` mark machines and
 //! domain trusts, which are not users.
 
 use std::io::{self, BufRead, Read};
@@ -103,7 +103,7 @@ fn parse(line: &str) -> Result<UserEntry, &'static str> {
         return Err("it has no NT hash");
     }
     let nt_hash = NtHash::from_hex(nt_hash).ok_or("the NT hash is not 32 hexadecimal digits")?;
-    let enabled = !flags.contains('D');
+    let enabled = !flags.contains(['D', 'L']);
     Ok(UserEntry { name: name.to_owned(), nt_hash, enabled, full_name: String::new() })
 }
 

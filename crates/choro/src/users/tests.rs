@@ -186,6 +186,17 @@ fn import_text(path: &Path, text: &[u8]) -> Vec<(usize, String, ImportOutcome)> 
 }
 
 #[test]
+fn users_that_samba_has_locked_or_disabled_are_imported_disabled() {
+    let (_directory, path) = database_with(&["bob"]);
+    let line = PDBEDIT.lines().next().expect("bob's");
+    for flags in ["[UL         ]", "[DU         ]", "[DUL        ]"] {
+        import_text(&path, line.replace("[U          ]", flags).as_bytes());
+        let user = UserDatabase::open(&path).expect("ours").find("bob").expect("ours");
+        assert!(!user.expect("it is there").enabled, "{flags}");
+    }
+}
+
+#[test]
 fn pdbedits_output_is_imported_line_by_line() {
     let (_directory, path) = database_with(&["BOB"]);
     let outcomes = import_text(&path, PDBEDIT.as_bytes());
