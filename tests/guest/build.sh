@@ -33,13 +33,20 @@ in_root() {
     DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@"
 }
 
+# Only a tree that this made is ever removed.
+made=$GUEST_DIR/made_for_guests
+if [ -e "$root" ] && [ ! -e "$made" ] && [ ! -e "$root.done" ]; then
+    step "$root is not of this script: GUEST_DIR should name another folder"
+    exit 1
+fi
 mkdir -p "$GUEST_DIR"
+touch "$made"
 exec 9>"$GUEST_DIR/lock"
 flock 9
 
 # Half a tree from an attempt that was broken off is of no use.
 if [ ! -e "$root.done" ]; then
-    rm -rf "$root"
+    rm -rf --one-file-system "$root"
     step "1/4 a minimal Debian $RELEASE (a few minutes, the first time only)"
     # shellcheck disable=SC2046
     debootstrap --variant=minbase "$RELEASE" "$root" $(mirror) >"$GUEST_DIR/debootstrap.log" 2>&1 || {

@@ -1,5 +1,7 @@
 #!/bin/bash
 # The first process of the guest: prepares it, runs /job/script, and powers off.
+# Anywhere else this would hide folders of the machine and power it off.
+[ $$ -eq 1 ] || { echo 'this is the first process of a guest' >&2; exit 1; }
 export PATH=/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -2,8 +2,9 @@
 
 mod off_cpu;
 
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, ErrorKind};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,6 +13,7 @@ use clap::Args;
 use inferno::collapse::Collapse;
 use inferno::collapse::perf::Folder;
 use inferno::flamegraph::{self, Options};
+use rustix::fs::OFlags;
 
 use crate::observation::{first_workers, live_workers, no_such_worker};
 use crate::report;
@@ -46,13 +48,21 @@ pub(super) struct Profile {
     out: PathBuf,
 }
 
+/// Opens the picture's file. Its folder may be one where others can make links, and this is mostly
+/// root: a link is refused.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
+}
+
 impl Profile {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let pids = self.pids(&settings.directories.lock)?;
         // Before perf runs for nothing.
-        let out = File::create(&self.out)
-            .with_context(|| format!("cannot write {}", self.out.display()))?;
+        let out =
+            create(&self.out).with_context(|| format!("cannot write {}", self.out.display()))?;
         let (folded, what) = if self.off_cpu {
             (off_cpu::watch(&pids, self.seconds)?, "waited")
         } else {
@@ -121,7 +131,7 @@ impl Profile {
     }
 }
 
-fn no_perf(error: std::io::Error) -> anyhow::Error {
+fn no_perf(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::NotFound => {
             anyhow::anyhow!("perf is not installed; Debian has it in the package linux-perf")
@@ -206,5 +216,16 @@ mod tests {
         assert!(why.contains("(it is 3)"), "{why}");
         let why = why_not("\n  no such event\nmore\n", "3");
         assert_eq!(why, "perf has failed, and says: no such event");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_picture_leads_to_nothing_that_is_overwritten() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let (precious, picture) = (folder.path().join("precious"), folder.path().join("flame.svg"));
+        std::fs::write(&precious, "data").expect("there is space");
+        std::os::unix::fs::symlink(&precious, &picture).expect("it is new");
+        super::create(&picture).expect_err("a link may lead to any file");
+        assert_eq!(std::fs::read_to_string(&precious).expect("it is there"), "data");
+        super::create(&folder.path().join("other.svg")).expect("there is space");
     }
 }
