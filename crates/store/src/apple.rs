@@ -14,7 +14,6 @@ use rustix::fs::{Mode, OFlags};
 use crate::Store;
 use crate::access;
 use crate::credentials::Wardrobe;
-use crate::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::lookup::{Parent, Root};
 use crate::security::stored::Subject;
@@ -46,7 +45,7 @@ impl Store {
         let fd = system::open_beneath(opened.fd(), ".", flags, 0, false).during(Operation::List)?;
         let path = opened.path.as_str().to_owned();
         let status = system::status_of(fd.as_fd()).during(Operation::List)?;
-        let directory = self.directories.share(fd, Inode::of(&status));
+        let directory = self.directories.share(fd, &status);
         Ok(AppleReader { parent: Parent { directory, path, status } })
     }
 }

@@ -42,7 +42,8 @@ pub(crate) struct Directory {
 /// The directories that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
-    used: FxHashMap<Inode, Weak<Directory>>,
+    /// By inode and mount: one directory may be mounted twice, and writable in one place only.
+    used: FxHashMap<(Inode, u64), Weak<Directory>>,
     /// When to look for entries that nobody uses any more.
     sweep_at: usize,
 }
@@ -51,9 +52,12 @@ pub(crate) struct Directories {
 const SWEEP_FIRST: usize = 64;
 
 impl Directories {
-    /// The shared form of a directory that was opened as `fd`.
-    pub(crate) fn share(&mut self, fd: OwnedFd, inode: Inode) -> Rc<Directory> {
-        if let Some(directory) = self.used.get(&inode).and_then(Weak::upgrade) {
+    /// The shared form of a directory that was opened as `fd` and has this status.
+    pub(crate) fn share(&mut self, fd: OwnedFd, status: &Statx) -> Rc<Directory> {
+        let inode = Inode::of(status);
+        // Kernels before 5.8 tell no mount; there the number is 0.
+        let key = (inode, status.stx_mnt_id);
+        if let Some(directory) = self.used.get(&key).and_then(Weak::upgrade) {
             return directory;
         }
         if self.used.len() >= self.sweep_at {
@@ -61,7 +65,7 @@ impl Directories {
             self.sweep_at = (self.used.len() * 2).max(SWEEP_FIRST);
         }
         let directory = Rc::new(Directory { fd, inode });
-        self.used.insert(inode, Rc::downgrade(&directory));
+        self.used.insert(key, Rc::downgrade(&directory));
         directory
     }
 }

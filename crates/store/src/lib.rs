@@ -70,7 +70,7 @@ pub use settings::{
 pub use system::has_fine_times;
 
 use crate::credentials::Wardrobe;
-use crate::directories::{Directories, Inode};
+use crate::directories::Directories;
 use crate::errno::{During, Operation};
 use crate::extents::Extents;
 use crate::lookup::Root;
@@ -168,7 +168,7 @@ impl Store {
             if missing { NtStatus::BAD_NETWORK_NAME } else { status }
         })?;
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
-        let directory = self.directories.share(fd, Inode::of(&status));
+        let directory = self.directories.share(fd, &status);
         let root = Some(Rc::new(Root::new(settings, directory, None)));
         if free == self.roots.len() {
             self.roots.push(root);

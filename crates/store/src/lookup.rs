@@ -299,7 +299,7 @@ impl Store {
 
     fn share(&mut self, fd: OwnedFd) -> Result<Looked, NtStatus> {
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
-        Ok((self.directories.share(fd, Inode::of(&status)), status))
+        Ok((self.directories.share(fd, &status), status))
     }
 
     /// Metadata of a path without opening it.

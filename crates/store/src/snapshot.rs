@@ -16,7 +16,6 @@ use object::{FileIdentity, LocalOpen, ObjectPath};
 use rustix::fs::{Mode, OFlags};
 
 use crate::Store;
-use crate::directories::Inode;
 use crate::entries::Entries;
 use crate::errno::{During, Operation};
 use crate::lookup::Root;
@@ -69,7 +68,7 @@ impl Store {
         let place = settings.share_in(Path::new(&name));
         let fd = rustix::fs::open(place, flags, Mode::empty()).during(Operation::Open)?;
         let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
-        let directory = self.directories.share(fd, Inode::of(&status));
+        let directory = self.directories.share(fd, &status);
         let settings = root.settings.clone();
         Ok((Rc::new(Root::new(settings, directory, Some(time))), path))
     }
