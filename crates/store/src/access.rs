@@ -1,10 +1,10 @@
 //! What a user may do with an object: what its NT descriptor says, or POSIX permissions as NT rights.
 //!
 //! This answers a client's questions early and exactly; the kernel still has the last word on each
-//! system call, because the thread wears the user's credentials. There are four exceptions, which POSIX
-//! knows no right for: attributes and times (WRITE_ATTRIBUTES), the POSIX ACL (WRITE_DAC), taking
-//! ownership (WRITE_OWNER), and removing (DELETE, where NT descriptors are kept). For these the server's
-//! rights are put on for one system call, and only if the right was granted.
+//! system call, because the thread wears the user's credentials. What POSIX knows no right for is done
+//! with the server's rights if NT's right for it was granted: attributes and times (WRITE_ATTRIBUTES), the
+//! POSIX ACL (WRITE_DAC), taking ownership (WRITE_OWNER), and removing (DELETE, where NT descriptors are
+//! kept). `credentials/privileged.rs` has these calls, and what they may not do in any case.
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -1,11 +1,10 @@
 //! Compression of single files, where the file system has it.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
-use dtyp::NtStatus;
+use dtyp::{AccessMask, NtStatus};
 use object::LocalOpen;
-use rustix::fs::{IFlags, OFlags};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
 use crate::Store;
 use crate::errno::{During, Operation};
@@ -31,26 +30,8 @@ impl Store {
             false => None,
         };
         let fd = reopened.as_ref().map_or_else(|| open.fd(), AsFd::as_fd);
-        let set = || set(fd, compressed);
-        match set() {
-            // POSIX lets owners only; with NT it is who may write.
-            Err(Errno::PERM | Errno::ACCESS) => {
-                self.wardrobe.as_server(set).unwrap_or(Err(Errno::PERM))
-            }
-            result => result,
-        }
-        .during(Operation::SetMetadata)
+        let may_write = open.granted_access.contains(AccessMask::WRITE_DATA);
+        let result = self.wardrobe.set_compressed(fd, compressed, may_write);
+        result.during(Operation::SetMetadata)
     }
-}
-
-fn set(fd: BorrowedFd<'_>, compressed: bool) -> Result<(), Errno> {
-    let flags = match rustix::fs::ioctl_getflags(fd) {
-        Ok(flags) => flags,
-        // A file system that knows of no flags compresses nothing.
-        Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS) if !compressed => return Ok(()),
-        Err(errno) => return Err(errno),
-    };
-    let mut wanted = flags;
-    wanted.set(IFlags::COMPRESSED, compressed);
-    if wanted == flags { Ok(()) } else { rustix::fs::ioctl_setflags(fd, wanted) }
 }

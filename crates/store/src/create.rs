@@ -10,10 +10,12 @@ use rustix::io::Errno;
 
 use crate::Store;
 use crate::access;
+use crate::credentials::Permissions;
 use crate::directories::Inode;
 use crate::dos_attributes::{self, DosAttributes};
 use crate::errno::{During, Operation};
 use crate::extended_attributes;
+use crate::given_mode;
 use crate::lookup::{Parent, Place, Root};
 use crate::metadata::{assemble, is_directory};
 use crate::open::Admitted;
@@ -54,9 +56,9 @@ impl Store {
         access::verify_may_add(&mut self.wardrobe, root, parent, directory)?;
         let verified = self.names.holds(&parent.directory, &parent.status);
         let made = if directory {
-            make_directory(root, parent, &place.name, writable_mode(request))
+            make_directory(root, parent, &place.name, writable_mode(root, request))
         } else {
-            make_file(root, parent, &place.name, writable_mode(request))
+            make_file(root, parent, &place.name, writable_mode(root, request))
         };
         let fd = match made {
             Err(Errno::EXIST) => {
@@ -90,17 +92,17 @@ impl Store {
         let attributes = Attributes::new(fd.as_fd(), false);
         extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
         let dos = store_attributes(root, request, attributes, status)?;
-        let final_mode = request.posix_mode.filter(|mode| Some(*mode) != writable_mode(request));
+        let subject = Subject { fd: fd.as_fd(), path_only: false, status };
+        let final_mode = given_mode(root, request);
+        let final_mode = final_mode.filter(|mode| Some(*mode) != writable_mode(root, request));
         if let Some(mode) = final_mode {
-            // A directory has this bit of its parent, which a mode without it would take.
-            let inherited = if directory { u32::from(status.stx_mode) & 0o2000 } else { 0 };
-            let mode = Mode::from_raw_mode(mode & 0o7777 | inherited);
-            rustix::fs::fchmod(&fd, mode).during(Operation::Create)?;
+            let permissions = Permissions::Mode(mode);
+            let changed = self.wardrobe.change_permissions(subject, permissions, false);
+            changed.during(Operation::Create)?;
         }
         if request.allocation_size > 0 && !directory {
             range::reserve(fd.as_fd(), request.allocation_size)?;
         }
-        let subject = Subject { fd: fd.as_fd(), path_only: false, status };
         let changed = self.secure_created(root, request, parent, subject)?;
         // Whatever is stored with the object changes its change time, which the client is told.
         let stored = dos.attributes.is_some()
@@ -159,10 +161,16 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     Ok(())
 }
 
-/// The mode that a POSIX client gives, with which its owner may still store attributes: the kernel
-/// looks at the mode, even for the one who has just made the file.
-fn writable_mode(request: &OpenRequest) -> Option<u32> {
-    request.posix_mode.map(|mode| mode | 0o200)
+/// The mode that a POSIX client gives.
+fn given_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
+    let directory = request.kind == KindWanted::Directory;
+    request.posix_mode.map(|mode| given_mode::of_new(&root.settings, mode, directory))
+}
+
+/// The same, with which its owner may still store attributes: the kernel looks at the mode, even for the
+/// one who has just made the file.
+fn writable_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
+    given_mode(root, request).map(|mode| mode | 0o200)
 }
 
 fn make_file(
@@ -171,10 +179,9 @@ fn make_file(
     name: &OsStr,
     posix_mode: Option<u32>,
 ) -> Result<OwnedFd, Errno> {
-    // As Samba does it: a client that says the mode means it.
     let mode = posix_mode.unwrap_or_else(|| file_mode(root, parent));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
-    system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o7777, true)
+    system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o1777, true)
 }
 
 fn file_mode(root: &Root, parent: &Parent) -> u32 {
@@ -216,7 +223,7 @@ fn make_directory(
 ) -> Result<OwnedFd, Errno> {
     let mode = posix_mode.unwrap_or_else(|| directory_mode(root, parent));
     let fd = parent.directory.fd.as_fd();
-    rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o7777))?;
+    rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o1777))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     system::open_beneath(fd, name, flags, 0, true).inspect_err(|_| {
         // A mask without the owner's read bit: nobody could use the directory.

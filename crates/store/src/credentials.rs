@@ -3,12 +3,15 @@
 //! The thread wears the credentials of the user whose request came last, and changes them only when
 //! another user's request comes: nearly every client has one user. The effective user changes, so
 //! the kernel drops the capabilities with it; there is no access check of ours that it does not repeat.
+//! The few calls that run with the server's rights for a user are in `privileged`.
+
+mod privileged;
 
 use dtyp::access_check::{Privileges, Token};
 use dtyp::{NtStatus, Sid};
 use object::UserId;
-use rustix::io::Errno;
 
+pub(crate) use self::privileged::Permissions;
 use crate::settings::Credentials;
 use crate::system;
 
@@ -85,7 +88,12 @@ enum Worn {
 }
 
 impl Wardrobe {
+    /// `enabled`: the thread is to have the rights of users. It gives CAP_FSETID up for good, so that the
+    /// kernel lets it make nothing setgid that its users could not.
     pub(crate) fn new(enabled: bool) -> Self {
+        if enabled {
+            system::give_up_fsetid().expect("a thread may have fewer capabilities");
+        }
         Self { enabled, users: Vec::new(), worn: Worn::Server, asking: None }
     }
 
@@ -118,8 +126,7 @@ impl Wardrobe {
         Ok(())
     }
 
-    /// Gives the thread the server's rights, for the few things that a user may do by the rules of
-    /// SMB though not by those of POSIX. Whether it worked.
+    /// Gives the thread the server's rights, for work that is not a user's. Whether it worked.
     pub(crate) fn wear_server(&mut self) -> bool {
         if !self.enabled || self.worn == Worn::Server {
             return self.enabled;
@@ -131,45 +138,6 @@ impl Wardrobe {
         self.worn == Worn::Server
     }
 
-    /// Runs one system call with the server's rights; `None` if that cannot be.
-    pub(crate) fn as_server<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
-        let before = self.worn;
-        if !self.wear_server() {
-            return None;
-        }
-        let result = call();
-        if let Worn::User(user) = before {
-            // What follows in the same request must never run as root.
-            self.wear(user).expect("credentials that were worn can be worn again");
-        }
-        Some(result)
-    }
-
-    /// Runs one system call with the server's rights, which without `enabled` are those that the
-    /// thread has in any case; EPERM if they cannot be put on.
-    pub(crate) fn privileged<T>(
-        &mut self,
-        call: impl FnOnce() -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        if !self.enabled {
-            return call();
-        }
-        self.as_server(call).unwrap_or(Err(Errno::PERM))
-    }
-
-    /// Runs one system call as the user, and once more with the server's rights if the kernel refused
-    /// what the user `may` do by the rules of NT.
-    pub(crate) fn with_rights<T>(
-        &mut self,
-        may: bool,
-        call: impl Fn() -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        match call() {
-            Err(Errno::ACCESS | Errno::PERM) if may => self.privileged(call),
-            result => result,
-        }
-    }
-
     /// Whether there are rights of the server beside those of the users.
     pub(crate) fn has_server(&self) -> bool {
         self.enabled
@@ -177,14 +145,16 @@ impl Wardrobe {
 
     /// By which SIDs the user is known who asks at the moment.
     pub(crate) fn identity(&self) -> Result<&Identity, NtStatus> {
-        let asking = self.asking.and_then(|index| self.users.get(index));
-        asking.map(|user| &user.identity).ok_or(NtStatus::ACCESS_DENIED)
+        self.asking_user().map(|user| &user.identity).ok_or(NtStatus::ACCESS_DENIED)
+    }
+
+    fn asking_user(&self) -> Option<&User> {
+        self.asking.and_then(|index| self.users.get(index))
     }
 
     /// A known user of this uid. There may be several, with other groups: the one who asks comes first.
     pub(crate) fn identity_of(&self, uid: u32) -> Option<&Identity> {
-        let asking = self.asking.and_then(|index| self.users.get(index));
-        let mut users = asking.into_iter().chain(&self.users);
+        let mut users = self.asking_user().into_iter().chain(&self.users);
         users.find(|user| user.credentials.uid == uid).map(|user| &user.identity)
     }
 
@@ -220,35 +190,5 @@ pub(crate) struct Effective {
 impl Drop for Wardrobe {
     fn drop(&mut self) {
         self.wear_server();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Credentials, Wardrobe};
-
-    /// Needs root; without it there are no rights to put on or down.
-    #[test]
-    fn the_servers_rights_are_put_down_after_the_one_call() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let euid = || rustix::process::geteuid().as_raw();
-        let mut wardrobe = Wardrobe::new(true);
-        let groups = vec![12_346];
-        let user = wardrobe.register(Credentials {
-            uid: 12_345,
-            gid: 12_345,
-            groups,
-            ..Credentials::default()
-        });
-        wardrobe.wear(user).expect("root may become anyone");
-        assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
-        assert_eq!(wardrobe.as_server(euid), Some(0));
-        assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
-        let groups = rustix::process::getgroups().expect("a few");
-        assert_eq!(groups.iter().map(|group| group.as_raw()).collect::<Vec<_>>(), [12_346]);
-        drop(wardrobe);
-        assert_eq!(euid(), 0);
     }
 }

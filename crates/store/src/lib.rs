@@ -24,6 +24,7 @@ pub mod errno;
 mod extended_attributes;
 mod extents;
 mod features;
+mod given_mode;
 pub mod host_changes;
 mod lookup;
 mod metadata;

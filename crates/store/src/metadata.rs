@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{BasicChange, LocalOpen, Metadata, ObjectKind};
-use rustix::fs::{AtFlags, OFlags, Statx, StatxAttributes, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{Statx, StatxAttributes};
 use rustix::io::Errno;
 
 use crate::Store;
@@ -324,15 +324,7 @@ impl Store {
         if opened.path_only {
             return Ok(());
         }
-        let file = opened.fd.clone();
-        let set = || {
-            let mut flags = fcntl_getfl(&*file)?;
-            flags.set(OFlags::NOATIME, keep);
-            fcntl_setfl(&*file, flags)
-        };
-        if set() == Err(Errno::PERM) && opened.may_set_attributes() {
-            let _ = self.wardrobe.as_server(set);
-        }
+        let _ = self.wardrobe.keep_access_time(opened.fd(), keep, opened.may_set_attributes());
         Ok(())
     }
 
@@ -344,16 +336,10 @@ impl Store {
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         let times = times::timestamps(last_access, last_write);
-        let set = || rustix::fs::utimensat(opened.fd(), c"", &times, AtFlags::EMPTY_PATH);
-        match set() {
-            // POSIX lets owners only choose times; with NT it is who may write the attributes. The
-            // open was granted that because the kernel let the user write.
-            Err(Errno::PERM | Errno::ACCESS) if opened.may_set_attributes() => {
-                self.wardrobe.as_server(set).unwrap_or(Err(Errno::PERM))
-            }
-            result => result,
-        }
-        .during(Operation::SetMetadata)
+        // POSIX lets owners only choose times; with NT it is who may write the attributes. The open
+        // was granted that because the kernel let the user write.
+        let granted = opened.may_set_attributes();
+        self.wardrobe.set_times(opened.fd(), &times, granted).during(Operation::SetMetadata)
     }
 
     /// Changes what is stored, beginning with what holds now. Where the file system has no extended
@@ -382,15 +368,11 @@ impl Store {
             reparse_type: None,
         };
         let value = value.encode();
-        let set = || opened.attributes().set(dos_attributes::NAME, &value);
-        match set() {
-            Err(Errno::PERM | Errno::ACCESS) if opened.may_set_attributes() => {
-                self.wardrobe.as_server(set).unwrap_or(Err(Errno::PERM))
-            }
-            result => result,
-        }
-        .or_else(|errno| if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) })
-        .during(Operation::SetMetadata)?;
+        let (of, granted) = (opened.attributes(), opened.may_set_attributes());
+        let result = self.wardrobe.store_attributes(of, dos_attributes::NAME, &value, granted);
+        result
+            .or_else(|errno| if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) })
+            .during(Operation::SetMetadata)?;
         let archive = attributes.contains(FileAttributes::ARCHIVE);
         self.opens.get_mut(open)?.archive_on_write = !archive;
         Ok(())

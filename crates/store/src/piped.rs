@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use object::{Pipe, Piped};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::param::page_size;
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
 use crate::credentials::Wardrobe;
 use crate::data::as_u64;
@@ -142,10 +142,7 @@ impl Pipes {
                 Pipe { output, input, pages_max: 0, counted }
             }
         };
-        // What a client's user may not have of pipes (`fs.pipe-max-size`, `fs.pipe-user-pages-soft`) the
-        // server may have for him, if it has privileges.
-        let resize = || fcntl_setpipe_size(&pipe.input, pages * page_size());
-        match wardrobe.with_rights(true, resize) {
+        match wardrobe.resize_pipe(&pipe.input, pages * page_size()) {
             Ok(size) => pipe.pages_max = size / page_size(),
             Err(Errno::PERM) => self.refused = Some((pages, Instant::now())),
             Err(_) => {}

@@ -11,7 +11,7 @@ use dtyp::inheritance::{Creator, inherited_descriptor};
 use dtyp::security_descriptor::Control;
 use dtyp::{AccessMask, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid};
 use object::{LocalOpen, OpenRequest};
-use rustix::fs::{AtFlags, Statx, Uid};
+use rustix::fs::Statx;
 
 use self::stored::{Mandate, NewOwners, Subject};
 use crate::Store;
@@ -50,13 +50,15 @@ impl Store {
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let mut information = SecurityInformation::from_bits_retain(information);
         let Some(settings) = &open.root.settings.nt_acls else {
-            return mode::apply(open.fd(), &status, information, descriptor);
+            let subject = open.subject(&status);
+            return mode::apply(&mut self.wardrobe, subject, information, descriptor, None);
         };
         let given =
             SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
         if open.path.is_posix() && given.dacl.as_ref().and_then(mode::said_mode).is_some() {
             // A new mode makes a stored descriptor void, as with every program that changes it.
-            return mode::apply(open.fd(), &status, information, descriptor);
+            let subject = open.subject(&status);
+            return mode::apply(&mut self.wardrobe, subject, information, descriptor, None);
         }
         information.set(
             SecurityInformation::OWNER,
@@ -91,17 +93,23 @@ impl Store {
         subject: Subject<'_>,
     ) -> Result<bool, NtStatus> {
         let owner_changed = self.inherit_owner(root, parent, subject)?;
-        let Some(settings) = &root.settings.nt_acls else {
-            let Some(given) = &request.security else { return Ok(owner_changed) };
-            mode::apply(subject.fd, subject.status, OF_CREATION, given)?;
-            return Ok(true);
-        };
-        let status = if owner_changed {
+        if root.settings.nt_acls.is_none() && request.security.is_none() {
+            return Ok(owner_changed);
+        }
+        // The mode that a client gives may have been changed once more.
+        let status = if owner_changed || request.posix_mode.is_some() && request.security.is_some()
+        {
             system::status_of(subject.fd).during(Operation::Query)?
         } else {
             *subject.status
         };
         let subject = Subject { status: &status, ..subject };
+        let Some(settings) = &root.settings.nt_acls else {
+            let Some(given) = &request.security else { return Ok(owner_changed) };
+            let new = Some(&root.settings);
+            mode::apply(&mut self.wardrobe, subject, OF_CREATION, given, new)?;
+            return Ok(true);
+        };
         let (descriptor, owners) = match &request.security {
             Some(given) => {
                 // What it leaves out is as without it.
@@ -131,9 +139,8 @@ impl Store {
         if root.settings.inherit_owner == InheritOwner::No || owner == subject.status.stx_uid {
             return Ok(false);
         }
-        let owner = Some(Uid::from_raw(owner));
-        let chown = || rustix::fs::chownat(subject.fd, c"", owner, None, AtFlags::EMPTY_PATH);
-        self.wardrobe.privileged(chown).during(Operation::SetMetadata)?;
+        let passed = self.wardrobe.pass_to_owner(subject, &parent.status);
+        passed.during(Operation::SetMetadata)?;
         Ok(true)
     }
 

@@ -80,6 +80,9 @@ pub struct RootSettings {
     pub force_create_mode: u32,
     /// Mode bits that a created directory always has ("force directory mode").
     pub force_directory_mode: u32,
+    /// These four hold also for new entries that a client gives the mode of, because they belong to
+    /// somebody else ("force user").
+    pub masks_given_modes: bool,
     /// New entries have the mode of their directory instead of these four, files what it has of reading and
     /// writing ("inherit permissions").
     pub inherit_permissions: bool,
@@ -249,6 +252,7 @@ impl RootSettings {
             directory_mask: 0o755,
             force_create_mode: 0,
             force_directory_mode: 0,
+            masks_given_modes: false,
             inherit_permissions: false,
             read_only: false,
             store_dos_attributes: true,

@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::{Arg, DecInt};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use crate::extents::Extents;
 
@@ -464,6 +465,16 @@ pub(crate) fn set_thread_credentials(uid: u32, gid: u32, groups: &[u32]) -> Resu
     // SAFETY: numbers only.
     check(unsafe { libc::syscall(libc::SYS_setresgid, u32::MAX, gid, u32::MAX) })?;
     set_thread_uid(uid)
+}
+
+/// Takes CAP_FSETID from this thread for good, and from those that it starts: becoming root again does not
+/// bring it back.
+pub(crate) fn give_up_fsetid() -> Result<(), Errno> {
+    let mut sets = capabilities(None)?;
+    for set in [&mut sets.effective, &mut sets.permitted, &mut sets.inheritable] {
+        set.remove(CapabilitySet::FSETID);
+    }
+    set_capabilities(None, sets)
 }
 
 /// Changes the effective user of this thread. Away from root the kernel clears the effective

@@ -72,8 +72,7 @@ impl Store {
         }
         let remove = if is_directory(&status) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let verified = self.names.verified(directory);
-        let unlink = || rustix::fs::unlinkat(fd, name, remove);
-        self.wardrobe.with_rights(may, unlink).during(Operation::Remove)?;
+        self.wardrobe.unlink(fd, name, remove, may).during(Operation::Remove)?;
         self.names.changed(directory, verified, None);
         Ok(())
     }

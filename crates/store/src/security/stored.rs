@@ -3,12 +3,12 @@
 use std::os::fd::BorrowedFd;
 
 use dtyp::{NtStatus, SecurityDescriptor, SecurityInformation, Sid};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, Statx, Uid};
+use rustix::fs::Statx;
 use rustix::io::Errno;
 
 use super::mapping::{self, Trustee};
 use super::mode;
-use crate::credentials::Wardrobe;
+use crate::credentials::{Permissions, Wardrobe};
 use crate::errno::{During, Operation};
 use crate::lookup::Root;
 use crate::nt_acl::{self, Basis, Hash};
@@ -42,12 +42,7 @@ pub(crate) fn deciding(
     subject: Subject<'_>,
 ) -> Result<Option<SecurityDescriptor>, NtStatus> {
     let Some(settings) = &root.settings.nt_acls else { return Ok(None) };
-    let value = match subject.attributes().get(&settings.attribute) {
-        // In `user.` it takes the right to read the file.
-        Err(Errno::ACCESS) => wardrobe.privileged(|| subject.attributes().get(&settings.attribute)),
-        result => result,
-    };
-    let value = match value {
+    let value = match wardrobe.read_descriptor(subject.attributes(), &settings.attribute) {
         Ok(value) => value,
         Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(absent(settings, subject)),
         Err(errno) => return Err(errno).during(Operation::Query),
@@ -168,7 +163,11 @@ pub(crate) fn install(
     owners: NewOwners,
     mandate: Mandate,
 ) -> Result<(), NtStatus> {
-    change_owners(wardrobe, subject, owners, mandate)?;
+    if owners.uid.is_some() || owners.gid.is_some() {
+        // Taking ownership was judged already.
+        let changed = wardrobe.change_owners(subject, owners, mandate.owner);
+        changed.during(Operation::SetMetadata)?;
+    }
     let mut status = system::status_of(subject.fd).during(Operation::Query)?;
     let before = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
     let mut system = before.clone();
@@ -181,32 +180,14 @@ pub(crate) fn install(
     }
     let described = mode::describe(&status, system.access.as_ref());
     let value = nt_acl::encode(descriptor, Hash::of_descriptor(&described), system.hash());
-    let store = || subject.attributes().set(&settings.attribute, &value);
-    let stored = wardrobe.privileged(store);
+    let stored = wardrobe.store_descriptor(subject.attributes(), &settings.attribute, &value);
     if stored.is_err()
         && let Some(access) = &before.access
     {
         // What fails twice cannot be helped; the failure to store is what is reported.
-        let _ = wardrobe.privileged(|| access.store(subject.attributes()));
+        let _ = wardrobe.put_back(Subject { status: &status, ..subject }, access);
     }
     stored.during(Operation::SetMetadata)
-}
-
-fn change_owners(
-    wardrobe: &mut Wardrobe,
-    subject: Subject<'_>,
-    owners: NewOwners,
-    mandate: Mandate,
-) -> Result<(), NtStatus> {
-    if owners.uid.is_none() && owners.gid.is_none() {
-        return Ok(());
-    }
-    // Taking ownership was judged already. A group that is not the user's own the kernel gives to
-    // nobody but with the ownership.
-    let takes = owners.uid.is_some() && mandate.owner;
-    let (uid, gid) = (owners.uid.map(Uid::from_raw), owners.gid.map(Gid::from_raw));
-    let chown = || rustix::fs::chownat(subject.fd, c"", uid, gid, AtFlags::EMPTY_PATH);
-    wardrobe.with_rights(takes, chown).during(Operation::SetMetadata)
 }
 
 /// Whether anything was changed.
@@ -222,21 +203,14 @@ fn change_acl(
     if before.access.as_ref() == Some(&wanted) {
         return Ok(false);
     }
-    let attributes = subject.attributes();
     let is_plain = before.access.as_ref().is_none_or(|access| access.as_mode().is_some());
-    let special = u32::from(status.stx_mode) & 0o7000;
-    let chmod = |bits: u16| {
-        let mode = Mode::from_raw_mode(special | u32::from(bits));
-        rustix::fs::chmodat(CWD, system::magic_path(subject.fd), mode, AtFlags::empty())
+    let sticky = u32::from(status.stx_mode) & libc::S_ISVTX;
+    let permissions = match wanted.as_mode() {
+        Some(bits) if is_plain => Permissions::Mode(sticky | u32::from(bits)),
+        _ => Permissions::Acl(&wanted),
     };
-    let change = || match wanted.as_mode() {
-        Some(bits) if is_plain => chmod(bits),
-        // A file system without ACLs, or one that has no room for this: the three triples must do.
-        _ => match wanted.store(attributes) {
-            Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG) => chmod(wanted.nearest_mode()),
-            result => result,
-        },
-    };
-    wardrobe.with_rights(mandate.dacl, change).during(Operation::SetMetadata)?;
+    let subject = Subject { status, ..subject };
+    let changed = wardrobe.change_permissions(subject, permissions, mandate.dacl);
+    changed.during(Operation::SetMetadata)?;
     Ok(true)
 }

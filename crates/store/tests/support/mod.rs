@@ -7,12 +7,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes, NtStatus, SecurityDescriptor, SecurityInformation};
 use object::{
     BasicChange, DirectoryEntry, Disposition, EntryDetail, KindWanted, LocalOpen, Metadata,
     ObjectOp, ObjectPath, ObjectReply, ObjectResult, OpenRequest, Opened, RootId, StreamEntry,
     UserId,
 };
+use rustix::thread::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use store::{Credentials, RootSettings, Started, Store, StoreSettings};
 use tempfile::TempDir;
 use uring::Op;
@@ -56,6 +58,11 @@ pub fn is_root() -> bool {
 pub fn me() -> Credentials {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     Credentials { uid: uid.as_raw(), gid: gid.as_raw(), ..Credentials::default() }
+}
+
+/// Somebody whom only numbers stand for, in a group of the same number and in `groups`.
+pub fn account(id: u32, groups: &[u32]) -> Credentials {
+    Credentials { uid: id, gid: id, groups: groups.to_vec(), ..Credentials::default() }
 }
 
 impl Share {
@@ -107,6 +114,42 @@ impl Share {
         self.store.wear_server();
         let metadata = std::fs::metadata(self.host(path)).expect("it is there");
         metadata.permissions().mode() & 0o7777
+    }
+
+    /// Does what a local process of somebody's would do, on a thread that has their rights.
+    pub fn locally<T: Send>(&mut self, who: &Credentials, act: impl FnOnce() -> T + Send) -> T {
+        self.store.wear_server();
+        let (uid, gid) = (Uid::from_raw(who.uid), Gid::from_raw(who.gid));
+        let groups: Vec<_> = who.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+        let act = move || {
+            set_thread_groups(&groups).expect("root");
+            set_thread_res_gid(gid, gid, gid).expect("root");
+            set_thread_res_uid(uid, uid, uid).expect("root");
+            act()
+        };
+        std::thread::scope(|scope| scope.spawn(act).join().expect("no panic"))
+    }
+
+    /// `chmod` and `chgrp` by a local process: the group first, or it would take bits of the mode.
+    pub fn local_mode(&mut self, who: &Credentials, path: &str, group: Option<u32>, mode: u32) {
+        let path = self.host(path);
+        self.locally(who, || {
+            std::os::unix::fs::chown(&path, None, group).expect("its owner is in the group");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))
+                .expect("its owner");
+        });
+    }
+
+    /// Changes a part of a descriptor.
+    pub fn write_security(
+        &mut self,
+        open: LocalOpen,
+        information: SecurityInformation,
+        descriptor: &SecurityDescriptor,
+    ) -> Result<(), NtStatus> {
+        let descriptor = Bytes::from(descriptor.to_bytes());
+        let information = information.bits();
+        self.run(ObjectOp::WriteSecurity { open, information, descriptor }).map(drop)
     }
 
     pub fn content(&mut self, path: &str) -> String {
