@@ -42,6 +42,14 @@ parameter_table! {
         mangle_prefix: u32 = "mangle prefix", Kind::Integer { min: 1, max: 6 }, "1";
         /// Which failed logons become guest.
         map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
+        /// Bytes of memory that one client may make its process take, for all that it keeps open and
+        /// all that is on its way; beyond it requests fail, or nothing more is received.
+        max_client_memory: u64 =
+            "max client memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "268435456";
+        /// The same for a client over whose connections no user has logged on: guests and nobody in
+        /// particular.
+        max_guest_memory: u64 =
+            "max guest memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "16777216";
         /// Size in KiB at which the log file is renamed and started anew; 0 for never.
         max_log_size: u32 = "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000", NotYet;
         /// Files one client process may have open.

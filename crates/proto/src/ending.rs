@@ -63,6 +63,7 @@ impl Server {
     /// Ends a session with all that belongs to it: [MS-SMB2] 3.3.7.1.
     pub(crate) fn end_session(&mut self, session_id: u64) {
         let Some(mut session) = self.sessions.remove(&session_id) else { return };
+        self.limit_memory();
         self.globals.end_session(&mut session, &mut self.opens);
         for channel in &session.channels {
             if let Some(connection) = self.connections.get_mut(&channel.connection) {

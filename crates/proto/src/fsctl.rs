@@ -14,6 +14,7 @@ use crate::connection::{Connection, Negotiated};
 use crate::effect::{Effect, Reply};
 use crate::globals::Globals;
 use crate::open::{Open, Target};
+use crate::pipe::Pipe;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::scope::{InOpen, InTree};
@@ -326,7 +327,7 @@ impl<'s> FsctlScope<'s> for InTree<'s> {
 }
 
 /// The pipe that is open.
-fn pipe(open: &mut Open) -> Result<&mut rpc::Pipe, Reject> {
+fn pipe(open: &mut Open) -> Result<&mut Pipe, Reject> {
     match &mut open.target {
         Target::Pipe(pipe) => Ok(pipe),
         Target::File(_) => Err(Reject::NotOnFiles),

@@ -16,8 +16,10 @@ use crate::connection::ConnectionId;
 use crate::effect::Effect;
 use crate::entropy::Entropy;
 use crate::files::Files;
+use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{CreateName, Open};
+use crate::pipe::Pipes;
 use crate::reject::Disconnect;
 use crate::request::RequestId;
 use crate::response::Transmit;
@@ -32,6 +34,10 @@ pub struct Globals {
     pub files: Files,
     /// Breaks on their way to the client.
     pub breaks: BreakNotifications,
+    /// What the client makes this worker hold in memory.
+    pub memory: MemoryAccount,
+    /// The pipes that it has open.
+    pub pipes: Pipes,
     /// Buffers for answers to READ.
     pub buffers: BufferPool,
     /// Requests that are over a limit of their classes, or wait for their turn at the storage.
@@ -91,6 +97,8 @@ impl Globals {
     ) -> Self {
         let file_id_base = u64::from(u32::from_le_bytes(entropy.bytes())) << 32;
         Self {
+            memory: MemoryAccount::new(settings.guest_memory_max),
+            pipes: Pipes::default(),
             settings,
             files: Files::new(records, server),
             breaks: BreakNotifications::default(),
@@ -107,6 +115,13 @@ impl Globals {
             trace: Tracer::default(),
             folders: HashMap::new(),
         }
+    }
+
+    /// The client may take as much memory as one may over whose connections a user has logged on, or none.
+    pub(crate) fn limit_memory(&self, has_user: bool) {
+        let Self { settings, memory, .. } = self;
+        let limit = if has_user { settings.client_memory_max } else { settings.guest_memory_max };
+        memory.set_limit(limit);
     }
 
     /// An id for a new open. Never given twice: a client that keeps an old one must not meet

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use dtyp::NtStatus;
 use object::{ObjectOp, Piped, RootId};
 use qos::class::InterimResponses;
@@ -74,6 +75,12 @@ impl Server {
         self.globals.gate.must_stop()
     }
 
+    /// Whether requests are held.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        !self.globals.gate.is_empty()
+    }
+
     /// Has the world do what a request asks of it, or holds that back: then it is returned.
     pub(crate) fn ask(
         &mut self,
@@ -81,7 +88,7 @@ impl Server {
         incoming: &mut Incoming,
         async_id: &mut Option<u64>,
         file_id: Option<FileId>,
-        effect: Effect,
+        mut effect: Effect,
     ) -> Option<Box<Effect>> {
         if !std::mem::replace(&mut incoming.is_admitted, true)
             && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
@@ -97,6 +104,8 @@ impl Server {
                     *async_id = self.go_async(chain, incoming).ok();
                 }
                 incoming.trace.wait(Phase::Held);
+                chain.hold(incoming, &mut effect);
+                self.give_back_buffer(incoming.now, &mut effect);
                 return Some(Box::new(effect));
             }
         }
@@ -190,7 +199,7 @@ impl Server {
     /// Lets those begin that may.
     pub(crate) fn release(&mut self, now: Now) {
         while let Some(id) = self.globals.gate.release(nanoseconds(now.monotonic)) {
-            self.begin_held(id);
+            self.begin_held(now, id);
         }
     }
 
@@ -251,10 +260,24 @@ impl Server {
         }
     }
 
-    fn begin_held(&mut self, id: RequestId) {
+    fn begin_held(&mut self, now: Now, id: RequestId) {
         let Some(waiting) = self.in_flight.get_mut(&id) else { return };
-        let Some(effect) = waiting.held.take() else { return };
+        let Some(mut effect) = waiting.held.take() else { return };
         waiting.incoming.trace.wait(effect.phase());
+        if let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = &mut *effect {
+            let length = usize::try_from(*length).expect("32 bits fit memory");
+            let head = buffer.split();
+            *buffer = self.globals.buffers.take(head.len() + length, now.monotonic);
+            buffer.extend_from_slice(&head);
+        }
         self.globals.outbox.effects.push_back((Some(id), *effect));
+    }
+
+    /// A READ that is held needs room for its answer when it begins, and no sooner.
+    fn give_back_buffer(&mut self, now: Now, effect: &mut Effect) {
+        if let Effect::Object { op: ObjectOp::Read { buffer, .. }, .. } = effect {
+            let head = BytesMut::from(&buffer[..]);
+            self.globals.buffers.give(std::mem::replace(buffer, head), now.monotonic);
+        }
     }
 }

@@ -10,10 +10,16 @@ use wire::create::{CreateAction, CreateOptions, ShareAccess};
 
 use crate::channel_sequence::ChannelSequence;
 use crate::effect::Share;
+use crate::memory_account::Charge;
+use crate::pipe::Pipe;
 use crate::reject::Reject;
 
 /// Opens that a client may have.
 pub const OPENS_MAX: usize = 65_536;
+
+/// Bytes that an open takes, without those of its path: the two records, its place in the tables, and what
+/// the store keeps of it.
+pub(crate) const OPEN_BYTES: usize = size_of::<Open>() + size_of::<OpenFile>() + 512;
 
 /// `Open`.
 #[derive(Debug)]
@@ -40,6 +46,8 @@ pub struct Open {
     pub classes: Option<qos::Classes>,
     /// A CLOSE waits for the requests that are under way in it.
     pub is_closing: bool,
+    /// The memory that it takes, without what it keeps for requests to come.
+    pub memory: Charge,
 }
 
 /// What an open leads to.
@@ -48,7 +56,7 @@ pub enum Target {
     /// A file or directory.
     File(Box<OpenFile>),
     /// A named pipe.
-    Pipe(Box<rpc::Pipe>),
+    Pipe(Box<Pipe>),
 }
 
 /// An open file or directory.

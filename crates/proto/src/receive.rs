@@ -51,6 +51,7 @@ impl Server {
             Some(b"\xFFSMB") => return negotiate::smb1(self, connection, &frame, now),
             _ => None,
         };
+        let frame_bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
         let mut count = 0;
         for header in compound::headers(&frame) {
             let header = header.map_err(Disconnect::Malformed)?;
@@ -74,6 +75,7 @@ impl Server {
             credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
             verified,
+            frame_bytes,
             // The first of them has begun.
             came: if count > 1 { self.globals.trace.came() } else { Came::default() },
         });

@@ -180,12 +180,16 @@ pub enum Reject {
     TooManyConnections,
     /// The client has its limit of opens.
     TooManyOpens,
+    /// The client has its limit of open pipes.
+    TooManyPipes,
     /// The client has its limit of sessions.
     TooManySessions,
     /// The session has its limit of tree connects.
     TooManyTreeConnects,
     /// The client has its limit of watched directories.
     TooManyWatches,
+    /// The client has its limit of memory: see [`crate::MemoryAccount`].
+    TooMuchMemory,
     /// The request would wait for something without an end, and is longer than is kept for that.
     TooLongToWait,
     /// No such command.
@@ -265,7 +269,9 @@ impl Reject {
             | Self::TooManyAsyncCommands
             | Self::TooManyChannels
             | Self::TooManyLocks
-            | Self::TooManyWatches => NtStatus::INSUFFICIENT_RESOURCES,
+            | Self::TooManyPipes
+            | Self::TooManyWatches
+            | Self::TooMuchMemory => NtStatus::INSUFFICIENT_RESOURCES,
             Self::TooManyOpens => NtStatus::TOO_MANY_OPENED_FILES,
             Self::CompoundTooLarge | Self::TooManySessions | Self::TooManyTreeConnects => {
                 NtStatus::INSUFF_SERVER_RESOURCES

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
-use object::Piped;
+use object::{ObjectOp, Piped};
 use trace::Came;
 use wire::create::CreateRequest;
 use wire::create_context::DurableHandleRequestV2;
@@ -13,6 +13,7 @@ use wire::{Command, Decode, FileId, Header};
 use crate::connection::ConnectionId;
 use crate::dispatch::Pending;
 use crate::effect::Effect;
+use crate::memory_account::Charge;
 use crate::protection::Verified;
 use crate::respond::Outgoing;
 use crate::server::Now;
@@ -109,6 +110,49 @@ pub(crate) struct Chain {
     pub(crate) verified: Option<Verified>,
     /// When the frame came.
     pub(crate) came: Came,
+    /// Bytes of memory that its requests keep of what was received. As long as one of them is there, the
+    /// whole frame is.
+    pub(crate) frame_bytes: usize,
+}
+
+/// Bytes that a request takes which waits, without its message.
+const REQUEST_BYTES: usize =
+    size_of::<InFlight>() + size_of::<Incoming>() + size_of::<Chain>() + 512;
+
+/// Bytes of messages that are copied out of the frame for a request that may wait long. Those are received in
+/// buffers of up to [`RECEIVED_BYTES`], all of which a single message would keep.
+const COPIED_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes that are received at once: a message may keep as much beside its own frame.
+const RECEIVED_BYTES: usize = 68 * 1024;
+
+impl Chain {
+    /// Returns the bytes that it takes while one of its requests waits.
+    pub(crate) fn memory(&self) -> usize {
+        REQUEST_BYTES + self.frame_bytes + self.outgoing.bytes()
+    }
+
+    /// Takes the messages that are left out of the frame, and `incoming`, which goes before them, so that the
+    /// frame can be forgotten.
+    pub(crate) fn copy_messages(&mut self, incoming: &mut Incoming) {
+        incoming.message = Bytes::copy_from_slice(&incoming.message);
+        self.messages = BytesMut::from(&self.messages[..]);
+        self.frame_bytes = incoming.message.len() + self.messages.len();
+    }
+
+    /// Makes do with little memory for a request that is held.
+    pub(crate) fn hold(&mut self, incoming: &mut Incoming, effect: &mut Effect) {
+        let length = incoming.message.len() + self.messages.len();
+        if length > COPIED_BYTES_MAX {
+            self.frame_bytes += RECEIVED_BYTES;
+            return;
+        }
+        self.copy_messages(incoming);
+        if let Effect::Object { op: ObjectOp::Write { data, .. }, .. } = effect {
+            *data = Bytes::copy_from_slice(data);
+            self.frame_bytes += data.len();
+        }
+    }
 }
 
 /// The ids of the previous request of a compound: [MS-SMB2] 3.3.5.2.7.2.
@@ -135,6 +179,8 @@ pub(crate) struct InFlight {
     pub(crate) is_suspended: bool,
     /// What it will ask of the world when the limits of its classes let it.
     pub(crate) held: Option<Box<Effect>>,
+    /// The memory that it takes until this is dropped.
+    pub(crate) _memory: Charge,
     /// The file whose contents change meanwhile, and the open through which.
     pub(crate) changed: Option<(object::FileIdentity, u64)>,
 }

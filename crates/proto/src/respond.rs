@@ -77,6 +77,11 @@ impl Outgoing {
         self.first.is_none()
     }
 
+    /// Returns the bytes that its messages take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.frame.len() + self.piped.as_ref().map_or(0, Piped::length)
+    }
+
     /// Whether one more response fits the length that a frame can have. One alone always does:
     /// no maximum size comes near it.
     fn has_room_for(&self, body: &BytesMut, piped: usize) -> bool {

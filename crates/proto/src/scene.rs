@@ -18,7 +18,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::connection::{ConnectionId, Negotiated};
 use crate::effect::{Account, Effect, Reply, Share};
 use crate::entropy::Entropy;
-use crate::open::{Open, OpenFile, Target};
+use crate::open::{OPEN_BYTES, Open, OpenFile, Target};
 use crate::reject::Disconnect;
 use crate::request::RequestId;
 use crate::server::{Now, Server};
@@ -130,6 +130,7 @@ impl Scene {
                 encrypt_data: false,
                 counted: trace::PartyId::default(),
                 classes: Arc::default(),
+                memory: server.globals.memory.keep_anyway(0),
             };
             session.tree_connects.insert(tree_id, tree);
         }
@@ -256,7 +257,10 @@ impl Scene {
     /// Opens a pipe.
     pub(crate) fn open_pipe(&mut self, name: &str) -> FileId {
         let name = rpc::PipeName::from_name(name).expect("there is such a pipe");
-        let pipe = rpc::Pipe::new(name, Arc::new(Catalogue), rpc::Caller::default());
+        let globals = &self.server.globals;
+        let (pipes, memory) = (&globals.pipes, &globals.memory);
+        let pipe = pipes.open(memory, name, Arc::new(Catalogue), rpc::Caller::default());
+        let pipe = pipe.expect("there is room");
         self.enter(PIPES, Target::Pipe(Box::new(pipe)), AccessMask::FILE_ALL)
     }
 
@@ -275,6 +279,7 @@ impl Scene {
             channel_sequence: ChannelSequence::default(),
             classes: None,
             is_closing: false,
+            memory: self.server.globals.memory.keep_anyway(OPEN_BYTES),
         };
         self.server.opens.insert(file_id.volatile, open);
         file_id
@@ -507,6 +512,8 @@ fn settings() -> Arc<ServerSettings> {
         max_transact_size: TRANSACT_MAX,
         credits_max: 512,
         credits_total: 0,
+        client_memory_max: 256 << 20,
+        guest_memory_max: 16 << 20,
         smbtorture_hooks: false,
         replay_detection: true,
         break_retry: BreakRetry::All,

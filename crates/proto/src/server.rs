@@ -20,6 +20,7 @@ use crate::effect::{Effect, LentSession, Removal, Reply};
 use crate::entropy::Entropy;
 use crate::files::key;
 use crate::globals::Globals;
+use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{Open, Target};
 use crate::protection;
@@ -108,6 +109,18 @@ impl Server {
     /// Replaces the settings. What was negotiated stays.
     pub fn handle_settings(&mut self, settings: Arc<ServerSettings>) {
         self.globals.settings = settings;
+        self.limit_memory();
+    }
+
+    /// The account of what the client makes this worker hold in memory.
+    #[must_use]
+    pub fn memory(&self) -> &MemoryAccount {
+        &self.globals.memory
+    }
+
+    /// Gives the client the memory that is for its sessions.
+    pub(crate) fn limit_memory(&self) {
+        self.globals.limit_memory(self.sessions.values().any(Session::is_users));
     }
 
     /// Takes a new connection: [MS-SMB2] 3.3.5.1.

@@ -138,6 +138,12 @@ impl Session {
         self.channel(connection)?.signing_key.as_ref()
     }
 
+    /// True for a user's session, false for that of a guest or of nobody in particular.
+    #[must_use]
+    pub fn is_users(&self) -> bool {
+        self.signing_key.is_some()
+    }
+
     /// The account.
     ///
     /// # Panics

@@ -86,6 +86,10 @@ pub struct ServerSettings {
     pub credits_max: u32,
     /// Credits that all connections may hold together; 0 for no such limit.
     pub credits_total: u32,
+    /// Bytes of memory that a client may take: `max client memory`.
+    pub client_memory_max: usize,
+    /// Bytes that it may take while no user has logged on: `max guest memory`.
+    pub guest_memory_max: usize,
     /// `smbd:FSCTL_SMBTORTURE`: the control codes with which tests make the server behave oddly.
     pub smbtorture_hooks: bool,
     /// What a client repeats is done once: CREATEs are known by their CreateGuid, and requests of an

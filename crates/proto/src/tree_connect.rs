@@ -6,9 +6,13 @@ use dtyp::AccessMask;
 use qos::Membership;
 
 use crate::effect::Share;
+use crate::memory_account::Charge;
+
+/// Bytes that a tree connect takes: itself, what is known of its share, and its places in the tables.
+pub(crate) const TREE_CONNECT_BYTES: usize = size_of::<TreeConnect>() + size_of::<Share>() + 1_024;
 
 /// `TreeConnect`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TreeConnect {
     /// `TreeConnect.TreeId`.
     pub tree_id: u32,
@@ -22,6 +26,8 @@ pub struct TreeConnect {
     pub counted: trace::PartyId,
     /// The classes of its requests.
     pub classes: Arc<Membership>,
+    /// The memory that it takes.
+    pub memory: Charge,
 }
 
 impl TreeConnect {

@@ -1,6 +1,5 @@
 //! Requests that wait: for the store, or suspended for something that may never come.
 
-use bytes::{Bytes, BytesMut};
 use object::FileIdentity;
 use trace::Phase;
 use wire::{Command, FileId};
@@ -8,6 +7,7 @@ use wire::{Command, FileId};
 use crate::connection::ConnectionId;
 use crate::dispatch;
 use crate::effect::{Effect, Reply};
+use crate::memory_account::Charge;
 use crate::reject::Reject;
 use crate::request::{Chain, InFlight, Incoming, RequestId};
 use crate::respond::error_body;
@@ -39,6 +39,7 @@ impl Server {
             return None;
         }
         let (mut changed, mut held) = (None, None);
+        let memory;
         let (pending, is_suspended) = match outcome {
             Ok(Step::Done(response)) => {
                 let command = incoming.header.command;
@@ -57,11 +58,12 @@ impl Server {
                 let by_name = || dispatch::changes(&pending);
                 changed = self.changed_by(file_id, &effect).or_else(by_name);
                 held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
+                memory = self.globals.memory.pass(chain.memory());
                 (pending, false)
             }
             Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming, async_id) {
-                Ok(id) => {
-                    async_id = Some(id);
+                Ok((id, charge)) => {
+                    (async_id, memory) = (Some(id), charge);
                     (pending, true)
                 }
                 Err(reject) => {
@@ -87,8 +89,17 @@ impl Server {
                 self.wake_suspended_on(file_id);
             }
         }
-        let waiting =
-            InFlight { incoming, pending, chain, file_id, async_id, is_suspended, held, changed };
+        let waiting = InFlight {
+            incoming,
+            pending,
+            chain,
+            file_id,
+            async_id,
+            is_suspended,
+            held,
+            _memory: memory,
+            changed,
+        };
         self.in_flight.insert(id, waiting);
         None
     }
@@ -109,17 +120,19 @@ impl Server {
         chain: &mut Chain,
         incoming: &mut Incoming,
         async_id: Option<u64>,
-    ) -> Result<u64, Reject> {
+    ) -> Result<(u64, Charge), Reject> {
         if incoming.message.len() + chain.messages.len() > SUSPENDED_BYTES_MAX {
             return Err(Reject::TooLongToWait);
         }
+        chain.copy_messages(incoming);
+        let mut memory = self.globals.memory.keep(chain.memory())?;
         let async_id = match async_id {
             Some(async_id) => async_id,
             None => self.go_async(chain, incoming)?,
         };
-        incoming.message = Bytes::copy_from_slice(&incoming.message);
-        chain.messages = BytesMut::from(&chain.messages[..]);
-        Ok(async_id)
+        // What was answered before has left.
+        memory.set(chain.memory());
+        Ok((async_id, memory))
     }
 
     /// Sends what the chain has so far, and the interim response behind it.

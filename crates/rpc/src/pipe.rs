@@ -38,6 +38,9 @@ const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 /// Presentation contexts of one pipe; clients propose one to three.
 const CONTEXTS_MAX: usize = 16;
 
+/// Bytes of a pipe without what it keeps for its client: itself, its caller, contexts and handles.
+const PIPE_BYTES: usize = size_of::<Pipe>() + 2_048;
+
 /// The association group that we give: no state of ours is shared between pipes, so one will do.
 const ASSOCIATION_GROUP: u32 = 0x0000_53F0;
 
@@ -147,6 +150,10 @@ impl Pipe {
             self.output.pop_front();
             self.output_read = 0;
         }
+        if self.output.is_empty() {
+            // What many small fragments took is not kept.
+            self.output = VecDeque::new();
+        }
         bytes
     }
 
@@ -162,6 +169,19 @@ impl Pipe {
     #[must_use]
     pub fn pending_len(&self) -> usize {
         self.output_len
+    }
+
+    /// Bytes of memory that the pipe takes, with all that it keeps.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        /// What the allocator adds to each fragment.
+        const ALLOCATION_BYTES: usize = 16;
+        let request = self.request.as_ref().map_or(0, |request| request.stub.capacity());
+        let fragments = self.output.capacity() * size_of::<Vec<u8>>()
+            + self.output.len() * ALLOCATION_BYTES
+            + self.output_len
+            + self.output_read;
+        PIPE_BYTES + self.input.capacity() + request + fragments
     }
 
     /// Bytes of a fragment that were left by a read that was too short for it. If it is not zero

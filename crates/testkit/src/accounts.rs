@@ -129,6 +129,8 @@ pub fn settings() -> ServerSettings {
         max_transact_size: 0x10_0000,
         credits_max: 8_192,
         credits_total: 0,
+        client_memory_max: 256 << 20,
+        guest_memory_max: 16 << 20,
         smbtorture_hooks: false,
         replay_detection: true,
         break_retry: BreakRetry::All,

@@ -597,6 +597,11 @@ impl World {
         self.files().iter().map(|(_, record)| record.opens.len()).sum()
     }
 
+    /// Bytes of memory that the client is charged for.
+    pub fn memory_taken(&self) -> usize {
+        self.inner().server.memory().taken()
+    }
+
     /// Whether the server has nothing to serve, and says so.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -612,6 +617,7 @@ impl World {
         let inner = self.inner();
         assert!(inner.server.is_idle(), "the server has connections or requests");
         assert_eq!(inner.server.poll_timeout(), None, "a timeout is left");
+        assert_eq!(inner.server.memory().taken(), 0, "memory is taken");
         assert_eq!(self.store().open_count(), 0, "opens are left in the store");
         let connected: Vec<_> = inner.connected.iter().filter(|(_, count)| **count > 0).collect();
         assert!(connected.is_empty(), "roots are still connected: {connected:?}");

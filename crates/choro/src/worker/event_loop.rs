@@ -233,7 +233,7 @@ impl Worker {
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
-        let engine = self.server.poll_timeout();
+        let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline()).min();
         let engine = engine.map(|at| at.saturating_sub(machine_clock()));
         let others = self.next_timeout().into_iter().chain(self.stop_at).min();
         let others = others.map(|at| at.saturating_duration_since(Instant::now()));
@@ -258,7 +258,7 @@ impl Worker {
     pub(super) fn add_connection(&mut self, socket: TcpStream) {
         // Also one that is gone already was this worker's client: it serves no other.
         self.had_client = true;
-        let channel = Channel::new(socket);
+        let channel = Channel::new(socket, self.server.memory());
         let (client, server) = match channel.addresses() {
             Ok(addresses) => addresses,
             Err(error) => return debug!("a connection was gone at once: {error}"),
@@ -433,6 +433,9 @@ impl Worker {
         if self.server.poll_timeout().is_some_and(|at| at <= clocks.monotonic) {
             self.server.handle_timeout(clocks);
             self.serve_effects();
+        }
+        if self.next_frame_deadline().is_some_and(|at| at <= clocks.monotonic) {
+            self.end_unfinished(clocks.monotonic);
         }
         let Some(next) = self.next_timeout() else { return };
         let now = Instant::now();

@@ -1,6 +1,7 @@
 //! From bytes that come to frames that the engine takes.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use object::Piped;
@@ -11,12 +12,18 @@ use super::connection::{Channel, Filled};
 use super::event_loop::{RECEIVE, Worker};
 use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
 
+/// Connections of a client with so many at most expect a long frame after a long one, and have memory for it
+/// before it comes.
+const EXPECTING_MAX: usize = 32;
+
 impl Worker {
     pub(super) fn receive(&mut self, id: ConnectionId) {
         if self.must_wait(id) {
             return; // Until there is room: see `flush`.
         }
-        if self.channels.get(&id).is_some_and(Channel::receives_bulk)
+        let expects_more = self.channels.len() <= EXPECTING_MAX && !self.server.is_holding();
+        if expects_more
+            && self.channels.get(&id).is_some_and(Channel::receives_bulk)
             && let Some(lane) = self.lane(id)
         {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
@@ -26,7 +33,7 @@ impl Worker {
                 return self.lanes.submit(lane, id, job);
             }
         }
-        let op = self.channels.get_mut(&id).and_then(Channel::receive);
+        let op = self.channels.get_mut(&id).and_then(|it| it.receive(expects_more));
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
         }
@@ -57,12 +64,33 @@ impl Worker {
     pub(super) fn must_wait(&self, id: ConnectionId) -> bool {
         let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
         let must_drain = self.channels.get(&id).is_some_and(|it| it.must_drain(waiting));
-        must_drain || self.server.holds_too_much()
+        must_drain || self.server.holds_too_much() || self.server.memory().must_wait()
     }
 
     /// Serves the whole frames that are there, as far as there is room for their answers. The rest
     /// is taken when answers have left: see [`Self::flush`].
     pub(super) fn take_frames(&mut self, id: ConnectionId) {
+        self.take_whole_frames(id);
+        let (now, must_wait) = (self.now().monotonic, self.must_wait(id));
+        self.channels.get_mut(&id).into_iter().for_each(|it| it.time_frame(now, !must_wait));
+    }
+
+    /// When the next frame that is here in part has had its time.
+    pub(super) fn next_frame_deadline(&self) -> Option<Duration> {
+        self.channels.values().filter_map(Channel::frame_deadline).min()
+    }
+
+    /// Ends connections over which a frame does not come to its end.
+    pub(super) fn end_unfinished(&mut self, now: Duration) {
+        let is_late = |it: &Channel| it.frame_deadline().is_some_and(|at| at <= now);
+        let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
+        for id in late.collect::<Vec<ConnectionId>>() {
+            self.lost(id, "a frame was not whole in time");
+            self.serve_effects();
+        }
+    }
+
+    fn take_whole_frames(&mut self, id: ConnectionId) {
         loop {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
             let must_wait = self.must_wait(id);

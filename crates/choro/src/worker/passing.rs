@@ -251,7 +251,7 @@ impl Worker {
     /// A connection of another worker is this one's from now on.
     fn adopt(&mut self, from: ServerId, received: Received) {
         let Received { socket, offer } = received;
-        let channel = Channel::new(socket);
+        let channel = Channel::new(socket, self.server.memory());
         let (client, server) = match channel.addresses() {
             Ok(addresses) => addresses,
             Err(error) => return debug!("a passed connection was gone at once: {error}"),

@@ -56,6 +56,8 @@ pub(super) fn server_settings(
         max_transact_size: global.smb2_max_trans,
         credits_max: global.smb2_max_credits,
         credits_total: global.smb2_total_credits,
+        client_memory_max: memory_max(global.max_client_memory),
+        guest_memory_max: memory_max(global.max_guest_memory),
         smbtorture_hooks: global.option("smbd", "FSCTL_SMBTORTURE").is_some_and(is_yes),
         break_retry: match (&multichannel, global.smb2_disable_oplock_break_retry) {
             // Everything would seem lost.
@@ -75,6 +77,11 @@ pub(super) fn server_settings(
         started: wall_clock(),
         catalogue: Arc::new(ConfiguredShares::new(config, &settings.directories.state)),
     })
+}
+
+/// A number of bytes, as far as this machine can address them.
+fn memory_max(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Whether a share is marked as continuously available.

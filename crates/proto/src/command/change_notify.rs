@@ -74,7 +74,8 @@ impl Command for ChangeNotify {
             }
             let recursive = request.flags.contains(ChangeNotifyFlags::WATCH_TREE);
             let path = open.file()?.path.below(&open.share.folder);
-            let watch = Watch::new(path, request.completion_filter, recursive, length);
+            let filter = request.completion_filter;
+            let watch = Watch::new(path, filter, recursive, length, &globals.memory)?;
             open.file_mut()?.watch = Some(Box::new(watch));
             globals.watchers.push(open.file_id.volatile);
             globals.outbox.notices.extend(announce(open));

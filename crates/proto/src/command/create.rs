@@ -42,7 +42,7 @@ use crate::command::{Abandoned, Command};
 use crate::dfs;
 use crate::effect::{Effect, Reply};
 use crate::files::{self, key};
-use crate::open::{CreateName, OPENS_MAX, Open, OpenFile, Target};
+use crate::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
 use crate::posix;
 use crate::reject::Reject;
 use crate::request::Incoming;
@@ -226,6 +226,7 @@ fn begin(
     if scope.opens.len() >= OPENS_MAX {
         return Err(Reject::TooManyOpens);
     }
+    scope.globals.memory.verify_room(OPEN_BYTES)?;
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
     let name = dfs::local_name(incoming, &share, request.name);
@@ -559,6 +560,7 @@ fn enter(
     let open = Open {
         file_id,
         classes: scope.tree.classes.of_file(file.path.as_str()),
+        memory: scope.globals.memory.keep_anyway(OPEN_BYTES + file.path.as_str().len()),
         session_id: scope.session.session_id,
         tree_id: scope.tree.tree_id,
         share: Arc::clone(&scope.tree.share),

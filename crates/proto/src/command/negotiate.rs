@@ -377,6 +377,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         outgoing: crate::respond::Outgoing::default(),
         verified: None,
         came: trace::Came::default(),
+        frame_bytes: 0,
     };
     server.respond(&mut chain, &incoming, None, response);
     server.transmit(connection, None, chain.outgoing);

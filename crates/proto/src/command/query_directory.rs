@@ -92,7 +92,7 @@ impl Command for QueryDirectory {
             panic!("entries were asked for")
         };
         let enumeration = open.file_mut()?.enumeration.as_mut().expect("`start` made it");
-        enumeration.take(pending.generation, entries);
+        enumeration.take(pending.generation, entries)?;
         go_on(open, pending.demand)
     }
 }
@@ -154,13 +154,16 @@ fn begin_if_due(
         flags.intersects(QueryDirectoryFlags::RESTART_SCANS | QueryDirectoryFlags::REOPEN);
     let share = std::sync::Arc::clone(&open.share);
     let exact = share.case_sensitive || open.file()?.path.is_posix();
+    let memory = open.memory.account().clone();
     let begin = |pattern: &str| {
         let pattern = if pattern.is_empty() { "*" } else { pattern };
-        Enumeration::new(pattern, &share, detail, exact)
+        Enumeration::new(pattern, &share, detail, exact, &memory)
     };
     match &mut open.file_mut()?.enumeration {
-        place @ None => *place = Some(Box::new(begin(pattern))),
-        Some(enumeration) if restarts && !pattern.is_empty() => enumeration.reopen(begin(pattern)),
+        place @ None => *place = Some(Box::new(begin(pattern)?)),
+        Some(enumeration) if restarts && !pattern.is_empty() => {
+            enumeration.reopen(begin(pattern)?);
+        }
         Some(enumeration) if restarts => {
             enumeration.restart();
             enumeration.provide(detail);

@@ -13,6 +13,7 @@ use wire::read::{ReadRequest, ReadResponseHead};
 use crate::command::Command;
 use crate::effect::{Effect, Reply};
 use crate::open::{Open, Target};
+use crate::pipe::Pipe;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{HEADROOM, Response, Step};
@@ -133,7 +134,7 @@ pub(crate) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> 
 
 /// A message longer than the read is read in parts, the first ones with BUFFER_OVERFLOW.
 fn read_pipe(
-    pipe: &mut rpc::Pipe,
+    pipe: &mut Pipe,
     request: &ReadRequest<'_>,
     mut buffer: BytesMut,
     head_len: usize,

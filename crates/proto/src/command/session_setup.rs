@@ -398,6 +398,9 @@ fn establish(
             give_keys(session, connection, globals, incoming, session_key);
             session.signing_required = requires_signing(connection, globals, pending);
         }
+        if session.is_users() {
+            globals.limit_memory(true);
+        }
         let notice = describe(session, connection);
         globals.outbox.notices.push_back(Notice::SessionOpened(Box::new(notice)));
     }

@@ -17,6 +17,7 @@ use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InSession;
 use crate::settings::Policy;
+use crate::tree_connect::TREE_CONNECT_BYTES;
 
 /// Connects a session to a share.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Command for TreeConnect {
     type Pending = Pending;
 
     fn start(
-        InSession { connection, session, .. }: InSession<'_>,
+        InSession { connection, session, globals, .. }: InSession<'_>,
         incoming: &Incoming,
         request: TreeConnectRequest<'_>,
     ) -> Result<Step, Reject> {
@@ -43,6 +44,7 @@ impl Command for TreeConnect {
         if connection.negotiated().dialect == Dialect::SMB_3_1_1 && is_known && !is_authentic {
             return Err(Reject::Disconnect(Disconnect::TreeConnectNotSigned));
         }
+        globals.memory.verify_room(TREE_CONNECT_BYTES)?;
         let (server, name) = parse_path(request.path).ok_or(Reject::NoSuchShare)?;
         let connect = ConnectShare {
             name,
@@ -87,6 +89,7 @@ impl Command for TreeConnect {
             encrypt_data,
             counted: globals.trace.party(&share.name, user),
             classes: Arc::clone(&share.classes),
+            memory: globals.memory.keep_anyway(TREE_CONNECT_BYTES),
             share: Arc::new(*share),
         };
         if let Some(root) = tree.share.root {

@@ -11,6 +11,7 @@ use crate::command::Command;
 use crate::connection::ConnectionId;
 use crate::effect::{Effect, Reply};
 use crate::open::{Open, OpenFile, Target};
+use crate::pipe::Pipe;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
@@ -135,12 +136,12 @@ fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
         || file.create_options.contains(CreateOptions::WRITE_THROUGH)
 }
 
-fn write_pipe(pipe: &mut rpc::Pipe, request: &WriteRequest<'_>) -> Result<Step, Reject> {
+fn write_pipe(pipe: &mut Pipe, request: &WriteRequest<'_>) -> Result<Step, Reject> {
     // What is written here is looked at: `Server::file_to_pipe_to` names no such open.
     if request.behind > 0 {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }
-    pipe.write(request.data()).map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))?;
+    pipe.write(request.data())?;
     let response = WriteResponse { count: length(request), ..WriteResponse::default() };
     Ok(Step::Done(Response::new(&response)))
 }

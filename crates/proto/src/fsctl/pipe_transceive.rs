@@ -20,7 +20,7 @@ impl ImmediateFsctl for PipeTransceive {
             // What is read must be the answer to what is written.
             return Err(Reject::Status(NtStatus::PIPE_BUSY));
         }
-        pipe.write(request.input).map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))?;
+        pipe.write(request.input)?;
         let bytes = pipe.read(output_max(request));
         if bytes.is_empty() && pipe.pending_len() == 0 {
             return Err(Reject::Status(NtStatus::PIPE_EMPTY));

@@ -128,7 +128,7 @@ impl Channel {
                 }
                 continue;
             };
-            self.expect_long(front.len() + piped.length());
+            self.frame_is_whole(front.len() + piped.length());
             front.advance(frame::SIZE);
             return Ok(Filled::Whole(front, piped));
         }
@@ -170,7 +170,10 @@ mod tests {
     fn filling(pages: usize) -> (Channel, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
-        let mut channel = Channel::new(listener.accept().expect("it connects").0);
+        let mut channel = Channel::new(
+            listener.accept().expect("it connects").0,
+            &proto::MemoryAccount::new(256 << 20),
+        );
         let length = FRONT_LEN - frame::SIZE + DATA_LEN;
         let mut front = frame::FrameHeader::message(length).expect("short").to_vec();
         front.resize(FRONT_LEN, 7);
@@ -185,8 +188,8 @@ mod tests {
 
     /// Waits until there is something, as the kernel is asked to.
     fn poll(channel: &mut Channel) {
-        assert!(matches!(channel.receive(), Some(Op::PollReadable { .. })));
-        assert!(channel.receive().is_none() && channel.is_busy() && !channel.can_fill());
+        assert!(matches!(channel.receive(true), Some(Op::PollReadable { .. })));
+        assert!(channel.receive(true).is_none() && channel.is_busy() && !channel.can_fill());
         let mut fds = [rustix::event::PollFd::new(&channel.socket, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut fds, None).expect("it is a socket");
         channel.may_fill();
@@ -215,7 +218,7 @@ mod tests {
         store::piped::read(&mut piped, &mut came).expect("it is there");
         assert!(came == data);
         // The next frame is expected to be like this one, of which nothing but the front is received.
-        let Some(Op::Receive { limit, .. }) = channel.receive() else { panic!("it goes on") };
+        let Some(Op::Receive { limit, .. }) = channel.receive(true) else { panic!("it goes on") };
         assert_eq!(limit, FRONT_LEN);
     }
 
@@ -250,7 +253,9 @@ mod tests {
         assert!(channel.front().is_none(), "no other pipe is tried for this frame");
         assert_eq!(channel.room_for(DATA_LEN), 2 * DATA_LEN);
         // What is missing follows it there.
-        let Some(Op::Receive { mut buffer, limit, .. }) = channel.receive() else { panic!("more") };
+        let Some(Op::Receive { mut buffer, limit, .. }) = channel.receive(true) else {
+            panic!("more")
+        };
         let missing = FRONT_LEN + DATA_LEN - buffer.len();
         assert!(limit == missing && missing < DATA_LEN);
         let at = buffer.len();

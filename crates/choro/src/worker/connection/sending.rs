@@ -98,7 +98,7 @@ impl Channel {
                 attempt => attempt?,
             };
             self.queued_bytes -= sent;
-            self.outgoing_bytes -= sent;
+            self.outgoing.sub(sent);
             self.taken_total += count(sent);
             // What is piped has counted itself what has left of it.
             self.forget_sent(if is_piped { 0 } else { sent }, &mut done);
@@ -170,7 +170,7 @@ impl Channel {
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         self.queued.iter_mut().for_each(|it| it.piped = None);
         let kept = self.queued.iter().map(Outgoing::length).sum();
-        self.outgoing_bytes -= std::mem::replace(&mut self.queued_bytes, kept) - kept;
+        self.outgoing.sub(std::mem::replace(&mut self.queued_bytes, kept) - kept);
     }
 
     /// The socket takes more, or never will.
@@ -194,7 +194,7 @@ impl Channel {
     ) -> Vec<SendBuffer> {
         let given: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
         (self.is_sending, self.is_full) = (false, taken < given);
-        self.outgoing_bytes -= taken;
+        self.outgoing.sub(taken);
         self.taken_total += count(taken);
         if taken == given {
             return buffers;
@@ -210,7 +210,7 @@ impl Channel {
     pub(super) fn account(&mut self, buffers: &[SendBuffer], has_left: bool) -> usize {
         self.sending.drain(..buffers.len().min(self.sending.len()));
         let bytes: usize = buffers.iter().map(|buffer| buffer.as_slice().len()).sum();
-        self.outgoing_bytes -= bytes;
+        self.outgoing.sub(bytes);
         if has_left {
             self.taken_total += count(bytes);
         }

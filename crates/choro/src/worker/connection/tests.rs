@@ -8,7 +8,10 @@ use super::*;
 fn channel_with(bytes: &[u8]) -> Channel {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
-    let mut channel = Channel::new(TcpStream::connect(address).expect("listening"));
+    let mut channel = Channel::new(
+        TcpStream::connect(address).expect("listening"),
+        &MemoryAccount::new(256 << 20),
+    );
     channel.received(BytesMut::from(bytes), Moment::default());
     channel
 }
@@ -49,7 +52,7 @@ fn a_client_that_does_not_read_is_not_served_until_it_does() {
     assert!(!channel.wants_to_send());
     channel.sent(&buffers, true);
     assert!(!channel.must_drain(|| OUTGOING_BYTES_MAX + 1), "there is always room for one");
-    assert!(channel.receive().is_some());
+    assert!(channel.receive(true).is_some());
 }
 
 #[test]
@@ -80,7 +83,10 @@ fn what_a_socket_did_not_take_is_sent_first_and_by_an_operation_that_waits() {
 fn channel_and_client() -> (Channel, TcpStream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
-    let channel = Channel::new(TcpStream::connect(address).expect("listening"));
+    let channel = Channel::new(
+        TcpStream::connect(address).expect("listening"),
+        &MemoryAccount::new(256 << 20),
+    );
     (channel, listener.accept().expect("it was connected").0)
 }
 
@@ -248,7 +254,7 @@ fn keep_alives_say_nothing() {
 
 /// What is received next, and whether all of it is waited for.
 fn next_receive(channel: &mut Channel) -> (usize, bool) {
-    let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive() else {
+    let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive(true) else {
         panic!("nothing is under way");
     };
     assert!(buffer.capacity() - buffer.len() >= limit);
@@ -322,4 +328,126 @@ fn what_a_lane_has_opened_is_taken_before_a_lane_receives_again() {
         assert!(channel.take_opened().opened.is_none());
     }
     assert!(channel.lane_receive(opener(), 100).is_some());
+}
+
+/// The head of a frame of so many bytes, and the first of them.
+fn part_of_frame(length: usize) -> Vec<u8> {
+    let mut bytes = FrameHeader::message(length).expect("short").to_vec();
+    bytes.extend_from_slice(&[7; 100]);
+    bytes
+}
+
+fn channel_of(memory: &MemoryAccount, bytes: &[u8]) -> Channel {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let mut channel = Channel::new(TcpStream::connect(address).expect("listening"), memory);
+    channel.received(BytesMut::from(bytes), Moment::default());
+    channel
+}
+
+const FRAME_LEN: usize = 8 << 20;
+
+#[test]
+fn long_frames_of_many_connections_are_received_as_far_as_there_is_memory() {
+    let memory = MemoryAccount::new(256 << 20);
+    let part = part_of_frame(FRAME_LEN);
+    let mut channels: Vec<_> = (0..256).map(|_| channel_of(&memory, &part)).collect();
+    let received = channels.iter_mut().filter_map(|it| it.receive(false)).count();
+    assert_eq!(received, 15, "15 frames of a little more than 8 MiB are half of 256 MiB");
+    assert!(memory.taken() <= 128 << 20);
+    // One that ends makes room for another.
+    channels.remove(0);
+    let more: Vec<_> = channels.iter_mut().filter_map(|it| it.receive(false)).collect();
+    assert_eq!(more.len(), 1);
+    drop(channels);
+    assert_eq!(memory.taken(), 0);
+}
+
+#[test]
+fn a_client_with_little_memory_can_still_send_one_frame_after_another() {
+    let memory = MemoryAccount::new(4 << 20);
+    let part = part_of_frame(FRAME_LEN);
+    let (mut first, mut second) = (channel_of(&memory, &part), channel_of(&memory, &part));
+    let Some(Op::Receive { mut buffer, limit, .. }) = first.receive(false) else { panic!("one") };
+    assert!(second.receive(false).is_none());
+    let have = buffer.len();
+    buffer.resize(have + limit, 7);
+    first.received(buffer, Moment::default());
+    assert!(second.receive(false).is_none(), "it is not taken yet");
+    assert!(matches!(first.next_frame(FRAME_LEN), Ok(Some(_))));
+    assert!(second.receive(false).is_some());
+}
+
+#[test]
+fn a_frame_has_a_minute_from_its_first_byte_however_little_comes_of_it() {
+    let memory = MemoryAccount::new(256 << 20);
+    let mut channel = channel_of(&memory, &part_of_frame(FRAME_LEN));
+    let second = Duration::from_secs(1);
+    channel.time_frame(10 * second, true);
+    for elapsed in 11..70 {
+        let Some(Op::Receive { mut buffer, .. }) = channel.receive(true) else { panic!("more") };
+        channel.time_frame(elapsed * second, true);
+        buffer.extend_from_slice(&[7]);
+        channel.received(buffer, Moment::default());
+        channel.time_frame(elapsed * second, true);
+        assert_eq!(channel.frame_deadline(), Some(70 * second));
+    }
+    // The next one has a minute of its own.
+    let mut buffer = channel.received.take().expect("nothing is under way");
+    buffer.resize(frame::SIZE + FRAME_LEN, 7);
+    buffer.extend_from_slice(&part_of_frame(FRAME_LEN));
+    channel.received(buffer, Moment::default());
+    assert!(matches!(channel.next_frame(FRAME_LEN), Ok(Some(_))));
+    channel.time_frame(71 * second, true);
+    assert_eq!(channel.frame_deadline(), Some(131 * second));
+}
+
+#[test]
+fn the_time_in_which_nothing_is_received_of_a_frame_does_not_count() {
+    let memory = MemoryAccount::new(4 << 20);
+    let part = part_of_frame(FRAME_LEN);
+    let (mut first, mut second) = (channel_of(&memory, &part), channel_of(&memory, &part));
+    let second_of_time = Duration::from_secs(1);
+    for channel in [&mut first, &mut second] {
+        channel.time_frame(second_of_time, true);
+        let _ = channel.receive(false);
+    }
+    assert_eq!(first.frame_deadline(), Some(61 * second_of_time));
+    assert_eq!(second.frame_deadline(), None, "there is no memory for it");
+    // Answers have to leave first, say, which stops no receive that is under way.
+    first.time_frame(2 * second_of_time, false);
+    assert_eq!(first.frame_deadline(), Some(61 * second_of_time));
+    first.received(BytesMut::from(&part[..]), Moment::default());
+    first.time_frame(3 * second_of_time, false);
+    assert_eq!(first.frame_deadline(), None);
+    first.time_frame(4 * second_of_time, true);
+    assert_eq!(first.frame_deadline(), Some(64 * second_of_time));
+}
+
+#[test]
+fn an_idle_connection_and_one_with_whole_frames_only_have_no_deadline() {
+    let memory = MemoryAccount::new(4 << 20);
+    let mut channel = channel_of(&memory, &[]);
+    channel.time_frame(Duration::ZERO, true);
+    assert_eq!(channel.frame_deadline(), None);
+    channel.received(BytesMut::from(&[0, 0, 0, 1, 7][..]), Moment::default());
+    assert!(matches!(channel.next_frame(100), Ok(Some(_))));
+    channel.time_frame(Duration::ZERO, true);
+    assert_eq!(channel.frame_deadline(), None);
+}
+
+#[test]
+fn small_answers_that_are_not_read_keep_no_large_buffers_and_stop_their_client() {
+    let memory = MemoryAccount::new(256 << 20);
+    let mut channel = channel_of(&memory, &[]);
+    for _ in 0..OUTGOING_FRAMES_MAX {
+        assert!(!channel.must_drain(|| 0));
+        let mut frame = BytesMut::with_capacity(1 << 20);
+        frame.extend_from_slice(&[7; 100]);
+        channel.queue(Transmit { frame, ..transmit(0) });
+    }
+    assert!(channel.must_drain(|| 0));
+    let kept: usize = channel.queued.iter().map(|it| it.frame.capacity()).sum();
+    assert!(kept <= (SPACIOUS_FRAMES_MAX << 20) + OUTGOING_FRAMES_MAX * 200, "{kept}");
+    assert_eq!(memory.taken(), 100 * OUTGOING_FRAMES_MAX);
 }

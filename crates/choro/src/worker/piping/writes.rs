@@ -27,6 +27,9 @@ impl Worker {
         let Some(root) = open.and_then(|it| self.store.takes_pipes(it)) else { return false };
         let way = if is_wished { Way::Piped } else { channel.write_probes.of(root).way() };
         let room = channel.room_for(behind);
+        if way == Way::Piped && !channel.take_frame_memory() {
+            return false;
+        }
         match (way == Way::Piped).then(|| self.store.lend_pipe(room)).flatten() {
             Some(piped) => channel.begin_filling(piped),
             None => return false,

@@ -484,7 +484,9 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
     // Two credits pay for such an answer; one is not enough.
     assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).status(), NtStatus::INVALID_PARAMETER);
-    let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length);
+    let memory = &scene.server.globals.memory;
+    let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)
+        .expect("there is room");
     let change = added("1").seen_from_host(&folder());
     let entry = super::watch::BYTES_MAX / 16;
     for _ in 0..entry {
@@ -598,4 +600,22 @@ fn nothing_is_noted_where_nobody_watches() {
     scene.server.globals.report_written(&scene.server.opens[&file.volatile]);
     scene.server.globals.report(|| unreachable!("nobody watches"));
     assert!(scene.server.globals.outbox.changes.is_empty());
+}
+
+#[test]
+fn a_change_that_finds_no_memory_has_to_be_looked_up() {
+    let memory = crate::MemoryAccount::new(16 << 10);
+    let mut watch =
+        super::Watch::new(folder(), NAMES, false, 65_536, &memory).expect("it has room");
+    let change = added("1").seen_from_host(&folder());
+    for _ in 0..1_000 {
+        watch.note(&change);
+    }
+    assert!(memory.taken() <= 8 << 10, "{} bytes", memory.taken());
+    let told = watch.take(65_536).expect("there were changes");
+    assert_eq!(told.status, NtStatus::NOTIFY_ENUM_DIR);
+    watch.note(&change);
+    assert_eq!(watch.take(65_536).expect("a change").status, NtStatus::SUCCESS);
+    let refused = super::Watch::new(folder(), NAMES, false, 65_536, &crate::MemoryAccount::new(0));
+    assert_eq!(refused.map(drop), Err(crate::Reject::TooMuchMemory));
 }

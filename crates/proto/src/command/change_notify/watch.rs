@@ -8,11 +8,17 @@ use wire::change_notify::{
     ChangeNotifyResponse, CompletionFilter, NotifyAction, NotifyInformation, NotifyInformationList,
 };
 
+use crate::memory_account::{Charge, MemoryAccount};
+use crate::reject::Reject;
 use crate::response::Response;
 
 /// Bytes that a watch keeps at most, however much its first request asks for: as much as a client
 /// gets for one credit.
 pub(super) const BYTES_MAX: usize = 65_536;
+
+/// Bytes of a watch without its directory's path and its changes: itself, and its place in the tables of
+/// whoever sees the changes.
+const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
 
 /// The changes in a directory that no CHANGE_NOTIFY has told yet.
 ///
@@ -34,6 +40,8 @@ pub struct Watch {
     events: Vec<Event>,
     /// More happened than fits: the client has to look for itself.
     overflowed: bool,
+    /// The memory that it takes.
+    memory: Charge,
 }
 
 /// One change, as the client will see it.
@@ -45,14 +53,18 @@ struct Event {
 }
 
 impl Watch {
+    /// # Errors
+    /// The client has its limit of memory.
     pub(super) fn new(
         directory: ObjectPath,
         filter: CompletionFilter,
         recursive: bool,
         buffer_length: u32,
-    ) -> Self {
+        memory: &MemoryAccount,
+    ) -> Result<Self, Reject> {
+        let memory = memory.keep(WATCH_BYTES + 2 * directory.as_str().len())?;
         let bytes_max = usize::try_from(buffer_length).unwrap_or(BYTES_MAX).min(BYTES_MAX);
-        Self {
+        Ok(Self {
             filter,
             recursive,
             directory,
@@ -62,7 +74,8 @@ impl Watch {
             bytes: 0,
             events: Vec::new(),
             overflowed: false,
-        }
+            memory,
+        })
     }
 
     /// Whether there is nothing to tell.
@@ -126,10 +139,18 @@ impl Watch {
         self.bytes =
             self.bytes.next_multiple_of(4) + NotifyInformation::FIXED_SIZE + event.name.len();
         if self.bytes > self.bytes_max {
-            self.overflow();
-        } else {
-            self.events.push(event);
+            return self.overflow();
         }
+        self.events.push(event);
+        if self.memory.resize(self.memory_wanted()).is_err() {
+            self.overflow();
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    fn memory_wanted(&self) -> usize {
+        let path = self.directory.as_str().len();
+        WATCH_BYTES + 2 * path + self.events.capacity() * size_of::<Event>() + self.bytes
     }
 
     fn overflow(&mut self) {
@@ -173,6 +194,7 @@ impl Watch {
         self.events = Vec::new();
         self.bytes = 0;
         self.overflowed = false;
+        self.memory.set(self.memory_wanted());
     }
 }
 

@@ -26,7 +26,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::connection::Negotiated;
 use crate::effect::{Effect, Reply, Share};
 use crate::files::{self, TakenUp, key};
-use crate::open::{CreateName, Open, OpenFile, Target};
+use crate::open::{CreateName, OPEN_BYTES, Open, OpenFile, Target};
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
@@ -460,6 +460,7 @@ pub(super) fn reopened(
     let open = Open {
         file_id,
         classes: scope.tree.classes.of_file(local.path.as_str()),
+        memory: scope.globals.memory.keep_anyway(OPEN_BYTES + local.path.as_str().len()),
         channel_sequence: ChannelSequence::default(),
         is_closing: false,
         session_id,

@@ -6,7 +6,7 @@ use dtyp::{AccessMask, FileAttributes, NtStatus};
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
 use crate::channel_sequence::ChannelSequence;
-use crate::open::{Open, Target};
+use crate::open::{OPEN_BYTES, Open, Target};
 use crate::reject::Reject;
 use crate::response::{Response, Step};
 use crate::scope::InTree;
@@ -25,6 +25,8 @@ pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Ste
         groups: account.groups.clone(),
         is_guest: account.is_guest,
     };
+    let memory = scope.globals.memory.keep(OPEN_BYTES)?;
+    let pipe = scope.globals.pipes.open(&scope.globals.memory, name, catalogue, caller)?;
     let file_id = scope.globals.allocate_file_id();
     let granted_access = request.desired_access.map_generic();
     let open = Open {
@@ -33,10 +35,11 @@ pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Ste
         tree_id: scope.tree.tree_id,
         share: Arc::clone(&scope.tree.share),
         user: scope.tree.share.user,
-        target: Target::Pipe(Box::new(rpc::Pipe::new(name, catalogue, caller))),
+        target: Target::Pipe(Box::new(pipe)),
         channel_sequence: ChannelSequence::default(),
         classes: None,
         is_closing: false,
+        memory,
         granted_access: granted_access | AccessMask::READ_DATA | AccessMask::WRITE_DATA,
         maximal_access: AccessMask::FILE_ALL,
     };

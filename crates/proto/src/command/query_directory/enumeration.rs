@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use dtyp::NtStatus;
 use dtyp::fscc::{
@@ -12,6 +13,7 @@ use dtyp::name_expression::NameExpression;
 use object::{AppleMetadata, DirectoryEntry, EntryDetail, Metadata, ObjectKind};
 
 use crate::effect::Share;
+use crate::memory_account::{Charge, MemoryAccount};
 use crate::posix;
 use crate::reject::Reject;
 
@@ -19,11 +21,14 @@ use crate::reject::Reject;
 #[derive(Debug)]
 pub struct Enumeration {
     pattern: NameExpression,
-    vetoed: Vec<NameExpression>,
+    /// Whose `veto files` are not shown.
+    share: Arc<Share>,
     /// Entries that matched and were not answered yet.
     entries: VecDeque<DirectoryEntry>,
     /// Bytes that their names take at most in an answer.
     names_bytes: usize,
+    /// The memory that they take.
+    memory: Charge,
     /// What each of them tells at least.
     detail: EntryDetail,
     /// Entries answered since the start.
@@ -64,6 +69,13 @@ pub(super) struct Batch {
 /// never spends long in one directory while its other requests wait.
 const BATCH_ENTRIES_MAX: usize = 1_024;
 
+/// Bytes of an enumeration without its entries.
+const ENUMERATION_BYTES: usize = size_of::<Enumeration>() + 2_048;
+
+/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the allocator
+/// adds.
+const ENTRY_BYTES: usize = size_of::<DirectoryEntry>() + size_of::<AppleMetadata>() + 32;
+
 /// Bytes of a name of usual length.
 const USUAL_NAME_BYTES: usize = 24;
 
@@ -84,24 +96,35 @@ impl Demand {
 
 impl Enumeration {
     /// With `exact`, the pattern is compared with case.
-    pub(super) fn new(pattern: &str, share: &Share, detail: EntryDetail, exact: bool) -> Self {
+    ///
+    /// # Errors
+    /// The client has its limit of memory.
+    pub(super) fn new(
+        pattern: &str,
+        share: &Arc<Share>,
+        detail: EntryDetail,
+        exact: bool,
+        memory: &MemoryAccount,
+    ) -> Result<Self, Reject> {
+        let memory = memory.keep(ENUMERATION_BYTES)?;
         let pattern = if exact {
             NameExpression::case_sensitive(pattern)
         } else {
             NameExpression::new(pattern)
         };
-        Self {
+        Ok(Self {
             pattern,
-            vetoed: share.veto_files.clone(),
+            share: Arc::clone(share),
             entries: VecDeque::new(),
             names_bytes: 0,
+            memory,
             detail,
             answered: 0,
             skip: 0,
             at_start: true,
             is_complete: false,
             generation: 0,
-        }
+        })
     }
 
     /// Begins again with the same pattern.
@@ -128,8 +151,9 @@ impl Enumeration {
     }
 
     fn read_again(&mut self) {
-        self.entries.clear();
+        self.entries = VecDeque::new();
         self.names_bytes = 0;
+        self.memory.set(self.bytes());
         self.skip = self.answered;
         self.at_start = true;
         self.is_complete = false;
@@ -166,12 +190,31 @@ impl Enumeration {
     }
 
     /// Takes a batch of the store; an empty one is the end.
-    pub(super) fn take(&mut self, generation: u64, batch: Vec<DirectoryEntry>) {
+    ///
+    /// # Errors
+    /// The client has its limit of memory. What was not answered is read again for the next request.
+    pub(super) fn take(
+        &mut self,
+        generation: u64,
+        batch: Vec<DirectoryEntry>,
+    ) -> Result<(), Reject> {
         if generation != self.generation {
-            return;
+            return Ok(());
         }
+        self.keep(batch);
+        self.memory.resize(self.bytes()).inspect_err(|_| self.read_again())
+    }
+
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        ENUMERATION_BYTES + self.entries.capacity() * ENTRY_BYTES + self.names_bytes
+    }
+
+    /// Keeps those entries of a batch that match and were not answered before.
+    fn keep(&mut self, batch: Vec<DirectoryEntry>) {
         self.is_complete = batch.is_empty();
-        let takes_all = self.pattern.matches_all() && self.vetoed.is_empty() && self.skip == 0;
+        let vetoed = &self.share.veto_files;
+        let takes_all = self.pattern.matches_all() && vetoed.is_empty() && self.skip == 0;
         if takes_all && self.entries.is_empty() {
             self.names_bytes += batch.iter().map(|entry| name_bytes(&entry.name)).sum::<usize>();
             self.entries = batch.into();
@@ -179,7 +222,7 @@ impl Enumeration {
         }
         for entry in batch {
             let is_dots = entry.name == "." || entry.name == "..";
-            let is_vetoed = !is_dots && matches_any(&self.vetoed, &entry.name);
+            let is_vetoed = !is_dots && matches_any(vetoed, &entry.name);
             // [MS-FSA] 2.1.5.6.3: a pattern may also name the short name.
             let by_short_name =
                 || entry.short_name.as_ref().is_some_and(|name| self.pattern.matches(name));
@@ -222,6 +265,10 @@ impl Enumeration {
         }
         let answered = writer.entries();
         self.entries.drain(..answered);
+        if self.entries.is_empty() {
+            self.entries = VecDeque::new();
+        }
+        self.memory.set(self.bytes());
         Ok(())
     }
 }
