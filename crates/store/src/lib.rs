@@ -47,6 +47,7 @@ mod snapshot;
 mod stream;
 mod system;
 mod times;
+mod trusted_path;
 mod unlink;
 mod volume;
 mod ways;

@@ -1,26 +1,28 @@
 //! Earlier versions of a share: snapshots that an administrator takes, each a directory of its own.
 //!
-//! A snapshot is a root like the share's, in which nothing can be changed. Its names are the
-//! administrator's and followed wherever they lead; within it a client stays as in the share. Rights are
-//! those of the user, also on the directory that holds the snapshots.
+//! A snapshot is a root like the share's, in which nothing can be changed. The directory of the snapshots
+//! has to belong to root, and links on the way are followed only if they do, since users may make files
+//! beside it; within a snapshot a client stays as in the share. Rights are those of the user, also on the
+//! directory that holds the snapshots.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, OsStr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use dtyp::{FileTime, NtStatus};
 use object::{FileIdentity, LocalOpen, ObjectPath};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::Store;
 use crate::entries::Entries;
 use crate::errno::{During, Operation};
 use crate::lookup::Root;
 use crate::settings::{SnapshotOrder, SnapshotSettings};
-use crate::system;
+use crate::{system, trusted_path};
 
 /// Snapshots that are told to clients; of more, those that the directory lists first.
 const SNAPSHOTS_MAX: usize = 4_096;
@@ -38,9 +40,16 @@ impl SnapshotSettings {
         Some(FileTime::from_unix(seconds, 0))
     }
 
-    /// Where the share is in the snapshot of this name.
-    fn share_in(&self, name: &Path) -> PathBuf {
-        self.directory.join(name).join(&self.share)
+    /// Opens the directory that holds the snapshots.
+    fn open(&self) -> Result<OwnedFd, Errno> {
+        let directory = trusted_path::open(&self.directory)?;
+        if trusted_path::is_owned(&directory)? { Ok(directory) } else { Err(Errno::NOENT) }
+    }
+
+    /// Opens the share's folder in the snapshot of this name.
+    fn open_share(&self, directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let directory = directory.try_clone().map_err(|_| Errno::MFILE)?;
+        trusted_path::open_from(directory, &Path::new(name).join(&self.share))
     }
 }
 
@@ -64,9 +73,10 @@ impl Store {
         };
         let Some(time) = path.snapshot() else { return Ok((root.clone(), path)) };
         let name = settings.name_of(time).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let place = settings.share_in(Path::new(&name));
-        let fd = rustix::fs::open(place, flags, Mode::empty()).during(Operation::Open)?;
+        let fd = settings
+            .open()
+            .and_then(|directory| settings.open_share(&directory, OsStr::new(&name)))
+            .during(Operation::Open)?;
         let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
         let directory = self.directories.share(fd, &status);
         let settings = root.settings.clone();
@@ -77,8 +87,12 @@ impl Store {
     pub(crate) fn list_snapshots(&self, open: LocalOpen) -> Result<Vec<FileTime>, NtStatus> {
         let open = self.opens.get(open)?;
         let Some(settings) = &open.root.settings.snapshots else { return Ok(Vec::new()) };
+        let directory = match settings.open() {
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            directory => directory.during(Operation::List)?,
+        };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&settings.directory, flags, Mode::empty());
+        let fd = rustix::fs::openat(&directory, c".", flags, Mode::empty());
         let fd = fd.during(Operation::List)?;
         let mut entries = Entries::default();
         let mut snapshots = Vec::new();
@@ -86,8 +100,9 @@ impl Store {
             && let Some(name) = entries.next(fd.as_fd()).during(Operation::List)?
         {
             let Some(time) = settings.time_of(name) else { continue };
-            let place = settings.share_in(Path::new(OsStr::from_bytes(name.to_bytes())));
-            if exists(&place, open.path.as_str()) {
+            let name = OsStr::from_bytes(name.to_bytes());
+            let share = settings.open_share(&directory, name);
+            if share.is_ok_and(|share| exists(share, open.path.as_str())) {
                 snapshots.push(time);
             }
         }
@@ -100,11 +115,9 @@ impl Store {
     }
 }
 
-/// Whether the snapshot of a share at `place` has something at `path`.
-fn exists(place: &Path, path: &str) -> bool {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(place, flags, Mode::empty());
-    root.is_ok_and(|root| system::open_beneath(root.as_fd(), path, OFlags::PATH, 0, true).is_ok())
+/// Whether the snapshot of a share has something at `path`.
+fn exists(share: OwnedFd, path: &str) -> bool {
+    system::open_beneath(share.as_fd(), path, OFlags::PATH, 0, true).is_ok()
 }
 
 /// Tells a file in a snapshot from the one that there is now: snapshots below the file system have the

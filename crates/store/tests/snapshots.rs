@@ -8,9 +8,9 @@ use object::{
     BasicChange, Disposition, KindWanted, LocalOpen, ObjectOp, ObjectPath, ObjectReply, OpenRequest,
 };
 use std::ffi::CString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::{RootSettings, SnapshotOrder, SnapshotSettings};
-use support::{DELETE, READ, Share, WRITE};
+use support::{DELETE, READ, Share, WRITE, is_root};
 
 /// Names of snapshots, oldest first.
 const TOKENS: [&str; 3] =
@@ -252,4 +252,47 @@ fn links_do_not_lead_out_of_a_snapshot() {
     assert_eq!(share.status_of("x", at("out", TOKENS[0])), NtStatus::STOPPED_ON_SYMLINK);
     let opened = share.try_open("x", at("inside", TOKENS[0])).expect("it was there");
     assert_eq!(content(&mut share, opened.open), TOKENS[0]);
+}
+
+/// Gives a directory or link to a user who is not the server's. `None`: that needs root.
+fn give_away(path: &Path) -> Option<()> {
+    is_root().then(|| std::os::unix::fs::lchown(path, Some(12_345), None).expect("we are root"))
+}
+
+#[test]
+fn a_snapshot_that_somebody_else_has_linked_is_not_there() {
+    let mut share = share_with(|_| {});
+    let folder = share.folder.path().join("snapshots");
+    let token = "@GMT-2023.01.01-00.00.00";
+    let elsewhere = share.folder.path().join("elsewhere/base/data");
+    std::fs::create_dir_all(&elsewhere).expect("ours");
+    std::fs::write(elsewhere.join("f"), "secret").expect("ours");
+    std::os::unix::fs::symlink("../elsewhere", folder.join(token)).expect("a link");
+    // The administrator's own links are for them to decide.
+    let opened = share.try_open("x", at("f", token)).expect("it is ours");
+    assert_eq!(content(&mut share, opened.open), "secret");
+    if give_away(&folder.join(token)).is_none() {
+        return;
+    }
+    assert_eq!(share.status_of("x", at("f", token)), NtStatus::ACCESS_DENIED);
+    let open = share.open("f");
+    assert_eq!(snapshots(&mut share, open).len(), TOKENS.len());
+    // Nor one where the share itself is somebody's link.
+    let data = folder.join(TOKENS[0]).join("base/data");
+    std::fs::rename(&data, data.with_extension("moved")).expect("ours");
+    std::os::unix::fs::symlink(&elsewhere, &data).expect("a link");
+    give_away(&data).expect("we are root");
+    assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::ACCESS_DENIED);
+    assert_eq!(snapshots(&mut share, open).len(), TOKENS.len() - 1);
+}
+
+#[test]
+fn a_directory_of_snapshots_that_somebody_else_has_made_holds_none() {
+    let mut share = share_with(|_| {});
+    if give_away(&share.folder.path().join("snapshots")).is_none() {
+        return;
+    }
+    assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let open = share.open("f");
+    assert_eq!(snapshots(&mut share, open), []);
 }

@@ -43,6 +43,7 @@ pub(super) fn snapshot_settings(
     let path = fs::canonicalize(path).ok()?;
     let mount_point = option("mountpoint").map_or_else(|| mount_point(&path), PathBuf::from);
     let directory = mount_point.join(option("snapdir").as_deref().unwrap_or(DIRECTORY));
+    warn_of_owner(&share.name, &directory);
     let base = option("basedir").map_or(mount_point, PathBuf::from);
     let share_in_snapshot = match option("snapsharepath") {
         Some(path) => PathBuf::from(path.trim_start_matches('/')),
@@ -67,6 +68,20 @@ pub(super) fn snapshot_settings(
             Some(_) => SnapshotOrder::Listed,
         },
     })
+}
+
+/// Says why no snapshot is shown if somebody else owns the directory that holds them.
+fn warn_of_owner(share: &str, directory: &Path) {
+    let own = rustix::process::getuid().as_raw();
+    if let Ok(found) = fs::metadata(directory)
+        && ![0, own].contains(&found.uid())
+    {
+        warn!(
+            "share {share}: no snapshots are shown, since {directory:?} belongs to user id {}, \
+             not to root",
+            found.uid()
+        );
+    }
 }
 
 /// The directory where the file system begins that holds `path`.
