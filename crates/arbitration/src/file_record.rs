@@ -393,10 +393,7 @@ impl FileRecord {
                 look.add(heir);
             }
         }
-        let late = |entry: &OpenEntry| {
-            let until = entry.durability.as_ref().and_then(|it| it.disconnected_until);
-            until.is_some_and(|until| until <= now)
-        };
+        let late = |entry: &OpenEntry| entry.disconnected_until().is_some_and(|it| it <= now);
         self.purge(late, heir, look)
     }
 

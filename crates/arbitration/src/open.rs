@@ -165,7 +165,13 @@ impl OpenEntry {
     /// Whether nobody is there who could answer for it.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
-        self.durability.as_ref().is_some_and(|it| it.disconnected_until.is_some())
+        self.disconnected_until().is_some()
+    }
+
+    /// Until when it is kept, if it is disconnected. On the clock of the machine.
+    #[must_use]
+    pub fn disconnected_until(&self) -> Option<Duration> {
+        self.durability.as_ref()?.disconnected_until
     }
 
     /// Whether it can stand in the way of others. A durable open whose client is away gives way

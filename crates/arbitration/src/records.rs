@@ -1,6 +1,7 @@
 //! Where records of files are kept.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use dtyp::Guid;
 
@@ -17,7 +18,7 @@ pub struct FileKey {
 }
 
 /// Where a disconnected open is, and by what it is looked for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Disconnected {
     /// FileId.Persistent.
     pub persistent: u64,
@@ -25,15 +26,22 @@ pub struct Disconnected {
     pub file: FileKey,
     /// The client, and `Open.CreateGuid`, which is zeros if the open has none.
     pub create_guid: (Guid, Guid),
+    /// Who the user is: `Open.DurableOwner`.
+    pub owner: String,
 }
 
 impl Disconnected {
     /// Where an open of a file is.
     #[must_use]
     pub fn of(entry: &OpenEntry, file: FileKey) -> Self {
-        let create_guid = entry.durability.as_ref().map_or(Guid::ZERO, |it| it.create_guid);
-        let create_guid = (entry.facts.client, create_guid);
-        Self { persistent: entry.facts.persistent, file, create_guid }
+        let durability = entry.durability.as_ref();
+        let create_guid = durability.map_or(Guid::ZERO, |it| it.create_guid);
+        Self {
+            persistent: entry.facts.persistent,
+            file,
+            create_guid: (entry.facts.client, create_guid),
+            owner: durability.map(|it| it.owner.clone()).unwrap_or_default(),
+        }
     }
 }
 
@@ -75,14 +83,14 @@ pub trait FileRecords: Debug {
     /// A file is deleted. To be said before its record forgets that it was to be.
     fn count_deletion(&self);
 
-    /// Notes where a disconnected open is.
+    /// Notes where a disconnected open is, and until when it is kept, on the clock of the machine.
     ///
     /// # Errors
-    /// If it could not be noted.
-    fn put_disconnected(&self, at: Disconnected) -> Result<(), RecordsError>;
+    /// If it could not be noted, or its user has left too many already. It cannot be kept then.
+    fn put_disconnected(&self, at: &Disconnected, until: Duration) -> Result<(), RecordsError>;
 
     /// Forgets a disconnected open.
-    fn remove_disconnected(&self, at: Disconnected);
+    fn remove_disconnected(&self, at: &Disconnected);
 
     /// Where a disconnected open is.
     fn find_disconnected(&self, persistent: u64) -> Option<FileKey>;

@@ -272,9 +272,7 @@ impl Supervisor {
         if self.scavenge_at <= now
             && let Some(heir) = self.workers.heir()
         {
-            self.scavenge_at = now + SCAVENGE_INTERVAL;
-            let looks = self.files.scavenge(heir, machine_clock());
-            self.tell(looks);
+            self.scavenge(now, heir);
         }
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
@@ -292,6 +290,15 @@ impl Supervisor {
         if dropped > 0 {
             tracing::warn!("{dropped} messages found no room at their receivers and are dropped");
         }
+    }
+
+    /// Closes disconnected opens whose time is up. If those are of many files, it goes on in the next turn,
+    /// so that clients are accepted in between.
+    fn scavenge(&mut self, now: Instant, heir: ServerId) {
+        let scavenged = self.files.scavenge(heir, machine_clock());
+        let has_more = scavenged.as_ref().is_ok_and(|it| it.has_more);
+        self.scavenge_at = if has_more { now } else { now + SCAVENGE_INTERVAL };
+        self.tell(scavenged.map(|it| it.looks));
     }
 
     /// Starts at most one worker, so that clients that wait are accepted in between. Returns something in

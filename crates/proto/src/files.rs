@@ -515,13 +515,20 @@ impl Files {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let stays = self.change(file, |record, look| {
             let stays = record.disconnect(id, position, now, look);
-            let at = record.open(id).filter(|_| stays).map(|entry| Disconnected::of(entry, file));
-            (at, stays)
+            let entry = record.open(id).filter(|_| stays);
+            let until = entry.and_then(OpenEntry::disconnected_until);
+            (until.zip(entry.map(|it| Disconnected::of(it, file))), stays)
         });
-        let Ok(Some(at)) = stays else { return false };
-        // One that is not noted is found all the same, by a longer search.
-        let _ = self.records.put_disconnected(at);
-        true
+        let Ok(Some((until, at))) = stays else { return false };
+        if self.records.put_disconnected(&at, until).is_ok() {
+            return true;
+        }
+        // Nobody would end it when its time is up. A record that cannot be changed cannot be closed.
+        let _ = self.change(file, |record, look| {
+            let is_there = record.take_up(at.persistent, id, look).is_some();
+            ((), is_there)
+        });
+        false
     }
 
     /// A client is back: gives it its open.
@@ -557,14 +564,14 @@ impl Files {
             (Some(TakenUp { entry, cache, lease }), true)
         })?;
         let taken = taken.ok_or(Reject::NoSuchDurableOpen)?;
-        self.records.remove_disconnected(Disconnected::of(&taken.entry, file));
+        self.records.remove_disconnected(&Disconnected::of(&taken.entry, file));
         Ok(taken)
     }
 
     /// Forgets opens that are disconnected no more.
     pub fn forget_disconnected(&mut self, file: FileKey, opens: &[OpenEntry]) {
         for open in opens {
-            self.records.remove_disconnected(Disconnected::of(open, file));
+            self.records.remove_disconnected(&Disconnected::of(open, file));
         }
     }
 

@@ -7,16 +7,19 @@
 //! nothing. Those of the second version of durable handles are looked for by their CreateGuid, too.
 
 mod codec;
+mod disconnected;
 mod persistent;
 mod words;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use arbitration::records::Disconnected;
-use arbitration::{FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError};
+use arbitration::{FileKey, FileRecord, FileRecords, FileWord, Look, OpenEntry, RecordsError};
 use dtyp::{Guid, ServerId};
 use tdb::{Change, Tdb};
 
@@ -24,9 +27,11 @@ use crate::memory::MemoryTable;
 use crate::registry::RegistryError;
 use crate::table::{Table, TableError, TableMended};
 
+use disconnected::{Due, Limits};
 use persistent::{PERSISTENT, PERSISTENT_HASH_SIZE};
 use words::Words;
 
+pub use disconnected::Scavenged;
 pub use persistent::Restored;
 
 /// Hash chains of the table of files, of which a busy server has a hundred thousand. A prime.
@@ -49,6 +54,8 @@ pub struct FileTable<T = Tdb> {
     words: Words,
     /// The record that this process has read or kept last.
     last: RefCell<Option<Last>>,
+    /// Disconnected opens whose time is up, at whose files nobody has looked yet.
+    due: RefCell<Due>,
 }
 
 /// A record, and its bytes: as long as they are in the table, it need not be read from them again.
@@ -110,6 +117,7 @@ impl MemoryFiles {
             is_damaged: false,
             words: self.words.clone(),
             last: RefCell::default(),
+            due: RefCell::default(),
         }
     }
 
@@ -175,6 +183,7 @@ impl FileTable {
             is_damaged: false,
             words: self.words,
             last: RefCell::default(),
+            due: RefCell::default(),
         })
     }
 
@@ -204,6 +213,7 @@ impl FileTable {
             is_damaged: false,
             words,
             last: RefCell::default(),
+            due: RefCell::default(),
         })
     }
 }
@@ -241,7 +251,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         &self,
         server: ServerId,
         heir: ServerId,
-        now: std::time::Duration,
+        now: Duration,
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut concerned = Vec::new();
         self.files.for_each(|key, value| {
@@ -255,11 +265,11 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         })?;
         let mut looks = Vec::new();
         for key in concerned {
-            let mut look = arbitration::Look::default();
+            let mut look = Look::default();
             let mut away = Vec::new();
             let mut has_inheritance = false;
             let buried = self.change(key, &mut |record| {
-                look = arbitration::Look::default();
+                look = Look::default();
                 record.bury(server, heir, now, &mut look);
                 away = disconnected_of(record, server);
                 has_inheritance = record.has_inheritance();
@@ -271,10 +281,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
-            for entry in away {
-                // One that is not noted is found all the same, by a longer search.
-                let _ = self.put_disconnected(Disconnected::of(&entry, key));
-            }
+            self.note_away(key, &away, heir, &mut look)?;
             if has_inheritance {
                 self.note_inheritance(key)?;
             }
@@ -283,63 +290,34 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(looks)
     }
 
-    /// Closes the disconnected opens whose time is up. What was to be deleted with them is deleted
-    /// by `heir`. Says who has to look at which file.
-    ///
-    /// # Errors
-    /// What stopped it.
-    pub fn scavenge(
+    /// Notes the opens that a dead worker leaves. Those for which there is no room end with it.
+    fn note_away(
         &self,
+        file: FileKey,
+        away: &[OpenEntry],
         heir: ServerId,
-        now: std::time::Duration,
-    ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
-        let mut noted = Vec::new();
-        self.disconnected.for_each(|key, value| {
-            if let Some((persistent, file)) = parse_noted(value) {
-                noted.push((key.to_vec(), persistent, file));
-            }
-        })?;
-        let mut looks = Vec::new();
-        for (noted_as, persistent, file) in noted {
-            let mut look = arbitration::Look::default();
-            let mut is_there = false;
-            let mut has_inheritance = false;
-            let changed = self.change(file, &mut |record| {
-                look = arbitration::Look::default();
-                let gone = record.scavenge(now, heir, &mut look);
-                is_there = record
-                    .opens
-                    .iter()
-                    .any(|it| it.facts.persistent == persistent && it.is_disconnected());
-                has_inheritance = record.has_inheritance();
-                !gone.is_empty() || has_inheritance
-            });
-            if changed.is_err() || !is_there {
-                self.disconnected.delete(&noted_as)?;
-            }
-            if has_inheritance {
-                self.note_inheritance(file)?;
-            }
-            looks.push((file, look.into_servers()));
+        look: &mut Look,
+    ) -> Result<(), TableError> {
+        let is_noted = |entry: &&OpenEntry| {
+            let Some(until) = entry.disconnected_until() else { return true };
+            let at = Disconnected::of(entry, file);
+            self.note_disconnected(&at, until, Limits::Apply).is_ok()
+        };
+        let refused = away.iter().filter(|it| !is_noted(it)).map(|it| it.facts.persistent);
+        let refused: BTreeSet<u64> = refused.collect();
+        if refused.is_empty() {
+            return Ok(());
         }
-        Ok(looks)
-    }
-
-    /// Has the next [`FileTable::scavenge`] look whether somebody has deleted what had to be.
-    fn note_inheritance(&self, file: FileKey) -> Result<(), TableError> {
-        let key = codec::key_of(file);
-        let value = [&key[..], &0_u64.to_le_bytes()].concat();
-        self.disconnected.with_record(&key, |_| (Change::Store(value.clone()), ()))
-    }
-
-    fn note_disconnected(&self, at: Disconnected) -> Result<(), TableError> {
-        let value = [&codec::key_of(at.file)[..], &at.persistent.to_le_bytes()].concat();
-        let put =
-            |key: &[u8]| self.disconnected.with_record(key, |_| (Change::Store(value.clone()), ()));
-        put(&at.persistent.to_le_bytes())?;
-        match at.create_guid.1.is_zero() {
-            true => Ok(()),
-            false => put(&create_guid_key(at.create_guid)),
+        let end = &mut |record: &mut FileRecord| {
+            let is_refused =
+                |it: &OpenEntry| it.is_disconnected() && refused.contains(&it.facts.persistent);
+            record.evict(&is_refused, heir, look);
+            true
+        };
+        match self.change(file, end) {
+            Err(RecordsError::Full) => Err(TableError::Full),
+            // A record that cannot be read has no opens.
+            Ok(()) | Err(RecordsError::Damaged) => Ok(()),
         }
     }
 
@@ -442,26 +420,20 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         self.words.count_deletion();
     }
 
-    fn put_disconnected(&self, at: Disconnected) -> Result<(), RecordsError> {
-        self.note_disconnected(at).map_err(failure)
+    fn put_disconnected(&self, at: &Disconnected, until: Duration) -> Result<(), RecordsError> {
+        self.note_disconnected(at, until, Limits::Apply).map_err(failure)
     }
 
-    fn remove_disconnected(&self, at: Disconnected) {
-        // One that stays is found to be wrong when it is followed.
-        let _ = self.disconnected.delete(&at.persistent.to_le_bytes());
-        if !at.create_guid.1.is_zero() {
-            let _ = self.disconnected.delete(&create_guid_key(at.create_guid));
-        }
+    fn remove_disconnected(&self, at: &Disconnected) {
+        self.forget_disconnected(at);
     }
 
     fn find_disconnected(&self, persistent: u64) -> Option<FileKey> {
-        let found = self.disconnected.get(&persistent.to_le_bytes(), parse_noted);
-        found.ok().flatten().flatten().map(|(_, file)| file)
+        self.noted(persistent).map(|(_, file)| file)
     }
 
     fn find_create_guid(&self, client: Guid, create_guid: Guid) -> Option<(u64, FileKey)> {
-        let key = create_guid_key((client, create_guid));
-        self.disconnected.get(&key, parse_noted).ok().flatten().flatten()
+        self.noted_by_create_guid((client, create_guid))
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(FileKey, FileRecord)) -> Result<(), RecordsError> {
@@ -485,20 +457,6 @@ fn failure(error: TableError) -> RecordsError {
 fn disconnected_of(record: &FileRecord, server: ServerId) -> Vec<OpenEntry> {
     let of_server = record.opens.iter().filter(|it| it.id.server == server);
     of_server.filter(|it| it.is_disconnected()).cloned().collect()
-}
-
-/// What lies in the table of disconnected opens: FileId.Persistent, and the file.
-fn parse_noted(value: &[u8]) -> Option<(u64, FileKey)> {
-    let (file, persistent) = value.split_at_checked(codec::KEY_BYTES)?;
-    Some((u64::from_le_bytes(persistent.try_into().ok()?), codec::key_from(file)?))
-}
-
-/// Where a client's CreateGuid lies in that table.
-fn create_guid_key((client, create_guid): (Guid, Guid)) -> [u8; 32] {
-    let mut key = [0; 32];
-    key[..16].copy_from_slice(&client.0);
-    key[16..].copy_from_slice(&create_guid.0);
-    key
 }
 
 #[cfg(test)]

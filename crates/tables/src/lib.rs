@@ -23,7 +23,7 @@ mod unique_ids;
 mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
-pub use files::{FileTable, MemoryFiles, Restored};
+pub use files::{FileTable, MemoryFiles, Restored, Scavenged};
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use memory::MemoryTable;
 pub use qos_page::QosPage;

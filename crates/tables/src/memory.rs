@@ -14,6 +14,7 @@ pub struct MemoryTable {
     records: Rc<RefCell<BTreeMap<Vec<u8>, Vec<u8>>>>,
     updates: Rc<Cell<u64>>,
     walks: Rc<Cell<u64>>,
+    visits: Rc<Cell<u64>>,
 }
 
 impl MemoryTable {
@@ -24,6 +25,18 @@ impl MemoryTable {
         self.records.borrow_mut().insert(key.to_vec(), value.to_vec());
         self.updates.set(self.updates.get() + 1);
         Ok(())
+    }
+
+    /// How often a record was read, to decide what becomes of it.
+    #[cfg(test)]
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits.get()
+    }
+
+    /// How many records there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.records.borrow().len()
     }
 
     /// How often a record was stored or deleted.
@@ -43,6 +56,7 @@ impl Table for MemoryTable {
         key: &[u8],
         decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
     ) -> Result<R, TableError> {
+        self.visits.set(self.visits.get() + 1);
         // Borrowed while `decide` runs: one that touches the table panics here and would lock
         // itself out there.
         let records = self.records.borrow_mut();

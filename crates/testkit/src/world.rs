@@ -467,8 +467,8 @@ impl World {
     pub fn scavenge(&self) {
         let mut inner = self.inner();
         let now = inner.clock.now().monotonic;
-        let looks = inner.files.handle().scavenge(inner.server_id, now);
-        inner.look_at_all(looks.expect("memory is readable"));
+        let looks = worker::scavenge(&inner.files.handle(), inner.server_id, now);
+        inner.look_at_all(looks);
     }
 
     /// From now on answers to such questions are kept back; what they ask for is done at once.

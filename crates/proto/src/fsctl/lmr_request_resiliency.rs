@@ -32,7 +32,7 @@ impl ImmediateFsctl for LmrRequestResiliency {
         if connection.negotiated().dialect < Dialect::SMB_2_1 {
             return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
         }
-        if !open.share.durable_handles {
+        if !open.share.durable_handles || !session.is_users() {
             return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
         }
         let resiliency = NetworkResiliencyRequest::decode(request.input).map_err(|_| INVALID)?;

@@ -117,3 +117,42 @@ fn a_share_without_durable_handles_has_no_resilient_ones() {
     let file_id = peer.create(&plain()).file_id;
     assert_eq!(request_resiliency(&mut peer, file_id, 1_000), NtStatus::NOT_SUPPORTED);
 }
+
+/// Anyone can be a guest, and leave opens behind as often as they like: guests have no keys.
+#[test]
+fn a_guest_leaves_no_open_behind() {
+    let world = World::new();
+    let mut peer = world.connect();
+    peer.negotiate([Dialect::SMB_3_0]);
+    peer.authenticate(&Login::anonymous()).ok();
+    peer.tree("data");
+    let context = v2(DurableFlags::empty(), GUID);
+    let response = peer.try_create(&batch().context(&context));
+    assert_eq!(granted_v2(&response), None);
+    let plain = peer.create(&Create::open_if("plain")).file_id;
+    assert_eq!(request_resiliency(&mut peer, plain, 10_000), NtStatus::NOT_SUPPORTED);
+    peer.disconnect();
+    assert_eq!(world.files(), [], "what is left could be left again");
+}
+
+/// As many as the table keeps for a user, and not one more, however often the client comes back.
+#[test]
+fn a_user_leaves_a_bounded_number_of_opens_behind_and_the_others_are_closed() {
+    const DISCONNECTED_OF_USER_MAX: usize = 1_024;
+    let world = World::new();
+    for connection in 0..3 {
+        let mut peer = client(&world, connection);
+        for number in 0..500 {
+            let name = format!("file{connection}-{number}");
+            let file_id = peer.create(&Create::open_if(&name)).file_id;
+            assert_eq!(request_resiliency(&mut peer, file_id, 60_000), NtStatus::SUCCESS);
+        }
+        peer.disconnect();
+        let left = world.files().len();
+        assert_eq!(left, DISCONNECTED_OF_USER_MAX.min((usize::from(connection) + 1) * 500));
+    }
+    world.advance(Duration::from_secs(60));
+    world.scavenge();
+    assert_eq!(world.files(), []);
+    assert_eq!(world.open_count(), 0, "descriptors are left");
+}

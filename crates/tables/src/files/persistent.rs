@@ -12,6 +12,7 @@ use arbitration::{FileKey, FileRecord};
 use tdb::Change;
 
 use super::codec::{self, KEY_BYTES};
+use super::disconnected::Limits;
 use super::{FileTable, Judged};
 use crate::table::{Table, TableError};
 
@@ -108,8 +109,10 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             }
             for entry in &entries {
                 restored.opens += 1;
+                let until = now + entry.durability.as_ref().map_or(Duration::ZERO, |it| it.timeout);
+                let at = Disconnected::of(entry, file);
                 // One that is not noted is found all the same, by a longer search.
-                let _ = self.note_disconnected(Disconnected::of(entry, file));
+                let _ = self.note_disconnected(&at, until, Limits::Ignore);
             }
         }
         Ok(restored)

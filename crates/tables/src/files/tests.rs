@@ -10,16 +10,16 @@ use arbitration::{
 use dtyp::{AccessMask, Guid, ServerId};
 use tdb::Tdb;
 
-use super::{FileTable, MemoryFiles, Restored, codec};
+use super::{FileTable, MemoryFiles, Restored, Scavenged, codec};
 use crate::memory::MemoryTable;
 use crate::table::Table;
 
-const KEY: FileKey = FileKey { device: 1, inode: 2 };
-const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
-const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
+pub(super) const KEY: FileKey = FileKey { device: 1, inode: 2 };
+pub(super) const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
+pub(super) const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
 const THIRD: ServerId = ServerId { pid: 30, unique_id: 31 };
 
-fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
+pub(super) fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
     Ask {
         id: OpenId { server, number },
         standing: Standing::User,
@@ -50,7 +50,7 @@ fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
     }
 }
 
-fn durability() -> Durability {
+pub(super) fn durability() -> Durability {
     Durability {
         disconnected_until: None,
         timeout: Duration::from_secs(60),
@@ -195,7 +195,7 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
     assert_eq!(looks, [(KEY, vec![OTHER])]);
     // The message may be lost, more than once.
     for heir in [WORKER, OTHER] {
-        let looks = files.scavenge(heir, Duration::ZERO).expect("readable");
+        let looks = files.scavenge(heir, Duration::ZERO).expect("readable").looks;
         assert_eq!(looks, [(KEY, vec![heir])]);
     }
     let delete = &mut |record: &mut FileRecord| {
@@ -204,8 +204,9 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
         true
     };
     files.change(KEY, delete).expect("room");
-    assert_eq!(files.scavenge(OTHER, Duration::ZERO), Ok(vec![(KEY, Vec::new())]));
-    assert_eq!(files.scavenge(OTHER, Duration::ZERO), Ok(Vec::new()), "nothing is noted any more");
+    let scavenge = || files.scavenge(OTHER, Duration::ZERO).expect("readable");
+    assert_eq!(scavenge().looks, [(KEY, Vec::new())]);
+    assert_eq!(scavenge(), Scavenged::default(), "nothing is noted any more");
 }
 
 #[test]
@@ -216,8 +217,10 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
     files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
-    let at = Disconnected { persistent: 3, file: KEY, create_guid: (Guid([2; 16]), Guid([1; 16])) };
-    files.put_disconnected(at).expect("room");
+    let create_guid = (Guid([2; 16]), Guid([1; 16]));
+    let owner = "S-1-5-21-1".to_owned();
+    let at = Disconnected { persistent: 3, file: KEY, create_guid, owner };
+    files.put_disconnected(&at, Duration::ZERO).expect("room");
     files.scavenge(OTHER, Duration::ZERO).expect("readable");
     assert_eq!(files.find_disconnected(3), None);
 }

@@ -9,6 +9,7 @@ use arbitration::{FileKey, FileRecord};
 use dtyp::ServerId;
 use object::{LocalOpen, ObjectOp, ObjectReply, ObjectResult};
 use proto::{Effect, RequestId};
+use tables::{FileTable, MemoryTable};
 
 use super::{Inner, Wire, World};
 use crate::accounts;
@@ -77,7 +78,7 @@ impl World {
     pub fn scavenge_files(&self, heir: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().scavenge(heir, now).expect("memory is there")
+        scavenge(&inner.files.handle(), heir, now)
     }
 
     /// Who is to look at which file, since the last time.
@@ -187,5 +188,24 @@ impl Inner {
             worker.descriptors.insert(opened.open);
         }
         result
+    }
+}
+
+/// What the supervisor does from time to time, turn by turn. Says who has to look at which file.
+///
+/// # Panics
+/// If memory is full.
+pub(super) fn scavenge(
+    files: &FileTable<MemoryTable>,
+    heir: ServerId,
+    now: Duration,
+) -> Vec<(FileKey, Vec<ServerId>)> {
+    let mut looks = Vec::new();
+    loop {
+        let scavenged = files.scavenge(heir, now).expect("memory is there");
+        looks.extend(scavenged.looks);
+        if !scavenged.has_more {
+            return looks;
+        }
     }
 }

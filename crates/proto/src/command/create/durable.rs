@@ -148,7 +148,9 @@ impl Asked {
         session: &Session,
         is_directory: bool,
     ) -> Option<Durability> {
-        let request = self.request.filter(|_| share.durable_handles && !is_directory)?;
+        // Anyone can be a guest, as often as they like, and would leave more opens behind each time.
+        let may_be = share.durable_handles && !is_directory && session.is_users();
+        let request = self.request.filter(|_| may_be)?;
         let (kind, timeout, create_guid) = match request {
             Request::V1 => (DurabilityKind::Durable, TIMEOUT_V1, Guid::ZERO),
             Request::V2 { timeout, persistent: true, create_guid } => {

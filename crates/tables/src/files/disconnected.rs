@@ -1,0 +1,346 @@
+//! `disconnected.tdb`: the opens that nobody has a connection for, each noted under its FileId, and
+//! under its CreateGuid if it has one; and how many of them each user has.
+//!
+//! A note says until when its open is kept, so that [`FileTable::scavenge`] passes by what is not due
+//! without reading the record of its file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use arbitration::records::Disconnected;
+use arbitration::{FileKey, FileRecord, FileRecords, Look, OpenEntry, RecordsError};
+use dtyp::{Guid, ServerId};
+use tdb::Change;
+
+use super::FileTable;
+use super::codec::{self, KEY_BYTES};
+use crate::table::{Table, TableError};
+
+/// Opens of one user that are kept without a connection. They outlive the worker that counted them among
+/// the opens of its client, and a client that comes back again and again could leave more each time.
+const DISCONNECTED_OF_USER_MAX: u32 = 1_024;
+
+/// The same for all users together. All notes are looked through in one turn of the supervisor.
+const DISCONNECTED_MAX: u32 = 65_536;
+
+/// Files that are looked at in one turn, because opens of them are due. The record of a file can take
+/// milliseconds to read, and clients that connect wait meanwhile.
+const FILES_PER_TURN_MAX: usize = 16;
+
+/// What became of the opens that were due.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Scavenged {
+    /// Who has to look at which file.
+    pub looks: Vec<(FileKey, Vec<ServerId>)>,
+    /// There are more files, for which [`FileTable::scavenge`] is to be called again.
+    pub has_more: bool,
+}
+
+/// Whether a user's share of the table counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Limits {
+    Apply,
+    /// The server has promised to keep the open, in its last run.
+    Ignore,
+}
+
+/// Opens of files that are due, by file.
+pub(super) type Due = BTreeMap<FileKey, Vec<DueNote>>;
+
+/// A note as it was seen.
+#[derive(Debug)]
+pub(super) struct DueNote {
+    key: Vec<u8>,
+    note: Note,
+}
+
+/// What lies in the table for an open.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Note {
+    file: FileKey,
+    /// FileId.Persistent; zero if it is only about what the dead were to delete.
+    persistent: u64,
+    /// Until when the open is kept. On the clock of the machine.
+    until: Duration,
+    /// Who the user is.
+    owner: String,
+}
+
+impl Note {
+    fn of(at: &Disconnected, until: Duration) -> Self {
+        let Disconnected { persistent, file, .. } = *at;
+        Self { file, persistent, until, owner: at.owner.clone() }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let until = u64::try_from(self.until.as_nanos()).unwrap_or(u64::MAX);
+        let mut bytes = codec::key_of(self.file).to_vec();
+        bytes.extend_from_slice(&self.persistent.to_le_bytes());
+        bytes.extend_from_slice(&until.to_le_bytes());
+        bytes.extend_from_slice(self.owner.as_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (file, rest) = bytes.split_at_checked(KEY_BYTES)?;
+        let (persistent, rest) = rest.split_first_chunk()?;
+        let (until, owner) = rest.split_first_chunk()?;
+        Some(Self {
+            file: codec::key_from(file)?,
+            persistent: u64::from_le_bytes(*persistent),
+            until: Duration::from_nanos(u64::from_le_bytes(*until)),
+            owner: str::from_utf8(owner).ok()?.to_owned(),
+        })
+    }
+}
+
+impl<T: Table + std::fmt::Debug> FileTable<T> {
+    /// Closes disconnected opens whose time is up, of a bounded number of files. What was to be deleted
+    /// with them is deleted by `heir`.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub fn scavenge(&self, heir: ServerId, now: Duration) -> Result<Scavenged, TableError> {
+        let mut due = self.due.take();
+        if due.is_empty() {
+            due = self.find_due(now)?;
+        }
+        let mut looks = Vec::new();
+        for _ in 0..FILES_PER_TURN_MAX {
+            let Some((file, notes)) = due.pop_first() else { break };
+            looks.push((file, self.scavenge_file(file, notes, heir, now)?));
+        }
+        let has_more = !due.is_empty();
+        self.due.replace(due);
+        Ok(Scavenged { looks, has_more })
+    }
+
+    /// Looks through the notes for what is due. As every note is seen, it also sets the numbers of opens
+    /// right, which a worker that was killed may have left wrong.
+    fn find_due(&self, now: Duration) -> Result<Due, TableError> {
+        let mut due = Due::new();
+        let mut counted: HashMap<Vec<u8>, u32> = HashMap::new();
+        let mut said: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+        self.disconnected.for_each(|key, value| {
+            if key.len() >= COUNT_KEY_BYTES_MIN {
+                said.insert(key.to_vec(), value.to_vec());
+                return;
+            }
+            let Some(note) = Note::decode(value) else { return };
+            if is_file_id(key) {
+                for key in [count_key_of_all(), count_key(&note.owner)] {
+                    *counted.entry(key).or_default() += 1;
+                }
+            }
+            if note.until <= now {
+                let key = key.to_vec();
+                due.entry(note.file).or_default().push(DueNote { key, note });
+            }
+        })?;
+        for (key, before) in said {
+            let change = match counted.get(&key) {
+                None => Change::Delete,
+                Some(count) => Change::Store(count.to_le_bytes().to_vec()),
+            };
+            self.change_if_same(&key, &before, change)?;
+        }
+        Ok(due)
+    }
+
+    /// Returns who has to look at the file.
+    fn scavenge_file(
+        &self,
+        file: FileKey,
+        notes: Vec<DueNote>,
+        heir: ServerId,
+        now: Duration,
+    ) -> Result<Vec<ServerId>, TableError> {
+        let mut look = Look::default();
+        let mut kept = BTreeMap::new();
+        let mut has_inheritance = false;
+        let changed = self.change(file, &mut |record| {
+            look = Look::default();
+            let gone = record.scavenge(now, heir, &mut look);
+            kept = deadlines(record);
+            has_inheritance = record.has_inheritance();
+            !gone.is_empty() || has_inheritance
+        });
+        if changed == Err(RecordsError::Full) {
+            // It is tried again with the next look through the table.
+            return Ok(Vec::new());
+        }
+        for DueNote { key, note } in notes {
+            self.settle(&key, &note, kept.get(&note.persistent).copied())?;
+        }
+        if has_inheritance {
+            self.note_inheritance(file)?;
+        }
+        Ok(look.into_servers())
+    }
+
+    /// Has a note say what is true of its open, which is kept until then, or gone. A note that was
+    /// written anew meanwhile is left alone.
+    fn settle(
+        &self,
+        key: &[u8],
+        seen: &Note,
+        kept_until: Option<Duration>,
+    ) -> Result<(), TableError> {
+        let change = match kept_until {
+            Some(until) => Change::Store(Note { until, ..seen.clone() }.encode()),
+            None => Change::Delete,
+        };
+        let is_changed = self.change_if_same(key, &seen.encode(), change)?;
+        if is_changed && kept_until.is_none() && is_file_id(key) {
+            self.discount(&seen.owner);
+        }
+        Ok(())
+    }
+
+    /// Changes an entry of the table unless somebody else has; whether that was so.
+    fn change_if_same(
+        &self,
+        key: &[u8],
+        before: &[u8],
+        change: Change,
+    ) -> Result<bool, TableError> {
+        self.disconnected.with_record(key, |found| match found == Some(before) {
+            true => (change, true),
+            false => (Change::Keep, false),
+        })
+    }
+
+    /// Has the next [`FileTable::scavenge`] look whether somebody has deleted what had to be.
+    pub(super) fn note_inheritance(&self, file: FileKey) -> Result<(), TableError> {
+        let note = Note { file, persistent: 0, until: Duration::ZERO, owner: String::new() };
+        let key = codec::key_of(file);
+        self.disconnected.with_record(&key, |_| (Change::Store(note.encode()), ()))
+    }
+
+    /// Notes a disconnected open, if its user may leave one more.
+    pub(super) fn note_disconnected(
+        &self,
+        at: &Disconnected,
+        until: Duration,
+        limits: Limits,
+    ) -> Result<(), TableError> {
+        let note = Note::of(at, until).encode();
+        let key = at.persistent.to_le_bytes();
+        let store = |found: Option<&[u8]>| (Change::Store(note.clone()), found.is_none());
+        if self.disconnected.with_record(&key, store)?
+            && let Err(error) = self.count(&at.owner, limits)
+        {
+            self.disconnected.delete(&key)?;
+            return Err(error);
+        }
+        if let Some(key) = create_guid_key(at.create_guid)
+            && let Err(error) = self.disconnected.with_record(&key, store)
+        {
+            self.forget_disconnected(at);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Forgets a disconnected open. A note that stays is found to be wrong when it is followed.
+    pub(super) fn forget_disconnected(&self, at: &Disconnected) {
+        if self.disconnected.delete(&at.persistent.to_le_bytes()) == Ok(true) {
+            self.discount(&at.owner);
+        }
+        if let Some(key) = create_guid_key(at.create_guid) {
+            let _ = self.disconnected.delete(&key);
+        }
+    }
+
+    /// Returns FileId.Persistent and file of the open that is noted under a FileId.
+    pub(super) fn noted(&self, persistent: u64) -> Option<(u64, FileKey)> {
+        self.noted_under(&persistent.to_le_bytes())
+    }
+
+    /// Returns FileId.Persistent and file of the open that is noted under a client's CreateGuid.
+    pub(super) fn noted_by_create_guid(&self, create_guid: (Guid, Guid)) -> Option<(u64, FileKey)> {
+        self.noted_under(&create_guid_key(create_guid)?)
+    }
+
+    fn noted_under(&self, key: &[u8]) -> Option<(u64, FileKey)> {
+        let note = self.disconnected.get(key, Note::decode).ok().flatten().flatten()?;
+        Some((note.persistent, note.file))
+    }
+
+    /// Counts one more open of a user.
+    fn count(&self, owner: &str, limits: Limits) -> Result<(), TableError> {
+        let [all_max, own_max] = match limits {
+            Limits::Apply => [DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX],
+            Limits::Ignore => [u32::MAX; 2],
+        };
+        self.count_up(&count_key_of_all(), all_max)?;
+        let counted = self.count_up(&count_key(owner), own_max);
+        if counted.is_err() {
+            self.count_down(&count_key_of_all());
+        }
+        counted
+    }
+
+    /// Counts one open of a user less.
+    fn discount(&self, owner: &str) {
+        self.count_down(&count_key_of_all());
+        self.count_down(&count_key(owner));
+    }
+
+    fn count_up(&self, key: &[u8], max: u32) -> Result<(), TableError> {
+        self.disconnected.with_record(key, |found| match found.map_or(0, number) {
+            count if count >= max => (Change::Keep, Err(TableError::Full)),
+            count => (Change::Store((count + 1).to_le_bytes().to_vec()), Ok(())),
+        })?
+    }
+
+    /// A number that cannot be changed is set right by the next look through the table.
+    fn count_down(&self, key: &[u8]) {
+        let _ = self.disconnected.with_record(key, |found| match found.map_or(0, number) {
+            0 | 1 => (Change::Delete, ()),
+            count => (Change::Store((count - 1).to_le_bytes().to_vec()), ()),
+        });
+    }
+}
+
+/// Until when the disconnected opens of a file are kept, by FileId.Persistent.
+fn deadlines(record: &FileRecord) -> BTreeMap<u64, Duration> {
+    let deadline = |it: &OpenEntry| Some((it.facts.persistent, it.disconnected_until()?));
+    record.opens.iter().filter_map(deadline).collect()
+}
+
+/// Whether an open is noted here under its FileId, which each one is once.
+fn is_file_id(key: &[u8]) -> bool {
+    key.len() == size_of::<u64>()
+}
+
+/// Bytes of a key of a CreateGuid, half of which is the client's choice and half its name.
+const CREATE_GUID_KEY_BYTES: usize = 32;
+
+/// No key of a note is as long, so no client can choose one that is a number's.
+const COUNT_KEY_BYTES_MIN: usize = CREATE_GUID_KEY_BYTES + 1;
+
+/// Where a client's CreateGuid lies in the table.
+fn create_guid_key((client, create_guid): (Guid, Guid)) -> Option<[u8; CREATE_GUID_KEY_BYTES]> {
+    let mut key = [0; CREATE_GUID_KEY_BYTES];
+    key[..16].copy_from_slice(&client.0);
+    key[16..].copy_from_slice(&create_guid.0);
+    (!create_guid.is_zero()).then_some(key)
+}
+
+/// Where the number of all disconnected opens lies.
+fn count_key_of_all() -> Vec<u8> {
+    vec![0; COUNT_KEY_BYTES_MIN]
+}
+
+/// Where the number of a user's disconnected opens lies.
+fn count_key(owner: &str) -> Vec<u8> {
+    [&[1; COUNT_KEY_BYTES_MIN], owner.as_bytes()].concat()
+}
+
+fn number(value: &[u8]) -> u32 {
+    value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests;
