@@ -1,0 +1,96 @@
+//! The order of crates and modules. What stands higher may import what stands lower.
+
+/// Crates, the lowest first. A crate depends on lower floors only, tests apart, and one that is not
+/// listed stands on the highest.
+pub const CRATES: &[&[&str]] = &[
+    &["crypto", "dtyp", "lint", "tdb", "trace", "uring"],
+    &["arbitration", "auth", "object", "qos", "rpc", "wire"],
+    &["config", "messaging", "proto", "store", "tables"],
+    &["bench", "testkit"],
+    &["choro", "fuzz"],
+];
+
+/// The floors of one crate.
+#[derive(Debug)]
+pub struct Building {
+    /// Name of the crate it describes.
+    pub name: &'static str,
+    /// Modules, the lowest floor first. Modules of one floor may import each other. One that is not
+    /// listed stands where its parent does, or on the highest floor.
+    pub floors: &'static [&'static [&'static str]],
+}
+
+/// The crates whose modules have floors.
+pub const BUILDINGS: &[Building] = &[
+    Building {
+        name: "choro",
+        floors: &[
+            &[
+                "administration",
+                "control",
+                "default_share",
+                "domain_sid",
+                "interfaces",
+                "log",
+                "messaging_settings",
+                "mistake",
+                "multichannel",
+                "observation",
+                "process",
+                "report",
+                "settings",
+                "users",
+            ],
+            &["worker"],
+            &["notifyd"],
+            &["supervisor"],
+            &["command"],
+        ],
+    },
+    Building {
+        name: "proto",
+        floors: &[
+            // The model of [MS-SMB2] 3.3.1.
+            &[
+                "buffer_pool",
+                "channel_sequence",
+                "connection",
+                "entropy",
+                "memory_account",
+                "open",
+                "pipe",
+                "reject",
+                "sequence_window",
+                "session",
+                "settings",
+                "tree_connect",
+            ],
+            // The engine, as far as commands need it.
+            &[
+                "break_notification",
+                "change",
+                "channel_list",
+                "dfs",
+                "effect",
+                "ending",
+                "files",
+                "globals",
+                "holding",
+                "notice",
+                "posix",
+                "protection",
+                "request",
+                "respond",
+                "response",
+                "scope",
+                "server",
+                "waiting",
+            ],
+            &["command", "fsctl"],
+            // The way of a frame to its command.
+            &["dispatch", "receive"],
+        ],
+    },
+    // Calls of the system, below everything that decides.
+    Building { name: "store", floors: &[&["entries", "system", "xattr"]] },
+];

@@ -1,0 +1,27 @@
+//! The rules, one in each file.
+
+pub mod commits;
+pub mod function_words;
+pub mod layers;
+pub mod long_functions;
+pub mod module_cycles;
+pub mod relative_openers;
+pub mod short_docs;
+pub mod width;
+
+#[cfg(test)]
+pub(crate) mod snippet;
+
+use crate::rule::Rule;
+
+/// All rules, in checking order.
+pub const RULES: [&Rule; 8] = [
+    &relative_openers::RULE,
+    &function_words::RULE,
+    &short_docs::RULE,
+    &width::RULE,
+    &long_functions::RULE,
+    &layers::RULE,
+    &module_cycles::RULE,
+    &commits::RULE,
+];
