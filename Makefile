@@ -6,6 +6,7 @@
 #   make MESSAGING=tdb,dgram    build only these ways for the processes to talk (any of tdb, dgram and
 #                               stream; also with run, install and test)
 #   make simulate SEED=7        live through one simulated server that failed
+#   make lint KEEP=1            lower the ceilings of the rules of form to the counts of now
 #   make instructions KEEP=1    keep the figures of now as those to compare with
 #   make test IO_URING=no       every test of the crates where io_uring is forbidden, as in most
 #                               containers; all of conformance with that
@@ -57,7 +58,7 @@ limits: ## Write the numbers of docs/limits.md anew, from the constants
 	@KEEP_LIMITS=1 cargo test --quiet -p choro --test limits
 
 lint: ## Check form, lints, documentation and dependencies
-	@scripts/lint.sh
+	@scripts/lint.sh $(if $(KEEP),--keep)
 
 fuzz: ## Fuzz every decoder
 	@scripts/fuzz.sh '$(SECONDS)'
