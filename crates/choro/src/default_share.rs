@@ -7,6 +7,9 @@ mod folder;
 mod system_user;
 
 use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -32,6 +35,9 @@ pub(crate) const OTHER_PORTS: std::ops::Range<u16> = 4450..4460;
 
 /// Characters of a password that we make up, from an alphabet of 31: 79 bits.
 const PASSWORD_CHARS: usize = 16;
+
+/// The file beside the user database that keeps a password which could not be shown.
+const PASSWORD_FILE: &str = "first_password";
 
 /// Letters and digits that cannot be mistaken for each other when they are typed.
 const PASSWORD_ALPHABET: &[u8; 31] = b"abcdefghijkmnpqrstuvwxyz2345678";
@@ -116,17 +122,36 @@ impl DefaultShare {
     }
 }
 
-/// Makes sure that [`USER_NAME`] exists. Returns its password if it was made just now: only its
-/// hash is stored, so this is the one time that it can be shown.
+/// Where the password of [`USER_NAME`] can be learned.
+pub(crate) enum Password {
+    /// Where it was when the user was made.
+    Known,
+    /// Nowhere else: it was made just now, and only its hash is stored.
+    New(Zeroizing<String>),
+    /// In this file, which only its owner can read.
+    Kept(PathBuf),
+}
+
+/// Makes sure that [`USER_NAME`] exists. The password of a new user is returned if `can_show` it; else
+/// it is kept in a file beside the database, since what is not a terminal is mostly a log that
+/// more people read than may log on.
 ///
 /// # Errors
 /// As [`UsersError`].
-pub(crate) fn ensure_user(users: &Path) -> Result<Option<Zeroizing<String>>, UsersError> {
+pub(crate) fn ensure_user(users: &Path, can_show: bool) -> Result<Password, UsersError> {
     if UserDatabase::open(users)?.find(USER_NAME)?.is_some() {
-        return Ok(None);
+        return Ok(Password::Known);
     }
     let password = random_password();
+    let file = users.with_file_name(PASSWORD_FILE);
     UserDatabase::update(users, |database| {
+        if !can_show {
+            keep(&file, &password).map_err(|error| UsersError::Io {
+                doing: "write",
+                path: file.clone(),
+                error,
+            })?;
+        }
         database.add(UserEntry {
             name: USER_NAME.to_owned(),
             nt_hash: NtHash::of_password(&password),
@@ -134,7 +159,19 @@ pub(crate) fn ensure_user(users: &Path) -> Result<Option<Zeroizing<String>>, Use
             full_name: String::new(),
         })
     })?;
-    Ok(Some(password))
+    Ok(if can_show { Password::New(password) } else { Password::Kept(file) })
+}
+
+/// Writes the password to a new file, in place of one that an earlier user had.
+fn keep(file: &Path, password: &str) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(password.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
 }
 
 fn random_password() -> Zeroizing<String> {
@@ -154,11 +191,18 @@ fn random_password() -> Zeroizing<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
+    use auth::NtHash;
     use config::Config;
 
-    use super::{DefaultShare, PASSWORD_ALPHABET, ensure_user, random_password};
+    use super::{
+        DefaultShare, PASSWORD_ALPHABET, PASSWORD_FILE, Password, USER_NAME, ensure_user,
+        random_password,
+    };
+    use crate::users::UserDatabase;
 
     #[test]
     fn the_text_is_a_configuration_without_warnings() {
@@ -187,11 +231,30 @@ mod tests {
     }
 
     #[test]
-    fn the_password_is_told_once() {
+    fn the_password_is_shown_once() {
         let directory = tempfile::tempdir().expect("there is space");
         let users = directory.path().join("private/users");
-        let password = ensure_user(&users).expect("it can be made").expect("it is new");
+        let Password::New(password) = ensure_user(&users, true).expect("it can be made") else {
+            panic!("it is new, and there is a terminal");
+        };
         assert_eq!(password.len(), 16);
-        assert!(ensure_user(&users).expect("it can be read").is_none());
+        assert!(!users.with_file_name(PASSWORD_FILE).exists());
+        let again = ensure_user(&users, true).expect("it can be read");
+        assert!(matches!(again, Password::Known), "it was shown already");
+    }
+
+    #[test]
+    fn a_password_that_a_log_would_show_is_kept_for_the_owners_eyes() {
+        let directory = tempfile::tempdir().expect("there is space");
+        let users = directory.path().join("private/users");
+        let Password::Kept(file) = ensure_user(&users, false).expect("it can be made") else {
+            panic!("it is not to be shown");
+        };
+        let metadata = fs::metadata(&file).expect("it was written");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        let password = fs::read_to_string(&file).expect("ours");
+        let user = UserDatabase::open(&users).expect("ours").find(USER_NAME).expect("ours");
+        let hash = user.expect("it is there").nt_hash;
+        assert_eq!(hash.as_bytes(), NtHash::of_password(password.trim_end()).as_bytes());
     }
 }

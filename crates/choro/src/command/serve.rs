@@ -1,6 +1,7 @@
 //! `choro serve`.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use zeroize::Zeroizing;
 
-use crate::default_share::{self, DefaultShare, SHARE_NAME, USER_NAME};
+use crate::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAME};
 use crate::multichannel::Multichannel;
 use crate::settings::{Settings, Source};
 use crate::{log, report, supervisor, worker};
@@ -64,10 +65,10 @@ impl Serve {
             tracing::info!("listening on {address}");
         }
         if let Source::Default(default) = &started.settings().source {
-            let password = default_share::ensure_user(&started.settings().users_path())
+            let users = started.settings().users_path();
+            let password = default_share::ensure_user(&users, std::io::stdout().is_terminal())
                 .context("cannot create the user of the default share")?;
-            let password = password.as_deref().map(String::as_str);
-            report::print_secret(&welcome(default, &addresses, password))?;
+            report::print_secret(&welcome(default, &addresses, &password))?;
         }
         started.run()
     }
@@ -80,7 +81,7 @@ const WELCOME_LEN_MAX: usize = 32 * 1024;
 fn welcome(
     default: &DefaultShare,
     addresses: &[SocketAddr],
-    password: Option<&str>,
+    password: &Password,
 ) -> Zeroizing<String> {
     let port = default.port;
     let host = host_of(addresses);
@@ -90,9 +91,16 @@ fn welcome(
     };
     let mount_port =
         if port == default_share::PORT { String::new() } else { format!(",port={port}") };
+    let kept;
     let (password, password_note) = match password {
-        Some(password) => (password, "   (shown only now; only its hash is kept)"),
-        None => ("as shown when the user was created", ""),
+        Password::New(password) => {
+            (password.as_str(), "   (shown only now; only its hash is kept)")
+        }
+        Password::Known => ("as shown when the user was created", ""),
+        Password::Kept(file) => {
+            kept = format!("in {} (remove that file once it is read)", file.display());
+            (kept.as_str(), "")
+        }
     };
     // As it was started: `make run` does not put it into PATH.
     let program = std::env::args().next().unwrap_or_else(|| "choro".to_owned());
@@ -142,14 +150,15 @@ fn host_of(addresses: &[SocketAddr]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{DefaultShare, welcome};
+    use super::{DefaultShare, Password, welcome};
 
     #[test]
     fn an_unusual_port_is_in_every_line_to_paste() {
         let mut default =
             DefaultShare::for_this_user(Some("/tmp/x".as_ref())).expect("a home is not needed");
         default.port = 4450;
-        let text = welcome(&default, &["192.0.2.1:4450".parse().expect("an address")], Some("pw"));
+        let address = "192.0.2.1:4450".parse().expect("an address");
+        let text = welcome(&default, &[address], &Password::New("pw".to_owned().into()));
         for line in [
             "smbclient //192.0.2.1/share -U choro -p 4450",
             "mount -t cifs //192.0.2.1/share /mnt -o username=choro,port=4450",
