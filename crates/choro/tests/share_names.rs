@@ -11,10 +11,14 @@ use harness::{
 };
 use nix::unistd::{Gid, Group};
 
+/// As with Samba; its id is that of no person.
+const DAEMON_HAS_HOME: &str = "homes min uid = 1";
+
 /// Homes in a folder of each in the share `homes`, with a file that bears its user's name.
 fn start_with_homes(lines: &str) -> TestServer {
     let lines = format!("path = %FOLDER/%S\n{lines}");
-    let server = Setup::new().share("homes", &lines).share("data", "").start();
+    let server =
+        Setup::new().global(DAEMON_HAS_HOME).share("homes", &lines).share("data", "").start();
     let absent = daemon().name;
     for user in [USER, OTHER_USER, &absent] {
         let home = server.share_path("homes").join(user);
@@ -63,7 +67,7 @@ fn a_home_is_reached_by_the_names_that_the_username_map_has_for_its_user() {
     let map = setup.path("names");
     fs::write(&map, format!("{absent} = \"Anna Blume\"\n{OTHER_USER} = shared\n")).expect("space");
     let server = setup
-        .global(&format!("username map = {}", map.display()))
+        .global(&format!("username map = {}\n{DAEMON_HAS_HOME}", map.display()))
         .share("homes", "path = %FOLDER/%S")
         .share("shared", "")
         .start();
@@ -93,11 +97,30 @@ fn guests_have_no_home() {
 #[test]
 fn the_home_is_the_folder_that_the_system_has_for_the_user_where_no_path_is_given() {
     let user = daemon();
-    let server = Setup::new().share("homes", "path =\nread only = yes").start();
+    let homes = "path =\nread only = yes";
+    let server = Setup::new().global(DAEMON_HAS_HOME).share("homes", homes).start();
     let name = name_in_home(&user);
     let listed = server.client().run(&user.name, &[&format!("ls \"{name}\"")]).succeeds();
     assert!(listed.contains(&name), "{listed}");
     server.stop();
+}
+
+#[test]
+fn accounts_of_the_systems_programs_have_no_home() {
+    let user = daemon();
+    for path in ["", "%FOLDER/%S", "%H"] {
+        let server = Setup::new().share("homes", &format!("path = {path}")).start();
+        server.add_user(&user.name);
+        fs::create_dir(server.share_path("homes").join(&user.name)).expect("there is space");
+        for name in [user.name.as_str(), "root"] {
+            server.client().run(name, &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
+        }
+        let own = server.client().user(&user.name, PASSWORD);
+        own.run("homes", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
+        let listed = own.list_shares().succeeds();
+        assert!(!listed.contains(&format!("Disk|{}|", user.name)), "{listed}");
+        server.stop();
+    }
 }
 
 #[test]

@@ -22,9 +22,13 @@ parameter_table! {
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
+        /// Users with a lower id have no home in `[homes]`: accounts of the system's programs, and root.
+        /// Samba knows no such limit; with 0 there is none.
+        homes_min_uid: u32 =
+            "homes min uid", Kind::Integer { min: 0, max: 4_294_967_295 }, "1000";
         /// Serve DFS namespaces, where a share is the root of one: see `msdfs root`.
         host_msdfs: bool = "host msdfs", Kind::Bool, "Yes";
-        /// Look up the names of clients, which lists of hosts may then contain.
+        /// Look up the names of clients. Lists of hosts go by address all the same.
         hostname_lookups: bool = "hostname lookups", Kind::Bool, "No", NotYet;
         /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks.
         /// What stands behind one, as in `"eth0;if_index=65,speed=1000000000,capability=RSS,RDMA"`,

@@ -1,8 +1,10 @@
 //! `[homes]`: a share for each user of the system, made when somebody asks for it. As in Samba.
 
+use std::path::{Component, Path};
+
 use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
@@ -37,9 +39,30 @@ pub(super) fn find_share(
         }
         found = find_user(&names.user(name));
     }
+    let found = found.filter(|found| has_home(config, homes, found));
     let UnixUser { name, home: folder, .. } = found?;
     // The user may be called something else than what was asked for.
     config.share(&name).cloned().or_else(|| home(homes, name, &folder))
+}
+
+/// Returns true if `[homes]` is about this user. Accounts of the system's programs have folders such as
+/// `/dev` and `/usr/sbin`, which are nobody's home.
+fn has_home(config: &Config, homes: &Share, user: &UnixUser) -> bool {
+    let UnixUser { name, home, credentials } = user;
+    let min = config.global.homes_min_uid;
+    if credentials.uid < min {
+        debug!("[homes]: {name} has the id {}, below `homes min uid = {min}`", credentials.uid);
+        return false;
+    }
+    let is_system_folder = homes.path.is_empty() || homes.path.contains("%H");
+    !is_system_folder || !is_root_folder(Path::new(home))
+}
+
+/// Returns true for `/`, however it is written, and for what may be it.
+fn is_root_folder(folder: &Path) -> bool {
+    let is_name = |it: Component<'_>| matches!(it, Component::Normal(_));
+    let leads_up = |it: Component<'_>| it == Component::ParentDir;
+    !folder.components().any(is_name) || folder.components().any(leads_up)
 }
 
 fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
@@ -63,4 +86,41 @@ fn find_user(name: &str) -> Option<UnixUser> {
         })
     };
     find(name).or_else(|| find(&name.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use config::Config;
+    use store::Credentials;
+
+    use super::{UnixUser, has_home, is_root_folder};
+
+    #[track_caller]
+    fn check(text: &str, uid: u32, home: &str, want: bool) {
+        let (config, _) = Config::parse(text, "test").expect("it is well-formed");
+        let homes = config.homes.as_ref().expect("it is there");
+        let credentials = Credentials { uid, ..Credentials::default() };
+        let user = UnixUser { name: "anna".to_owned(), home: home.to_owned(), credentials };
+        assert_eq!(has_home(&config, homes, &user), want, "{text} {uid} {home}");
+    }
+
+    #[test]
+    fn homes_are_those_of_people_and_never_the_whole_machine() {
+        let homes = "[homes]\n";
+        check(homes, 1_000, "/home/anna", true);
+        for (uid, home) in [(0, "/root"), (1, "/usr/sbin"), (3, "/dev"), (999, "/srv/anna")] {
+            check(homes, uid, home, false);
+        }
+        for home in ["/", "//", "/.", "/home/..", ""] {
+            check(homes, 1_000, home, false);
+            check("[homes]\npath = %H/files\n", 1_000, home, false);
+            // Where the operator says which folders are homes, that of the system does not matter.
+            check("[homes]\npath = /srv/homes/%S\n", 1_000, home, true);
+        }
+        check("homes min uid = 500\n[homes]\n", 500, "/home/anna", true);
+        check("homes min uid = 500\n[homes]\n", 499, "/home/anna", false);
+        assert!(is_root_folder(Path::new("/")) && !is_root_folder(Path::new("/home")));
+    }
 }
