@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+pub mod fingerprint;
 pub mod nonce;
 pub mod preauth;
 pub mod session_keys;
@@ -17,6 +18,7 @@ pub mod signing;
 pub mod transform;
 
 pub use algorithm::{Cipher, SigningAlgorithm};
+pub use fingerprint::fingerprint;
 pub use nonce::{Nonce, NonceCounter, NoncesExhausted};
 pub use preauth::PreauthHash;
 pub use session_keys::{KeyMaterial, Role, SessionKeys};

@@ -34,6 +34,7 @@ use super::lanes::{Done, LaneId, Lanes};
 use super::messages::Waiting;
 use super::notices::Notices;
 use super::passing::Passing;
+use super::server_guid;
 use super::server_settings::{has_continuously_available_shares, server_settings};
 use super::slow_storage::SlowStorage;
 use super::tables::Tables;
@@ -113,7 +114,7 @@ impl Worker {
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let driver = new_driver().context("no way to wait")?;
-        let server_guid = server_guid(registry.supervisor().unique_id);
+        let server_guid = server_guid::of(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
@@ -480,15 +481,6 @@ fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
 /// The token of an operation for the store.
 pub(super) fn store_token(slot: usize) -> Token {
     Token(STORE | u64::from(u32::try_from(slot).expect("few operations are in flight")))
-}
-
-/// The same for all workers of one server, and another for another: clients tell servers apart by
-/// it.
-fn server_guid(unique_id: u64) -> Guid {
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(b"choro\0\0\0");
-    bytes[8..].copy_from_slice(&unique_id.to_le_bytes());
-    Guid(bytes)
 }
 
 fn fill_random(mut bytes: &mut [u8]) {

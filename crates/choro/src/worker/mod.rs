@@ -27,6 +27,7 @@ mod outgoing;
 mod passing;
 mod piping;
 mod root_settings;
+mod server_guid;
 mod server_settings;
 mod share_users;
 mod shares;
