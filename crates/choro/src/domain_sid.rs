@@ -2,12 +2,12 @@
 //!
 //! Clients remember what they saw, so it must never change; and two servers must not have the same.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use dtyp::Sid;
 
 /// The file's name: the SID in its text form, on a line.
@@ -18,6 +18,9 @@ const FILE_BYTES_MAX: u64 = 256;
 
 /// Everybody may know it, and nobody else may choose it: workers have no mask of their own.
 const FILE_MODE: u32 = 0o644;
+
+/// Bits of a mode by which others could choose it.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// Reads the SID, and makes it if there is none.
 ///
@@ -50,25 +53,38 @@ pub(crate) fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<Sid>> {
-    let text = match read_start(path) {
+    let reading = || format!("cannot read {}", path.display());
+    let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+        file => file.with_context(reading)?,
     };
-    match std::str::from_utf8(&text).ok().and_then(|text| parse(text.trim())) {
-        Some(sid) => Ok(Some(sid)),
-        None => bail!("{} does not hold the SID of a domain", path.display()),
-    }
+    let metadata = file.metadata().with_context(reading)?;
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut text).with_context(reading)?;
+    let Some(sid) = std::str::from_utf8(&text).ok().and_then(|text| parse(text.trim())) else {
+        bail!("{} does not hold the SID of a domain", path.display());
+    };
+    verify_writers(path, &metadata, &sid)?;
+    Ok(Some(sid))
 }
 
-fn read_start(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    if file.metadata()?.mode() & 0o022 != 0 {
-        // Others can write to it: it was made so once.
-        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
-    }
-    let mut text = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(text)
+/// Nobody but root and the server could have chosen what is in the file.
+fn verify_writers(path: &Path, metadata: &Metadata, sid: &Sid) -> anyhow::Result<()> {
+    let (path, mode) = (path.display(), metadata.mode() & 0o7777);
+    // The real user: at the moment this may be done with a client's rights.
+    let own = rustix::process::getuid().as_raw();
+    ensure!(
+        metadata.uid() == 0 || metadata.uid() == own,
+        "{path} belongs to the user with id {}, who could have put the SID there: if {sid} is right, \
+         give the file to whom the server runs as, else remove it",
+        metadata.uid()
+    );
+    ensure!(
+        mode & OTHERS_WRITE == 0,
+        "{path} can be written to by others (mode {mode:04o}), who could have put the SID there: if {sid} \
+         is right, chmod {FILE_MODE:o} the file, else remove it"
+    );
+    Ok(())
 }
 
 /// `S-1-5-21-` and three numbers: [MS-DTYP] 2.4.2.4.
@@ -101,6 +117,9 @@ fn random_sid() -> Sid {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown};
+
     use super::*;
 
     #[test]
@@ -114,15 +133,23 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_write_to_it() {
+    fn what_others_could_have_written_is_not_taken_for_the_servers_sid() {
         let state = tempfile::tempdir().expect("there is space");
-        let mode = || fs::metadata(state.path().join(FILE_NAME)).expect("made").mode() & 0o777;
-        read_or_make(state.path()).expect("made");
-        assert_eq!(mode() & 0o022, 0);
-        let open = Permissions::from_mode(0o666);
-        fs::set_permissions(state.path().join(FILE_NAME), open).expect("it is ours");
-        read_or_make(state.path()).expect("read");
-        assert_eq!(mode(), FILE_MODE);
+        let path = state.path().join(FILE_NAME);
+        let sid = read_or_make(state.path()).expect("made");
+        assert_eq!(fs::metadata(&path).expect("made").mode() & 0o777, FILE_MODE);
+        for mode in [0o666, 0o664, 0o646] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("it is ours");
+            let error = read_or_make(state.path()).expect_err("others could write").to_string();
+            assert!(error.contains(&format!("if {sid} is right, chmod 644")), "{error}");
+        }
+        fs::set_permissions(&path, Permissions::from_mode(FILE_MODE)).expect("it is ours");
+        assert_eq!(read_or_make(state.path()).expect("as the message says"), sid);
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(65_534), None).expect("we are root");
+            let error = read_or_make(state.path()).expect_err("it is somebody's").to_string();
+            assert!(error.contains("belongs to the user with id 65534"), "{error}");
+        }
     }
 
     #[test]
