@@ -1,10 +1,17 @@
 //! Where log lines go, and which.
+//!
+//! Some are about what a client has done, with names that it gave. Nothing in them ends a line or moves a
+//! terminal's cursor, and what one process can be made to write is limited.
+
+mod line;
+mod rate;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use anyhow::Context;
 use tracing::level_filters::LevelFilter;
@@ -12,9 +19,17 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use crate::settings::Settings;
+use rate::Rate;
 
-/// The file that lines go to; standard error if there is none.
-static SINK: Mutex<Option<File>> = Mutex::new(None);
+/// Where lines go, and how many still may.
+static OUTPUT: Mutex<Output> = Mutex::new(Output { file: None, rate: None });
+
+struct Output {
+    /// Standard error if there is none.
+    file: Option<File>,
+    /// `None` where all lines are wanted.
+    rate: Option<Rate>,
+}
 
 /// How to change the level of lines that are written.
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
@@ -24,7 +39,9 @@ static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 /// # Errors
 /// `log file` cannot be opened.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
-    let (filter, handle) = reload::Layer::new(level(settings.config.global.log_detail()));
+    let log_detail = settings.config.global.log_detail();
+    let (filter, handle) = reload::Layer::new(level(log_detail));
+    limit_rate(log_detail);
     let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(|| Sink);
     open(settings)?;
     tracing::subscriber::set_global_default(Registry::default().with(lines.with_filter(filter)))
@@ -47,7 +64,7 @@ pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
 
 /// Lets go of the log file; lines go to standard error until [`follow`] is called.
 pub(crate) fn close() {
-    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    output().file = None;
 }
 
 /// Logs in this detail, as `log level` has it, until [`follow`] is called.
@@ -56,6 +73,7 @@ pub(crate) fn close() {
 /// Logging was not started.
 pub(crate) fn set_detail(log_detail: u32) -> anyhow::Result<()> {
     let handle = LEVEL.get().context("logging was not started")?;
+    limit_rate(log_detail);
     let level = level(log_detail);
     // To set it looks at every place in the program that writes lines.
     if handle.with_current(|current| *current == level).unwrap_or(false) {
@@ -66,8 +84,23 @@ pub(crate) fn set_detail(log_detail: u32) -> anyhow::Result<()> {
 
 fn open(settings: &Settings) -> anyhow::Result<()> {
     let file = settings.log_file().map(|path| append_to(&path)).transpose()?;
-    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    output().file = file;
     Ok(())
+}
+
+fn output() -> MutexGuard<'static, Output> {
+    OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whoever asks for details to find a mistake wants all of them.
+fn limit_rate(log_detail: u32) {
+    let is_limited = level(log_detail) <= LevelFilter::INFO;
+    let mut output = output();
+    match (&output.rate, is_limited) {
+        (None, true) => output.rate = Some(Rate::new(Instant::now())),
+        (Some(_), false) => output.rate = None,
+        _ => {}
+    }
 }
 
 /// Appends, so that the supervisor and its workers can share a file and each line stays whole.
@@ -91,18 +124,38 @@ fn level(log_detail: u32) -> LevelFilter {
     }
 }
 
-/// Writes to what [`SINK`] is at the moment. Each line comes as one piece.
+/// Writes to what [`OUTPUT`] is at the moment. Each line comes as one piece.
 struct Sink;
 
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match &mut *SINK.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(file) => file.write(line),
-            None => io::stderr().write(line),
+        let mut output = output();
+        let left_out = match &mut output.rate {
+            Some(rate) => match rate.take(Instant::now()) {
+                Some(left_out) => left_out,
+                None => return Ok(line.len()),
+            },
+            None => 0,
+        };
+        if left_out > 0 {
+            let note = format!("{left_out} lines are left out: more than this process may write\n");
+            output.write(note.as_bytes())?;
         }
+        output.write(&line::escaped(line))?;
+        Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Output {
+    /// In one call, so that the lines of several processes stay whole.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match &mut self.file {
+            Some(file) => file.write(line),
+            None => io::stderr().write(line),
+        }
     }
 }

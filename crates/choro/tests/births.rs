@@ -193,7 +193,7 @@ fn the_kernel_ends_any_other_process_of_a_server_before_the_supervisor_for_want_
 fn a_worker_logs_under_its_own_pid() {
     let site = Site::new();
     site.write_config_with(
-        &format!("log file = {}.%d\nlog level = 1\n", text(&site.path("log"))),
+        &format!("log file = {}.%d\nlog level = 3\n", text(&site.path("log"))),
         "",
     );
     let mut child = site.command(&["serve"]).stderr(Stdio::null()).spawn().expect("it starts");

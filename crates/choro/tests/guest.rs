@@ -263,6 +263,7 @@ fn the_linux_kernel_works_with_a_share() {
         // The kernel takes further connections to an address only if that spreads them, and makes
         // them to the usual port.
         .global("interfaces = \"10.99.0.1;capability=RSS\"")
+        .global("log level = 3")
         .global("smb3 unix extensions = yes")
         .port_too(445)
         .share("data", "")

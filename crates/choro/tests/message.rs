@@ -274,7 +274,7 @@ fn the_detail_of_the_log_changes_for_processes_that_run_and_those_that_are_start
         rows.iter().filter(|row| row["process"] == "worker").count()
     };
     wait_until(|| serving() == 5, || format!("{} are served", serving()));
-    site.run(&["message", "log-level", "1"]).succeeds();
+    site.run(&["message", "log-level", "3"]).succeeds();
     let loud = server.connect();
     let address = |client: &TcpStream| client.local_addr().expect("it is connected").to_string();
     server.wait_for_log(&format!("{} connected", address(&loud)));

@@ -3,7 +3,7 @@
 mod choro;
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
@@ -385,6 +385,7 @@ fn a_client_is_not_turned_away_for_one_that_has_left() {
 #[test]
 fn a_client_is_not_given_to_a_worker_that_has_ended() {
     let site = Site::new();
+    site.write_config_with("log level = 3\n", "");
     let server = site.serve();
     let idle = server.idle_workers();
     // It finds the client and the end of all its workers at the same time, in this order.
@@ -408,6 +409,26 @@ fn clients_that_hosts_deny_names_never_meet_a_worker() {
     assert!(is_closed(&server.connect()));
     server.wait_for_log("refused by `hosts allow` or `hosts deny`");
     assert_eq!(server.workers(), workers);
+}
+
+/// Any number of strangers can come any number of times: the disk is not theirs to fill.
+#[test]
+fn what_strangers_send_leaves_no_line_in_the_log() {
+    let site = Site::new();
+    let server = site.serve();
+    server.idle_workers();
+    let before = server.log();
+    for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0, 0, 0, 1, 0xff], &[0; 128], &[0xff; 128]]
+    {
+        let mut client = server.connect();
+        // The server may be done with it already.
+        let _ = client.write_all(bytes);
+        let _ = client.shutdown(std::net::Shutdown::Write);
+        assert!(is_closed(&client));
+    }
+    let is_over = || server.workers().len() == 3;
+    wait_until(is_over, || format!("{:?}", server.workers()));
+    assert_eq!(server.log(), before);
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Worker {
         if let Err(status) = &removed {
             let path = path.to_windows();
             warn!(
-                "share {share}: {path} was to be deleted with its last open, and stays: {status}"
+                "share {share}: {path:?} was to be deleted with its last open, and stays: {status}"
             );
         }
         let now = self.now();

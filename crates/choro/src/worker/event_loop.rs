@@ -21,7 +21,7 @@ use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{QosPage, Registry, WatchPage};
 use trace::{Clock, Phase, Tracer};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
@@ -267,7 +267,7 @@ impl Worker {
         channel.send_small_frames_at_once();
         let now = self.now();
         let id = self.server.handle_connect(now, client, server);
-        info!("{client} connected");
+        debug!("{client} connected");
         self.channels.insert(id, channel);
         self.receive(id);
     }
@@ -335,7 +335,7 @@ impl Worker {
     /// The transport is gone; the engine hears of it.
     pub(super) fn lost(&mut self, id: ConnectionId, why: &str) {
         self.trace.enter(Phase::Other);
-        info!("connection {} ended: {why}", id.0);
+        debug!("connection {} ended: {why}", id.0);
         self.confirm_taken(id);
         let now = self.now();
         self.server.handle_disconnect(now, id);
@@ -369,7 +369,11 @@ impl Worker {
             self.enter(notice, now);
         }
         while let Some((id, reason)) = self.server.poll_close() {
-            warn!("connection {} is ended: {reason:?}", id.0);
+            if self.notices.had_session() {
+                warn!("connection {} is ended: {reason:?}", id.0);
+            } else {
+                debug!("connection {} is ended: {reason:?}", id.0);
+            }
             if let Some(channel) = self.channels.get_mut(&id) {
                 channel.end(Instant::now());
                 // What is queued for a client that takes nothing would wait for minutes.

@@ -17,11 +17,12 @@ pub(super) struct Notices {
     connections: HashMap<Guid, usize>,
     /// Clients whose further connections come here.
     claims: HashSet<Guid>,
+    had_session: bool,
 }
 
 impl Notices {
     pub(super) fn new(server_id: ServerId) -> Self {
-        Self { server_id, connections: HashMap::new(), claims: HashSet::new() }
+        Self { server_id, connections: HashMap::new(), claims: HashSet::new(), had_session: false }
     }
 
     /// This worker has claimed the client: see [`Registry::claim_client`].
@@ -32,6 +33,12 @@ impl Notices {
     /// Whether this worker claims the client.
     pub(super) fn claims(&self, client_guid: Guid) -> bool {
         self.claims.contains(&client_guid)
+    }
+
+    /// Returns true if anybody has logged on, guests included. Before that, nothing that comes of what a
+    /// client sends is worth a line of the log: any number of strangers can send any number of it.
+    pub(super) fn had_session(&self) -> bool {
+        self.had_session
     }
 
     /// Takes all clients out of the tables.
@@ -96,7 +103,10 @@ impl Notices {
                 self.claims.remove(&client_guid);
                 registry.remove_client(client_guid).map(drop)
             }
-            Notice::SessionOpened(session) => registry.put_session(&self.session(*session, now)),
+            Notice::SessionOpened(session) => {
+                self.had_session = true;
+                registry.put_session(&self.session(*session, now))
+            }
             Notice::SessionClosed { session_id } => registry.remove_session(session_id).map(drop),
             Notice::TreeConnected { session_id, tree_id, share, encrypted, read_only } => registry
                 .put_tree_connect(&TreeConnectRecord {

@@ -18,7 +18,7 @@ use messaging::{
 use proto::server::Passed;
 use proto::{ConnectionId, Reply, RequestId};
 use tables::{Claim, ClientRecord};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::clocks::wall_clock;
 use super::connection::Channel;
@@ -233,7 +233,7 @@ impl Worker {
         };
         match self.settle(sender, answer.offer_id, true) {
             Ok(()) => {
-                info!("connection {} is passed to worker {}", newcomer.connection.0, sender.pid);
+                debug!("connection {} is passed to worker {}", newcomer.connection.0, sender.pid);
                 self.server.handle_passed_on(newcomer.connection);
                 // Closed, not shut down: the other worker has it.
                 self.channels.remove(&newcomer.connection);
@@ -267,7 +267,7 @@ impl Worker {
         let passed = Passed { client, server, message, after_smb1: offer.after_smb1 };
         let now = self.now();
         let id = self.server.handle_passed_connection(now, passed);
-        info!("{client} was passed here by worker {}", from.pid);
+        debug!("{client} was passed here by worker {}", from.pid);
         self.channels.insert(id, channel);
         self.serve_effects();
         self.receive(id);

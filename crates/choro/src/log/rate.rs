@@ -1,0 +1,75 @@
+//! How many lines one process may write.
+
+use std::time::{Duration, Instant};
+
+/// Lines at once: more than anything says that happens once.
+const LINES_MAX: u32 = 1_000;
+
+/// Between two further ones. A client can have a process say something with each request, for as long as it
+/// likes: with this, a day of it is some hundred MiB at most, and not a full disk.
+const LINE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Lines that may still be written.
+#[derive(Debug)]
+pub(super) struct Rate {
+    lines: u32,
+    /// The time up to which lines were given out.
+    counted: Instant,
+    left_out: u64,
+}
+
+impl Rate {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { lines: LINES_MAX, counted: now, left_out: 0 }
+    }
+
+    /// Takes a line. Returns how many were left out before it, and `None` if this one is.
+    pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
+        let passed = now.saturating_duration_since(self.counted);
+        let more = passed.as_nanos() / LINE_INTERVAL.as_nanos();
+        let more = u32::try_from(more).unwrap_or(LINES_MAX).min(LINES_MAX);
+        if more == LINES_MAX {
+            self.counted = now;
+        } else {
+            self.counted += LINE_INTERVAL * more;
+        }
+        self.lines = (self.lines + more).min(LINES_MAX);
+        let Some(lines) = self.lines.checked_sub(1) else {
+            self.left_out += 1;
+            return None;
+        };
+        self.lines = lines;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_made_to_write_for_ever_writes_little() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        // A line each millisecond, for an hour.
+        let (mut written, mut left_out) = (0_u64, 0);
+        for at in 0..3_600_000 {
+            if let Some(before) = rate.take(start + Duration::from_millis(at)) {
+                (written, left_out) = (written + 1, left_out + before);
+            }
+        }
+        assert_eq!(written, u64::from(LINES_MAX) + 3_600 * 50 - 1);
+        assert!((3_600_000 - 50..=3_600_000).contains(&(written + left_out)), "{left_out}");
+    }
+
+    #[test]
+    fn what_happens_now_and_then_is_written_whole() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        for hour in 0..24 {
+            for _ in 0..LINES_MAX {
+                assert_eq!(rate.take(start + Duration::from_secs(3_600) * hour), Some(0));
+            }
+        }
+    }
+}
