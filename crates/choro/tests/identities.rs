@@ -36,6 +36,40 @@ fn every_share_of_a_client_has_its_own_forced_user() {
     server.stop();
 }
 
+/// Needs root, as above. A program that is setuid acts as the forced user, for whoever starts it.
+#[test]
+fn no_client_has_a_program_that_acts_as_the_forced_user() {
+    if !runs_as_root() {
+        return;
+    }
+    let server = Setup::new().share("data", "force user = root").start();
+    let mut client = Session::new(server.site().address(), "data", USER, PASSWORD);
+    let there = server.share_path("data").join("there");
+    write_file(&there, 1, 1);
+    fs::set_permissions(&there, Permissions::from_mode(0o6755)).expect("we are root");
+    let options = CreateOptions::empty();
+    // S-1-5-88-3-MODE, as the Linux client and Windows' NFS server say a mode.
+    let mode = Ace::allow(Sid::new(5, &[88, 3, 0o6755]), AccessMask::empty(), AceFlags::empty());
+    let descriptor = SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        dacl: Some(Acl::new(vec![mode])),
+        ..SecurityDescriptor::default()
+    };
+    for (name, disposition, sets_mode) in
+        [("made", CreateDisposition::CREATE, true), ("there", CreateDisposition::OPEN, false)]
+    {
+        let file = client.open(name, EVERYTHING, disposition, options).expect("the share's");
+        client.write(file, b"a program of the client's");
+        if sets_mode {
+            client.set_descriptor(file, SecurityInformation::DACL, &descriptor);
+        }
+        client.close(file);
+        let found = fs::metadata(server.share_path("data").join(name)).expect("it is there");
+        assert_eq!((found.uid(), found.mode() & 0o7777), (0, 0o755), "{name}");
+    }
+    server.stop();
+}
+
 /// Needs root, as above.
 #[test]
 fn what_an_administrator_makes_through_a_forced_user_is_roots_in_the_groups_of_that_user() {
