@@ -283,6 +283,28 @@ fn who_takes_ownership_may_bring_a_group_that_it_is_in() {
     }
 }
 
+/// The descriptor names a group then that is not the file's.
+#[test]
+fn what_a_list_grants_to_a_group_the_group_of_the_file_does_not_get() {
+    let Some(mut share) = share_of(A, with_nt_acls) else { return };
+    let open = share.create("f");
+    share.write_security(open, DACL, &bait()).expect("its owner");
+    share.user = share.store.register_user(account(B, &[]));
+    let open = share.open_for("f", CONTROL);
+    let both = SecurityInformation::OWNER | SecurityInformation::GROUP;
+    share.write_security(open, both, &owners(B, FOREIGN)).expect("granted");
+    let given = list(vec![
+        allow(Sid::unix_user(B), AccessMask::FILE_ALL),
+        allow(Sid::unix_group(FOREIGN), READ | WRITE),
+    ]);
+    share.write_security(open, DACL, &given).expect("its owner");
+    let path = share.host("f");
+    let may_read =
+        |share: &mut Share, who| share.locally(&who, || std::fs::File::open(&path).is_ok());
+    assert!(may_read(&mut share, account(70_030, &[FOREIGN])));
+    assert!(!may_read(&mut share, account(70_030, &[A])), "the file's group");
+}
+
 #[test]
 fn an_owner_gives_its_file_to_no_group_that_it_is_not_in() {
     for nt_acls in [false, true] {

@@ -135,10 +135,12 @@ impl Mapping<'_> {
         sids
     }
 
-    /// The descriptor may call the owning group by a name of its own.
+    /// The descriptor may call the owning group by a name of its own. One that is another group's stands for
+    /// that: a user who takes a file may name a group that it cannot bring.
     fn sids_of_owning_group(&self, sids: &[Sid]) -> Option<Sid> {
         let is_member = sids.contains(&Sid::unix_group(self.status.stx_gid));
-        self.descriptor.group.clone().filter(|_| is_member)
+        let is_another = |sid: &Sid| trustee(self.wardrobe, sid).is_some();
+        self.descriptor.group.clone().filter(|sid| is_member && !is_another(sid))
     }
 
     /// What the DACL grants to one with all of `sids`.
