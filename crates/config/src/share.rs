@@ -58,7 +58,7 @@ parameter_table! {
         force_directory_mode: u32 = "force directory mode", Kind::Mode, "0000";
         /// Primary group of everyone in this share; with `+`, of its members only.
         force_group: String = "force group" / "group", Kind::Text, "";
-        /// User as whom everyone acts in this share.
+        /// User as whom everyone acts in this share. The masks then hold also for modes that clients give.
         force_user: String = "force user", Kind::Text, "";
         /// Name of the file system to tell clients.
         fstype: String = "fstype", Kind::Text, "NTFS";
