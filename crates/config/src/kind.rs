@@ -2,6 +2,7 @@
 
 use crate::interface::InterfaceSpec;
 use crate::list;
+use crate::startups::Startups;
 use crate::user_list::UserList;
 
 /// What a parameter's value may be.
@@ -39,6 +40,8 @@ pub enum Kind {
     Path,
     /// Port numbers.
     Ports,
+    /// Clients that are logging on: a [`crate::Startups`].
+    Startups,
     /// Text; may contain substitutions.
     Text,
     /// Text, kept in capital letters.
@@ -86,6 +89,7 @@ impl Kind {
             Self::Path if text.contains('\0') => Err(expected("a path without zero bytes")),
             Self::Path | Self::Text => Ok(plain(text)),
             Self::Ports => ports(text),
+            Self::Startups => startups(text),
             Self::Upper => Ok(plain(text.to_uppercase())),
         }
     }
@@ -295,6 +299,11 @@ fn ports(text: &str) -> Result<Canonical, BadValue> {
         return Err(expected("port numbers"));
     }
     Ok(plain(words.join(" ")))
+}
+
+fn startups(text: &str) -> Result<Canonical, BadValue> {
+    let read = Startups::parse(text).ok_or_else(|| expected(Startups::EXPECTED))?;
+    Ok(plain(read.to_string()))
 }
 
 fn one_of(words: &[(&str, &str)]) -> String {

@@ -38,6 +38,7 @@ mod render;
 mod section;
 mod share;
 mod source;
+mod startups;
 mod warning;
 
 pub use class::ClassSection;
@@ -47,6 +48,7 @@ pub use kind::{BadValue, Canonical, Kind};
 pub use parameter::{Effect, Parameter, Scope, Synonym, find, nearest, parameters};
 pub use render::{render_effective, render_for_processes};
 pub use share::Share;
+pub use startups::Startups;
 pub use substitutions::Substitutions;
 pub use user_list::{GroupKind, UserList};
 pub use username_map::UsernameMap;

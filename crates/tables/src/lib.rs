@@ -11,6 +11,7 @@
 mod codec;
 mod files;
 mod fork;
+mod logon_page;
 mod memory;
 mod qos_page;
 mod record;
@@ -25,6 +26,7 @@ mod watch_page;
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use files::{FileTable, MemoryFiles, Restored, Scavenged};
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
+pub use logon_page::{LOGON_SLOTS, Logon, LogonPage};
 pub use memory::MemoryTable;
 pub use qos_page::QosPage;
 pub use record::{ClientRecord, Key, Record, SessionRecord, TreeConnectRecord};

@@ -103,6 +103,8 @@ fn lists_of_choices_replace_or_change_the_default() {
 
 #[test]
 fn ports_are_numbers_of_16_bits() {
+    reads(Kind::Startups, "64 : 30:512", "64:30:512");
+    refuses(Kind::Startups, "64:30");
     reads(Kind::Ports, "445,139 \"8445\"", "445 139 8445");
     for text in ["", "0", "65536", "smb", "-1"] {
         refuses(Kind::Ports, text);
