@@ -6,8 +6,11 @@
 //! the workers.
 
 mod accepting;
+mod admission;
 mod backoff;
 mod birth;
+mod clients;
+mod crashes;
 mod directories;
 mod effective;
 mod events;
@@ -17,6 +20,7 @@ mod listeners;
 mod messages;
 mod pid_file;
 mod pressure;
+mod refusals;
 mod reloading;
 mod service_manager;
 mod signals;
@@ -33,7 +37,7 @@ use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::Messaging;
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::{FileTable, Mended, QosPage, Registry, Restored, TableError, WatchPage};
+use tables::{FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError, WatchPage};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
@@ -41,12 +45,15 @@ use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
 use crate::worker::{self, machine_clock, tell_file_changed};
 use backoff::Backoff;
+use clients::Clients;
+use crashes::CrashesBySource;
 pub(crate) use effective::path as effective_config;
 use events::{Event, Events};
 use helper::Helper;
 use listeners::Listener;
 use pid_file::PidFile;
 use pressure::Pressure;
+use refusals::Refusals;
 use signals::{Signal, Signals};
 use workers::{Birth, IDLE_WORKERS, Spawned, Worker, WorkerCommand, WorkerState, Workers};
 
@@ -70,6 +77,9 @@ struct Supervisor {
     command: WorkerCommand,
     listeners: Vec<Listener>,
     workers: Workers,
+    clients: Clients,
+    crashes: CrashesBySource,
+    refusals: Refusals,
     notifyd: Helper,
     registry: Registry,
     files: FileTable,
@@ -122,6 +132,8 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     trace::prepare(&lock).with_context(|| {
         format!("pages of workers in {}", lock.join(trace::DIRECTORY).display())
     })?;
+    let logons = LogonPage::create(&lock)
+        .with_context(|| format!("page of logons in {}", lock.display()))?;
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
@@ -162,6 +174,9 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         command,
         listeners,
         workers: Workers::new(may_fork),
+        clients: Clients::new(logons),
+        crashes: CrashesBySource::default(),
+        refusals: Refusals::default(),
         notifyd: Helper::new(NotifydArguments::NAME),
         registry,
         files,
@@ -234,6 +249,7 @@ impl Supervisor {
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
             self.qos.is_shared().then(|| self.pressure.next_look(now)),
+            self.refusals.next_timeout(),
         ];
         let next = next.into_iter().flatten().min();
         self.events.wait(next.map(|at| at.saturating_duration_since(now))).context("cannot poll")
@@ -259,7 +275,7 @@ impl Supervisor {
     }
 
     fn handle_time(&mut self, now: Instant) {
-        self.qos.set_clients(u32::try_from(self.workers.serving_len()).unwrap_or(u32::MAX));
+        self.qos.set_clients(u32::try_from(self.clients.all().all()).unwrap_or(u32::MAX));
         if self.qos.is_shared()
             && let Some(stalled) = self.pressure.look(now)
         {
@@ -274,6 +290,7 @@ impl Supervisor {
         {
             self.scavenge(now, heir);
         }
+        self.refusals.take_due(now).iter().for_each(|line| tracing::warn!("{line}"));
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
             self.watch_listeners(true);
@@ -331,12 +348,17 @@ impl Supervisor {
     }
 
     fn spawn(&mut self) -> Option<Birth> {
-        let started = match self.workers.spawn(&self.command) {
+        // There are more places than clients and workers that end.
+        let slot = self.clients.take_slot()?;
+        let started = match self.workers.spawn(&self.command, slot) {
             Ok(Spawned::Child(birth)) => return Some(birth),
             Ok(Spawned::Parent(worker)) => {
                 self.events.add(worker.control(), Event::Worker(worker.server_id.pid))
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                self.clients.free_slot(slot);
+                Err(error)
+            }
         };
         if let Err(error) = started {
             let pause = self.backoff.record_failure(Instant::now());
@@ -419,6 +441,10 @@ impl Supervisor {
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
+            let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
+            if let Some(source) = source.filter(|_| status.exit_status() != Some(0)) {
+                self.crashes.record(source, Instant::now());
+            }
             self.messaging.bury(worker.server_id);
             self.qos.bury(worker.server_id.unique_id);
             self.remove_page(worker.server_id);
@@ -516,7 +542,7 @@ impl Supervisor {
             (None, status) => format!("failed with status {}", status.unwrap_or(-1)),
         };
         match worker.state {
-            WorkerState::Stopping => tracing::debug!("worker {pid} {how}"),
+            WorkerState::Stopping | WorkerState::Ending => tracing::debug!("worker {pid} {how}"),
             WorkerState::Idle => tracing::error!("worker {pid} {how} before it had a client"),
             WorkerState::Serving if status.exit_status() == Some(0) => {
                 tracing::debug!("worker {pid} {how}");
@@ -527,7 +553,8 @@ impl Supervisor {
         }
         let served = worker.is_ready || status.exit_status() == Some(0);
         let failed = worker.state == WorkerState::Idle || !served;
-        if failed && worker.state != WorkerState::Stopping {
+        let is_wanted = matches!(worker.state, WorkerState::Idle | WorkerState::Serving);
+        if failed && is_wanted {
             let pause = self.backoff.record_failure(Instant::now());
             tracing::warn!("no worker is started for {pause:?}");
         }

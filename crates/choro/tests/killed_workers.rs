@@ -134,7 +134,16 @@ fn what_killed_workers_had_open_is_free_and_the_others_go_on() {
     });
     let status = || server.site().run(&["status", "--json"]).succeeds();
     wait_until(|| status().trim() == "[]", || format!("something is left: {}", status()));
-    let mut client = connect(address).expect("the server is there");
+    // After so many crashes the address has to wait a little.
+    let mut client = None;
+    wait_until(
+        || {
+            client = connect(address);
+            client.is_some()
+        },
+        || server.server().log(),
+    );
+    let mut client = client.expect("it was waited for");
     for name in ["one", "two"] {
         let opened = create(&mut client, name, ShareAccess::empty(), OplockLevel::NONE);
         assert!(matches!(opened, Some(Ok(_))), "{name}: {opened:?}");

@@ -9,6 +9,7 @@ use dtyp::{FileTime, Guid};
 use wire::Dialect;
 use wire::negotiate::{Capabilities, SecurityMode};
 
+use crate::logon::Progress;
 use crate::reject::Reject;
 use crate::sequence_window::CommandSequenceWindow;
 
@@ -25,6 +26,8 @@ pub struct Connection {
     pub server: SocketAddr,
     /// When it came to this worker.
     pub connected_at: FileTime,
+    /// How far the client has come with logging on.
+    pub progress: Progress,
     /// What was negotiated; nothing before NEGOTIATE is done.
     pub negotiated: Option<Arc<Negotiated>>,
     /// An SMB1 NEGOTIATE was answered with the wildcard dialect, and the SMB2 one is due.
@@ -93,13 +96,14 @@ impl Connection {
     pub fn new(
         client: SocketAddr,
         server: SocketAddr,
-        connected_at: FileTime,
+        (connected_at, progress): (FileTime, Progress),
         credits_max: u32,
     ) -> Self {
         Self {
             client,
             server,
             connected_at,
+            progress,
             negotiated: None,
             awaits_smb2_negotiate: false,
             command_sequence_window: CommandSequenceWindow::new(credits_max),

@@ -58,6 +58,7 @@ impl Server {
             self.end_session(session_id);
         }
         self.repeat_breaks(id);
+        self.tell_logon();
     }
 
     /// Ends a session with all that belongs to it: [MS-SMB2] 3.3.7.1.

@@ -16,6 +16,7 @@ use crate::connection::ConnectionId;
 use crate::effect::Effect;
 use crate::entropy::Entropy;
 use crate::files::Files;
+use crate::logon::Logon;
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{CreateName, Open};
@@ -57,6 +58,8 @@ pub struct Globals {
     pub watchers: Vec<u64>,
     /// The client is Apple's, and was told that listings are in its form.
     pub apple_listings: bool,
+    /// Who has logged on, as the tables know it.
+    pub logon: Logon,
     /// Somebody watches a directory through another worker.
     pub is_watched_elsewhere: bool,
     /// Where the time of requests is kept; it looks at the clock, and says nothing of it here.
@@ -111,6 +114,7 @@ impl Globals {
             file_id_base,
             watchers: Vec::new(),
             apple_listings: false,
+            logon: Logon::Nobody,
             is_watched_elsewhere: false,
             trace: Tracer::default(),
             folders: HashMap::new(),

@@ -6,6 +6,8 @@ use dtyp::Guid;
 use object::{HostChange, ObjectPath};
 use wire::Dialect;
 
+use crate::logon::Logon;
+
 /// One change. Fields name what `choro status` shows.
 #[derive(Clone, Debug)]
 pub enum Notice {
@@ -33,6 +35,8 @@ pub enum Notice {
         /// Where the client was.
         client: SocketAddr,
     },
+    /// Who has logged on over the connections of this worker: the highest of them.
+    LogonChanged(Logon),
     /// A session was set up.
     SessionOpened(Box<SessionOpened>),
     /// A session has ended.

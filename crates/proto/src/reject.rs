@@ -299,6 +299,8 @@ pub enum Disconnect {
     NegotiationChanged,
     /// NEGOTIATE came twice.
     NegotiatedTwice,
+    /// It is a guest's, and the worker serves a user whose connections come from elsewhere.
+    GuestBesideUser,
     /// Something else than NEGOTIATE came first.
     NotNegotiated,
     /// The server ran out of nonces for the session.
@@ -313,7 +315,7 @@ pub enum Disconnect {
     Sequence(SequenceError),
     /// An SMB1 client that cannot do SMB2.
     Smb1Only,
-    /// No session was set up in time.
+    /// No user logged on in time, or a guest used no share.
     TooSlow,
     /// A user of 3.1.1 connected to a share without proving what was negotiated.
     TreeConnectNotSigned,

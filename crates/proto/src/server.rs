@@ -1,6 +1,5 @@
 //! The protocol state of one worker: [MS-SMB2] 3.3.1.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use crate::effect::{Effect, LentSession, Removal, Reply};
 use crate::entropy::Entropy;
 use crate::files::key;
 use crate::globals::Globals;
+use crate::logon::{Logon, Progress};
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{Open, Target};
@@ -27,12 +27,9 @@ use crate::protection;
 use crate::reject::Disconnect;
 use crate::request::{InFlight, RequestId};
 use crate::response::Transmit;
-use crate::session::{Session, SessionState};
+use crate::session::Session;
 use crate::settings::ServerSettings;
 use crate::tree_connect::TreeConnect;
-
-/// How long a connection may take until a session is set up: [MS-SMB2] 3.3.2.3 leaves it open.
-const SETUP_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Bytes of a frame beyond its payload: headers, transform, a compound's further requests.
 const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
@@ -73,6 +70,7 @@ pub struct Server {
     pub(crate) opens: FxHashMap<u64, Open>,
     pub(crate) in_flight: FxHashMap<RequestId, InFlight>,
     pub(crate) globals: Globals,
+    /// When to look how far the clients have come that no user has logged on from.
     pub(crate) deadlines: FxHashMap<ConnectionId, Duration>,
     request_count: u64,
     connection_count: u32,
@@ -134,8 +132,10 @@ impl Server {
         let id = ConnectionId(self.connection_count);
         self.globals.files.set_now(now.monotonic);
         let credits_max = self.globals.settings.credits_max;
-        self.connections.insert(id, Connection::new(client, server, now.wall, credits_max));
-        self.deadlines.insert(id, now.monotonic + SETUP_TIMEOUT);
+        let progress = Progress::new(now.monotonic);
+        let began = (now.wall, progress);
+        self.connections.insert(id, Connection::new(client, server, began, credits_max));
+        self.deadlines.extend(progress.deadline().map(|deadline| (id, deadline)));
         id
     }
 
@@ -151,28 +151,6 @@ impl Server {
         self.globals.trace.frame_passed();
         self.handle_frame(id, now, passed.message);
         id
-    }
-
-    /// Ends a connection over which no user has logged on, so that another has its place: the oldest
-    /// one without any session, or else with sessions of guests and nobody in particular only.
-    /// Says whether there was one.
-    pub fn handle_crowd(&mut self, now: Now) -> bool {
-        self.globals.files.set_now(now.monotonic);
-        let mut has_session = HashMap::new();
-        for session in self.sessions.values().filter(|it| it.state != SessionState::InProgress) {
-            for channel in session.bound_channels() {
-                *has_session.entry(channel.connection).or_default() |=
-                    channel.signing_key.is_some();
-            }
-        }
-        let is_users = |id: &ConnectionId| has_session.get(id) == Some(&true);
-        let others = self.connections.keys().filter(|id| !is_users(id));
-        let Some(id) = others.min_by_key(|id| (has_session.contains_key(id), id.0)).copied() else {
-            return false;
-        };
-        self.disconnect(id, Disconnect::Crowded);
-        self.quiesce(now);
-        true
     }
 
     /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.
@@ -348,8 +326,7 @@ impl Server {
         let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
         let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
         for id in late {
-            self.deadlines.remove(&id);
-            self.disconnect(id, Disconnect::TooSlow);
+            self.look_at_progress(now, id);
         }
         self.release(now);
         self.quiesce(now);
@@ -407,9 +384,10 @@ impl Server {
     /// longer one must not be buffered: the connection has to go.
     #[must_use]
     pub fn frame_len_max(&self, connection: ConnectionId) -> u32 {
-        let negotiated = self.connections.get(&connection).and_then(|it| it.negotiated.as_ref());
-        match negotiated {
-            Some(it) if !self.deadlines.contains_key(&connection) => {
+        let connection = self.connections.get(&connection);
+        let has_session = connection.is_some_and(|it| it.progress.logon() != Logon::Nobody);
+        match connection.and_then(|it| it.negotiated.as_ref()) {
+            Some(it) if has_session => {
                 it.max_write_size.max(it.max_transact_size) + FRAME_OVERHEAD_MAX
             }
             _ => FRAME_BEFORE_SESSION_MAX,
@@ -443,7 +421,7 @@ impl Server {
     }
 
     /// Serves what handlers left behind, until nothing more comes of it.
-    fn quiesce(&mut self, now: Now) {
+    pub(crate) fn quiesce(&mut self, now: Now) {
         loop {
             self.tell_turns(now);
             self.end_held_without_tree(now);

@@ -44,8 +44,8 @@ impl Server {
             Ok(Step::Done(response)) => {
                 let command = incoming.header.command;
                 if command == Command::SESSION_SETUP && response.status.is_success() {
-                    // The connection has shown that it is good for something.
-                    self.deadlines.remove(&incoming.connection);
+                    let session_id = response.session_id.unwrap_or(incoming.header.session_id);
+                    self.logged_on(&incoming, session_id);
                 }
                 self.respond(&mut chain, &incoming, async_id, response);
                 return Some(chain);

@@ -23,7 +23,9 @@ impl Ledger {
     /// If it does not follow from those before it.
     pub fn enter(&mut self, notice: Notice) {
         match &notice {
-            Notice::ConnectionNegotiated { .. } | Notice::ConnectionClosed { .. } => {}
+            Notice::ConnectionNegotiated { .. }
+            | Notice::ConnectionClosed { .. }
+            | Notice::LogonChanged(_) => {}
             Notice::SessionOpened(session) => {
                 assert!(self.sessions.insert(session.session_id), "{notice:?} for the second time");
             }

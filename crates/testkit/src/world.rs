@@ -5,7 +5,7 @@ mod worker;
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,10 +242,16 @@ impl World {
     /// A new client.
     #[must_use]
     pub fn connect(&self) -> Peer {
+        self.connect_from(Ipv4Addr::new(192, 0, 2, 1).into())
+    }
+
+    /// A new client at another address.
+    #[must_use]
+    pub fn connect_from(&self, client: IpAddr) -> Peer {
         let mut inner = self.inner();
         inner.client_count += 1;
         let port = 40_000 + inner.client_count;
-        let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), port));
+        let client = SocketAddr::from((client, port));
         let server = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 254), 445));
         let now = inner.clock.now();
         let id = inner.server.handle_connect(now, client, server);
@@ -560,6 +566,17 @@ impl World {
         let mut inner = self.inner();
         let now = inner.clock.now();
         let has_room = inner.server.handle_crowd(now);
+        inner.pump();
+        has_room
+    }
+
+    /// Has a connection that another worker offers ask for room, while others are on their way; says
+    /// whether there is some.
+    #[must_use]
+    pub fn has_room_for(&self, client: IpAddr, coming: usize) -> bool {
+        let mut inner = self.inner();
+        let now = inner.clock.now();
+        let has_room = inner.server.handle_newcomer(now, client, coming);
         inner.pump();
         has_room
     }

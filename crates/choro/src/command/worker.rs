@@ -13,7 +13,7 @@ use dtyp::ServerId;
 
 use crate::control::WorkerEnd;
 use crate::settings::{Settings, Source};
-use crate::worker::{self, WorkerStart};
+use crate::worker::{self, LogonSlot, WorkerStart};
 use crate::{log, process};
 
 /// Serve one client.
@@ -38,6 +38,9 @@ pub(crate) struct WorkerArguments {
     /// The detail of the log, if an administrator wants another than that of the configuration.
     #[arg(long)]
     log_level: Option<u32>,
+    /// Where to say who has logged on.
+    #[arg(long)]
+    logon_slot: Option<usize>,
 }
 
 fn parse_unique_id(text: &str) -> Result<u64, std::num::ParseIntError> {
@@ -71,6 +74,9 @@ impl WorkerArguments {
             log::set_detail(log_level)?;
         }
         let server_id = ServerId { pid: std::process::id(), unique_id: self.unique_id };
-        Ok(WorkerStart { settings, server_id, clock: self.clock, control, tables: None })
+        let join = |slot| LogonSlot::join(&settings.directories.lock, slot);
+        let logon_slot = self.logon_slot.map(join).transpose()?;
+        let clock = self.clock;
+        Ok(WorkerStart { settings, server_id, clock, control, tables: None, logon_slot })
     }
 }

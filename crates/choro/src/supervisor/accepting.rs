@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use tables::Logon;
+
+use super::admission::{Limits, Refusal, Source, Verdict};
 use super::events::Event;
 use super::{Supervisor, listeners};
 
@@ -18,6 +21,10 @@ const STARTING_PAUSE: Duration = Duration::from_millis(100);
 
 /// Clients at a time when `max smbd processes` does not say.
 const CLIENTS_MAX: usize = 16_384;
+
+/// Workers that were told to end because their guests made room, and have not ended: as many processes may
+/// there be beyond those that are counted.
+const ENDING_MAX: usize = 256;
 
 impl Supervisor {
     /// Accepts the clients that wait.
@@ -63,35 +70,79 @@ impl Supervisor {
         false
     }
 
-    /// Gives an accepted client to a worker, unless it must not be served at all.
+    /// Gives an accepted client to a worker, unless it must not be served.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
-        let ip = peer.ip().to_canonical();
-        let defaults = &self.settings.config.defaults;
-        if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip) {
-            tracing::info!("{peer}: refused by `hosts allow` or `hosts deny`");
-            return;
-        }
-        let clients_max = self.clients_max();
-        if self.workers.serving_len() >= clients_max {
-            tracing::warn!(
-                "{peer}: refused, {clients_max} clients are served (`max smbd processes`)"
-            );
-            return;
+        let source = Source::from(peer.ip());
+        match self.judge(peer, source) {
+            Verdict::Admit => {}
+            Verdict::AdmitInsteadOf(Logon::Nobody) => match self.clients.take_waiting() {
+                Some(pid) => self.workers.end(pid),
+                None => return self.turn_away(socket, peer, Refusal::Startups),
+            },
+            Verdict::AdmitInsteadOf(_) => self.end_guest(),
+            Verdict::Refuse(refusal) => return self.turn_away(socket, peer, refusal),
         }
         if let Err(error) = listeners::prepare_client(&socket) {
             tracing::debug!("{peer}: gone before it was served: {error}");
             return;
         }
         match self.workers.hand_over(socket) {
-            Ok(pid) => tracing::debug!("{peer}: served by worker {pid}"),
-            Err(_) => tracing::warn!("{peer}: dropped, no worker could take it"),
+            Ok((pid, slot)) => {
+                self.clients.enter(slot, pid, source);
+                tracing::debug!("{peer}: served by worker {pid}");
+            }
+            Err(socket) => self.turn_away(socket, peer, Refusal::NoWorker),
         }
     }
 
-    fn clients_max(&self) -> usize {
-        match usize::try_from(self.settings.config.global.max_smbd_processes) {
+    fn judge(&mut self, peer: SocketAddr, source: Source) -> Verdict {
+        let defaults = &self.settings.config.defaults;
+        let ip = peer.ip().to_canonical();
+        if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip) {
+            return Verdict::Refuse(Refusal::Hosts);
+        }
+        if self.crashes.is_blocked(source, Instant::now()) {
+            return Verdict::Refuse(Refusal::Crashes);
+        }
+        self.clients.look();
+        let limits = self.limits();
+        for _ in 0..limits.surplus_guests(self.clients.all()) {
+            self.end_guest();
+        }
+        if self.workers.ending_len() >= ENDING_MAX {
+            return Verdict::Refuse(Refusal::Full);
+        }
+        // Without randomness it is dropped.
+        let draw = || tables::random_unique_id().map_or(0, |it| it.to_le_bytes()[0].into());
+        limits.judge(self.clients.all(), self.clients.of_source(source), draw)
+    }
+
+    /// Has a guest make room. The place counts as free at once; the worker has some seconds to end.
+    fn end_guest(&mut self) {
+        if let Some(pid) = self.clients.take_guest() {
+            tracing::debug!("the guest of worker {pid} makes room");
+            self.workers.end(pid);
+        }
+    }
+
+    fn turn_away(&mut self, socket: OwnedFd, peer: SocketAddr, refusal: Refusal) {
+        listeners::turn_away(socket);
+        if let Some(line) = self.refusals.record(Instant::now(), peer, refusal) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let global = &self.settings.config.global;
+        let at_most = |configured: u32| match usize::try_from(configured) {
             Ok(0) | Err(_) => CLIENTS_MAX,
             Ok(max) => max.min(CLIENTS_MAX),
+        };
+        Limits {
+            clients: at_most(global.max_smbd_processes),
+            guests: at_most(global.max_guest_clients),
+            per_address: global.max_clients_per_address.try_into().ok(),
+            startups: global.max_startups,
         }
     }
 

@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use super::workers::Birth;
 use super::{Started, Supervisor};
 use crate::settings::Source;
-use crate::worker::{Tables, WorkerStart};
+use crate::worker::{LogonSlot, Tables, WorkerStart};
 use crate::{log, process};
 
 impl Started {
@@ -24,10 +24,10 @@ impl Started {
     /// # Errors
     /// The supervisor is gone already, the log cannot be opened, or the kernel refuses.
     pub(super) fn become_worker(self, birth: Birth) -> anyhow::Result<WorkerStart> {
-        let Birth { server_id, control } = birth;
+        let Birth { server_id, control, slot } = birth;
         let Self { supervisor, signals, pid_file } = self;
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
-        let Supervisor { listeners, workers, notifyd, qos, events, .. } = supervisor;
+        let Supervisor { listeners, workers, clients, notifyd, qos, events, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what the
         // supervisor has given out.
@@ -37,6 +37,7 @@ impl Started {
             Some(TransportKind::Tdb) => drop(messaging),
             _ => forget(messaging),
         }
+        let logon_slot = Some(LogonSlot { page: clients.into_page(), slot });
         log::close();
         let tables = Tables::inherit(registry, files, server_id, &settings.config)?;
         let kept: Vec<BorrowedFd<'_>> = tables.descriptors().chain([control.as_fd()]).collect();
@@ -52,6 +53,7 @@ impl Started {
         if let Some(log_level) = command.log_level {
             log::set_detail(log_level)?;
         }
-        Ok(WorkerStart { settings, server_id, clock: command.clock, control, tables: Some(tables) })
+        let (clock, tables) = (command.clock, Some(tables));
+        Ok(WorkerStart { settings, server_id, clock, control, tables, logon_slot })
     }
 }

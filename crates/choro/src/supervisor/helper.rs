@@ -51,7 +51,7 @@ impl Helper {
 
     /// Starts it.
     pub(super) fn start(&mut self, command: &WorkerCommand) -> Option<&Worker> {
-        match workers::start(self.name, command) {
+        match workers::start(self.name, command, None) {
             Ok(process) => Some(self.process.insert(process)),
             Err(error) => {
                 let pause = self.backoff.record_failure(Instant::now());

@@ -105,6 +105,14 @@ pub(super) fn prepare_client(socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Ends a connection that is not served. It is reset: the client knows at once, and nothing of it stays
+/// behind in the kernel, however many there are.
+pub(super) fn turn_away(socket: OwnedFd) {
+    if let Err(error) = sockopt::set_socket_linger(&socket, Some(Duration::ZERO)) {
+        tracing::debug!("a client that is turned away waits for the end: {error}");
+    }
+}
+
 /// Every address on every port. No addresses stand for all of the machine's.
 pub(super) fn wanted(addresses: &[IpAddr], ports: &[u16]) -> Vec<SocketAddr> {
     const ALL: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];

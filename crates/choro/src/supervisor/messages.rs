@@ -45,7 +45,7 @@ impl Supervisor {
             let role = match worker.state {
                 WorkerState::Idle => ProcessRole::IdleWorker,
                 WorkerState::Serving => ProcessRole::Worker,
-                WorkerState::Stopping => return None,
+                WorkerState::Stopping | WorkerState::Ending => return None,
             };
             Some(Process { server_id: worker.server_id, role })
         });

@@ -48,6 +48,8 @@ pub(super) enum WorkerState {
     Serving,
     /// It was told to exit, or its control socket failed.
     Stopping,
+    /// It was told to exit while it had a client, so that another has the place.
+    Ending,
 }
 
 /// What came of starting a worker, in each of the two processes that there are then.
@@ -64,6 +66,7 @@ pub(super) enum Spawned<'a> {
 pub(super) struct Birth {
     pub(super) server_id: ServerId,
     pub(super) control: WorkerEnd,
+    pub(super) slot: usize,
 }
 
 /// One worker process.
@@ -75,12 +78,14 @@ pub(super) struct Worker {
     pub(super) state: WorkerState,
     /// It said that it started. It may be given a client before that.
     pub(super) is_ready: bool,
+    /// Its place in the page that says who has logged on, if it serves clients.
+    pub(super) slot: Option<usize>,
     control: SupervisorEnd,
 }
 
 impl Worker {
-    fn new(server_id: ServerId, control: SupervisorEnd) -> Self {
-        Self { server_id, state: WorkerState::Idle, is_ready: false, control }
+    fn new(server_id: ServerId, slot: Option<usize>, control: SupervisorEnd) -> Self {
+        Self { server_id, state: WorkerState::Idle, is_ready: false, slot, control }
     }
 
     /// What to poll.
@@ -100,6 +105,8 @@ pub(super) struct Workers {
     by_pid: BTreeMap<u32, Worker>,
     /// Pids of idle workers, the longest waiting first.
     idle: VecDeque<u32>,
+    /// Workers that are [`WorkerState::Ending`].
+    ending: usize,
     /// They are forked off.
     may_fork: bool,
 }
@@ -107,7 +114,7 @@ pub(super) struct Workers {
 impl Workers {
     /// None yet. They are forked off, if that may be, or else exec'ed.
     pub(super) fn new(may_fork: bool) -> Self {
-        Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), may_fork }
+        Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork }
     }
 
     /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because something that
@@ -117,7 +124,11 @@ impl Workers {
     ///
     /// # Errors
     /// The kernel has no process or descriptor for us.
-    pub(super) fn spawn(&mut self, command: &WorkerCommand) -> io::Result<Spawned<'_>> {
+    pub(super) fn spawn(
+        &mut self,
+        command: &WorkerCommand,
+        slot: usize,
+    ) -> io::Result<Spawned<'_>> {
         let (supervisor_end, worker_end) = control::pair()?;
         let unique_id = tables::random_unique_id()?;
         let inherited = Inherited::new()?;
@@ -127,18 +138,18 @@ impl Workers {
                 // The worker closes it with all the others.
                 forget(inherited);
                 let server_id = ServerId { pid: std::process::id(), unique_id };
-                return Ok(Spawned::Child(Birth { server_id, control: worker_end }));
+                return Ok(Spawned::Child(Birth { server_id, control: worker_end, slot }));
             }
             Some(Forked::Parent(pid)) => {
                 drop(worker_end);
                 inherited.wait_until_closed();
-                Worker::new(ServerId { pid, unique_id }, supervisor_end)
+                Worker::new(ServerId { pid, unique_id }, Some(slot), supervisor_end)
             }
             None => {
                 if std::mem::replace(&mut self.may_fork, false) {
                     tracing::info!("workers are exec'ed: there are threads in this process");
                 }
-                start(WorkerArguments::NAME, command)?
+                start(WorkerArguments::NAME, command, Some(slot))?
             }
         };
         let pid = worker.server_id.pid;
@@ -146,16 +157,16 @@ impl Workers {
         Ok(Spawned::Parent(self.by_pid.entry(pid).or_insert(worker)))
     }
 
-    /// Hands a client to an idle worker and returns its pid; gives the socket back if no idle
-    /// worker can take it.
-    pub(super) fn hand_over(&mut self, client: OwnedFd) -> Result<u32, OwnedFd> {
+    /// Hands a client to an idle worker and returns its pid and its place in the page; gives the socket
+    /// back if no idle worker can take it.
+    pub(super) fn hand_over(&mut self, client: OwnedFd) -> Result<(u32, usize), OwnedFd> {
         let mut message = ToWorker::Connection(client);
         while let Some(pid) = self.take_idle() {
             let worker = self.by_pid.get_mut(&pid).expect("idle workers are workers");
             match worker.control.send(&message) {
                 Ok(()) => {
                     worker.state = WorkerState::Serving;
-                    return Ok(pid);
+                    return Ok((pid, worker.slot.expect("it serves clients")));
                 }
                 Err(error) => {
                     // It died just now; the next one gets the client.
@@ -198,7 +209,9 @@ impl Workers {
     /// Takes a worker that has ended off the books.
     pub(super) fn remove(&mut self, pid: u32) -> Option<Worker> {
         self.idle.retain(|&idle| idle != pid);
-        self.by_pid.remove(&pid)
+        let worker = self.by_pid.remove(&pid)?;
+        self.ending -= usize::from(worker.state == WorkerState::Ending);
+        Some(worker)
     }
 
     pub(super) fn get_mut(&mut self, pid: u32) -> Option<&mut Worker> {
@@ -215,6 +228,20 @@ impl Workers {
         }
     }
 
+    /// Has a worker that serves a client end.
+    pub(super) fn end(&mut self, pid: u32) {
+        if let Some(worker) = self.by_pid.get_mut(&pid) {
+            worker.state = WorkerState::Ending;
+            self.ending += 1;
+            tell(pid, worker, &ToWorker::Shutdown);
+        }
+    }
+
+    /// Workers that were told so and have not ended.
+    pub(super) fn ending_len(&self) -> usize {
+        self.ending
+    }
+
     /// Tells every worker that serves a client.
     pub(super) fn tell_serving(&self, message: &ToWorker) {
         for (&pid, worker) in &self.by_pid {
@@ -227,6 +254,7 @@ impl Workers {
     /// Tells every worker to finish.
     pub(super) fn shut_down(&mut self) {
         self.idle.clear();
+        self.ending = 0;
         for (&pid, worker) in &mut self.by_pid {
             worker.state = WorkerState::Stopping;
             tell(pid, worker, &ToWorker::Shutdown);
@@ -253,11 +281,6 @@ impl Workers {
     /// Workers that wait for a client.
     pub(super) fn idle_len(&self) -> usize {
         self.idle.len()
-    }
-
-    /// Workers that have a client.
-    pub(super) fn serving_len(&self) -> usize {
-        self.by_pid.values().filter(|worker| worker.state == WorkerState::Serving).count()
     }
 }
 
@@ -288,7 +311,11 @@ impl Inherited {
 ///
 /// # Errors
 /// The kernel has no process or descriptor for us.
-pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
+pub(super) fn start(
+    name: &str,
+    command: &WorkerCommand,
+    slot: Option<usize>,
+) -> io::Result<Worker> {
     let (supervisor_end, worker_end) = control::pair()?;
     let unique_id = tables::random_unique_id()?;
     let inherited = Inherited::new()?;
@@ -303,6 +330,7 @@ pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
         .args(["--supervisor-pid", &std::process::id().to_string()])
         .args(["--unique-id", &format!("{unique_id:016x}")])
         .args(["--clock", &command.clock.to_string()])
+        .args(slot.map(|slot| format!("--logon-slot={slot}")))
         .args(command.log_level.map(|log_level| format!("--log-level={log_level}")))
         .stdin(worker_end.into_stdio())
         .stdout(Stdio::null())
@@ -312,7 +340,7 @@ pub(super) fn start(name: &str, command: &WorkerCommand) -> io::Result<Worker> {
         .spawn()?;
     // The kernel lets us go on before it has closed what ends with exec.
     inherited.wait_until_closed();
-    Ok(Worker::new(ServerId { pid: child.id(), unique_id }, supervisor_end))
+    Ok(Worker::new(ServerId { pid: child.id(), unique_id }, slot, supervisor_end))
 }
 
 /// Sends, and where a worker does not listen ends it: it could never be told anything again.

@@ -31,6 +31,7 @@ use super::clocks::{machine_clock, read_clocks};
 use super::connection::Channel;
 use super::effects::StoreRequest;
 use super::lanes::{Done, LaneId, Lanes};
+use super::logon_slot::LogonSlot;
 use super::messages::Waiting;
 use super::notices::Notices;
 use super::passing::Passing;
@@ -58,6 +59,7 @@ pub(crate) struct Worker {
     pub(super) passing: Passing,
     pub(super) asked_sessions: AskedSessions,
     pub(super) notices: Notices,
+    logon_slot: Option<LogonSlot>,
     pub(super) watches: Watches,
     pub(super) trace: Tracer,
     pub(super) qos: QosPage,
@@ -103,7 +105,7 @@ pub(crate) fn ring_error() -> io::Result<Option<String>> {
 impl Worker {
     /// Makes the worker ready for its first connection.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, clock, control, tables } = start;
+        let WorkerStart { settings, server_id, clock, control, tables, logon_slot } = start;
         let lock_dir = &settings.directories.lock;
         let tables = tables.map_or_else(|| Tables::join(&settings, server_id), Ok)?;
         let Tables { registry, files } = tables;
@@ -137,6 +139,7 @@ impl Worker {
             passing: Passing::default(),
             asked_sessions: AskedSessions::default(),
             notices: Notices::new(server_id),
+            logon_slot,
             watches: Watches::new(
                 WatchPage::open(lock_dir).context("cannot open the page of watches")?,
             ),
@@ -387,6 +390,9 @@ impl Worker {
     fn enter(&mut self, notice: Notice, now: FileTime) {
         match notice {
             Notice::Changed(changes) => self.watches.change(changes),
+            Notice::LogonChanged(logon) => {
+                self.logon_slot.iter().for_each(|slot| slot.tell(logon));
+            }
             Notice::Unwatched { volatile } => {
                 self.store.wear_server();
                 self.watches.end(&mut self.messaging, volatile);

@@ -19,6 +19,7 @@ mod event_loop;
 mod frames;
 mod homes;
 mod lanes;
+mod logon_slot;
 mod mapped_names;
 mod messages;
 mod notices;
@@ -47,6 +48,7 @@ use crate::settings::Settings;
 pub(crate) use clocks::machine_clock;
 use event_loop::Worker;
 pub(crate) use event_loop::ring_error;
+pub(crate) use logon_slot::LogonSlot;
 pub(crate) use messages::tell_file_changed;
 pub(crate) use tables::Tables;
 pub(crate) use unix::load_name_service;
@@ -75,4 +77,6 @@ pub(crate) struct WorkerStart {
     pub(crate) control: WorkerEnd,
     /// The tables, if they are open already.
     pub(crate) tables: Option<Tables>,
+    /// Where it says who has logged on, if it serves clients.
+    pub(crate) logon_slot: Option<LogonSlot>,
 }

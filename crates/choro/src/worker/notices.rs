@@ -121,8 +121,11 @@ impl Notices {
             Notice::TreeDisconnected { session_id, tree_id } => {
                 registry.remove_tree_connect(session_id, tree_id).map(drop)
             }
-            // Not for the tables: `notifyd` is told.
-            Notice::Changed(_) | Notice::Unwatched { .. } | Notice::Watched(_) => Ok(()),
+            // Not for the tables: `notifyd` is told, and the supervisor.
+            Notice::LogonChanged(_)
+            | Notice::Changed(_)
+            | Notice::Unwatched { .. }
+            | Notice::Watched(_) => Ok(()),
         }
     }
 

@@ -188,11 +188,13 @@ impl Worker {
         let Message { sender, data, mut descriptors, .. } = message;
         let Some(offer) = OfferConnection::decode(&data) else { return };
         let Some(socket) = descriptors.pop().filter(|_| descriptors.is_empty()) else { return };
+        let socket = TcpStream::from(socket);
         if is_made(Mistake::PassesUnasked) {
-            return self.adopt(sender, Received { socket: socket.into(), offer });
+            return self.adopt(sender, Received { socket, offer });
         }
-        let accepted =
-            self.stop_at.is_none() && self.notices.claims(offer.client_guid) && self.has_place();
+        let accepted = self.stop_at.is_none()
+            && self.notices.claims(offer.client_guid)
+            && self.has_place(&socket);
         let offer_id = offer.offer_id;
         let data = AnswerOffer { offer_id, accepted }.encode();
         let content = Content::new(MessageKind::ANSWER_OFFER, &data);
@@ -200,16 +202,17 @@ impl Worker {
         if let Err(error) = self.messaging.send(now, sender, &content) {
             debug!("worker {} offered a connection and is gone: {error}", sender.pid);
         } else if accepted {
-            let received = Received { socket: socket.into(), offer };
+            let received = Received { socket, offer };
             self.passing.accept(now, sender, offer_id, received);
         }
     }
 
-    /// Whether one more connection can be served here, if need be in the place of another.
-    fn has_place(&mut self) -> bool {
-        let count = self.channels.len() + self.passing.accepted();
-        let now = self.now();
-        count < CONNECTIONS_MAX || self.server.handle_crowd(now)
+    /// True if one more connection can be served here, if need be in the place of another.
+    fn has_place(&mut self, socket: &TcpStream) -> bool {
+        let Ok(client) = socket.peer_addr() else { return false };
+        let (now, coming) = (self.now(), self.passing.accepted());
+        self.server.handle_newcomer(now, client.ip(), coming)
+            && (self.channels.len() + coming < CONNECTIONS_MAX || self.server.handle_crowd(now))
     }
 
     /// The worker to which a connection was offered has answered.

@@ -14,6 +14,7 @@ pub mod samba;
 pub mod session;
 pub mod smbclient;
 pub mod smbtorture;
+pub mod stranger;
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;

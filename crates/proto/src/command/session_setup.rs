@@ -87,6 +87,7 @@ impl Command for SessionSetup {
             return Err(Reject::NotEncrypted);
         }
         scope.connection.binding_key = None;
+        scope.connection.progress.token_came();
         let mut pending = Pending {
             session_id: incoming.header.session_id,
             previous_session_id: request.previous_session_id,

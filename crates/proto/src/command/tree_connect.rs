@@ -94,6 +94,7 @@ impl Command for TreeConnect {
         };
         if let Some(root) = tree.share.root {
             globals.folders.insert(root, tree.share.folder.clone());
+            connection.progress.files_connected();
         }
         globals.outbox.notices.push_back(Notice::TreeConnected {
             session_id: session.session_id,

@@ -1,0 +1,252 @@
+//! Whether a client that connects is served: decided before it has said anything, by its address and by who
+//! is served already.
+//!
+//! Each client costs a process, and nobody can know yet whose it is. So those over which no user has logged
+//! on, not yet or as guests, have few places, all in all and for each address, and an address with several
+//! makes room for one with none. A user is never turned away for a guest: a guest makes room.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use config::Startups;
+use tables::Logon;
+
+/// Where a client comes from, as far as it is counted: an IPv4 address, or a network of 64 bits, which is
+/// what one machine gets in IPv6.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) struct Source(IpAddr);
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => write!(f, "{address}"),
+            IpAddr::V6(network) => write!(f, "{network}/64"),
+        }
+    }
+}
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+            address => address,
+        })
+    }
+}
+
+/// Clients that are served, by who has logged on.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Count {
+    pub(super) nobody: usize,
+    pub(super) guests: usize,
+    pub(super) users: usize,
+}
+
+impl Count {
+    pub(super) fn all(self) -> usize {
+        self.nobody + self.guests + self.users
+    }
+}
+
+/// What the configuration says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// `max smbd processes`.
+    pub(super) clients: usize,
+    /// `max guest clients`.
+    pub(super) guests: usize,
+    /// `max clients per address`; none for no limit.
+    pub(super) per_address: Option<NonZeroU32>,
+    /// `max startups`.
+    pub(super) startups: Startups,
+}
+
+/// Why a client is turned away.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Refusal {
+    /// It is not to be served at all.
+    Hosts,
+    /// Its address has as many clients as it may have over which no user has logged on.
+    Address,
+    /// Its address has three quarters of all places.
+    AddressShare,
+    /// Too many others have not logged on.
+    Startups,
+    /// All places are taken, and no guest has one.
+    Full,
+    /// Workers that served clients of this address have crashed.
+    Crashes,
+    /// No worker could take it.
+    NoWorker,
+}
+
+/// What becomes of a client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Verdict {
+    /// It is served.
+    Admit,
+    /// It is served, and one of these makes room.
+    AdmitInsteadOf(Logon),
+    /// It is turned away.
+    Refuse(Refusal),
+}
+
+impl Limits {
+    /// Judges a client by what `all` clients and those `of_source` are. `draw` gives a random number.
+    pub(super) fn judge(
+        &self,
+        all: Count,
+        of_source: Count,
+        draw: impl FnOnce() -> u32,
+    ) -> Verdict {
+        if of_source.all() >= without_quarter(self.clients) {
+            return Verdict::Refuse(Refusal::AddressShare);
+        }
+        let unknown = of_source.nobody + of_source.guests;
+        if self.per_address.is_some_and(|max| unknown >= to_usize(max.get())) {
+            return Verdict::Refuse(Refusal::Address);
+        }
+        let full = self.startups_full();
+        let is_new = of_source.nobody == 0;
+        if is_new && all.nobody >= full {
+            return Verdict::AdmitInsteadOf(Logon::Nobody);
+        }
+        if !is_new && self.drops(all.nobody, full, draw) {
+            return Verdict::Refuse(Refusal::Startups);
+        }
+        match all.all() < self.clients {
+            true => Verdict::Admit,
+            false if all.guests > 0 => Verdict::AdmitInsteadOf(Logon::Guest),
+            false => Verdict::Refuse(Refusal::Full),
+        }
+    }
+
+    /// Guests that have to go because there are more than may be.
+    pub(super) fn surplus_guests(&self, all: Count) -> usize {
+        all.guests.saturating_sub(self.guests)
+    }
+
+    /// Clients that may wait for their logon. Where there are few places, some are left to those who are
+    /// known.
+    fn startups_full(&self) -> usize {
+        to_usize(self.startups.full).min(without_quarter(self.clients))
+    }
+
+    /// True when a client of an address that has some waiting is turned away because so many wait: never
+    /// below `start`, always from `full` on, in between the more often the more there are.
+    fn drops(&self, nobody: usize, full: usize, draw: impl FnOnce() -> u32) -> bool {
+        let (start, rate) = (to_usize(self.startups.start), to_usize(self.startups.rate));
+        if nobody >= full || nobody < start {
+            return nobody >= full;
+        }
+        let chance = rate + (100 - rate) * (nobody - start) / (full - start);
+        to_usize(draw()) % 100 < chance
+    }
+}
+
+/// Three quarters, or all of what is too little to be divided.
+fn without_quarter(places: usize) -> usize {
+    places - places / 4
+}
+
+fn to_usize(number: u32) -> usize {
+    usize::try_from(number).expect("there are 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use config::Startups;
+    use tables::Logon;
+
+    use super::{Count, Limits, Refusal, Source, Verdict};
+
+    fn limits() -> Limits {
+        let startups = Startups { start: 100, rate: 50, full: 400 };
+        Limits { clients: 1_000, guests: 200, per_address: 20.try_into().ok(), startups }
+    }
+
+    const fn count(nobody: usize, guests: usize, users: usize) -> Count {
+        Count { nobody, guests, users }
+    }
+
+    const NOTHING: Count = count(0, 0, 0);
+
+    fn judge(all: Count, of_source: Count, draw: u32) -> Verdict {
+        limits().judge(all, of_source, || draw)
+    }
+
+    #[test]
+    fn an_address_is_an_ipv4_address_or_an_ipv6_network_of_64_bits() {
+        let source = |text: &str| Source::from(text.parse::<IpAddr>().expect("it is one"));
+        assert_eq!(source("192.0.2.1"), source("::ffff:192.0.2.1"));
+        assert_ne!(source("192.0.2.1"), source("192.0.2.2"));
+        assert_eq!(source("2001:db8:1:2::1"), source("2001:db8:1:2:ffff::"));
+        assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
+    }
+
+    #[test]
+    fn an_address_has_its_places_for_clients_without_a_user_and_users_do_not_count() {
+        let all = count(15, 5, 500);
+        assert_eq!(judge(all, count(14, 5, 500), 0), Verdict::Admit);
+        let refused = Verdict::Refuse(Refusal::Address);
+        assert_eq!(judge(all, count(15, 5, 0), 0), refused);
+        assert_eq!(judge(all, count(0, 20, 0), 0), refused);
+        let unlimited = Limits { per_address: None, ..limits() };
+        assert_eq!(unlimited.judge(all, count(15, 5, 0), || 0), Verdict::Admit);
+    }
+
+    #[test]
+    fn no_address_has_the_last_quarter_of_all_places() {
+        let all = count(0, 0, 750);
+        assert_eq!(judge(all, all, 0), Verdict::Refuse(Refusal::AddressShare));
+        assert_eq!(judge(all, count(0, 0, 749), 0), Verdict::Admit);
+    }
+
+    #[test]
+    fn the_more_have_not_logged_on_the_more_often_one_is_dropped() {
+        let dropped = Verdict::Refuse(Refusal::Startups);
+        let one = count(1, 0, 0);
+        for (nobody, below) in [(99, 0), (100, 50), (250, 75), (399, 99), (400, 100), (500, 100)] {
+            let admitted =
+                (0..100).filter(|draw| judge(count(nobody, 0, 0), one, *draw) != dropped);
+            assert_eq!(admitted.count(), 100 - below, "{nobody}");
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_waiting_client_is_not_dropped_and_has_the_place_of_another() {
+        assert_eq!(judge(count(399, 0, 0), NOTHING, 0), Verdict::Admit);
+        assert_eq!(judge(count(399, 0, 0), count(0, 3, 3), 0), Verdict::Admit);
+        let instead = Verdict::AdmitInsteadOf(Logon::Nobody);
+        assert_eq!(judge(count(400, 0, 0), NOTHING, 0), instead);
+        assert_eq!(judge(count(400, 0, 0), count(1, 0, 0), 99), Verdict::Refuse(Refusal::Startups));
+    }
+
+    #[test]
+    fn whatever_is_configured_places_for_clients_without_a_user_leave_some_for_users() {
+        let startups = Startups { start: 5_000, rate: 1, full: 5_000 };
+        let limits = Limits { clients: 8, startups, ..limits() };
+        assert_eq!(limits.judge(count(5, 0, 0), NOTHING, || 99), Verdict::Admit);
+        let full = limits.judge(count(6, 0, 0), count(1, 0, 0), || 99);
+        assert_eq!(full, Verdict::Refuse(Refusal::Startups));
+        for clients in 1..4 {
+            let limits = Limits { clients, ..limits };
+            let all = count(clients - 1, 0, 0);
+            assert_eq!(limits.judge(all, NOTHING, || 0), Verdict::Admit);
+            assert_eq!(limits.judge(all, all, || 99), Verdict::Admit, "{clients}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_may_be_a_user_is_not_refused_for_a_guest() {
+        let guests = count(0, 999, 1);
+        assert_eq!(judge(guests, NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
+        assert_eq!(judge(count(0, 0, 1_000), NOTHING, 0), Verdict::Refuse(Refusal::Full));
+        assert_eq!(judge(count(0, 1, 999), NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
+        assert_eq!(limits().surplus_guests(count(0, 201, 0)), 1);
+        assert_eq!(limits().surplus_guests(count(0, 200, 700)), 0);
+    }
+}

@@ -1,0 +1,237 @@
+//! The clients that are served: where each comes from, and who has logged on.
+
+use std::collections::HashMap;
+
+use tables::{LOGON_SLOTS, Logon, LogonPage};
+
+use super::admission::{Count, Source};
+
+/// A client that is served.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    pid: u32,
+    source: Source,
+    logon: Logon,
+    /// Counts clients in the order in which they came.
+    number: u64,
+}
+
+/// The clients that are served, each by a worker of its own.
+#[derive(Debug)]
+pub(super) struct Clients {
+    page: LogonPage,
+    /// Places in the page that no worker has.
+    free: Vec<usize>,
+    by_slot: HashMap<usize, Client>,
+    of_source: HashMap<Source, Count>,
+    all: Count,
+    admitted: u64,
+}
+
+impl Clients {
+    /// Nobody yet.
+    pub(super) fn new(page: LogonPage) -> Self {
+        Self {
+            page,
+            free: (0..LOGON_SLOTS).rev().collect(),
+            by_slot: HashMap::new(),
+            of_source: HashMap::new(),
+            all: Count::default(),
+            admitted: 0,
+        }
+    }
+
+    /// Takes a place in the page for a new worker; `None` if there are as many workers as can be.
+    pub(super) fn take_slot(&mut self) -> Option<usize> {
+        let slot = self.free.pop()?;
+        self.page.set(slot, Logon::Nobody);
+        Some(slot)
+    }
+
+    /// The page, in a process that is about to be a worker.
+    pub(super) fn into_page(self) -> LogonPage {
+        // To free the rest takes long where there are many, and the process has a short life.
+        let Self { page, free, by_slot, of_source, .. } = self;
+        std::mem::forget((free, by_slot, of_source));
+        page
+    }
+
+    /// A client was handed to the worker of `slot`.
+    pub(super) fn enter(&mut self, slot: usize, pid: u32, source: Source) {
+        self.admitted += 1;
+        let client = Client { pid, source, logon: Logon::Nobody, number: self.admitted };
+        self.by_slot.insert(slot, client);
+        *self.counter(source, Logon::Nobody) += 1;
+        *of(&mut self.all, Logon::Nobody) += 1;
+    }
+
+    /// The worker of `slot` serves nobody any more, or is about to end. Returns where its client came from.
+    pub(super) fn leave(&mut self, slot: usize) -> Option<Source> {
+        let Client { source, logon, .. } = self.by_slot.remove(&slot)?;
+        self.count_out(source, logon);
+        Some(source)
+    }
+
+    /// The worker of `slot` has ended: another may have the place. Returns where its client came from.
+    pub(super) fn free_slot(&mut self, slot: usize) -> Option<Source> {
+        let source = self.leave(slot);
+        self.free.push(slot);
+        source
+    }
+
+    /// Takes what workers have said since the last time.
+    pub(super) fn look(&mut self) {
+        let changed: Vec<(usize, Logon)> = self.page.take_changed().collect();
+        for (slot, logon) in changed {
+            let Some(client) = self.by_slot.get_mut(&slot) else { continue };
+            let (source, before) = (client.source, std::mem::replace(&mut client.logon, logon));
+            *self.counter(source, logon) += 1;
+            *of(&mut self.all, logon) += 1;
+            self.count_out(source, before);
+        }
+    }
+
+    /// All clients.
+    pub(super) fn all(&self) -> Count {
+        self.all
+    }
+
+    /// Those of one address.
+    pub(super) fn of_source(&self, source: Source) -> Count {
+        self.of_source.get(&source).copied().unwrap_or_default()
+    }
+
+    /// Takes out the guest who has to make room, and returns the worker's pid: of the address that has most
+    /// guests the one that came last. So a guest who works is not disturbed by those who come after, and
+    /// who comes many times makes room for who came once.
+    pub(super) fn take_guest(&mut self) -> Option<u32> {
+        self.take(Logon::Guest, 1)
+    }
+
+    /// As [`Clients::take_guest`], of those that have not logged on; `None` if no address has several.
+    pub(super) fn take_waiting(&mut self) -> Option<u32> {
+        self.take(Logon::Nobody, 2)
+    }
+
+    /// Takes out the newest client of the address that has most of those, if it has so many.
+    fn take(&mut self, logon: Logon, at_least: usize) -> Option<u32> {
+        let alike = self.by_slot.iter().filter(|(_, client)| client.logon == logon);
+        let rank = |client: &Client| {
+            let mut count = self.of_source(client.source);
+            (*of(&mut count, logon), client.number)
+        };
+        let ranked = alike.map(|(slot, client)| (rank(client), *slot, client.pid));
+        let ((count, _), slot, pid) = ranked.max()?;
+        if count < at_least {
+            return None;
+        }
+        self.leave(slot);
+        Some(pid)
+    }
+
+    fn counter(&mut self, source: Source, logon: Logon) -> &mut usize {
+        of(self.of_source.entry(source).or_default(), logon)
+    }
+
+    fn count_out(&mut self, source: Source, logon: Logon) {
+        *of(&mut self.all, logon) -= 1;
+        *self.counter(source, logon) -= 1;
+        if self.of_source(source) == Count::default() {
+            self.of_source.remove(&source);
+        }
+    }
+}
+
+fn of(count: &mut Count, logon: Logon) -> &mut usize {
+    match logon {
+        Logon::Nobody => &mut count.nobody,
+        Logon::Guest => &mut count.guests,
+        Logon::User => &mut count.users,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use tables::{Logon, LogonPage};
+
+    use super::{Clients, Count, Source};
+
+    fn source(number: u8) -> Source {
+        IpAddr::from([192, 0, 2, number]).into()
+    }
+
+    /// Clients, and the page as workers see it.
+    fn clients() -> (Clients, LogonPage, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("there is space");
+        let clients = Clients::new(LogonPage::create(folder.path()).expect("there is space"));
+        (clients, LogonPage::join(folder.path()).expect("it was made"), folder)
+    }
+
+    fn enter(clients: &mut Clients, pid: u32, from: u8) -> usize {
+        let slot = clients.take_slot().expect("there are many");
+        clients.enter(slot, pid, source(from));
+        slot
+    }
+
+    #[test]
+    fn a_client_counts_as_what_its_worker_says_until_it_leaves() {
+        let (mut clients, page, _folder) = clients();
+        let (first, second) = (enter(&mut clients, 1, 1), enter(&mut clients, 2, 1));
+        assert_eq!(clients.of_source(source(1)), Count { nobody: 2, guests: 0, users: 0 });
+        page.set(first, Logon::Guest);
+        page.set(first, Logon::User);
+        page.set(second, Logon::Guest);
+        clients.look();
+        let both = Count { nobody: 0, guests: 1, users: 1 };
+        assert_eq!((clients.all(), clients.of_source(source(1))), (both, both));
+        assert_eq!(clients.of_source(source(2)), Count::default());
+        assert_eq!(clients.free_slot(first), Some(source(1)));
+        assert_eq!(clients.leave(second), Some(source(1)));
+        assert_eq!(clients.free_slot(second), None, "it has left already");
+        assert_eq!(clients.all(), Count::default());
+        assert!(clients.of_source.is_empty(), "no address is kept without a client");
+    }
+
+    #[test]
+    fn a_place_that_is_used_again_says_nothing_of_who_had_it() {
+        let (mut clients, page, _folder) = clients();
+        let slot = enter(&mut clients, 1, 1);
+        page.set(slot, Logon::User);
+        clients.free_slot(slot);
+        assert_eq!(enter(&mut clients, 2, 2), slot);
+        clients.look();
+        assert_eq!(clients.all(), Count { nobody: 1, guests: 0, users: 0 });
+    }
+
+    #[test]
+    fn the_guest_who_came_last_of_the_address_with_most_makes_room() {
+        let (mut clients, page, _folder) = clients();
+        for (pid, from, logon) in [
+            (1, 1, Logon::Guest),
+            (2, 2, Logon::Guest),
+            (3, 1, Logon::Guest),
+            (4, 3, Logon::User),
+            (5, 1, Logon::Nobody),
+            (6, 4, Logon::Guest),
+        ] {
+            page.set(enter(&mut clients, pid, from), logon);
+        }
+        clients.look();
+        let taken: Vec<u32> = std::iter::from_fn(|| clients.take_guest()).collect();
+        assert_eq!(taken, [3, 6, 2, 1]);
+        assert_eq!(clients.all(), Count { nobody: 1, guests: 0, users: 1 });
+    }
+
+    #[test]
+    fn of_those_who_wait_only_an_address_with_several_makes_room() {
+        let (mut clients, _page, _folder) = clients();
+        for (pid, from) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
+            enter(&mut clients, pid, from);
+        }
+        assert_eq!(clients.take_waiting(), Some(3));
+        assert_eq!(clients.take_waiting(), None);
+        assert_eq!(clients.all().nobody, 3);
+    }
+}

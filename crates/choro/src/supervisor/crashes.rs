@@ -1,0 +1,106 @@
+//! Addresses whose clients' workers have crashed.
+//!
+//! After a crash the supervisor looks through all tables, which takes the longer the more is open. A client
+//! that knows how to bring that about must not do it all the time.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::admission::Source;
+use super::backoff::Backoff;
+
+/// Crashes after which an address does not wait: a worker may be killed by the system or by an
+/// administrator, and its client should come back at once.
+const FREE: u32 = 8;
+
+/// After so long without a crash an address begins anew.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+/// Addresses that are kept; of more, the one whose last crash is longest ago is forgotten.
+const SOURCES_MAX: usize = 1_024;
+
+/// The crashes of one address.
+#[derive(Debug)]
+struct Crashes {
+    count: u32,
+    last: Instant,
+    backoff: Backoff,
+}
+
+/// What is remembered of crashes. Time is an argument.
+#[derive(Debug, Default)]
+pub(super) struct CrashesBySource(HashMap<Source, Crashes>);
+
+impl CrashesBySource {
+    /// A worker that served a client of this address has crashed.
+    pub(super) fn record(&mut self, source: Source, now: Instant) {
+        self.0.retain(|_, crashes| now.duration_since(crashes.last) < FORGOTTEN_AFTER);
+        if self.0.len() >= SOURCES_MAX && !self.0.contains_key(&source) {
+            let oldest = self.0.iter().min_by_key(|(_, crashes)| crashes.last);
+            let oldest = oldest.map(|(source, _)| *source).expect("there are many");
+            self.0.remove(&oldest);
+        }
+        let none = Crashes { count: 0, last: now, backoff: Backoff::default() };
+        let crashes = self.0.entry(source).or_insert(none);
+        crashes.last = now;
+        crashes.count = crashes.count.saturating_add(1);
+        if crashes.count > FREE {
+            let pause = crashes.backoff.record_failure(now);
+            tracing::warn!(
+                "{source}: {} crashes; no client is served for {pause:?}",
+                crashes.count
+            );
+        }
+    }
+
+    /// Whether clients of this address have to wait.
+    pub(super) fn is_blocked(&self, source: Source, now: Instant) -> bool {
+        let crashes = self.0.get(&source);
+        crashes.is_some_and(|crashes| crashes.backoff.blocked_until(now).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::time::{Duration, Instant};
+
+    use super::{CrashesBySource, FREE, SOURCES_MAX, Source};
+
+    fn source(number: u32) -> Source {
+        IpAddr::from(number.to_be_bytes()).into()
+    }
+
+    #[test]
+    fn an_address_waits_ever_longer_after_many_crashes_and_others_do_not() {
+        let mut crashes = CrashesBySource::default();
+        let start = Instant::now();
+        let ms = |ms| start + Duration::from_millis(ms);
+        for _ in 0..FREE {
+            crashes.record(source(1), start);
+        }
+        assert!(!crashes.is_blocked(source(1), start));
+        crashes.record(source(1), start);
+        assert!(crashes.is_blocked(source(1), ms(99)) && !crashes.is_blocked(source(1), ms(100)));
+        assert!(!crashes.is_blocked(source(2), start));
+        crashes.record(source(1), ms(100));
+        assert!(crashes.is_blocked(source(1), ms(299)) && !crashes.is_blocked(source(1), ms(300)));
+        let later = start + Duration::from_secs(100);
+        crashes.record(source(1), later);
+        assert!(!crashes.is_blocked(source(1), later), "that was long ago");
+    }
+
+    #[test]
+    fn a_bounded_number_of_addresses_is_remembered() {
+        let mut crashes = CrashesBySource::default();
+        let start = Instant::now();
+        let max = u32::try_from(SOURCES_MAX).expect("it is small");
+        for number in 0..max + 10 {
+            let at = start + Duration::from_millis(u64::from(number));
+            (0..=FREE).for_each(|_| crashes.record(source(number), at));
+        }
+        assert_eq!(crashes.0.len(), SOURCES_MAX);
+        let last = start + Duration::from_millis(u64::from(max + 9));
+        assert!(crashes.is_blocked(source(max + 9), last));
+    }
+}

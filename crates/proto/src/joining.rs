@@ -1,0 +1,114 @@
+//! Which connections share a worker: those of one client, and of those that only say that they are its.
+//!
+//! A client's further connections come to the worker that serves it by the ClientGuid of their NEGOTIATE,
+//! which goes over the wire in clear: a stranger can name it, too. So until a user has logged on over a
+//! connection it is in the way of none that a user has logged on over.
+
+use std::net::IpAddr;
+
+use crate::connection::{Connection, ConnectionId};
+use crate::logon::Logon;
+use crate::notice::Notice;
+use crate::reject::Disconnect;
+use crate::request::Incoming;
+use crate::server::{Now, Server};
+use crate::session::CHANNELS_MAX;
+
+/// Connections beside those of a user, from addresses where none of that user's is. A client that is about
+/// to bind channels over another of its interfaces opens four, as Windows does.
+const STRANGERS_MAX: usize = 4;
+
+impl Server {
+    /// Takes that a connection from `client` wants to join those of this worker, while `coming` others are
+    /// on their way here. True if there is room for it, if need be in the place of an older one over which
+    /// no user has logged on.
+    pub fn handle_newcomer(&mut self, now: Now, client: IpAddr, coming: usize) -> bool {
+        let waiting = self.connections.values().filter(|it| !has_user(it));
+        if !self.connections.values().any(has_user) {
+            // It may be the user, and the others strangers: it is better off in a worker of its own.
+            return waiting.count() + coming < CHANNELS_MAX;
+        }
+        if self.has_user_at(client) {
+            return waiting.count() + coming < CHANNELS_MAX || self.handle_crowd(now);
+        }
+        waiting.filter(|it| !self.has_user_at(it.client.ip())).count() + coming < STRANGERS_MAX
+    }
+
+    /// Ends a connection over which no user has logged on, so that another has its place: the oldest
+    /// one without any session, or else with sessions of guests and nobody in particular only.
+    /// True if there was one.
+    pub fn handle_crowd(&mut self, now: Now) -> bool {
+        self.globals.files.set_now(now.monotonic);
+        let others = self.connections.iter().filter(|(_, it)| !has_user(it));
+        let oldest = others.min_by_key(|(id, it)| (it.progress.logon(), id.0));
+        let Some(id) = oldest.map(|(id, _)| *id) else { return false };
+        self.disconnect(id, Disconnect::Crowded);
+        self.quiesce(now);
+        true
+    }
+
+    /// A SESSION_SETUP has succeeded: a session was set up, authenticated anew, or bound.
+    pub(crate) fn logged_on(&mut self, incoming: &Incoming, session_id: u64) {
+        let id = incoming.connection;
+        // Guests and anonymous users have no keys.
+        let session = self.sessions.get(&session_id);
+        let is_user = session.is_some_and(|session| session.signing_key(id).is_some());
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.progress.logged_on(incoming.now.monotonic, is_user);
+        match connection.progress.deadline() {
+            Some(deadline) => drop(self.deadlines.insert(id, deadline)),
+            None => drop(self.deadlines.remove(&id)),
+        }
+        self.part_from_guests();
+        self.tell_logon();
+    }
+
+    /// Ends connections of guests that are not from where the users of this worker are.
+    fn part_from_guests(&mut self) {
+        if !self.connections.values().any(has_user) {
+            return;
+        }
+        let is_strange = |it: &Connection| {
+            it.progress.logon() == Logon::Guest && !self.has_user_at(it.client.ip())
+        };
+        let strange = self.connections.iter().filter(|(_, it)| is_strange(it));
+        let strange: Vec<ConnectionId> = strange.map(|(id, _)| *id).collect();
+        for id in strange {
+            self.disconnect(id, Disconnect::GuestBesideUser);
+        }
+    }
+
+    fn has_user_at(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let mut users = self.connections.values().filter(|it| has_user(it));
+        users.any(|it| it.client.ip().to_canonical() == address)
+    }
+
+    /// Ends a connection that has not come far enough in its time.
+    pub(crate) fn look_at_progress(&mut self, now: Now, id: ConnectionId) {
+        let sessions = self.sessions.values().filter(|session| session.channel(id).is_some());
+        let mut trees = sessions.flat_map(|session| session.tree_connects.values());
+        let has_files = trees.any(|tree| !tree.is_pipe());
+        self.deadlines.remove(&id);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.progress.may_stay(now.monotonic, has_files) {
+            let deadline = connection.progress.deadline();
+            self.deadlines.extend(deadline.map(|deadline| (id, deadline)));
+        } else {
+            self.disconnect(id, Disconnect::TooSlow);
+        }
+    }
+
+    /// Says who has logged on over the connections of this worker, if that is not what it was.
+    pub(crate) fn tell_logon(&mut self) {
+        let logons = self.connections.values().map(|it| it.progress.logon());
+        let logon = logons.max().unwrap_or_default();
+        if std::mem::replace(&mut self.globals.logon, logon) != logon {
+            self.globals.outbox.notices.push_back(Notice::LogonChanged(logon));
+        }
+    }
+}
+
+fn has_user(connection: &Connection) -> bool {
+    connection.progress.logon() == Logon::User
+}
