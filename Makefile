@@ -13,7 +13,7 @@
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance fuzz help install instructions limits lint mutations run simulate test
+.PHONY: bench build conformance fuzz help install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -41,6 +41,9 @@ test: ## Run every test
 
 conformance: ## Run all of smbtorture, also what takes long
 	@scripts/conformance.sh '$(ONLY)'
+
+nightly: ## Run what takes long: all of conformance, and a flood of 20,000 connections
+	@scripts/nightly.sh
 
 mutations: ## Break the server on purpose and see that the tests notice
 	@scripts/mutations.sh

@@ -11,7 +11,7 @@ use super::backoff::Backoff;
 
 /// Crashes after which an address does not wait: a worker may be killed by the system or by an
 /// administrator, and its client should come back at once.
-const FREE: u32 = 8;
+const CRASHES_FREE: u32 = 8;
 
 /// After so long without a crash an address begins anew.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
@@ -44,7 +44,7 @@ impl CrashesBySource {
         let crashes = self.0.entry(source).or_insert(none);
         crashes.last = now;
         crashes.count = crashes.count.saturating_add(1);
-        if crashes.count > FREE {
+        if crashes.count > CRASHES_FREE {
             let pause = crashes.backoff.record_failure(now);
             tracing::warn!(
                 "{source}: {} crashes; no client is served for {pause:?}",
@@ -65,7 +65,7 @@ mod tests {
     use std::net::IpAddr;
     use std::time::{Duration, Instant};
 
-    use super::{CrashesBySource, FREE, SOURCES_MAX, Source};
+    use super::{CRASHES_FREE, CrashesBySource, SOURCES_MAX, Source};
 
     fn source(number: u32) -> Source {
         IpAddr::from(number.to_be_bytes()).into()
@@ -76,7 +76,7 @@ mod tests {
         let mut crashes = CrashesBySource::default();
         let start = Instant::now();
         let ms = |ms| start + Duration::from_millis(ms);
-        for _ in 0..FREE {
+        for _ in 0..CRASHES_FREE {
             crashes.record(source(1), start);
         }
         assert!(!crashes.is_blocked(source(1), start));
@@ -97,7 +97,7 @@ mod tests {
         let max = u32::try_from(SOURCES_MAX).expect("it is small");
         for number in 0..max + 10 {
             let at = start + Duration::from_millis(u64::from(number));
-            (0..=FREE).for_each(|_| crashes.record(source(number), at));
+            (0..=CRASHES_FREE).for_each(|_| crashes.record(source(number), at));
         }
         assert_eq!(crashes.0.len(), SOURCES_MAX);
         let last = start + Duration::from_millis(u64::from(max + 9));
