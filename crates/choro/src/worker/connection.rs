@@ -37,7 +37,7 @@ const LANE_RECEIVE_LEN: usize = 256 * 1024;
 
 /// How long a frame may take from its first byte to its last, while there is room for it: 8 MiB come within it
 /// at 1.2 Mbit/s. Its memory is taken for as long, and others of the client may wait for it.
-const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Frames that may wait to be sent on a connection: small ones take more memory than they have bytes.
 const OUTGOING_FRAMES_MAX: usize = 1_024;

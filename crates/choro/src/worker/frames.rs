@@ -16,6 +16,9 @@ use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
 /// before it comes.
 const EXPECTING_MAX: usize = 32;
 
+/// What the log says of a connection over which a frame did not come to its end.
+pub(super) const FRAME_OVERDUE: &str = "a frame was not whole in time";
+
 impl Worker {
     pub(super) fn receive(&mut self, id: ConnectionId) {
         if self.must_wait(id) {
@@ -85,7 +88,7 @@ impl Worker {
         let is_late = |it: &Channel| it.frame_deadline().is_some_and(|at| at <= now);
         let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
-            self.lost(id, "a frame was not whole in time");
+            self.lost(id, FRAME_OVERDUE);
             self.serve_effects();
         }
     }

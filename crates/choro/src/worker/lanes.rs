@@ -18,6 +18,7 @@ use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use object::Piped;
@@ -28,7 +29,7 @@ use rustix::io::Errno;
 use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
-use super::connection::{wanted_by_lane, whole_frames};
+use super::connection::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
 use super::passing::CONNECTIONS_MAX;
 
 /// Bytes of one frame, or of those that leave together, from which on a lane is worth the way there.
@@ -107,6 +108,8 @@ pub(super) enum Done {
         /// What the last receive said.
         result: io::Result<usize>,
     },
+    /// The frame that is received has had its time and is not whole.
+    Overdue,
     /// These frames have left, or never will.
     Sent {
         buffers: Vec<SendBuffer>,
@@ -295,6 +298,8 @@ struct Sending {
 struct Receiving {
     length_max: usize,
     opener: Opener,
+    /// Since when a frame is here in part that had not begun when the lane was asked to receive.
+    since: Option<Instant>,
 }
 
 impl<'a> LaneLoop<'a> {
@@ -310,7 +315,8 @@ impl<'a> LaneLoop<'a> {
         let fd = jobs.wake.as_raw_fd();
         self.submit(Token(WAKE), Op::PollReadable { fd });
         loop {
-            self.driver.wait(None, &mut completions)?;
+            let due = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
+            self.driver.wait(due, &mut completions)?;
             for Completion { token: Token(token), op, result } in completions.drain(..) {
                 let id = ConnectionId(u32::try_from(token & u64::from(u32::MAX)).expect("masked"));
                 match (token & !u64::from(u32::MAX), op) {
@@ -329,6 +335,24 @@ impl<'a> LaneLoop<'a> {
                     }
                 }
             }
+            if due.is_some() {
+                self.tell_overdue(Instant::now());
+            }
+        }
+    }
+
+    /// When the next frame that is here in part has had its time.
+    fn next_deadline(&self) -> Option<Instant> {
+        let since = self.receiving.values().filter_map(|it| it.since);
+        since.min().map(|since| since + FRAME_TIMEOUT)
+    }
+
+    /// Tells, once, of frames that have had their time.
+    fn tell_overdue(&mut self, now: Instant) {
+        for (id, receiving) in &mut self.receiving {
+            if receiving.since.take_if(|since| *since + FRAME_TIMEOUT <= now).is_some() {
+                self.done.put((*id, Done::Overdue));
+            }
         }
     }
 
@@ -340,7 +364,7 @@ impl<'a> LaneLoop<'a> {
         match job {
             Job::Receive { socket, buffer, length_max, opener } => {
                 let wanted = wanted_by_lane(&buffer, length_max);
-                self.receiving.insert(id, Receiving { length_max, opener });
+                self.receiving.insert(id, Receiving { length_max, opener, since: None });
                 match wanted {
                     Some(wanted) => self.receive(id, socket, buffer, wanted),
                     None => {
@@ -371,17 +395,21 @@ impl<'a> LaneLoop<'a> {
         buffer: BytesMut,
         result: io::Result<usize>,
     ) {
-        let length_max = self.receiving.get(&id).expect("it is receiving").length_max;
+        let receiving = self.receiving.get_mut(&id).expect("it is receiving");
         let has_more = result.as_ref().is_ok_and(|count| *count > 0);
-        match wanted_by_lane(&buffer, length_max).filter(|_| has_more) {
-            Some(wanted) => self.receive(id, socket, buffer, wanted),
+        match wanted_by_lane(&buffer, receiving.length_max).filter(|_| has_more) {
+            Some(wanted) => {
+                receiving.since.get_or_insert_with(Instant::now);
+                self.receive(id, socket, buffer, wanted);
+            }
             None => self.give_back(id, buffer, result),
         }
     }
 
     /// Opens the frames that are whole, and gives back what was lent.
     fn give_back(&mut self, id: ConnectionId, mut buffer: BytesMut, result: io::Result<usize>) {
-        let Receiving { length_max, opener } = self.receiving.remove(&id).expect("it is receiving");
+        let Receiving { length_max, opener, .. } =
+            self.receiving.remove(&id).expect("it is receiving");
         let frames: Vec<_> = whole_frames(&buffer, length_max).collect();
         let mut open = |at| {
             let frame: &mut [u8] = &mut buffer[at];
@@ -429,7 +457,42 @@ impl<'a> LaneLoop<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LaneId, Lanes};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_that_does_not_end_is_told_of_once_after_a_minute() {
+        let done = Mailbox::new().expect("there are descriptors");
+        let mut lane = LaneLoop::new(&done, Watch::default()).expect("there are descriptors");
+        let (ours, mut client) = UnixStream::pair().expect("there are descriptors");
+        let (id, socket) = (ConnectionId(7), ours.as_raw_fd());
+        let (buffer, opener) = (BytesMut::new(), Opener::default());
+        lane.begin(id, Job::Receive { socket, buffer, length_max: 1 << 20, opener });
+        assert_eq!(lane.next_deadline(), None);
+        client.write_all(&[0, 1, 0, 0, 7]).expect("it has room");
+        let mut completions = Vec::new();
+        while completions.is_empty() {
+            lane.driver.wait(None, &mut completions).expect("it waits");
+        }
+        let Completion { op: Op::Receive { socket, buffer, .. }, result, .. } =
+            completions.remove(0)
+        else {
+            panic!("nothing else was begun")
+        };
+        lane.received(id, socket, buffer, result);
+        let deadline = lane.next_deadline().expect("it has begun");
+        lane.tell_overdue(deadline - Duration::from_millis(1));
+        assert!(done.take().is_empty());
+        for expected in [1, 0] {
+            lane.tell_overdue(deadline);
+            let told = done.take();
+            assert_eq!(told.len(), expected);
+            assert!(told.iter().all(|it| matches!(it, (ConnectionId(7), Done::Overdue))));
+        }
+    }
 
     fn lanes(lanes_max: usize) -> Lanes {
         let mut lanes = Lanes::new(Default::default()).expect("there are descriptors");
