@@ -19,6 +19,7 @@ use object::{FileIdentity, ObjectPath};
 use rustc_hash::FxHashMap;
 use trace::Tracer;
 
+use crate::command::lock::memory_of_locks;
 use crate::open::CreateName;
 use crate::reject::Reject;
 use crate::request::RequestId;
@@ -78,6 +79,8 @@ pub struct TakenUp {
     pub cache: Cache,
     /// The lease that it shares in.
     pub lease: Option<Lease>,
+    /// Bytes of memory that its locks take.
+    pub lock_memory: usize,
 }
 
 /// What stands for a name of a file: the directory that it is in, how it is written there, and when
@@ -561,7 +564,8 @@ impl Files {
                 Holding::Lease(id) => record.lease(id).copied(),
                 _ => None,
             };
-            (Some(TakenUp { entry, cache, lease }), true)
+            let lock_memory = memory_of_locks(record, id);
+            (Some(TakenUp { entry, cache, lease, lock_memory }), true)
         })?;
         let taken = taken.ok_or(Reject::NoSuchDurableOpen)?;
         self.records.remove_disconnected(&Disconnected::of(&taken.entry, file));

@@ -106,6 +106,8 @@ pub struct OpenFile {
     pub attributes_listed: usize,
     /// The changes that wait for a CHANGE_NOTIFY.
     pub watch: Option<Box<crate::command::change_notify::Watch>>,
+    /// The memory that its byte-range locks take, in the file's record.
+    pub locks: Charge,
     /// `Open.LockSequenceArray`.
     pub lock_sequences: arbitration::LockSequences,
 }

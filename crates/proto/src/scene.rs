@@ -119,6 +119,7 @@ impl Scene {
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),
+            memory: server.globals.memory.keep_anyway(0),
         };
         for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
             let share = Arc::new(share(root));
@@ -189,6 +190,7 @@ impl Scene {
             attributes_listed: 0,
             watch: None,
             is_being_made: false,
+            locks: self.server.globals.memory.keep_anyway(0),
             lock_sequences: arbitration::LockSequences::default(),
         };
         let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);

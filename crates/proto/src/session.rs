@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::connection::{ConnectionId, Negotiated};
 use crate::effect::Account;
+use crate::memory_account::Charge;
 use crate::reject::Reject;
 use crate::tree_connect::TreeConnect;
 
@@ -17,6 +18,13 @@ pub const CHANNELS_MAX: usize = 32;
 
 /// Tree connects that a session may have.
 pub const TREE_CONNECTS_MAX: usize = 4_096;
+
+/// Bytes that a session takes: itself, its account, keys and channels, and its places in the tables.
+pub(crate) const SESSION_BYTES: usize = 6 * 1024;
+
+/// Bytes that it takes while its user has not authenticated: what the client has sent is kept until then, for
+/// the proof is over all of it.
+pub(crate) const SETUP_BYTES: usize = 24 * 1024;
 
 /// `Session.State`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,6 +70,8 @@ pub struct Session {
     pub next_tree_id: u32,
     /// Where its user's requests are counted.
     pub counted: trace::PartyId,
+    /// The memory that it takes, without its tree connects and opens.
+    pub memory: Charge,
 }
 
 /// A session's binding to a connection.
@@ -97,6 +107,7 @@ impl Session {
         connection: ConnectionId,
         negotiated: Arc<Negotiated>,
         acceptor: Box<auth::Acceptor>,
+        memory: Charge,
     ) -> Self {
         let acceptor = Some(acceptor);
         Self {
@@ -113,6 +124,7 @@ impl Session {
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),
+            memory,
         }
     }
 

@@ -217,3 +217,15 @@ fn a_client_has_the_memory_of_a_user_while_one_is_logged_on() {
     guest.disconnect();
     world.assert_nothing_left();
 }
+
+#[test]
+fn a_user_is_let_in_where_guests_have_taken_all_that_is_theirs() {
+    let world = World::with(|settings| settings.guest_memory_max = 256 << 10);
+    let mut guest = nobody(&world);
+    until_refused(|_| guest.try_create(&Create::open("srvsvc")));
+    let mut user = Peer::ready(&world, Dialect::SMB_3_1_1);
+    user.create(&Create::new("file"));
+    user.disconnect();
+    guest.disconnect();
+    world.assert_nothing_left();
+}

@@ -555,6 +555,7 @@ fn enter(
         enumeration: None,
         attributes_listed: 0,
         watch: None,
+        locks: scope.globals.memory.keep_anyway(0),
         lock_sequences: LockSequences::default(),
     };
     let open = Open {

@@ -7,8 +7,8 @@
 mod tests;
 
 use arbitration::{
-    ByteRange, ByteRangeLock, FileKey, LOCK_SEQUENCES_MAX, LockError, LockSequence, OpenId,
-    Standing,
+    ByteRange, ByteRangeLock, FileKey, FileRecord, LOCK_SEQUENCES_MAX, LockError, LockSequence,
+    OpenId, Standing,
 };
 use dtyp::{AccessMask, NtStatus};
 use wire::Dialect;
@@ -17,6 +17,7 @@ use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 use crate::command::{Abandoned, Command};
 use crate::effect::Reply;
 use crate::files::{Files, key};
+use crate::memory_account::Charge;
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::request::Incoming;
@@ -28,6 +29,9 @@ use crate::scope::InOpen;
 ///
 /// [MS-SMB2] 3.3.5.14 knows no limit, so what is beyond it is not called malformed.
 pub const LOCK_ELEMENTS_MAX: usize = 256;
+
+/// Bytes of a lock in the file's record, and of what finds it there.
+const LOCK_BYTES: usize = 2 * size_of::<ByteRangeLock>();
 
 /// Locks and unlocks ranges of bytes.
 #[derive(Debug)]
@@ -103,7 +107,7 @@ impl Command for Lock {
         if sequence.is_some_and(|it| file.lock_sequences.is_repetition(it)) {
             return Ok(done());
         }
-        match lock_all(&mut globals.files, pending.file, &[lock], waiting) {
+        match lock_all(&mut globals.files, pending.file, &[lock], &mut file.locks, waiting) {
             Ok(()) => {
                 sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
                 Ok(done())
@@ -145,14 +149,15 @@ fn begin(
     let file = open.file_mut()?;
     let (record, stream) = (key(file.identity), file.identity.stream);
     if first.flags.contains(LockFlags::UNLOCK) {
-        unlock(files, record, id, request.locks, sequence)?;
+        unlock(files, record, id, request.locks, &mut file.locks, sequence)?;
         sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
         return Ok(done());
     }
     let may_wait = verify_lock_elements(request.locks)?;
     let locks: Vec<_> =
         request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
-    match lock_all(files, record, &locks, Wanted { may_wait, sequence, standing }) {
+    let wanted = Wanted { may_wait, sequence, standing };
+    match lock_all(files, record, &locks, &mut file.locks, wanted) {
         Ok(()) => {
             sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
             Ok(done())
@@ -203,21 +208,22 @@ fn unlock(
     file: FileKey,
     open: OpenId,
     locks: Locks<'_>,
+    memory: &mut Charge,
     sequence: Option<LockSequence>,
 ) -> Result<(), Reject> {
     // The section lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
     let is_well_formed = |element: &LockElement| element.flags == LockFlags::UNLOCK;
     let good = locks.iter().take_while(is_well_formed).count();
-    files
-        .change(file, |record, look| {
-            let ranges = locks.iter().take(good).map(range);
-            let released = record.release_locks(open, ranges, look);
-            if let (Ok(()), Some(sequence), None) = (released, sequence, locks.iter().nth(good)) {
-                record.remember_lock(open, sequence);
-            }
-            (released, true)
-        })?
-        .map_err(reject)?;
+    let (released, left) = files.change(file, |record, look| {
+        let ranges = locks.iter().take(good).map(range);
+        let released = record.release_locks(open, ranges, look);
+        if let (Ok(()), Some(sequence), None) = (released, sequence, locks.iter().nth(good)) {
+            record.remember_lock(open, sequence);
+        }
+        ((released, locks_of(record, open)), true)
+    })?;
+    memory.set(left * LOCK_BYTES);
+    released.map_err(reject)?;
     match locks.iter().nth(good) {
         Some(bad) => Err(Reject::LockFlags(bad.flags)),
         None => Ok(()),
@@ -258,27 +264,39 @@ fn lock_all(
     files: &mut Files,
     file: FileKey,
     locks: &[ByteRangeLock],
+    memory: &mut Charge,
     Wanted { may_wait, sequence, standing }: Wanted,
 ) -> Result<(), Reject> {
+    memory.account().verify_room(locks.len() * LOCK_BYTES)?;
     let (server, deadline) = (files.server(), files.break_deadline());
-    let (result, purged) =
+    let (result, purged, held) =
         files.change(file, |record, look| match record.acquire_locks(locks, standing) {
             Ok(()) => {
                 let lock = locks[0];
                 sequence.into_iter().for_each(|it| record.remember_lock(lock.open, it));
                 let purged = record.break_reading(lock.open, lock.stream, deadline, look);
-                ((Ok(()), purged), true)
+                ((Ok(()), purged, Some(locks_of(record, lock.open))), true)
             }
             Err(error) => {
                 let waits = error == LockError::Conflict && may_wait;
                 if waits {
                     record.wait(server);
                 }
-                ((Err(error), Vec::new()), waits)
+                ((Err(error), Vec::new(), None), waits)
             }
         })?;
     files.forget_disconnected(file, &purged);
+    held.into_iter().for_each(|held| memory.set(held * LOCK_BYTES));
     result.map_err(reject)
+}
+
+/// Returns the memory that the locks take which an open has brought along.
+pub(crate) fn memory_of_locks(record: &FileRecord, open: OpenId) -> usize {
+    locks_of(record, open) * LOCK_BYTES
+}
+
+fn locks_of(record: &FileRecord, open: OpenId) -> usize {
+    record.locks.iter().filter(|lock| lock.open == open).count()
 }
 
 fn range(element: LockElement) -> ByteRange {

@@ -23,7 +23,7 @@ use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InConnection;
-use crate::session::{Sealing, Session, SessionState};
+use crate::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
 use crate::settings::{MapToGuest, Policy, ServerSettings};
 
 /// Sessions of users that a client may have, and as many of guests and of nobody in particular.
@@ -192,6 +192,8 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
     if scope.connection.preauth_sessions.len() >= SETUPS_MAX {
         return Err(Reject::TooManySessions);
     }
+    // A guest who has taken all that guests may have keeps no user out.
+    let memory = scope.globals.memory.keep_anyway(SETUP_BYTES);
     // Random, so that ids of different workers do not meet; 32 bits, as in Samba, because there are
     // clients that keep no more. Among 10,000 sessions one new id in 400,000 is taken already, and
     // then the tables tell of one of the two only.
@@ -203,7 +205,7 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
     };
     let acceptor = acceptor(scope.globals, incoming);
     let negotiated = Arc::clone(scope.connection.negotiated());
-    let session = Session::new(session_id, incoming.connection, negotiated, acceptor);
+    let session = Session::new(session_id, incoming.connection, negotiated, acceptor, memory);
     scope.sessions.insert(session_id, session);
     scope.connection.preauth_sessions.insert(session_id, scope.connection.preauth);
     Ok(session_id)
@@ -390,6 +392,7 @@ fn establish(
         channel.acceptor = None;
     }
     session.state = SessionState::Valid;
+    session.memory.set(SESSION_BYTES);
     session.account = Some(Arc::clone(&done.account));
     session.counted = globals.trace.party("", &done.account.user);
     incoming.trace.belongs_to(session.counted);

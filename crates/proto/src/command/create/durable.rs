@@ -407,7 +407,7 @@ pub(super) fn reopened(
         // The name leads to another file by now.
         false => Err(Reject::NoSuchDurableOpen),
     };
-    let TakenUp { entry, cache, lease } = match taken {
+    let TakenUp { entry, cache, lease, lock_memory } = match taken {
         Ok(taken) => taken,
         Err(reject) => {
             let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -453,6 +453,7 @@ pub(super) fn reopened(
         attributes_listed: 0,
         watch: None,
         is_being_made: false,
+        locks: scope.globals.memory.keep_anyway(lock_memory),
         lock_sequences: entry
             .durability
             .as_ref()
