@@ -11,6 +11,7 @@ mod command;
 mod control;
 mod default_share;
 mod domain_sid;
+mod fingerprint;
 mod interfaces;
 mod log;
 mod messaging_settings;

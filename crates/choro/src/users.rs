@@ -20,14 +20,16 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use auth::NtHash;
 
+use crate::fingerprint::Fingerprint;
+
 pub(crate) use import::{ImportOutcome, import};
 pub(crate) use line::{check_name, fit_full_name};
-use storage::Fingerprint;
 
 /// Users that a database may hold.
 ///
@@ -148,6 +150,9 @@ pub(crate) struct UserDatabase {
     path: PathBuf,
     read_from: Option<Fingerprint>,
     users: Vec<UserEntry>,
+    /// Where each user is, by name in lower case. With it a look-up takes as long for a name that is
+    /// there as for one that is not, and strangers cannot tell the two apart by time.
+    places: HashMap<String, usize>,
 }
 
 impl UserDatabase {
@@ -157,7 +162,8 @@ impl UserDatabase {
     /// As [`UsersError`]; in particular [`UsersError::NotPrivate`].
     pub(crate) fn open(path: &Path) -> Result<Self, UsersError> {
         let (users, read_from) = storage::read(path)?;
-        Ok(Self { path: path.to_owned(), read_from, users })
+        let places = places(&users);
+        Ok(Self { path: path.to_owned(), read_from, users, places })
     }
 
     /// The user of this name, in the file as it is now.
@@ -194,8 +200,9 @@ impl UserDatabase {
         if database.users.len() > USERS_MAX {
             return Err(UsersError::TooMany);
         }
-        database.users.sort_by_cached_key(|user| user.name.to_lowercase());
-        storage::write(path, &database.users)?;
+        let mut users = database.users;
+        users.sort_by_cached_key(|user| user.name.to_lowercase());
+        storage::write(path, &users)?;
         Ok(result)
     }
 
@@ -208,6 +215,7 @@ impl UserDatabase {
         if self.position(&user.name).is_some() {
             return Err(UsersError::Exists(user.name));
         }
+        self.places.insert(user.name.to_lowercase(), self.users.len());
         self.users.push(user);
         Ok(())
     }
@@ -231,6 +239,7 @@ impl UserDatabase {
         match self.position(name) {
             Some(index) => {
                 self.users.remove(index);
+                self.places = places(&self.users);
                 Ok(())
             }
             None => Err(UsersError::NoSuchUser(name.to_owned())),
@@ -238,7 +247,15 @@ impl UserDatabase {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        let folded = name.to_lowercase();
-        self.users.iter().position(|user| user.name.to_lowercase() == folded)
+        self.places.get(&name.to_lowercase()).copied()
     }
+}
+
+/// The first user of each name.
+fn places(users: &[UserEntry]) -> HashMap<String, usize> {
+    let mut places = HashMap::with_capacity(users.len());
+    for (index, user) in users.iter().enumerate() {
+        places.entry(user.name.to_lowercase()).or_insert(index);
+    }
+    places
 }

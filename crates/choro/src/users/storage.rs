@@ -9,32 +9,10 @@ use rustix::fs::{FlockOperation, flock};
 use zeroize::Zeroizing;
 
 use super::{USERS_MAX, UserEntry, UsersError, line};
+use crate::fingerprint::Fingerprint;
 
 /// Bytes of a file that is read at all: [`USERS_MAX`] lines of 512 bytes.
 const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;
-
-/// What tells one state of the file from another. Every change renames a new inode into place, so
-/// the inode alone nearly always differs; size and times catch an editor that writes in place.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Fingerprint {
-    device: u64,
-    inode: u64,
-    size_bytes: u64,
-    modified: (i64, i64),
-    mode: u32,
-}
-
-impl Fingerprint {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size_bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            mode: metadata.mode(),
-        }
-    }
-}
 
 /// The file as it is now, or `None` if there is none.
 pub(super) fn fingerprint(path: &Path) -> Result<Option<Fingerprint>, UsersError> {

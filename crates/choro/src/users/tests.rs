@@ -115,6 +115,18 @@ fn what_a_killed_writer_left_is_in_nobodys_way() {
 
 /// Two processes that add at once both succeed: the second reads what the first wrote.
 #[test]
+fn users_are_found_by_name_whatever_was_added_or_removed_before() {
+    let (_directory, path) = database_with(&["anna", "Bob", "carol"]);
+    let mut database = UserDatabase::open(&path).expect("ours");
+    database.remove("ANNA").expect("it is there");
+    database.add(user("dora")).expect("it is new");
+    for (name, found) in [("anna", None), ("bob", Some("Bob")), ("Dora", Some("dora"))] {
+        let user = database.get_mut(name).ok().map(|user| user.name.clone());
+        assert_eq!(user.as_deref(), found);
+    }
+}
+
+#[test]
 fn writers_exclude_each_other() {
     let (_directory, path) = database_with(&[]);
     std::thread::scope(|scope| {
