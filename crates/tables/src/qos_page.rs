@@ -44,8 +44,7 @@ const NAME: &str = "qos";
 const VERSION: u64 = 2 << 32 | size_of::<Memory>() as u64;
 
 impl QosPage {
-    /// Begins anew: no class has a slot. For a supervisor that starts. A slot that is not used takes
-    /// no memory.
+    /// Begins anew: no class has a slot. For a supervisor that starts.
     ///
     /// # Errors
     /// What the file system says.

@@ -38,6 +38,7 @@ impl<T: Shared> SharedMemory<T> {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = options().create(true).truncate(false).open(path)?;
         file.set_len(size_of::<T>() as u64)?;
+        allocate(&file, size_of::<T>())?;
         Self::map(&file)
     }
 
@@ -48,7 +49,7 @@ impl<T: Shared> SharedMemory<T> {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         remove(path)?;
         let file = options().create_new(true).open(path)?;
-        file.set_len(size_of::<T>() as u64)?;
+        allocate(&file, size_of::<T>())?;
         Self::map(&file)
     }
 
@@ -104,6 +105,20 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+/// Has the file system set memory aside for the file, which is made so long: whoever writes to a mapped file
+/// for which there is none is killed.
+fn allocate(file: &File, length: usize) -> io::Result<()> {
+    let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    loop {
+        // SAFETY: numbers only.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// The layout; what is counted is told apart by [`FINGERPRINT`].
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 /// Pairs of a share and a user that a worker counts one by one; what the others do is counted
 /// together.
@@ -61,6 +62,10 @@ pub(crate) struct Layout {
 pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 
 const BYTES: usize = size_of::<Layout>();
+
+/// Bytes that each page has memory for from the start. The places of shares and users behind them are many
+/// times as long and mostly not used, so each has its memory when somebody takes it.
+const BYTES_ALLOCATED: usize = offset_of!(Layout, parties.places);
 
 impl Layout {
     /// What it counts by; none before counting has begun.
@@ -123,7 +128,7 @@ pub enum PageError {
 
 impl Page {
     /// Makes the page of a worker. `lock_dir/trace` must be there; the page has its group, which
-    /// may read it.
+    /// may read it. Without room for it nothing is left there.
     pub(crate) fn create(lock_dir: &Path, pid: u32, unique_id: u64) -> io::Result<Self> {
         let path = path(lock_dir, pid, unique_id);
         let mut options = OpenOptions::new();
@@ -135,8 +140,13 @@ impl Page {
             .mode(0o640)
             .custom_flags(flags)
             .open(&path)?;
-        file.set_len(BYTES as u64)?;
-        let page = Self::map(&file, libc::PROT_READ | libc::PROT_WRITE)?;
+        let mapped = allocate(&file)
+            .and_then(|()| file.set_len(BYTES as u64))
+            .and_then(|()| Self::map(&file, libc::PROT_READ | libc::PROT_WRITE));
+        if mapped.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        let page = mapped?;
         page.begin(pid, unique_id);
         Ok(page)
     }
@@ -220,6 +230,36 @@ impl Drop for Page {
         // SAFETY: mapped with this length, and nobody has a reference any more.
         unsafe { libc::munmap(self.layout.as_ptr().cast(), BYTES) };
     }
+}
+
+/// Has the file system set memory aside for a new page: whoever writes to a mapped file for which there is
+/// none is killed.
+fn allocate(file: &File) -> io::Result<()> {
+    let length = libc::off_t::try_from(BYTES_ALLOCATED).expect("a page is small");
+    loop {
+        // SAFETY: numbers only.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// Whether there is memory for a part of a mapped page, which is set aside now. Kernels before Linux 5.14
+/// cannot say.
+pub(crate) fn populate<T>(part: &T) -> bool {
+    let page_bytes = rustix::param::page_size();
+    let address = std::ptr::from_ref(part).addr();
+    let begin = address - address % page_bytes;
+    let length = address + size_of::<T>() - begin;
+    // SAFETY: the mapping has these pages, because it has `part`; they are only made present.
+    let result = unsafe {
+        let begin =
+            std::ptr::from_ref(part).cast::<libc::c_void>().wrapping_byte_sub(address - begin);
+        libc::madvise(begin.cast_mut(), length, libc::MADV_POPULATE_WRITE)
+    };
+    result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
 /// Magic number, version, fingerprint and length.

@@ -4,10 +4,11 @@
 //! added up by whoever reads.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::clock::Clock;
 use crate::names::{Kind as _, Operation};
+use crate::page::populate;
 use crate::series::{Histogram, Series as _, SeriesValue, add};
 
 /// There is a bit for each operation.
@@ -20,16 +21,16 @@ const NAME_WORDS: usize = 16;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Parties<const N: usize> {
-    places: [Place; N],
+    /// How many of the places are somebody's. No other is touched, not even to be read: there may be no
+    /// memory for it, and a process that touches it is killed then.
+    taken: AtomicUsize,
     others: Place,
+    pub(crate) places: [Place; N],
 }
 
-/// Most of it is never touched, and then takes no memory: so a reader looks at what is counted.
 #[derive(Debug)]
 #[repr(C)]
-struct Place {
-    /// One if it is somebody's; written last.
-    is_taken: AtomicU64,
+pub(crate) struct Place {
     share: Name,
     user: Name,
     /// A bit for each operation that was counted.
@@ -89,18 +90,24 @@ impl<const N: usize> Parties<N> {
     /// there is room.
     pub(crate) fn find(&'static self, share: &str, user: &str) -> PartyId {
         let names = [words(share), words(user)];
-        let place = self.places.iter().find(|place| {
-            let is = |name: &Name, words: &[u64; NAME_WORDS]| {
-                name.iter().zip(words).all(|(one, other)| one.load(Ordering::Relaxed) == *other)
-            };
-            !place.is_taken() || is(&place.share, &names[0]) && is(&place.user, &names[1])
-        });
-        let Some(place) = place else { return PartyId::default() };
+        let is_theirs = |place: &&Place| place.has_names(&names);
+        let found = self.taken().iter().find(is_theirs).or_else(|| self.take(&names));
+        PartyId(found)
+    }
+
+    fn taken(&self) -> &[Place] {
+        &self.places[..self.taken.load(Ordering::Acquire).min(N)]
+    }
+
+    /// A new place, if there is one, and memory for it.
+    fn take(&self, names: &[[u64; NAME_WORDS]; 2]) -> Option<&Place> {
+        let count = self.taken().len();
+        let place = self.places.get(count).filter(|place| populate(*place))?;
         for (name, words) in [&place.share, &place.user].into_iter().zip(names) {
-            name.iter().zip(words).for_each(|(word, it)| word.store(it, Ordering::Relaxed));
+            name.iter().zip(words).for_each(|(word, it)| word.store(*it, Ordering::Relaxed));
         }
-        place.is_taken.store(1, Ordering::Release);
-        PartyId(Some(place))
+        self.taken.store(count + 1, Ordering::Release);
+        Some(place)
     }
 
     /// Counts a request that has ended.
@@ -122,8 +129,7 @@ impl<const N: usize> Parties<N> {
 
     /// Each place where something was counted.
     pub(crate) fn read(&self, clock: &Clock) -> impl Iterator<Item = PlaceValue> {
-        let taken = self.places.iter().take_while(|place| place.is_taken());
-        let places = taken.chain([&self.others]);
+        let places = self.taken().iter().chain([&self.others]);
         places.map(move |it| it.read(clock)).filter(|it| !it.value.is_nothing())
     }
 }
@@ -138,8 +144,11 @@ impl Place {
         }
     }
 
-    fn is_taken(&self) -> bool {
-        self.is_taken.load(Ordering::Acquire) != 0
+    fn has_names(&self, names: &[[u64; NAME_WORDS]; 2]) -> bool {
+        let is = |name: &Name, words: &[u64; NAME_WORDS]| {
+            name.iter().zip(words).all(|(one, other)| one.load(Ordering::Relaxed) == *other)
+        };
+        is(&self.share, &names[0]) && is(&self.user, &names[1])
     }
 
     fn read(&self, clock: &Clock) -> PlaceValue {
