@@ -7,6 +7,7 @@ use dtyp::Guid;
 
 use crate::file_record::{FileRecord, FileWord};
 use crate::open::OpenEntry;
+use crate::standing::Standing;
 
 /// A file on the server, whatever its names and streams.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -71,6 +72,9 @@ pub trait FileRecords: Debug {
             false
         })
     }
+
+    /// Whether the client of this process may have one more open, among those of all clients.
+    fn has_room(&self, standing: Standing) -> bool;
 
     /// What the shared word of a file says: never less than is true, and maybe more, since files
     /// share words.

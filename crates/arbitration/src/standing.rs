@@ -1,6 +1,6 @@
-//! How much of what a file has room for one client may take.
+//! How much of what there is room for one client may take.
 
-/// Who takes a place among the opens or locks of a file.
+/// Who takes a place among the opens or locks of a file, or of all files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Standing {
     /// A user whom the server knows.
@@ -16,7 +16,8 @@ impl Standing {
     ///
     /// A client gets one of `parts` of what the others have left, not of `max`: so however many
     /// clients take all that they may, there is room for one that comes after them.
-    pub(crate) fn has_room(
+    #[must_use]
+    pub fn has_room(
         self,
         (max, parts): (usize, usize),
         (others, own, wanted): (usize, usize, usize),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arbitration::records::Disconnected;
 use arbitration::{
     Admission, Ask, Cache, Closed, Durability, FileKey, FileRecord, FileRecords, Holding, Lease,
-    LeaseId, Look, OpenEntry, OpenId, RangeAccess, ShareMode,
+    LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError, ShareMode,
 };
 use dtyp::ServerId;
 use object::{FileIdentity, ObjectPath};
@@ -202,6 +202,9 @@ impl Files {
         ask: &Ask,
         durability: Option<&Durability>,
     ) -> Result<Admission, Reject> {
+        if !self.records.has_room(ask.standing) {
+            return Err(Reject::Records(RecordsError::Full));
+        }
         let (admission, purged, deadline) = self.change(file, |record, look| {
             let (admission, purged) = record.admit(ask, durability.cloned(), look);
             ((admission, purged, record.next_deadline()), true)

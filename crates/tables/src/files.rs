@@ -9,6 +9,7 @@
 mod codec;
 mod disconnected;
 mod persistent;
+mod room;
 mod words;
 
 use std::cell::RefCell;
@@ -19,7 +20,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
-use arbitration::{FileKey, FileRecord, FileRecords, FileWord, Look, OpenEntry, RecordsError};
+use arbitration::{
+    FileKey, FileRecord, FileRecords, FileWord, Look, OpenEntry, RecordsError, Standing,
+};
 use dtyp::{Guid, ServerId};
 use tdb::{Change, Tdb};
 
@@ -29,6 +32,7 @@ use crate::table::{Table, TableError, TableMended};
 
 use disconnected::{Due, Limits};
 use persistent::{PERSISTENT, PERSISTENT_HASH_SIZE};
+use room::Room;
 use words::Words;
 
 pub use disconnected::Scavenged;
@@ -52,6 +56,7 @@ pub struct FileTable<T = Tdb> {
     /// What was there could not be opened, and was put aside.
     is_damaged: bool,
     words: Words,
+    room: Room,
     /// The record that this process has read or kept last.
     last: RefCell<Option<Last>>,
     /// Disconnected opens whose time is up, at whose files nobody has looked yet.
@@ -92,6 +97,7 @@ pub struct MemoryFiles {
     disconnected: MemoryTable,
     persistent: MemoryTable,
     words: Words,
+    room: Room,
 }
 
 impl MemoryFiles {
@@ -116,6 +122,7 @@ impl MemoryFiles {
             persistent: Some(self.persistent.clone()),
             is_damaged: false,
             words: self.words.clone(),
+            room: self.room.clone(),
             last: RefCell::default(),
             due: RefCell::default(),
         }
@@ -148,8 +155,10 @@ impl FileTable {
             }
             Err(error) => return Err(error),
         };
-        let persistent = Some(persistent);
-        Ok(Self { persistent, is_damaged, ..Self::open(lock_dir, words, Tdb::create)? })
+        let tables = Self::open(lock_dir, words, Tdb::create)?;
+        // Last, when the tables have the room that they begin with.
+        let room = Room::create(&lock_dir.join(ROOM)).map_err(at(lock_dir, ROOM))?;
+        Ok(Self { persistent: Some(persistent), is_damaged, room, ..tables })
     }
 
     /// Opens the tables of the server that runs: for a worker, which names the state directory if it
@@ -159,8 +168,9 @@ impl FileTable {
     /// What the file system says.
     pub fn join(lock_dir: &Path, state_dir: Option<&Path>) -> Result<Self, RegistryError> {
         let words = Words::join(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
+        let room = Room::join(&lock_dir.join(ROOM)).map_err(at(lock_dir, ROOM))?;
         let persistent = state_dir.map(Self::open_persistent).transpose()?;
-        Ok(Self { persistent, ..Self::open(lock_dir, words, |path, _| Tdb::join(path))? })
+        Ok(Self { persistent, room, ..Self::open(lock_dir, words, |path, _| Tdb::join(path))? })
     }
 
     /// What the tables are open by.
@@ -182,6 +192,7 @@ impl FileTable {
             persistent: persistent.map(inherit).transpose()?,
             is_damaged: false,
             words: self.words,
+            room: self.room.clone(),
             last: RefCell::default(),
             due: RefCell::default(),
         })
@@ -212,6 +223,7 @@ impl FileTable {
             persistent: None,
             is_damaged: false,
             words,
+            room: Room::default(),
             last: RefCell::default(),
             due: RefCell::default(),
         })
@@ -230,6 +242,14 @@ fn is_damage(error: &io::Error) -> bool {
 
 /// The file of the shared words.
 const WORDS: &str = "file_words";
+
+/// The file of the figures of what the records take.
+const ROOM: &str = "file_room";
+
+/// Bytes of a record to which an open may be added. More than [`FILE_OPENS_MAX`](arbitration::FILE_OPENS_MAX)
+/// opens by one path have; and half of what a record may have at all, so that one that is there can always
+/// change.
+const GROWN_BYTES_MAX: usize = tdb::RECORD_BYTES_MAX / 2;
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
     /// As [`Registry::mend`](crate::Registry::mend), for the tables of files.
@@ -330,7 +350,9 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let kept = self.persistent.as_ref().filter(|_| judged == Judged::Anew);
         let mut must_sync = false;
         let last = self.last.take();
-        let result = self.files.with_record(&codec::key_of(key), |found| {
+        let mut words = None;
+        let mut lengths = None;
+        let judged = self.files.with_record(&codec::key_of(key), |found| {
             let mut record = match (found, last) {
                 (None, _) => FileRecord::default(),
                 (Some(bytes), Some(last)) if last.is(key, bytes) => last.record,
@@ -339,18 +361,14 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                     Err(_) => return (Change::Keep, Err(RecordsError::Damaged)),
                 },
             };
-            let before = record.word();
+            let (before, opens) = (record.word(), record.opens.len());
             let parts = kept.map(|_| persistent::parts(key, &record));
             if !decide(&mut record) {
                 return (Change::Keep, Ok(()));
             }
             let after = record.word();
-            let change = match record.is_empty() {
-                true => Change::Delete,
-                false => match codec::encode(&record) {
-                    Ok(bytes) => Change::Store(bytes),
-                    Err(_) => return (Change::Keep, Err(RecordsError::Full)),
-                },
+            let Some(change) = change_to(&record, opens) else {
+                return (Change::Keep, Err(RecordsError::Full));
             };
             if let (Some(table), Some(parts)) = (kept, parts) {
                 match persistent::update(table, &parts, &persistent::parts(key, &record)) {
@@ -361,11 +379,20 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             // Under the lock of the record, and more before less: whoever reads the word between
             // the two sees too much at worst, and looks at the record.
             self.words.change(key, before, after);
+            words = Some((before, after));
+            lengths = Some((found.map(<[u8]>::len), length_of(&change)));
             if let Change::Store(bytes) = &change {
                 self.keep(Last { key, bytes: bytes.clone(), record });
             }
             (change, Ok(()))
-        })?;
+        });
+        match (judged.is_ok(), words, lengths) {
+            (true, _, Some((before, after))) => self.room.change(before, after),
+            // The record is what it was, and so is its word.
+            (false, Some((before, after)), _) => self.words.change(key, after, before),
+            _ => {}
+        }
+        let result = judged?;
         // Others need not wait for the disk; whoever asked must.
         if let (true, Some(table)) = (must_sync, kept) {
             table.sync()?;
@@ -408,6 +435,10 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         Ok(())
     }
 
+    fn has_room(&self, standing: Standing) -> bool {
+        self.room.has_room(standing)
+    }
+
     fn word(&self, key: FileKey) -> FileWord {
         self.words.get(key)
     }
@@ -443,6 +474,24 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
             }
         });
         visited.map(drop).map_err(failure)
+    }
+}
+
+/// What becomes of a record that had so many opens; nothing if it is too long.
+fn change_to(record: &FileRecord, opens: usize) -> Option<Change> {
+    if record.is_empty() {
+        return Some(Change::Delete);
+    }
+    let bytes = codec::encode(record).ok()?;
+    let is_grown = record.opens.len() > opens && bytes.len() > GROWN_BYTES_MAX;
+    (!is_grown).then_some(Change::Store(bytes))
+}
+
+/// Returns the length of the record that a change leaves.
+fn length_of(change: &Change) -> Option<usize> {
+    match change {
+        Change::Store(bytes) => Some(bytes.len()),
+        Change::Delete | Change::Keep => None,
     }
 }
 

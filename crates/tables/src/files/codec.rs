@@ -13,7 +13,7 @@ use dtyp::{AccessMask, Guid, ServerId};
 use crate::codec::{Reader, RecordError, Writer};
 
 /// The version of the form; it changes whenever a field does.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// Bytes of a file's key.
 pub(super) const KEY_BYTES: usize = 16;
@@ -38,8 +38,10 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     let mut out = Vec::with_capacity(64 + 192 * record.opens.len());
     let mut writer = Writer::new(&mut out, VERSION, ServerId::default());
     writer.count(record.opens.len());
+    let mut before = None;
     for entry in &record.opens {
-        open(&mut writer, entry)?;
+        open(&mut writer, entry, before)?;
+        before = Some(&entry.facts);
     }
     writer.count(record.leases.len());
     for it in &record.leases {
@@ -77,7 +79,15 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
 /// Reads a record.
 pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     let (mut reader, _) = Reader::new(bytes, VERSION)?;
-    let opens = reader.list(read_open)?;
+    let mut opens: Vec<OpenEntry> = Vec::new();
+    for at in 0..reader.u32()? {
+        let entry = read_open(&mut reader, opens.last().map(|it| &it.facts))?;
+        // Nothing is set aside for opens that are not there, nor more than for one if that is all.
+        if at == 0 {
+            opens.reserve_exact(1);
+        }
+        opens.push(entry);
+    }
     let leases = reader.list(read_lease)?;
     let locks = reader.list(|reader| {
         Ok(ByteRangeLock {
@@ -110,7 +120,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     Ok(FileRecord { opens, leases, locks, doomed, deleters, waiters })
 }
 
-fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
+fn open(
+    writer: &mut Writer<'_>,
+    entry: &OpenEntry,
+    before: Option<&OpenFacts>,
+) -> Result<(), RecordError> {
     open_id(writer, entry.id);
     writer.u64(entry.stream);
     writer.u32(entry.mode.granted_access.bits());
@@ -158,9 +172,7 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
     writer.u64(entry.facts.session_id);
     writer.u32(entry.facts.tree_id);
     writer.u64(entry.facts.persistent);
-    writer.text(&entry.facts.share)?;
-    writer.text(&entry.facts.folder)?;
-    writer.text(&entry.facts.path)?;
+    place(writer, &entry.facts, before)?;
     writer.bool(entry.facts.is_posix);
     writer.u32(entry.facts.create_options);
     writer.u32(entry.facts.create_action);
@@ -168,7 +180,39 @@ fn open(writer: &mut Writer<'_>, entry: &OpenEntry) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
+/// By which way the file was opened: mostly it is that of the open before, and is not written again.
+fn place(
+    writer: &mut Writer<'_>,
+    facts: &OpenFacts,
+    before: Option<&OpenFacts>,
+) -> Result<(), RecordError> {
+    let OpenFacts { share, folder, path, .. } = facts;
+    let is_same = |it: &OpenFacts| it.path == *path && it.share == *share && it.folder == *folder;
+    let is_as_before = before.is_some_and(is_same);
+    writer.bool(is_as_before);
+    if is_as_before {
+        return Ok(());
+    }
+    writer.text(share)?;
+    writer.text(folder)?;
+    writer.text(path)
+}
+
+fn read_place(
+    reader: &mut Reader<'_>,
+    before: Option<&OpenFacts>,
+) -> Result<[String; 3], RecordError> {
+    match (reader.bool()?, before) {
+        (true, Some(it)) => Ok([it.share.clone(), it.folder.clone(), it.path.clone()]),
+        (true, None) => Err(RecordError::Value(1)),
+        (false, _) => Ok([reader.text()?, reader.text()?, reader.text()?]),
+    }
+}
+
+fn read_open(
+    reader: &mut Reader<'_>,
+    before: Option<&OpenFacts>,
+) -> Result<OpenEntry, RecordError> {
     let id = read_open_id(reader)?;
     let stream = reader.u64()?;
     let granted_access = AccessMask::from_bits_retain(reader.u32()?);
@@ -201,16 +245,19 @@ fn read_open(reader: &mut Reader<'_>) -> Result<OpenEntry, RecordError> {
                 })?),
             }),
         };
+    let (link, client, app_instance_id) = (reader.u64()?, reader.guid()?, reader.guid()?);
+    let (session_id, tree_id, persistent) = (reader.u64()?, reader.u32()?, reader.u64()?);
+    let [share, folder, path] = read_place(reader, before)?;
     let facts = OpenFacts {
-        link: reader.u64()?,
-        client: reader.guid()?,
-        app_instance_id: reader.guid()?,
-        session_id: reader.u64()?,
-        tree_id: reader.u32()?,
-        persistent: reader.u64()?,
-        share: reader.text()?,
-        folder: reader.text()?,
-        path: reader.text()?,
+        link,
+        client,
+        app_instance_id,
+        session_id,
+        tree_id,
+        persistent,
+        share,
+        folder,
+        path,
         is_posix: reader.bool()?,
         create_options: reader.u32()?,
         create_action: reader.u32()?,

@@ -1,0 +1,153 @@
+use std::time::Duration;
+
+use arbitration::{FileKey, FileRecord, FileRecords, Look, OpenId, Standing, Wish};
+use tdb::Tdb;
+
+use super::super::tests::{KEY, OTHER, WORKER, ask, durability};
+use super::super::{FileTable, GROWN_BYTES_MAX, codec};
+use crate::MemoryFiles;
+use crate::memory::MemoryTable;
+use crate::table::Table;
+
+/// Opens files of their own for as long as there is room; how many.
+fn open_many<T: Table + std::fmt::Debug>(
+    files: &FileTable<T>,
+    device: u64,
+    standing: Standing,
+) -> u64 {
+    let enter = &mut |record: &mut FileRecord| {
+        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        true
+    };
+    let mut opened = 0;
+    while files.has_room(standing) {
+        opened += 1;
+        files.change(FileKey { device, inode: opened }, enter).expect("room");
+    }
+    opened
+}
+
+fn close_all(files: &FileTable<MemoryTable>) {
+    let mut keys = Vec::new();
+    files.for_each(&mut |key, _| keys.push(key)).expect("readable");
+    let close = &mut |record: &mut FileRecord| {
+        record.close(OpenId { server: WORKER, number: 1 }, false, &mut Look::default());
+        true
+    };
+    keys.into_iter().for_each(|key| files.change(key, close).expect("room"));
+}
+
+#[test]
+fn clients_that_take_all_they_may_leave_room_for_those_who_come_after_them() {
+    let tables = MemoryFiles::default();
+    tables.room.set_max(1 << 20);
+    let opened: Vec<u64> = (0..8)
+        .map(|client| {
+            let standing = if client == 0 { Standing::Guest } else { Standing::User };
+            open_many(&tables.handle(), client, standing)
+        })
+        .collect();
+    assert!(opened[0] * 3 < opened[1], "a guest has a quarter: {opened:?}");
+    assert!(opened.iter().all(|it| *it > 20), "{opened:?}");
+    assert!(opened[1..].is_sorted_by(|before, after| before > after), "{opened:?}");
+    assert!(tables.room.bytes() < 1 << 20);
+}
+
+#[test]
+fn what_is_closed_is_given_back_and_what_is_disconnected_is_not() {
+    let tables = MemoryFiles::default();
+    tables.room.set_max(1 << 20);
+    let files = tables.handle();
+    let opened = open_many(&files, 1, Standing::User);
+    close_all(&files);
+    assert_eq!(tables.room.bytes(), 0);
+    assert_eq!(open_many(&files, 1, Standing::User), opened);
+    let leave = &mut |record: &mut FileRecord| {
+        record.opens[0].durability = Some(durability());
+        true
+    };
+    for inode in 1..=opened {
+        files.change(FileKey { device: 1, inode }, leave).expect("room");
+    }
+    let taken = tables.room.bytes();
+    files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
+    assert!(tables.room.bytes() >= taken, "it outlives its worker");
+    let after = open_many(&tables.handle(), 2, Standing::User);
+    assert!(after < opened, "another client finds less: {after}");
+}
+
+#[test]
+fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = FileTable::create(dir.path(), dir.path()).expect("our folder");
+    let before = (files.room.bytes(), files.word(KEY));
+    // A table that is open for reading only keeps nothing.
+    let copy = dir.path().join("copy");
+    std::fs::copy(dir.path().join("files.tdb"), &copy).expect("ours");
+    let files = FileTable { files: Tdb::observe(&copy).expect("ours"), ..files };
+    let enter = &mut |record: &mut FileRecord| {
+        let lock = arbitration::ByteRangeLock {
+            open: OpenId { server: WORKER, number: 1 },
+            stream: 0,
+            range: arbitration::ByteRange { offset: 0, length: 1 },
+            exclusive: true,
+        };
+        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
+        true
+    };
+    files.change(KEY, enter).expect_err("it cannot be written");
+    assert_eq!((files.room.bytes(), files.word(KEY)), before);
+}
+
+/// Opens of one file by one long path.
+fn opens_by(path: &str, count: u64) -> FileRecord {
+    let mut record = FileRecord::default();
+    record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+    let mut entry = record.opens.remove(0);
+    entry.facts.path = path.to_owned();
+    for number in 0..count {
+        entry.id.number = number;
+        record.opens.push(entry.clone());
+    }
+    record
+}
+
+#[test]
+fn the_path_of_thousands_of_opens_is_kept_once() {
+    let record = opens_by(&"x".repeat(4_000), 4_096);
+    let bytes = codec::encode(&record).expect("short enough");
+    assert!(bytes.len() < 1 << 20, "{} bytes", bytes.len());
+    assert_eq!(codec::decode(&bytes), Ok(record));
+}
+
+#[test]
+fn a_record_has_no_more_opens_than_it_can_change_with_later() {
+    let files = MemoryFiles::default().handle();
+    let mut record = opens_by("", 1);
+    while codec::encode(&record).expect("short enough").len() <= GROWN_BYTES_MAX {
+        // Each by another path than the one before.
+        for number in 0..64_u64 {
+            let mut entry = record.opens[0].clone();
+            entry.id.number = record.opens.len() as u64;
+            entry.facts.path = format!("{number}{}", "x".repeat(4_000));
+            record.opens.push(entry);
+        }
+    }
+    let more = &mut |kept: &mut FileRecord| {
+        *kept = record.clone();
+        true
+    };
+    files.change(KEY, more).expect_err("it has too many opens");
+    record.opens.truncate(record.opens.len() / 2);
+    let half = &mut |kept: &mut FileRecord| {
+        *kept = record.clone();
+        true
+    };
+    files.change(KEY, half).expect("room");
+    let grow = &mut |kept: &mut FileRecord| {
+        kept.opens.iter_mut().for_each(|it| it.durability = Some(durability()));
+        true
+    };
+    files.change(KEY, grow).expect("one that is there can always change");
+}
