@@ -5,7 +5,7 @@ mod check;
 mod completions;
 mod man;
 mod message;
-mod metrics;
+pub(crate) mod metrics;
 pub(crate) mod notifyd;
 mod profile;
 mod qos;

@@ -33,6 +33,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use command::CommandLine;
+use command::metrics::web::WebArguments;
 use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
 
@@ -46,10 +47,13 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     let mut is = |name: &str| arguments.peek().is_some_and(|first| first == name);
     let (is_worker, is_notifyd) = (is(WorkerArguments::NAME), is(NotifydArguments::NAME));
+    let is_web = is(WebArguments::NAME);
     let done = if is_worker {
         WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)
     } else if is_notifyd {
         NotifydArguments::try_parse_from(arguments).map(NotifydArguments::run)
+    } else if is_web {
+        WebArguments::try_parse_from(arguments).map(WebArguments::run)
     } else {
         CommandLine::try_parse().map(CommandLine::run)
     };

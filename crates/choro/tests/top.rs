@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use bench::client::requests::{Purpose, open, push_read};
 use bench::client::{Client, Protection, Reply, Slot};
-use harness::choro::{signal_process, wait_until};
+use harness::choro::{children, is_alive, signal_process, wait_until};
 use harness::smbtorture::progress;
-use harness::{Setup, TestServer};
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use harness::{Setup, TestServer, runs_as_root};
+use rustix::process::Signal;
 use serde_json::Value;
 use wire::FileId;
 
@@ -352,7 +352,19 @@ struct Metrics {
 
 impl Metrics {
     fn begin(server: &TestServer) -> Self {
-        let mut command = server.site().command(&["metrics", "--listen", "127.0.0.1:0"]);
+        Self::start(server.site().command(&["metrics", "--listen", "127.0.0.1:0"]))
+    }
+
+    /// With so few descriptors for each of its processes.
+    fn begin_with_descriptors(server: &TestServer, count: u32) -> Self {
+        let own = server.site().command(&["metrics", "--listen", "127.0.0.1:0"]);
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -n {count}; exec \"$@\"");
+        command.args(["-c", &script, "sh"]).arg(own.get_program()).args(own.get_args());
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("it is piped"))
@@ -360,6 +372,13 @@ impl Metrics {
             .expect("it is text");
         let address = line.trim().strip_prefix("http://").and_then(|it| it.strip_suffix('/'));
         Self { child, address: address.expect("where it listens").to_owned() }
+    }
+
+    /// The process that reads what visitors send.
+    fn web(&self) -> u32 {
+        let children = children(self.child.id());
+        assert_eq!(children.len(), 1, "{children:?}");
+        children[0]
     }
 
     /// The head and the body of an answer.
@@ -431,11 +450,8 @@ fn metrics_count_what_clients_do() {
 #[test]
 fn metrics_outlive_more_visitors_than_there_are_descriptors() {
     let server = start();
-    let metrics = Metrics::begin(&server);
-    let pid = metrics.child.id();
-    let limit = Rlimit { current: Some(40), maximum: Some(40) };
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    prlimit(process, Resource::Nofile, limit).expect("it is our child");
+    let metrics = Metrics::begin_with_descriptors(&server, 40);
+    let pid = metrics.web();
     let connect = |_| TcpStream::connect(&metrics.address).expect("it listens");
     let idle: Vec<TcpStream> = (0..100).map(connect).collect();
     let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
@@ -443,6 +459,56 @@ fn metrics_outlive_more_visitors_than_there_are_descriptors() {
     drop(idle);
     let (head, _) = metrics.get("/metrics");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    server.stop();
+}
+
+#[test]
+fn what_visitors_of_metrics_send_is_read_by_a_process_without_rights() {
+    let server = start();
+    let metrics = Metrics::begin(&server);
+    let (head, _) = metrics.get("/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let web = metrics.web();
+    let status = fs::read_to_string(format!("/proc/{web}/status")).expect("it lives");
+    let of = |name: &str| {
+        let line = status.lines().find_map(|it| it.strip_prefix(name)).expect("it is Linux");
+        line.trim().to_owned()
+    };
+    assert_eq!(of("NoNewPrivs:"), "1");
+    assert_eq!(u64::from_str_radix(&of("CapPrm:"), 16), Ok(0), "{status}");
+    if runs_as_root() {
+        assert!(of("Uid:").split_whitespace().all(|it| it != "0"), "{status}");
+        assert!(of("Gid:").split_whitespace().all(|it| it != "0"), "{status}");
+        assert_eq!(of("Groups:"), "");
+    }
+    // The other one hears of visitors what this one asks, and nothing from them.
+    let port: u16 = metrics.address.rsplit(':').next().and_then(|it| it.parse().ok()).expect("one");
+    let sockets = |pid: u32| {
+        let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let targets = entries.filter_map(|it| fs::read_link(it.path()).ok());
+        targets.map(|it| it.to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let table = fs::read_to_string("/proc/net/tcp").expect("it is Linux");
+    let listener = table.lines().find(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        columns[1].ends_with(&format!(":{port:04X}")) && columns[3] == "0A"
+    });
+    let inode = listener.and_then(|it| it.split_whitespace().nth(9)).expect("it listens");
+    let listener = format!("socket:[{inode}]");
+    assert!(!sockets(metrics.child.id()).contains(&listener));
+    if runs_as_root() {
+        assert!(sockets(web).contains(&listener));
+    }
+    // Visitors who do not wait for the answer leave nothing behind that another would get.
+    for _ in 0..20 {
+        let mut hasty = TcpStream::connect(&metrics.address).expect("it listens");
+        hasty.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it listens");
+    }
+    assert!(metrics.get("/metrics").1.contains("choro_sessions"), "not what was asked for");
+    assert!(metrics.get("/data.json").1.contains("points"), "not what was asked for");
+    // Neither outlives the other.
+    signal_process(metrics.child.id(), Signal::KILL);
+    wait_until(|| !is_alive(web), || "it goes on alone".to_owned());
     server.stop();
 }
 

@@ -1,33 +1,36 @@
 //! `choro metrics`.
 
+mod answers;
+mod exchange;
 mod history;
 mod host;
 mod prometheus;
 mod visitors;
+pub(crate) mod web;
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use axum::Router;
-use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderName, StatusCode};
-use axum::response::IntoResponse;
-use axum::routing::get;
+use anyhow::{Context, bail};
 use clap::Args;
+use nix::unistd::User;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::status::count_channels;
 use crate::observation::{Look, Observer};
 use crate::report;
 use crate::settings::Settings;
+use exchange::Answer;
 use history::History;
-use visitors::Visitors;
+use web::WebArguments;
 
 /// How often workers are looked at, whether anybody asks or not: one that comes and goes between
 /// two looks is missed.
@@ -40,8 +43,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// and addresses of clients, so it listens on this machine alone unless told otherwise; then it
 /// answers only those who ask for it by an address or as `localhost`.
 ///
-/// A process of its own, which may run as whoever may read the workers' pages. Counters begin when
-/// it is started; a server that is started anew goes on where the last one ended.
+/// A process of its own, which may run as whoever may read the workers' pages; what visitors send is read
+/// by a second one, which has no rights. Counters begin when it is started; a server that is started anew
+/// goes on where the last one ended.
 #[derive(Args, Debug)]
 pub(super) struct Metrics {
     /// Where to listen.
@@ -49,7 +53,13 @@ pub(super) struct Metrics {
     listen: SocketAddr,
 }
 
-/// What the thread that looks and the server that answers share.
+/// Whom root's process for visitors runs as, on every Linux.
+const NOBODY: &str = "nobody";
+
+/// What it is where the list of users does not know it: the kernel's own id for nobody.
+const NOBODY_ID: u32 = 65_534;
+
+/// What the thread that looks and those that answer share.
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
@@ -74,8 +84,9 @@ impl Metrics {
         let first = observer.look()?;
         let listener = TcpListener::bind(self.listen)
             .with_context(|| format!("cannot listen on {}", self.listen))?;
-        listener.set_nonblocking(true).context("cannot listen")?;
         let address = listener.local_addr().context("cannot listen")?;
+        let (ours, theirs) = UnixStream::pair().context("no socket for two processes")?;
+        let mut web = start_web(listener, theirs)?;
         let seen = Mutex::new(Seen { last: Ok(first), history: History::default() });
         let shared = Arc::new(Shared { settings, tables: Mutex::default(), seen });
         let of_looks = Arc::clone(&shared);
@@ -89,17 +100,35 @@ impl Metrics {
             signal_hook::flag::register_conditional_shutdown(signal, 0, always)
                 .context("cannot receive signals")?;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("no way to wait")?;
         report::print(&format!("http://{address}/\n"))?;
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            axum::serve(Visitors::new(listener), router(shared, address)).await
-        })?;
-        Ok(())
+        // It ends when there is nobody any more who asks, and the other way round.
+        answers::serve(&shared, ours)?;
+        let status = web.wait().context("cannot wait")?;
+        bail!("the process for visitors has ended: {status}")
     }
+}
+
+/// Starts the process that reads what visitors send. It has the listener and the socket by which it asks,
+/// and no rights to anything.
+fn start_web(listener: TcpListener, asks: UnixStream) -> anyhow::Result<std::process::Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("choro")
+        .arg(WebArguments::NAME)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(listener)))
+        .stdout(Stdio::from(OwnedFd::from(asks)));
+    if rustix::process::geteuid().is_root() {
+        let nobody = User::from_name(NOBODY).context("cannot look up users")?;
+        let ids = nobody.map(|user| (user.uid.as_raw(), user.gid.as_raw()));
+        let (uid, gid) = ids.unwrap_or((NOBODY_ID, NOBODY_ID));
+        // Its other groups go as well.
+        command.uid(uid).gid(gid);
+    }
+    command
+        .spawn()
+        .context("cannot start the process for visitors, which everybody must be able to")
 }
 
 fn look_for_ever(observer: &mut Observer, shared: &Shared) {
@@ -123,6 +152,18 @@ impl Shared {
         lock(&self.seen)
     }
 
+    /// What the page shows.
+    fn charts(&self) -> Answer {
+        let seen = self.seen();
+        Ok(seen.history.json(seen.last.as_ref().err()).to_string())
+    }
+
+    /// What Prometheus reads. Workers are asked, which may take a moment.
+    fn figures(&self) -> Answer {
+        let look = self.seen().last.clone()?;
+        Ok(prometheus::text(&look, self.count_channels()))
+    }
+
     fn count_channels(&self) -> Option<usize> {
         let mut tables = lock(&self.tables);
         match *tables {
@@ -138,47 +179,4 @@ impl Shared {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn router(shared: Arc<Shared>, address: SocketAddr) -> Router {
-    let file =
-        |kind: &'static str, text: &'static str| get(move || async move { page(kind, text) });
-    Router::new()
-        .route("/", file("text/html; charset=utf-8", include_str!("metrics/page.html")))
-        .route("/page.css", file("text/css; charset=utf-8", include_str!("metrics/page.css")))
-        .route("/page.js", file("text/javascript; charset=utf-8", include_str!("metrics/page.js")))
-        .route("/data.json", get(data))
-        .route("/metrics", get(metrics))
-        .layer(axum::middleware::from_fn_with_state(address, host::check))
-        .with_state(shared)
-}
-
-/// A part of the page. It asks nobody but us, whatever a name of a share would have it do.
-fn page(kind: &'static str, text: &'static str) -> ([(HeaderName, &'static str); 3], &'static str) {
-    let headers = [
-        (CONTENT_TYPE, kind),
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, "default-src 'self'; style-src 'self'; frame-ancestors 'none'"),
-    ];
-    (headers, text)
-}
-
-async fn data(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    let seen = shared.seen();
-    let json = seen.history.json(seen.last.as_ref().err());
-    ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")], json.to_string())
-}
-
-async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
-    let look = shared.seen().last.clone();
-    let kind = |kind: &'static str| [(CONTENT_TYPE, kind)];
-    match look {
-        // Workers are asked, which may take a moment.
-        Ok(look) => {
-            let channels = tokio::task::spawn_blocking(move || shared.count_channels());
-            let text = prometheus::text(&look, channels.await.ok().flatten());
-            (StatusCode::OK, kind("text/plain; version=0.0.4; charset=utf-8"), text)
-        }
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, kind("text/plain"), format!("{why}\n")),
-    }
 }

@@ -307,7 +307,7 @@ impl Drop for Server {
 }
 
 /// Children of a process that live, in the order in which they were started.
-fn children(of: u32) -> Vec<u32> {
+pub fn children(of: u32) -> Vec<u32> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc").expect("it is mounted").flatten() {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };

@@ -1,0 +1,189 @@
+//! `choro metrics-web`: reads what visitors of `choro metrics` send, without rights. Started by that, never
+//! by people: its standard input is the listener, its standard output the socket by which it asks.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderName, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use clap::Parser;
+use rustix::process::DumpableBehavior;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Mutex, mpsc};
+
+use super::exchange::{Answer, HEADER_LEN, Question, decode};
+use super::host;
+use super::visitors::Visitors;
+
+/// Answer visitors of `choro metrics`.
+#[derive(Debug, Parser)]
+#[command(name = "choro metrics-web")]
+pub(crate) struct WebArguments {}
+
+/// The socket by which the other process is asked.
+struct Asking {
+    questions: Mutex<OwnedWriteHalf>,
+    /// What comes back, by question. Whoever waits for an answer holds it, so that nobody else asks the same.
+    answers: [Arc<Mutex<mpsc::Receiver<Answer>>>; Question::ALL.len()],
+}
+
+impl WebArguments {
+    /// The name by which `choro metrics` asks for this.
+    pub(crate) const NAME: &str = "metrics-web";
+
+    /// Answers visitors until `choro metrics` ends.
+    ///
+    /// # Errors
+    /// This was started by somebody else, or the kernel refuses.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        rustix::thread::set_no_new_privs(true).context("cannot give up privileges")?;
+        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .context("cannot hide from others")?;
+        let started = "this is started by `choro metrics`";
+        let listener = rustix::stdio::stdin().try_clone_to_owned().context(started)?;
+        let socket = rustix::stdio::stdout().try_clone_to_owned().context(started)?;
+        // Both are closed when what uses them ends.
+        let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdin(nothing.as_fd())?;
+        rustix::stdio::dup2_stdout(nothing.as_fd())?;
+        let listener = TcpListener::from(listener);
+        let address = listener.local_addr().context(started)?;
+        listener.set_nonblocking(true).context(started)?;
+        let socket = UnixStream::from(socket);
+        socket.set_nonblocking(true).context(started)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("no way to wait")?;
+        runtime.block_on(answer_visitors(listener, address, socket))
+    }
+}
+
+/// Returns when the other process is gone.
+async fn answer_visitors(
+    listener: TcpListener,
+    address: SocketAddr,
+    socket: UnixStream,
+) -> anyhow::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let (answers, questions) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let [charts, figures] = Question::ALL.map(|_| mpsc::channel(1));
+    let asking = Arc::new(Asking {
+        questions: Mutex::new(questions),
+        answers: [charts.1, figures.1].map(|answers| Arc::new(Mutex::new(answers))),
+    });
+    let serving = axum::serve(Visitors::new(listener), router(asking, address));
+    tokio::select! {
+        served = serving => Ok(served?),
+        () = receive(answers, [charts.0, figures.0]) => Ok(()),
+    }
+}
+
+/// Gives answers to those who wait for them, until there are no more.
+async fn receive(stream: OwnedReadHalf, to: [mpsc::Sender<Answer>; Question::ALL.len()]) {
+    loop {
+        let mut header = [0; HEADER_LEN];
+        let Some(()) = read_exact(&stream, &mut header).await else { return };
+        let Some((question, is_known, len)) = decode(header) else { return };
+        let Ok(len) = usize::try_from(len) else { return };
+        let mut text = vec![0; len];
+        let Some(()) = read_exact(&stream, &mut text).await else { return };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let place = Question::ALL.iter().position(|it| *it == question).expect("all are in it");
+        if to[place].send(if is_known { Ok(text) } else { Err(text) }).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// `None` at the end of the stream.
+async fn read_exact(stream: &OwnedReadHalf, mut to: &mut [u8]) -> Option<()> {
+    while !to.is_empty() {
+        stream.readable().await.ok()?;
+        match stream.try_read(to) {
+            Ok(0) => return None,
+            Ok(count) => to = &mut to[count..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
+    Some(())
+}
+
+impl Asking {
+    /// Asks in turn with others, and to the end also for a visitor who is gone meanwhile: the answer would be
+    /// taken for that of the next question.
+    async fn ask(self: &Arc<Self>, question: Question) -> Answer {
+        let place = Question::ALL.iter().position(|it| *it == question).expect("all are in it");
+        let mut answers = Arc::clone(&self.answers[place]).lock_owned().await;
+        let asking = Arc::clone(self);
+        let asked = tokio::spawn(async move {
+            asking.send(question).await?;
+            answers.recv().await.ok_or_else(gone)?
+        });
+        asked.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    async fn send(&self, question: Question) -> Result<(), String> {
+        let questions = self.questions.lock().await;
+        loop {
+            questions.writable().await.map_err(|_| gone())?;
+            match questions.try_write(&[question.byte()]) {
+                Ok(0) => {}
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(gone()),
+            }
+        }
+    }
+}
+
+fn gone() -> String {
+    "choro metrics is ending".to_owned()
+}
+
+fn router(asking: Arc<Asking>, address: SocketAddr) -> Router {
+    let file =
+        |kind: &'static str, text: &'static str| get(move || async move { page(kind, text) });
+    Router::new()
+        .route("/", file("text/html; charset=utf-8", include_str!("page.html")))
+        .route("/page.css", file("text/css; charset=utf-8", include_str!("page.css")))
+        .route("/page.js", file("text/javascript; charset=utf-8", include_str!("page.js")))
+        .route("/data.json", get(data))
+        .route("/metrics", get(metrics))
+        .layer(axum::middleware::from_fn_with_state(address, host::check))
+        .with_state(asking)
+}
+
+/// A part of the page. It asks nobody but us, whatever a name of a share would have it do.
+fn page(kind: &'static str, text: &'static str) -> ([(HeaderName, &'static str); 3], &'static str) {
+    let headers = [
+        (CONTENT_TYPE, kind),
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, "default-src 'self'; style-src 'self'; frame-ancestors 'none'"),
+    ];
+    (headers, text)
+}
+
+async fn data(State(asking): State<Arc<Asking>>) -> impl IntoResponse {
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    match asking.ask(Question::Charts).await {
+        Ok(json) => (StatusCode::OK, headers, json),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, headers, "{}".to_owned()),
+    }
+}
+
+async fn metrics(State(asking): State<Arc<Asking>>) -> impl IntoResponse {
+    let kind = |kind: &'static str| [(CONTENT_TYPE, kind)];
+    match asking.ask(Question::Figures).await {
+        Ok(text) => (StatusCode::OK, kind("text/plain; version=0.0.4; charset=utf-8"), text),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, kind("text/plain"), format!("{why}\n")),
+    }
+}
