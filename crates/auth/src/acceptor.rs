@@ -63,6 +63,10 @@ pub struct Outcome {
     pub identity: Identity,
     /// The key both sides have now.
     pub session_key: SessionKey,
+    /// The service that the client means to log on to, `cifs/server` say, if it says so: MsvAvTargetName
+    /// of [MS-NLMP] 2.2.2.1. Nobody between the client and this server can have changed it, so one that
+    /// names another server shows that the logon was passed on to this one.
+    pub target_name: Option<String>,
 }
 
 /// Who a client is.
@@ -167,6 +171,13 @@ impl Acceptor {
         }
     }
 
+    /// Who the client says it is, proven or not. Nobody before it said so, and nobody in particular
+    /// where it claims nothing.
+    #[must_use]
+    pub fn claimed(&self) -> Option<&Identity> {
+        self.ntlm.claimed()
+    }
+
     /// The last token for a client that failed with [`AuthError::NoSuchUser`] or
     /// [`AuthError::WrongPassword`] and is let in as a guest all the same. Guests share no key
     /// with us, so it is not protected.
@@ -247,7 +258,7 @@ impl Acceptor {
         established: Established,
         mech_list_mic: Option<&[u8]>,
     ) -> Result<Step, AuthError> {
-        let Established { identity, security } = established;
+        let Established { identity, security, target_name } = established;
         let token = match &self.framing {
             Framing::Raw => Vec::new(),
             Framing::Spnego { mech_list, mic_required } => match mech_list_mic {
@@ -265,7 +276,7 @@ impl Acceptor {
                 None => accept_completed(None),
             },
         };
-        Ok(Step::Done(Outcome { token, identity, session_key: security.key }))
+        Ok(Step::Done(Outcome { token, identity, session_key: security.key, target_name }))
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Credentials {
     pub(crate) domain: String,
     pub(crate) workstation: String,
     pub(crate) hash: Option<NtHash>,
+    pub(crate) target_name: String,
 }
 
 /// What is random, and not used again for another authentication.
@@ -82,19 +83,33 @@ impl Credentials {
     /// A user with the hash of a password.
     #[must_use]
     pub fn hash(user: &str, domain: &str, hash: NtHash) -> Self {
-        Self { user: user.into(), domain: domain.into(), workstation: "".into(), hash: Some(hash) }
+        Self { user: user.into(), domain: domain.into(), hash: Some(hash), ..Self::anonymous() }
     }
 
     /// Nobody in particular.
     #[must_use]
     pub fn anonymous() -> Self {
-        Self { user: "".into(), domain: "".into(), workstation: "".into(), hash: None }
+        Self {
+            user: String::new(),
+            domain: String::new(),
+            workstation: String::new(),
+            hash: None,
+            target_name: String::new(),
+        }
     }
 
     /// What the client calls itself.
     #[must_use]
     pub fn from_workstation(mut self, workstation: &str) -> Self {
         self.workstation = workstation.into();
+        self
+    }
+
+    /// The service that the client means to log on to, `cifs/server` say. It says so only to servers
+    /// that tell the time.
+    #[must_use]
+    pub fn for_target(mut self, target_name: &str) -> Self {
+        self.target_name = target_name.into();
         self
     }
 }

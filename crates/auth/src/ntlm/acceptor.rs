@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::authenticate::Authenticate;
 use super::av_pair::{self, AvId};
-use super::layout::{Builder, Message, unicode};
+use super::layout::{self, Builder, Message, unicode};
 use super::response::{self, NtlmV2Response, hmac_md5, ntowf_v2, uppercase};
 use super::security::{Security, rc4};
 use super::{MIC, MessageType, VERSION, flags};
@@ -27,6 +27,8 @@ pub(crate) struct NtlmAcceptor {
     transcript: Vec<u8>,
     /// The AUTHENTICATE_MESSAGE, while the caller looks for the account.
     authenticate: Vec<u8>,
+    /// Who the client says it is, once it did.
+    claimed: Option<Identity>,
 }
 
 /// What an AUTHENTICATE_MESSAGE leads to.
@@ -43,6 +45,8 @@ pub(crate) enum Authenticated {
 pub(crate) struct Established {
     pub(crate) identity: Identity,
     pub(crate) security: Security,
+    /// The service that the client means to log on to, if it says so. The proof covers it.
+    pub(crate) target_name: Option<String>,
 }
 
 impl NtlmAcceptor {
@@ -69,7 +73,13 @@ impl NtlmAcceptor {
             flags: 0,
             transcript: Vec::new(),
             authenticate: Vec::new(),
+            claimed: None,
         }
+    }
+
+    /// Who the client says it is, proven or not, once it did.
+    pub(crate) fn claimed(&self) -> Option<&Identity> {
+        self.claimed.as_ref()
     }
 
     /// Answers a NEGOTIATE_MESSAGE with a CHALLENGE_MESSAGE: [MS-NLMP] 3.2.5.1.1.
@@ -102,14 +112,17 @@ impl NtlmAcceptor {
             // There is no password, so the KeyExchangeKey is zero.
             let security = self.security(&authenticate, &[0; 16])?;
             let identity = identity(&authenticate, IdentityKind::Anonymous);
-            return Ok(Authenticated::Anonymous(Established { identity, security }));
+            let established = Established { identity, security, target_name: None };
+            return Ok(Authenticated::Anonymous(established));
         }
+        let claimed = identity(&authenticate, IdentityKind::User);
+        self.claimed = Some(claimed.clone());
         if authenticate.nt_response.is_empty() {
             return Err(AuthError::LmResponse);
         }
         NtlmV2Response::parse(authenticate.nt_response)?;
         self.authenticate = message.to_vec();
-        Ok(Authenticated::Account(identity(&authenticate, IdentityKind::User)))
+        Ok(Authenticated::Account(claimed))
     }
 
     /// Verifies the response with the account's hash, or goes through the same motions without
@@ -127,7 +140,9 @@ impl NtlmAcceptor {
         if response.has_mic {
             self.verify_mic(&authenticate, &security)?;
         }
-        Ok(Established { identity: identity(&authenticate, IdentityKind::User), security })
+        let target_name = response.target_name.map(layout::target_name).transpose()?;
+        let identity = identity(&authenticate, IdentityKind::User);
+        Ok(Established { identity, security, target_name })
     }
 
     /// The SessionBaseKey, if the proof is right.
@@ -242,6 +257,7 @@ impl NtlmAcceptor {
             flags,
             transcript,
             authenticate: Vec::new(),
+            claimed: None,
         }
     }
 }

@@ -89,7 +89,7 @@ impl NtlmInitiator {
         let client = self.randomness.client_challenge;
         // [MS-NLMP] 3.1.5.1.2: a server that sends the time gets a MIC and no LM response.
         let (lm, info) = if has_mic {
-            (vec![0; 24], with_mic_flag(&pairs))
+            (vec![0; 24], with_mic_flag(&pairs, &self.credentials.target_name))
         } else {
             let lm = hmac_md5(&key[..], &[&challenge, &client]);
             ([&lm[..], &client].concat(), target_info.to_vec())
@@ -114,8 +114,8 @@ struct Responses {
 }
 
 /// The server's pairs, and what a client adds to them: that there is a MIC, no channel bindings
-/// and no target name.
-fn with_mic_flag(pairs: &[(u16, &[u8])]) -> Vec<u8> {
+/// and the service that it means.
+fn with_mic_flag(pairs: &[(u16, &[u8])], target_name: &str) -> Vec<u8> {
     let mut info = Vec::new();
     for (id, value) in pairs {
         info.extend_from_slice(&id.to_le_bytes());
@@ -124,7 +124,7 @@ fn with_mic_flag(pairs: &[(u16, &[u8])]) -> Vec<u8> {
     }
     av_pair::push(&mut info, AvId::Flags, &AV_FLAG_MIC.to_le_bytes());
     av_pair::push(&mut info, AvId::ChannelBindings, &[0; 16]);
-    av_pair::push(&mut info, AvId::TargetName, &[]);
+    av_pair::push(&mut info, AvId::TargetName, &unicode(target_name));
     av_pair::push(&mut info, AvId::Eol, &[]);
     info
 }

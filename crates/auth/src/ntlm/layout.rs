@@ -112,7 +112,16 @@ pub(crate) fn unicode(text: &str) -> Vec<u8> {
 
 /// A name out of UTF-16LE.
 pub(crate) fn name(bytes: &[u8]) -> Result<String, AuthError> {
-    if bytes.len() > NAME_BYTES_MAX {
+    text(bytes, NAME_BYTES_MAX)
+}
+
+/// The service principal name of a server out of UTF-16LE.
+pub(crate) fn target_name(bytes: &[u8]) -> Result<String, AuthError> {
+    text(bytes, TARGET_NAME_BYTES_MAX)
+}
+
+fn text(bytes: &[u8], bytes_max: usize) -> Result<String, AuthError> {
+    if bytes.len() > bytes_max {
         return Err(AuthError::TooLong(bytes.len()));
     }
     let (pairs, rest) = bytes.as_chunks::<2>();
@@ -126,3 +135,6 @@ pub(crate) fn name(bytes: &[u8]) -> Result<String, AuthError> {
 /// Bytes of a user, domain or workstation name: 256 characters, of which Windows allows no name
 /// more.
 const NAME_BYTES_MAX: usize = 512;
+
+/// Bytes of a service principal name: a class, a host name of 255 characters, a port and a realm.
+const TARGET_NAME_BYTES_MAX: usize = 2_048;

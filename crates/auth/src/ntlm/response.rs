@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use zeroize::Zeroizing;
 
-use super::av_pair;
+use super::av_pair::{self, AvId};
 use super::layout::unicode;
 use crate::error::AuthError;
 use crate::nt_hash::NtHash;
@@ -54,6 +54,8 @@ pub(crate) struct NtlmV2Response<'a> {
     pub(crate) temp: &'a [u8],
     /// The AV_PAIRs say that the message has a MIC.
     pub(crate) has_mic: bool,
+    /// MsvAvTargetName: the service that the client means to log on to. Empty is as good as none.
+    pub(crate) target_name: Option<&'a [u8]>,
 }
 
 impl<'a> NtlmV2Response<'a> {
@@ -70,7 +72,8 @@ impl<'a> NtlmV2Response<'a> {
             return Err(AuthError::Malformed("an NTLM response of another version"));
         }
         let pairs = av_pair::parse(&temp[CLIENT_CHALLENGE_LEN..])?;
-        Ok(Self { nt_proof, temp, has_mic: av_pair::has_mic(&pairs) })
+        let target_name = av_pair::find(&pairs, AvId::TargetName).filter(|name| !name.is_empty());
+        Ok(Self { nt_proof, temp, has_mic: av_pair::has_mic(&pairs), target_name })
     }
 }
 
