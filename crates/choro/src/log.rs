@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
@@ -32,16 +33,18 @@ struct Output {
 }
 
 /// How to change the level of lines that are written.
-static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
+/// The subject of lines about logons, as Samba calls it: `log level = 1 auth_audit:3` shows them all.
+pub(crate) const AUTH_AUDIT: &str = "auth_audit";
 
 /// Starts logging as the settings say.
 ///
 /// # Errors
 /// `log file` cannot be opened.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
-    let log_detail = settings.config.global.log_detail();
-    let (filter, handle) = reload::Layer::new(level(log_detail));
-    limit_rate(log_detail);
+    let (filter, handle) = reload::Layer::new(configured(settings));
+    limit_rate(settings.config.global.log_detail());
     let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(|| Sink);
     open(settings)?;
     tracing::subscriber::set_global_default(Registry::default().with(lines.with_filter(filter)))
@@ -57,7 +60,8 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
 /// `log file` cannot be opened; lines go where they went before.
 pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
     if LEVEL.get().is_some() {
-        set_detail(settings.config.global.log_detail())?;
+        set(configured(settings))?;
+        limit_rate(settings.config.global.log_detail());
     }
     open(settings)
 }
@@ -72,14 +76,24 @@ pub(crate) fn close() {
 /// # Errors
 /// Logging was not started.
 pub(crate) fn set_detail(log_detail: u32) -> anyhow::Result<()> {
-    let handle = LEVEL.get().context("logging was not started")?;
+    set(Targets::new().with_default(level(log_detail)))?;
     limit_rate(log_detail);
-    let level = level(log_detail);
+    Ok(())
+}
+
+fn configured(settings: &Settings) -> Targets {
+    let global = &settings.config.global;
+    let audit = level(global.log_detail_of(AUTH_AUDIT));
+    Targets::new().with_default(level(global.log_detail())).with_target(AUTH_AUDIT, audit)
+}
+
+fn set(targets: Targets) -> anyhow::Result<()> {
+    let handle = LEVEL.get().context("logging was not started")?;
     // To set it looks at every place in the program that writes lines.
-    if handle.with_current(|current| *current == level).unwrap_or(false) {
+    if handle.with_current(|current| *current == targets).unwrap_or(false) {
         return Ok(());
     }
-    handle.reload(level).context("cannot set the level")
+    handle.reload(targets).context("cannot set the level")
 }
 
 fn open(settings: &Settings) -> anyhow::Result<()> {

@@ -12,8 +12,8 @@ use std::time::Instant;
 use anyhow::bail;
 use qos::Slots as _;
 use qos::slot::Figures as ClassFigures;
-use tables::{ClientRecord, QosPage, Registry, SessionRecord};
-use trace::{Figures, Reader};
+use tables::{ClientRecord, FailedLogonPage, QosPage, Registry, SessionRecord};
+use trace::{Figures, LogonOutcome, Reader};
 
 pub(crate) use interval::{Interval, Row, percent};
 pub(crate) use workers::{first_workers, live_workers, no_such_worker};
@@ -47,6 +47,8 @@ pub(crate) struct Look {
     /// All workers since the first look, those that have ended included.
     pub(crate) total: Figures,
     pub(crate) classes: Vec<(String, ClassFigures)>,
+    /// Logons by what became of them, since the lock directory was made.
+    pub(crate) logons: Vec<(LogonOutcome, u64)>,
     /// Not there if that is not known.
     pub(crate) sessions: Option<usize>,
     /// Connections of the server's clients: bound and first ones.
@@ -148,6 +150,7 @@ impl Observer {
             workers: looks,
             total,
             classes,
+            logons: self.logons(),
             remark: self.remark.clone(),
         })
     }
@@ -185,6 +188,12 @@ impl Observer {
             }
         }
         Ok(())
+    }
+
+    /// Nothing before the first worker.
+    fn logons(&self) -> Vec<(LogonOutcome, u64)> {
+        let counts = FailedLogonPage::join(&self.lock_dir).map(|page| page.outcomes());
+        LogonOutcome::ALL.iter().copied().zip(counts.unwrap_or_default()).collect()
     }
 
     fn classes(&self) -> io::Result<Vec<(String, ClassFigures)>> {

@@ -137,7 +137,6 @@ const GLOBAL: &[&str] = &[
     "add share command",
     "add user script",
     "add user to group script",
-    "additional dns hostnames",
     "addport command",
     "addprinter command",
     "afs token lifetime",

@@ -11,6 +11,9 @@ use crate::startups::Startups;
 parameter_table! {
     /// What `[global]` says about the whole server. What it says about shares is in each share.
     Global in Global {
+        /// Further names and addresses by which clients may call this server; `*` for any. A client that says
+        /// which server it means is refused if it means another one.
+        additional_dns_hostnames: Vec<String> = "additional dns hostnames", Kind::List, "";
         /// Threads that do blocking file operations.
         aio_max_threads: u32 = "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100", NotYet;
         /// Listen on the addresses of `interfaces` only, and refuse clients that come in elsewhere.
@@ -41,8 +44,16 @@ parameter_table! {
         lock_directory: String = "lock directory" / "lock dir", Kind::Path, "/run/choro";
         /// File the log goes to; standard error when empty.
         log_file: String = "log file", Kind::Path, "";
-        /// Detail of the log, 0 to 10; levels of single subjects, `subject:level`, are passed over.
+        /// Detail of the log, 0 to 10. Of single subjects, `subject:level`, only `auth_audit` has an effect: at 3
+        /// it shows who logs on.
         log_level: String = "log level" / "debuglevel", Kind::Text, "1";
+        /// Have logons wait after others from the same address, or of the same user, have failed.
+        logon_delay: bool = "logon delay", Kind::Bool, "Yes";
+        /// Failed logons after which those from the same address are refused for a time; 0 for never.
+        logon_failures_max: u32 = "logon failures max", Kind::Integer { min: 0, max: 65_535 }, "0";
+        /// Seconds for which they are.
+        logon_refusal_time: u32 =
+            "logon refusal time", Kind::Integer { min: 1, max: 31_536_000 }, "300";
         /// Letters of a name that its short name begins with.
         mangle_prefix: u32 = "mangle prefix", Kind::Integer { min: 1, max: 6 }, "1";
         /// Which failed logons become guest.
@@ -93,7 +104,7 @@ parameter_table! {
         min_receivefile_size: u64 =
             "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0";
         /// Further names of this server.
-        netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "", NotYet;
+        netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "";
         /// Name of this server; the name of the host when empty.
         netbios_name: String = "netbios name", Kind::Upper, "";
         /// Folder of the file that holds the server's process id.
@@ -193,6 +204,16 @@ impl Global {
     pub fn log_detail(&self) -> u32 {
         let first = self.log_level.split_whitespace().next().unwrap_or("");
         first.strip_prefix("all:").unwrap_or(first).parse().map_or(1, |level: u32| level.min(10))
+    }
+
+    /// Detail of the log for one subject: what `subject:level` says, else that for everything.
+    #[must_use]
+    pub fn log_detail_of(&self, subject: &str) -> u32 {
+        let words = self.log_level.split_whitespace();
+        let levels = words.filter_map(|word| word.split_once(':')).filter(|(it, _)| *it == subject);
+        let level =
+            levels.filter_map(|(_, level)| level.split('@').next()?.parse::<u32>().ok()).last();
+        level.map_or_else(|| self.log_detail(), |level| level.min(10))
     }
 
     /// Value of a parametric option `module:option`.

@@ -49,8 +49,16 @@ pub enum Effect {
     ConnectShare(Box<ConnectShare>),
     /// A share's root is not used any more by this tree connect. No reply.
     DisconnectShare(RootId),
-    /// Looks an account up. Reply: `Account`.
+    /// Looks up the account of a user who has proven the password. Reply: `Account`.
     FindAccount {
+        /// [`Credential::user`].
+        user: String,
+        /// [`Credential::requested_user`].
+        requested_user: String,
+    },
+    /// Looks up what a user's proof is checked with. Nothing else of the user is looked up before the
+    /// proof was right, so that the time it takes tells nobody who is a user. Reply: `Credential`.
+    FindCredential {
         /// The user's name as the client gave it.
         user: String,
         /// The domain as the client gave it.
@@ -92,6 +100,13 @@ pub enum Effect {
         /// Which.
         session_id: u64,
     },
+    /// Whether a client that means this service means this server. Reply: `OwnName`.
+    IsOwnName {
+        /// As the client gave it: `cifs/server`, say.
+        target_name: String,
+        /// The address of this server to which the client came.
+        server: SocketAddr,
+    },
     /// Nothing, for this time. Reply: `Woken`.
     Sleep(Duration),
     /// The addresses of this machine that clients may come to. Reply: `NetworkInterfaces`.
@@ -122,7 +137,9 @@ impl Effect {
             | Self::Object { .. }
             | Self::Remove(_) => Phase::Storage,
             Self::FindAccount { .. }
+            | Self::FindCredential { .. }
             | Self::FindGuest
+            | Self::IsOwnName { .. }
             | Self::ListNetworkInterfaces
             | Self::Sleep(_) => Phase::Running,
         }
@@ -202,8 +219,6 @@ pub struct Account {
     pub requested_user: String,
     /// Its domain.
     pub domain: String,
-    /// The hash of its password. Nobody for guests.
-    pub nt_hash: Option<auth::NtHash>,
     /// Whose rights the kernel checks.
     pub unix: UserId,
     /// Who it is. Users whom the system does not know share their rights, and with them a SID; what
@@ -213,10 +228,21 @@ pub struct Account {
     pub sid: Sid,
     /// The SIDs of its groups.
     pub groups: Vec<Sid>,
-    /// May not log on.
-    pub disabled: bool,
     /// Stands for anyone.
     pub is_guest: bool,
+}
+
+/// What a user's proof is checked with.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// The user's name.
+    pub user: String,
+    /// The name that the client gave, in small letters: it may have meant another.
+    pub requested_user: String,
+    /// The hash of the password.
+    pub nt_hash: auth::NtHash,
+    /// The user may not log on.
+    pub disabled: bool,
 }
 
 /// A share that a tree connect leads to.
@@ -305,14 +331,18 @@ pub enum ShareRefusal {
 /// An answer from the world, or a wake-up from inside.
 #[derive(Debug)]
 pub enum Reply {
-    /// To `FindAccount` and `FindGuest`.
+    /// To `FindAccount` and `FindGuest`: nothing, if it cannot be known whose rights it has.
     Account(Option<Box<Account>>),
     /// To `ClaimClient`.
     ClientClaimed,
+    /// To `FindCredential`: nothing, if there is no such user.
+    Credential(Option<Box<Credential>>),
     /// To `ListNetworkInterfaces`.
     NetworkInterfaces(Vec<NetworkInterface>),
     /// To `Object`.
     Object(ObjectResult),
+    /// To `IsOwnName`.
+    OwnName(bool),
     /// To `FindReferral`; NOT_FOUND if it leads nowhere else.
     Referral(Result<Referral, NtStatus>),
     /// To `ClosePreviousSession`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arbitration::FileRecords;
 use dtyp::ServerId;
 use object::{HostChange, ObjectPath, RootId};
-use trace::Tracer;
+use trace::{LogonOutcome, Tracer};
 use wire::FileId;
 
 use crate::break_notification::BreakNotifications;
@@ -17,6 +17,7 @@ use crate::effect::Effect;
 use crate::entropy::Entropy;
 use crate::files::Files;
 use crate::logon::Logon;
+use crate::logon_throttle::LogonThrottle;
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{CreateName, Open};
@@ -43,6 +44,10 @@ pub struct Globals {
     pub buffers: BufferPool,
     /// Requests that are over a limit of their classes, or wait for their turn at the storage.
     pub gate: qos::Gate<RequestId>,
+    /// Logons that failed.
+    pub(crate) logon_throttle: LogonThrottle,
+    /// Refused logons that were not told since the last one that was: too many came.
+    pub refusals_untold: u64,
     /// Where unguessable bytes come from.
     pub entropy: Entropy,
     /// What is to be done in the world.
@@ -107,6 +112,8 @@ impl Globals {
             breaks: BreakNotifications::default(),
             buffers: BufferPool::default(),
             gate: qos::Gate::new(Box::new(Vec::new()), server),
+            logon_throttle: LogonThrottle::new(Box::new(Vec::new())),
+            refusals_untold: 0,
             entropy,
             outbox: Outbox::default(),
             open_count: 0,
@@ -133,6 +140,12 @@ impl Globals {
     pub(crate) fn allocate_file_id(&mut self) -> FileId {
         self.open_count += 1;
         FileId { persistent: self.file_id_base | self.open_count, volatile: self.open_count }
+    }
+
+    /// Counts what became of a logon, for whoever traces this worker or looks at the server.
+    pub(crate) fn count_logon(&self, outcome: LogonOutcome) {
+        self.trace.logon(outcome);
+        self.logon_throttle.count(outcome);
     }
 
     /// Notes a change, if anybody watches.

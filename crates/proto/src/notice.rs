@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 
 use dtyp::Guid;
 use object::{HostChange, ObjectPath};
+use trace::LogonOutcome;
 use wire::Dialect;
 
 use crate::logon::Logon;
+use crate::reject::Reject;
 
 /// One change. Fields name what `choro status` shows.
 #[derive(Clone, Debug)]
@@ -64,6 +66,8 @@ pub enum Notice {
         /// The tree connect.
         tree_id: u32,
     },
+    /// A logon was refused.
+    LogonRefused(Box<LogonRefused>),
     /// A directory is not watched any more.
     Unwatched {
         /// The open's volatile id.
@@ -96,6 +100,25 @@ pub struct SessionOpened {
     pub cipher: u16,
     /// Everything is encrypted.
     pub encrypted: bool,
+    /// Of a user, of a guest or of nobody in particular.
+    pub outcome: LogonOutcome,
+}
+
+/// A logon that was refused.
+#[derive(Clone, Debug)]
+pub struct LogonRefused {
+    /// Where the client is.
+    pub client: SocketAddr,
+    /// The user's name as the client gave it; empty if it had given none yet.
+    pub user: String,
+    /// The domain as the client gave it.
+    pub domain: String,
+    /// The service that the client meant, where it is none of this server's.
+    pub target_name: Option<String>,
+    /// Why.
+    pub reject: Reject,
+    /// How many more there were since the last of these notices that were not told: too many came.
+    pub untold: u64,
 }
 
 /// A directory for whose changes a client asks.

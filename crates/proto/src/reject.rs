@@ -25,6 +25,8 @@ pub enum Reject {
     },
     /// The account may not log on.
     AccountDisabled,
+    /// Nobody can say whose rights the user has.
+    AccountUnavailable,
     /// Only the last request of a compound may wait for something without an end.
     AsyncInCompound,
     /// The mechanism refused.
@@ -111,6 +113,8 @@ pub enum Reject {
     },
     /// The logon failed.
     LogonFailure,
+    /// The client meant to log on to another server: somebody passes its logon on.
+    MeantForAnotherServer,
     /// The body is not what it says it is.
     Malformed(DecodeError),
     /// The read brought less than the client insists on.
@@ -178,6 +182,8 @@ pub enum Reject {
     TooManyChannels,
     /// The share has its limit of connections.
     TooManyConnections,
+    /// Too many logons from this address have failed, or wait.
+    TooManyFailedLogons,
     /// The client has its limit of opens.
     TooManyOpens,
     /// The client has its limit of open pipes.
@@ -196,6 +202,8 @@ pub enum Reject {
     UnknownCommand,
     /// No such FSCTL, or not for what was opened.
     UnknownFsctl(FsctlCode),
+    /// A session of one user was to become another's.
+    UserChanged,
 }
 
 impl Reject {
@@ -206,10 +214,13 @@ impl Reject {
             | Self::BadSignature
             | Self::BoundByAnotherUser
             | Self::GuestBecameUser
+            | Self::MeantForAnotherServer
             | Self::NotEncrypted
             | Self::NotSigned
-            | Self::ShareAccessDenied => NtStatus::ACCESS_DENIED,
+            | Self::ShareAccessDenied
+            | Self::UserChanged => NtStatus::ACCESS_DENIED,
             Self::AccountDisabled => NtStatus::ACCOUNT_DISABLED,
+            Self::AccountUnavailable => NtStatus::NO_LOGON_SERVERS,
             Self::AsyncInCompound => NtStatus::INTERNAL_ERROR,
             Self::Authentication(error) => error.status(),
             Self::AlreadyBound
@@ -272,6 +283,8 @@ impl Reject {
             | Self::TooManyPipes
             | Self::TooManyWatches
             | Self::TooMuchMemory => NtStatus::INSUFFICIENT_RESOURCES,
+            // It says nothing of the user's account, which is not even looked up.
+            Self::TooManyFailedLogons => NtStatus::ACCOUNT_LOCKED_OUT,
             Self::TooManyOpens => NtStatus::TOO_MANY_OPENED_FILES,
             Self::CompoundTooLarge | Self::TooManySessions | Self::TooManyTreeConnects => {
                 NtStatus::INSUFF_SERVER_RESOURCES

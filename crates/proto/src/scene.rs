@@ -104,6 +104,7 @@ impl Scene {
             session_id: SESSION,
             state: SessionState::Valid,
             account: Some(Arc::new(account())),
+            owner: None,
             is_anonymous: false,
             signing_required: false,
             encrypt_data: false,
@@ -434,12 +435,10 @@ fn account() -> Account {
         user: "alice".to_owned(),
         requested_user: "alice".to_owned(),
         domain: "WORKGROUP".to_owned(),
-        nt_hash: None,
         unix: UserId(1),
         identity: "alice".to_owned(),
         sid: Sid::unix_user(1000),
         groups: Vec::new(),
-        disabled: false,
         is_guest: false,
     }
 }
@@ -502,6 +501,7 @@ fn settings() -> Arc<ServerSettings> {
         dialect_min: Dialect::SMB_2_0_2,
         dialect_max: Dialect::SMB_3_1_1,
         signing: Policy::Enabled,
+        logon_throttle: crate::logon_throttle::ThrottleSettings::default(),
         encryption: Policy::Off,
         ciphers: Vec::new(),
         signing_algorithms: Vec::new(),

@@ -20,6 +20,7 @@ use crate::entropy::Entropy;
 use crate::files::key;
 use crate::globals::Globals;
 use crate::logon::{Logon, Progress};
+use crate::logon_throttle::{self, LogonThrottle};
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{Open, Target};
@@ -151,6 +152,17 @@ impl Server {
         self.globals.trace.frame_passed();
         self.handle_frame(id, now, passed.message);
         id
+    }
+
+    /// Gives the server the memory in which all workers count failed logons.
+    pub fn handle_logon_slots(&mut self, slots: Box<dyn logon_throttle::Slots>) {
+        self.globals.logon_throttle = LogonThrottle::new(slots);
+    }
+
+    /// Refused logons of which no notice was given, because too many came.
+    #[must_use]
+    pub fn refusals_untold(&self) -> u64 {
+        self.globals.refusals_untold
     }
 
     /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.

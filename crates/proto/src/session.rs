@@ -48,6 +48,9 @@ pub struct Session {
     pub state: SessionState,
     /// Who it is; nobody before the first authentication is done.
     pub account: Option<Arc<Account>>,
+    /// [`Account::identity`] of the user whose keys the session has. It can be nobody's for a while, and is
+    /// never another user's.
+    pub owner: Option<String>,
     /// `Session.IsAnonymous`.
     pub is_anonymous: bool,
     /// `Session.SigningRequired`.
@@ -114,6 +117,7 @@ impl Session {
             session_id,
             state: SessionState::InProgress,
             account: None,
+            owner: None,
             is_anonymous: false,
             signing_required: false,
             encrypt_data: false,

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use dtyp::Guid;
 
+use crate::logon_throttle::ThrottleSettings;
+
 /// Which breaks are told again, if one channel does not take them: [MS-SMB2] 3.3.4.6, 3.3.4.7.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BreakRetry {
@@ -69,6 +71,8 @@ pub struct ServerSettings {
     pub signing_algorithms: Vec<crypto::SigningAlgorithm>,
     /// `map to guest`.
     pub map_to_guest: MapToGuest,
+    /// How fast passwords may be guessed.
+    pub logon_throttle: ThrottleSettings,
     /// `server multi channel support`: IsMultiChannelCapable of [MS-SMB2] 3.3.1.5.
     pub multi_channel: bool,
     /// Offer the POSIX extensions of 3.1.1.

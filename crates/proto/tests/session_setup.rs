@@ -97,7 +97,7 @@ fn a_token_that_is_none_is_refused_and_the_session_is_gone() {
     let mut peer = negotiated(&world, Dialect::SMB_3_0);
     let request = peer.session_setup(&alice(), b"\x60\x03abc");
     let response = peer.call(request).expect(NtStatus::INVALID_PARAMETER);
-    assert_eq!(world.ledger().notices().len(), 1, "the connection was negotiated, no more");
+    assert_eq!(world.ledger().session_count(), 0);
     peer.session_id = response.header.session_id;
     assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
 }
@@ -276,14 +276,32 @@ fn user_of_the_next_tree_connect(world: &World, peer: &mut Peer) -> String {
     asked.take()
 }
 
-/// Windows lets a session change hands this way; smbtorture's session tests rely on it.
+/// What it has open was opened with the first user's rights, and its keys are theirs.
 #[test]
-fn whoever_reauthenticates_is_who_acts_from_then_on() {
+fn a_session_never_becomes_another_users() {
+    for via_nobody in [false, true] {
+        let world = World::new();
+        let mut peer = Peer::ready(&world, Dialect::SMB_3_0);
+        let session_id = peer.session_id;
+        if via_nobody {
+            peer.authenticate(&Login::anonymous().again(session_id)).ok();
+        }
+        let response = peer.authenticate(&Login::user(BOB.0, BOB.1).again(session_id));
+        assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+        world.ledger().assert_empty();
+    }
+}
+
+/// smbtorture's session tests rely on it.
+#[test]
+fn a_session_acts_as_nobody_in_particular_until_its_user_is_back() {
     let world = World::new();
     let mut peer = Peer::ready(&world, Dialect::SMB_3_0);
     let session_id = peer.session_id;
-    peer.authenticate(&Login::user(BOB.0, BOB.1).again(session_id)).ok();
-    assert_eq!(user_of_the_next_tree_connect(&world, &mut peer), BOB.0);
+    peer.authenticate(&Login::anonymous().again(session_id)).ok();
+    assert_eq!(user_of_the_next_tree_connect(&world, &mut peer), "nobody");
+    peer.authenticate(&alice().again(session_id)).ok();
+    assert_eq!(user_of_the_next_tree_connect(&world, &mut peer), ALICE.0);
     let failed = Login::user(CAROL.0, CAROL.1).again(session_id);
     assert_eq!(peer.authenticate(&failed).status(), NtStatus::ACCOUNT_DISABLED);
 }
@@ -425,7 +443,7 @@ fn a_token_that_comes_while_the_account_is_looked_up_ends_the_session() {
     peer.session_id = response.header.session_id;
     let body: SessionSetupResponse<'_> = response.body();
     let token = initiator.step(body.security_buffer).expect("a challenge").token;
-    world.hold(|effect| matches!(effect, Effect::FindAccount { .. }));
+    world.hold(|effect| matches!(effect, Effect::FindCredential { .. }));
     let first = peer.session_setup(&alice(), &token);
     peer.send(first.clone());
     assert_eq!(peer.call(first).status(), NtStatus::INVALID_PARAMETER);
@@ -439,17 +457,19 @@ fn a_token_that_comes_while_the_account_is_looked_up_ends_the_session() {
 
 #[test]
 fn a_connection_that_ends_during_a_logon_leaves_nothing() {
-    for held in 0..3_u8 {
+    for held in 0..5_u8 {
         let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
         let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
         world.hold(move |effect| match effect {
-            Effect::FindAccount { .. } => held == 0,
+            Effect::FindCredential { .. } => held == 0,
+            Effect::FindAccount { .. } => held == 3,
+            Effect::IsOwnName { .. } => held == 4,
             Effect::FindGuest => held == 1,
             Effect::ClosePreviousSession { .. } => held == 2,
             _ => false,
         });
         let user = if held == 1 { "mallory" } else { ALICE.0 };
-        let login = Login::user(user, ALICE.1).previous_session(7);
+        let login = Login::user(user, ALICE.1).previous_session(7).target_name("cifs/server");
         let (mut initiator, token) = peer.begin(&login);
         let request = peer.session_setup(&login, &token);
         let response = peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);

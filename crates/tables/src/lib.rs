@@ -9,6 +9,7 @@
 //! is done by messages, never by holding a lock.
 
 mod codec;
+mod failed_logon_page;
 mod files;
 mod fork;
 mod logon_page;
@@ -24,6 +25,7 @@ mod unique_ids;
 mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
+pub use failed_logon_page::FailedLogonPage;
 pub use files::{FileTable, MemoryFiles, Restored, Scavenged};
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use logon_page::{LOGON_SLOTS, Logon, LogonPage};

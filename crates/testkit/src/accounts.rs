@@ -7,8 +7,9 @@ use crypto::{Cipher, SigningAlgorithm};
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{AccessMask, FileTime, Guid, Sid};
 use object::{ObjectPath, RootId, UserId};
+use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy};
-use proto::{Account, ServerSettings, Share};
+use proto::{Account, Credential, ServerSettings, Share};
 use rpc::{Caller, Catalogue, ServerEntry, ShareEntry};
 use wire::Dialect;
 
@@ -22,31 +23,43 @@ pub const CAROL: (&str, &str) = ("carol", "secret of carol");
 /// The workgroup.
 pub const WORKGROUP: &str = "CHORO";
 
-/// The accounts above.
-#[must_use]
-pub fn accounts() -> Vec<Account> {
-    vec![
-        account(ALICE, 1_000),
-        account(BOB, 1_001),
-        Account { disabled: true, ..account(CAROL, 1_002) },
-    ]
+/// Somebody who may log on.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// What a proof is checked with.
+    pub credential: Credential,
+    /// Who it is.
+    pub account: Account,
 }
 
-/// An account with a password.
+/// The users above.
 #[must_use]
-pub fn account((user, password): (&str, &str), id: u32) -> Account {
-    Account {
+pub fn users() -> Vec<User> {
+    let mut carol = user(CAROL, 1_002);
+    carol.credential.disabled = true;
+    vec![user(ALICE, 1_000), user(BOB, 1_001), carol]
+}
+
+/// A user with a password.
+#[must_use]
+pub fn user((user, password): (&str, &str), id: u32) -> User {
+    let credential = Credential {
+        user: user.into(),
+        requested_user: user.into(),
+        nt_hash: NtHash::of_password(password),
+        disabled: false,
+    };
+    let account = Account {
         user: user.into(),
         requested_user: user.into(),
         domain: WORKGROUP.into(),
-        nt_hash: Some(NtHash::of_password(password)),
         unix: UserId(id),
         identity: user.into(),
         sid: Sid::unix_user(id),
         groups: vec![Sid::unix_group(100)],
-        disabled: false,
         is_guest: false,
-    }
+    };
+    User { credential, account }
 }
 
 /// Who guests and anonymous users are.
@@ -56,19 +69,17 @@ pub fn guest() -> Account {
         user: "nobody".into(),
         requested_user: "nobody".into(),
         domain: WORKGROUP.into(),
-        nt_hash: None,
         unix: UserId(65_534),
         identity: "guest".into(),
         sid: Sid::unix_user(65_534),
         groups: Vec::new(),
-        disabled: false,
         is_guest: true,
     }
 }
 
-/// An account by its name, in any case.
-pub(crate) fn find<'a>(accounts: &'a [Account], user: &str) -> Option<&'a Account> {
-    accounts.iter().find(|account| equal_ignoring_case(&account.user, user))
+/// A user by name, in any case.
+pub(crate) fn find<'a>(users: &'a [User], name: &str) -> Option<&'a User> {
+    users.iter().find(|user| equal_ignoring_case(&user.credential.user, name))
 }
 
 /// A share that grants everything.
@@ -121,6 +132,7 @@ pub fn settings() -> ServerSettings {
             SigningAlgorithm::HmacSha256,
         ],
         map_to_guest: MapToGuest::Never,
+        logon_throttle: ThrottleSettings::default(),
         posix_extensions: false,
         multi_channel: true,
         persistent_handles: true,

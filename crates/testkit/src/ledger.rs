@@ -25,7 +25,8 @@ impl Ledger {
         match &notice {
             Notice::ConnectionNegotiated { .. }
             | Notice::ConnectionClosed { .. }
-            | Notice::LogonChanged(_) => {}
+            | Notice::LogonChanged(_)
+            | Notice::LogonRefused(_) => {}
             Notice::SessionOpened(session) => {
                 assert!(self.sessions.insert(session.session_id), "{notice:?} for the second time");
             }

@@ -13,6 +13,7 @@ pub struct Login {
     pub(crate) password: Option<String>,
     pub(crate) domain: String,
     pub(crate) framing: Framing,
+    pub(crate) target_name: String,
     pub(crate) previous_session_id: u64,
     pub(crate) security_mode: SecurityMode,
     pub(crate) flags: SessionSetupFlags,
@@ -28,6 +29,7 @@ impl Login {
             password: Some(password.into()),
             domain: WORKGROUP.into(),
             framing: Framing::Spnego,
+            target_name: String::new(),
             previous_session_id: 0,
             security_mode: SecurityMode::SIGNING_ENABLED,
             flags: SessionSetupFlags::empty(),
@@ -45,6 +47,12 @@ impl Login {
     #[must_use]
     pub fn framing(self, framing: Framing) -> Self {
         Self { framing, ..self }
+    }
+
+    /// The service that the client means to log on to, `cifs/server` say.
+    #[must_use]
+    pub fn target_name(self, target_name: &str) -> Self {
+        Self { target_name: target_name.into(), ..self }
     }
 
     /// The session that the client had before.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arbitration::{FileKey, FileRecord, FileRecords as _};
@@ -25,7 +26,7 @@ use tables::MemoryFiles;
 use wire::ioctl::NetworkInterface;
 use wire::write::WriteRequest;
 
-use crate::accounts;
+use crate::accounts::{self, User};
 use crate::clock::VirtualClock;
 use crate::entropy::Random;
 use crate::ledger::Ledger;
@@ -37,6 +38,9 @@ use worker::Worker;
 /// Rounds of effects that one event may cause. More is a server that asks itself the same question
 /// for ever.
 const ROUNDS_MAX: usize = 100_000;
+
+/// Places for what is known of failed logons.
+const LOGON_SLOTS: usize = 1_024;
 
 /// Bytes of the transport before a frame.
 const LENGTH_BYTES: usize = wire::frame::SIZE;
@@ -64,7 +68,11 @@ struct Inner {
     /// The clock, for a tracer: nanoseconds.
     traced_ns: Rc<Cell<u64>>,
     store: Rc<RefCell<MemoryStore>>,
-    accounts: Vec<Account>,
+    users: Vec<User>,
+    /// Services that clients may mean; all, if none is named.
+    own_names: Vec<String>,
+    /// The name service says nothing, not even that it knows nobody.
+    has_no_accounts: bool,
     guest: Option<Account>,
     shares: Vec<Share>,
     refusals: HashMap<String, ShareRefusal>,
@@ -182,7 +190,9 @@ impl Inner {
             clock: VirtualClock::default(),
             traced_ns: Rc::default(),
             store,
-            accounts: accounts::accounts(),
+            users: accounts::users(),
+            own_names: Vec::new(),
+            has_no_accounts: false,
             guest: None,
             shares: Vec::new(),
             refusals: HashMap::new(),
@@ -320,9 +330,20 @@ impl World {
         self.inner().guest = guest;
     }
 
-    /// Another account.
-    pub fn add_account(&self, account: Account) {
-        self.inner().accounts.push(account);
+    /// From now on clients that say which service they mean must mean one of these.
+    pub fn set_own_names(&self, names: &[&str]) {
+        self.inner().own_names = names.iter().map(|name| (*name).to_owned()).collect();
+    }
+
+    /// From now on nobody can say who users are.
+    pub fn lose_accounts(&self) {
+        self.inner().has_no_accounts = true;
+    }
+
+    /// Counts failed logons, in memory of its own, from now on.
+    pub fn count_failed_logons(&self) {
+        let slots: Vec<AtomicU64> = (0..LOGON_SLOTS).map(|_| AtomicU64::new(0)).collect();
+        self.inner().server.handle_logon_slots(Box::new(slots));
     }
 
     /// The store, to prepare it, to look into it, and to let it fail.
@@ -886,9 +907,17 @@ impl Inner {
                 *count = count.checked_sub(1).expect("disconnected once for each connect");
                 None
             }
-            Effect::FindAccount { user, domain: _ } => {
-                let account = accounts::find(&self.accounts, &user);
-                Some(Reply::Account(account.cloned().map(Box::new)))
+            Effect::FindAccount { user, requested_user: _ } => {
+                let user = accounts::find(&self.users, &user).filter(|_| !self.has_no_accounts);
+                Some(Reply::Account(user.map(|user| Box::new(user.account.clone()))))
+            }
+            Effect::FindCredential { user, domain: _ } => {
+                let user = accounts::find(&self.users, &user);
+                Some(Reply::Credential(user.map(|user| Box::new(user.credential.clone()))))
+            }
+            Effect::IsOwnName { target_name, .. } => {
+                let is_any = self.own_names.is_empty();
+                Some(Reply::OwnName(is_any || self.own_names.contains(&target_name)))
             }
             Effect::FindReferral(question) => {
                 Some(Reply::Referral(self.find_referral(&question.connect.name, &question.path)))

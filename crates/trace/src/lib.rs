@@ -23,7 +23,7 @@ mod tracer;
 
 pub use clock::Clock;
 pub use figures::{Figures, Reader, all, machine_ns};
-pub use names::{Kind, Operation, Phase, StoreOperation};
+pub use names::{Kind, LogonOutcome, Operation, Phase, StoreOperation};
 pub use page::{DIRECTORY, PARTIES_MAX, PageError, path, prepare, remove, workers};
 pub use party::{PartyId, PartyValue};
 #[cfg(feature = "recorder")]

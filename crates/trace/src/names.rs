@@ -168,9 +168,31 @@ kinds! {
     }
 }
 
+kinds! {
+    /// What became of a logon.
+    LogonOutcome {
+        /// A user proved the password.
+        User = "user",
+        /// Let in as a guest.
+        Guest = "guest",
+        /// Nobody in particular was let in.
+        Anonymous = "anonymous",
+        /// The password was wrong.
+        WrongPassword = "wrong password",
+        /// There is no such user.
+        NoSuchUser = "no such user",
+        /// Too many logons had failed before.
+        TooManyFailures = "too many failures",
+        /// The client meant to log on to another server.
+        AnotherServer = "another server",
+        /// Refused for another reason.
+        Refused = "refused",
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Operation, Phase, StoreOperation};
+    use super::{Kind, LogonOutcome, Operation, Phase, StoreOperation};
 
     #[test]
     fn a_number_that_stands_for_nothing_is_the_last_of_its_kind() {
@@ -181,7 +203,8 @@ mod tests {
 
     #[test]
     fn no_two_of_a_kind_have_the_same_name() {
-        for names in [Phase::NAMES, Operation::NAMES, StoreOperation::NAMES] {
+        let all = [Phase::NAMES, Operation::NAMES, StoreOperation::NAMES, LogonOutcome::NAMES];
+        for names in all {
             for (index, name) in names.iter().enumerate() {
                 assert!(!names[..index].contains(name), "{name} is there twice");
             }

@@ -9,7 +9,7 @@
 
 use crate::names::Kind;
 #[allow(unused_imports, reason = "each of them is what some event is counted by")]
-use crate::names::{Operation, Phase, StoreOperation};
+use crate::names::{LogonOutcome, Operation, Phase, StoreOperation};
 use crate::series::Series as _;
 use crate::series::{Count, Histogram, HistogramAside, SeriesValue, Sum, Time, TimeAside, Total};
 
@@ -163,6 +163,8 @@ events! {
         "a request was answered with an error";
     smb2 request_phase(request, phase; ns): TimeAside of ns per phase in Phase,
         "a request that ends has spent so much time in a phase, all visits together";
+    smb2 logon(outcome): Count of outcome per outcome in LogonOutcome,
+        "somebody has logged on, or was refused; steps that follow each other are one logon";
     smb2 frame_received(connection, bytes): Sum of bytes,
         "a whole frame came";
     smb2 frame_sent(connection, bytes): Sum of bytes,
@@ -222,7 +224,8 @@ pub(crate) const FINGERPRINT: u64 = {
     }
     hash = hash_names(hash, Phase::NAMES);
     hash = hash_names(hash, Operation::NAMES);
-    hash_names(hash, StoreOperation::NAMES)
+    hash = hash_names(hash, StoreOperation::NAMES);
+    hash_names(hash, LogonOutcome::NAMES)
 };
 
 const fn hash_names(mut hash: u64, names: &[&str]) -> u64 {

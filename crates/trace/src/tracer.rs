@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use crate::clock::Clock;
-use crate::names::{Kind as _, Operation, Phase, StoreOperation};
+use crate::names::{Kind as _, LogonOutcome, Operation, Phase, StoreOperation};
 use crate::page::{Layout, Page, PhaseTicks};
 use crate::party::PartyId;
 use crate::probe;
@@ -509,6 +509,13 @@ impl Tracer {
             inner.hand_over(inner.nobody, since);
         }
         TableVisit { tracer: self, before, since }
+    }
+
+    /// Somebody has logged on, or was refused.
+    pub fn logon(self, outcome: LogonOutcome) {
+        if let Some(inner) = self.inner() {
+            inner.logon(outcome.number());
+        }
     }
 
     /// A message goes to another process.

@@ -297,6 +297,7 @@ mod tests {
             workers,
             total: figures,
             classes: Vec::new(),
+            logons: Vec::new(),
             sessions: Some(1),
             clients: Some(1),
             remark: None,

@@ -1,7 +1,7 @@
 //! From a name that a client gives to an account: the user database and the system's users.
 
 use dtyp::Sid;
-use proto::Account;
+use proto::{Account, Credential};
 use store::{Credentials, Store};
 use tracing::warn;
 
@@ -18,7 +18,11 @@ pub(super) struct Accounts {
     guest_account: String,
     domain: String,
     is_root: bool,
+    find_user: FindUser,
 }
+
+/// How a user of the system is found.
+type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
 impl Accounts {
     /// Opens the user database. Without one there are no users, and a message says so.
@@ -36,6 +40,7 @@ impl Accounts {
             guest_account: settings.config.global.guest_account.clone(),
             domain: settings.config.global.workgroup.clone(),
             is_root: rustix::process::geteuid().is_root(),
+            find_user: unix::find_user,
         }
     }
 
@@ -49,8 +54,9 @@ impl Accounts {
         &self.names
     }
 
-    /// The account of who gives this name, if there is one.
-    pub(super) fn find(&mut self, store: &mut Store, name: &str) -> Option<Account> {
+    /// What the proof of who gives this name is checked with, if there is such a user. The system's name
+    /// service is not asked: how long that takes would tell who is a user.
+    pub(super) fn credential(&mut self, name: &str) -> Option<Credential> {
         let user = self.names.user(name);
         let entry = match self.users.as_mut()?.find(&user) {
             Ok(entry) => entry?,
@@ -59,23 +65,34 @@ impl Accounts {
                 return None;
             }
         };
-        let unix = self.unix_user(&entry.name);
-        let is_known = self.is_root && unix.name == entry.name;
-        let account = self.account(store, entry.name, &unix);
-        let Account { sid, user, .. } = &account;
-        let identity = if is_known { sid.to_string() } else { format!("{sid} {user}") };
-        Some(Account {
-            identity,
+        Some(Credential {
+            user: entry.name,
             requested_user: name.to_lowercase(),
-            nt_hash: Some(entry.nt_hash),
+            nt_hash: entry.nt_hash,
             disabled: !entry.enabled,
-            ..account
         })
     }
 
-    /// The account of guests.
+    /// The account of a user who has proven the password. Nothing, if the name service cannot say who that
+    /// is: the user must not become somebody with other rights.
+    pub(super) fn find(
+        &self,
+        store: &mut Store,
+        user: String,
+        requested_user: String,
+    ) -> Option<Account> {
+        let unix = self.unix_user(&user).inspect_err(|error| warn!("{error:#}")).ok()?;
+        let is_known = self.is_root && unix.name == user;
+        let account = self.account(store, user, &unix);
+        let Account { sid, user, .. } = &account;
+        let identity = if is_known { sid.to_string() } else { format!("{sid} {user}") };
+        Some(Account { identity, requested_user, ..account })
+    }
+
+    /// The account of guests. Nothing, if the name service cannot say who that is.
     pub(super) fn guest(&self, store: &mut Store) -> Option<Account> {
-        let mut unix = self.unix_user(&self.guest_account);
+        let unix = self.unix_user(&self.guest_account);
+        let mut unix = unix.inspect_err(|error| warn!("{error:#}")).ok()?;
         unix.credentials.sids = Credentials::well_known_of_guests();
         let name = self.guest_account.clone();
         Some(Account { is_guest: true, ..self.account(store, name, &unix) })
@@ -85,21 +102,22 @@ impl Accounts {
     ///
     /// A user that the system does not know acts as the guest account: it can be used on shares
     /// with `force user`, and elsewhere reaches what everyone may.
-    fn unix_user(&self, name: &str) -> UnixUser {
+    ///
+    /// # Errors
+    /// The name service failed, or did not answer in time.
+    fn unix_user(&self, name: &str) -> anyhow::Result<UnixUser> {
         if !self.is_root {
-            return unix::own_user();
+            return Ok(unix::own_user());
         }
         for name in [name, &self.guest_account] {
-            match unix::find_user(name) {
-                Ok(Some(user)) => return user,
-                Ok(None) => {}
-                Err(error) => warn!("{error:#}"),
+            if let Some(user) = (self.find_user)(name)? {
+                return Ok(user);
             }
         }
         // 65534 is nobody's on every Linux.
         let (id, groups) = (65_534, vec![65_534]);
         let credentials = Credentials { uid: id, gid: id, groups, ..Credentials::default() };
-        UnixUser { name: "nobody".to_owned(), home: String::new(), credentials }
+        Ok(UnixUser { name: "nobody".to_owned(), home: String::new(), credentials })
     }
 
     fn account(&self, store: &mut Store, user: String, unix: &UnixUser) -> Account {
@@ -112,12 +130,49 @@ impl Accounts {
             user,
             domain: self.domain.clone(),
             identity: "guest".to_owned(),
-            nt_hash: None,
             unix: store.register_user(credentials.clone()),
             sid: Sid::unix_user(credentials.uid),
             groups,
-            disabled: false,
             is_guest: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+    use store::{Store, StoreSettings};
+
+    use super::{Accounts, MappedNames};
+
+    fn accounts(find_user: super::FindUser) -> Accounts {
+        let (config, _) =
+            Config::parse("[global]\nguest account = nobody\n", "test").expect("it is one");
+        Accounts {
+            users: None,
+            names: MappedNames::of(&config),
+            guest_account: config.global.guest_account.clone(),
+            domain: "WORKGROUP".to_owned(),
+            is_root: true,
+            find_user,
+        }
+    }
+
+    #[test]
+    fn while_the_name_service_fails_a_user_is_nobody_and_no_guest_either() {
+        let mut store = Store::new(StoreSettings::default());
+        let fails = accounts(|_| anyhow::bail!("the directory is away"));
+        assert!(fails.find(&mut store, "anna".to_owned(), "anna".to_owned()).is_none());
+        assert!(fails.guest(&mut store).is_none());
+        let only_the_guest_is_known = accounts(|name| match name {
+            "nobody" => Ok(Some(super::unix::own_user())),
+            _ => anyhow::bail!("the directory is away"),
+        });
+        let found = only_the_guest_is_known.find(&mut store, "anna".to_owned(), "anna".to_owned());
+        assert!(found.is_none(), "anna would be a guest");
+        let unknown = accounts(|_| Ok(None));
+        let account = unknown.find(&mut store, "anna".to_owned(), "anna".to_owned());
+        let account = account.expect("that nobody is there is an answer");
+        assert_eq!(account.sid, dtyp::Sid::unix_user(65_534));
     }
 }

@@ -10,6 +10,7 @@ use tracing::warn;
 
 use super::clocks::wall_clock;
 use super::mapped_names::MappedNames;
+use super::name_service::Question;
 use super::server_settings::netbios_name;
 use super::share_users::{admits, substitutions_of};
 use super::shares::is_available;
@@ -140,22 +141,26 @@ impl Catalogue for ConfiguredShares {
 
     /// The SID is that of [`Account`](proto::Account): whoever owns files of the system.
     fn find_user(&self, name: &str) -> Option<Principal> {
-        let found = unix::find_user(name).ok().flatten();
-        let found = found.or_else(|| unix::find_user(&name.to_lowercase()).ok().flatten())?;
-        Some(unix_user(found.name, found.credentials.uid))
+        let find = |name: &str| unix::find_for_client(Question::UserId(name.to_owned()));
+        let (name, uid) = find(name).or_else(|| find_in_small_letters(name, find))?;
+        Some(unix_user(name, uid))
     }
 
     fn find_group(&self, name: &str) -> Option<Principal> {
-        let find = |name: &str| Some((name.to_owned(), unix::find_group(name).ok()??));
-        let (name, gid) = find(name).or_else(|| find(&name.to_lowercase()))?;
+        let find = |name: &str| unix::find_for_client(Question::GroupId(name.to_owned()));
+        let (name, gid) = find(name).or_else(|| find_in_small_letters(name, find))?;
         Some(unix_group(name, gid))
     }
 
     fn find_sid(&self, sid: &Sid) -> Option<Principal> {
         match *sid.subauthorities() {
-            [1, uid] if *sid == Sid::unix_user(uid) => Some(unix_user(unix::user_name(uid)?, uid)),
+            [1, uid] if *sid == Sid::unix_user(uid) => {
+                let (name, uid) = unix::find_for_client(Question::UserName(uid))?;
+                Some(unix_user(name, uid))
+            }
             [2, gid] if *sid == Sid::unix_group(gid) => {
-                Some(unix_group(unix::group_name(gid)?, gid))
+                let (name, gid) = unix::find_for_client(Question::GroupName(gid))?;
+                Some(unix_group(name, gid))
             }
             _ => None,
         }
@@ -164,6 +169,12 @@ impl Catalogue for ConfiguredShares {
     fn now(&self) -> FileTime {
         wall_clock()
     }
+}
+
+/// Systems mostly write names so, and clients as they please.
+fn find_in_small_letters<T>(name: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let small = name.to_lowercase();
+    if small == name { None } else { find(&small) }
 }
 
 /// Users and groups of the system are in domains of their own, as with Samba.

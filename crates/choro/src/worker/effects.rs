@@ -91,9 +91,18 @@ impl Worker {
             Effect::FindReferral(question) => {
                 Reply::Referral(self.shares().find_referral(&question.connect, &question.path))
             }
-            Effect::FindAccount { user, .. } => {
+            Effect::FindAccount { user, requested_user } => {
                 self.store.wear_server();
-                Reply::Account(self.accounts.find(&mut self.store, &user).map(Box::new))
+                let account = self.accounts.find(&mut self.store, user, requested_user);
+                Reply::Account(account.map(Box::new))
+            }
+            Effect::FindCredential { user, .. } => {
+                self.store.wear_server();
+                Reply::Credential(self.accounts.credential(&user).map(Box::new))
+            }
+            Effect::IsOwnName { target_name, server } => {
+                self.store.wear_server();
+                Reply::OwnName(self.own_names.include(&target_name, server))
             }
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
                 let request = request.expect("NEGOTIATE waits for this");

@@ -19,7 +19,7 @@ use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::{Store, StoreSettings};
-use tables::{QosPage, Registry, WatchPage};
+use tables::{FailedLogonPage, QosPage, Registry, WatchPage};
 use trace::{Clock, Phase, Tracer};
 use tracing::{debug, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
@@ -33,8 +33,10 @@ use super::effects::StoreRequest;
 use super::frames::FRAME_OVERDUE;
 use super::lanes::{Done, LaneId, Lanes};
 use super::logon_slot::LogonSlot;
+use super::logons::{self, SharedLogons};
 use super::messages::Waiting;
 use super::notices::Notices;
+use super::own_names::OwnNames;
 use super::passing::Passing;
 use super::server_guid;
 use super::server_settings::{has_continuously_available_shares, server_settings};
@@ -54,6 +56,7 @@ pub(crate) struct Worker {
     pub(super) store: Store,
     pub(super) store_requests: Slab<StoreRequest>,
     pub(super) accounts: Accounts,
+    pub(super) own_names: OwnNames,
     pub(super) registry: Registry,
     pub(super) messaging: Messaging,
     pub(super) waiting: Waiting,
@@ -125,12 +128,15 @@ impl Worker {
         server.set_tracer(trace);
         let open_page = || QosPage::join(lock_dir).context("cannot join the figures of classes");
         server.handle_slots(Box::new(open_page()?));
+        let logons = FailedLogonPage::open(lock_dir).context("cannot open the page of logons")?;
+        server.handle_logon_slots(Box::new(SharedLogons(logons)));
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
         };
         let mut worker = Self {
             accounts: Accounts::open(&settings),
+            own_names: OwnNames::of(&settings.config),
             store: Store::new(store_settings),
             store_requests: Slab::new(),
             server,
@@ -189,6 +195,7 @@ impl Worker {
             self.flush_messages();
             self.flush();
         }
+        logons::tell_untold(self.server.refusals_untold());
         // What the last turn has answered ends.
         self.trace.wait_for_events();
         self.tell_slow();
@@ -408,7 +415,11 @@ impl Worker {
                 self.server.handle_watched(now, machine_clock(), volatile);
                 self.serve_effects();
             }
+            Notice::LogonRefused(refused) => logons::tell_refused(&refused),
             notice => {
+                if let Notice::SessionOpened(opened) = &notice {
+                    logons::tell_opened(opened);
+                }
                 let _visit = self.trace.visit_table();
                 self.notices.enter(&self.registry, notice, now);
             }

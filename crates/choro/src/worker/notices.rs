@@ -121,8 +121,9 @@ impl Notices {
             Notice::TreeDisconnected { session_id, tree_id } => {
                 registry.remove_tree_connect(session_id, tree_id).map(drop)
             }
-            // Not for the tables: `notifyd` is told, and the supervisor.
+            // Not for the tables: `notifyd` is told, the supervisor, or the log.
             Notice::LogonChanged(_)
+            | Notice::LogonRefused(_)
             | Notice::Changed(_)
             | Notice::Unwatched { .. }
             | Notice::Watched(_) => Ok(()),

@@ -14,6 +14,7 @@ use super::accounts::Accounts;
 use super::classes::membership;
 use super::event_loop::{CONTROL, MESSAGES, Worker};
 use super::messages::{Asked, Waiting};
+use super::own_names::OwnNames;
 use super::server_settings::server_settings;
 use super::traced;
 use crate::administration;
@@ -136,6 +137,7 @@ impl Worker {
                 let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
+                self.own_names = OwnNames::of(&settings.config);
                 self.trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
                 if let Err(error) = log::follow(&settings) {
                     warn!("the log is kept as it was: {error:#}");

@@ -1,10 +1,12 @@
 //! From the configuration to what the protocol needs of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::Config;
 use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm, Tri};
 use dtyp::Guid;
+use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy, ServerSettings};
 use wire::Dialect;
 
@@ -48,6 +50,11 @@ pub(super) fn server_settings(
             .map(|it| signing_algorithm(*it))
             .collect(),
         map_to_guest: map_to_guest(global.map_to_guest),
+        logon_throttle: ThrottleSettings {
+            delays: global.logon_delay,
+            failures_max: global.logon_failures_max,
+            refusal_time: Duration::from_secs(global.logon_refusal_time.into()),
+        },
         posix_extensions: global.smb3_unix_extensions,
         multi_channel: multichannel.is_on(),
         persistent_handles: keeps_persistent && has_continuously_available_shares(config),
@@ -107,7 +114,7 @@ pub(super) fn netbios_name(config: &Config) -> String {
 }
 
 /// The host's name and its domain.
-fn dns_names() -> (String, String) {
+pub(super) fn dns_names() -> (String, String) {
     let uname = rustix::system::uname();
     let name = uname.nodename().to_string_lossy().to_lowercase();
     match name.split_once('.') {

@@ -1,5 +1,7 @@
 //! Whom a share is for: its lists of users, and what stands in them for whoever asks.
 
+use std::cell::Cell;
+
 use config::{Config, GroupKind, Substitutions, UserList};
 use dtyp::Sid;
 use proto::ShareRefusal;
@@ -8,23 +10,62 @@ use tracing::warn;
 
 use super::unix::{self, UnixUser};
 
-/// Whether whoever is in these groups is in the group of that name.
+/// Whether whoever is in these groups is in the group of that name. Nobody is in one that cannot be looked
+/// up.
 pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
-    let gid = unix::find_group(group).ok().flatten();
-    gid.is_some_and(|gid| groups.contains(&Sid::unix_group(gid)))
+    Memberships::of(groups).is_member(group)
 }
 
-/// Whether whoever is in these groups is in one that a list of users names. Netgroups are not looked up,
-/// they have no members.
-pub(super) fn member_of(groups: &[Sid]) -> impl Fn(GroupKind, &str) -> bool {
-    move |kind, group| kind == GroupKind::Unix && is_member(groups, group)
+/// The groups that somebody is in, by their names.
+#[derive(Debug)]
+pub(super) struct Memberships<'a> {
+    groups: &'a [Sid],
+    find_group: FindGroup,
+    is_unknown: Cell<bool>,
+}
+
+/// How a group's id is found.
+type FindGroup = fn(&str) -> anyhow::Result<Option<u32>>;
+
+impl<'a> Memberships<'a> {
+    pub(super) fn of(groups: &'a [Sid]) -> Self {
+        Self { groups, find_group: unix::find_group, is_unknown: Cell::new(false) }
+    }
+
+    /// Whether the share's lists let a user in who is in these groups. Where the name service fails nobody
+    /// knows whom `invalid users` means, and the user is kept out.
+    pub(super) fn are_admitted(&self, share: &config::Share, user: &str) -> bool {
+        share.admits(user, |kind, group| self.is_listed(kind, group)) && !self.is_unknown()
+    }
+
+    /// Whether a list of users that names this group means them. Netgroups are not looked up, they have no
+    /// members.
+    pub(super) fn is_listed(&self, kind: GroupKind, group: &str) -> bool {
+        kind == GroupKind::Unix && self.is_member(group)
+    }
+
+    fn is_member(&self, group: &str) -> bool {
+        match (self.find_group)(group) {
+            Ok(gid) => gid.is_some_and(|gid| self.groups.contains(&Sid::unix_group(gid))),
+            Err(error) => {
+                warn!("group {group}: {error:#}");
+                self.is_unknown.set(true);
+                false
+            }
+        }
+    }
+
+    /// True when the name service failed for one of the groups that was asked for.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.is_unknown.get()
+    }
 }
 
 /// Whether a user may connect to a share, as far as its lists of users say.
 pub(super) fn admits(config: &Config, share: &config::Share, caller: &Caller) -> bool {
     let known = substitutions_of(config, &caller.user, &caller.domain, share);
     let share = with_names(share.clone(), &known);
-    share.admits(&caller.user, member_of(&caller.groups))
+    Memberships::of(&caller.groups).are_admitted(&share, &caller.user)
 }
 
 /// What is known of a share and of a user who asks for it or about it.
@@ -97,5 +138,34 @@ pub(super) fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {
             warn!("{error:#}");
             Err(ShareRefusal::AccessDenied)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use config::GroupKind;
+    use dtyp::Sid;
+
+    use super::Memberships;
+
+    #[test]
+    fn a_group_that_cannot_be_looked_up_is_no_group_that_somebody_is_not_in() {
+        let groups = [Sid::unix_group(7)];
+        let memberships = Memberships {
+            groups: &groups,
+            find_group: |name| match name {
+                "seven" => Ok(Some(7)),
+                "none" => Ok(None),
+                _ => anyhow::bail!("the directory is away"),
+            },
+            is_unknown: Cell::new(false),
+        };
+        assert!(memberships.is_listed(GroupKind::Unix, "seven"));
+        assert!(!memberships.is_listed(GroupKind::Unix, "none"));
+        assert!(!memberships.is_unknown());
+        assert!(!memberships.is_listed(GroupKind::Unix, "shut out"));
+        assert!(memberships.is_unknown());
     }
 }

@@ -23,7 +23,7 @@ use super::date;
 use super::homes;
 use super::server_settings::policy;
 use super::share_users::{
-    administrator, group_name, is_member, known_user, member_of, names_group, substitutions_of,
+    Memberships, administrator, group_name, is_member, known_user, names_group, substitutions_of,
     with_names,
 };
 use super::unix::{self, UnixUser};
@@ -59,7 +59,11 @@ impl Shares<'_> {
         }
         // As in Samba, lists of users mean the user also by this.
         substitutions.requested_user.clone_from(&account.requested_user);
-        let read_only = share.is_read_only_for(&account.user, member_of(&account.groups));
+        let memberships = Memberships::of(&account.groups);
+        let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
+        // Where the name service fails nobody knows whom `read list` means.
+        let read_only =
+            share.is_read_only_for(&account.user, is_listed) || memberships.is_unknown();
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
             substitutions.user.clone_from(&unix.name);
@@ -190,7 +194,9 @@ impl Shares<'_> {
         if !self.accounts.is_root() {
             return Ok(None);
         }
-        let is_admin = share.admin_users.contains(&account.user, member_of(&account.groups));
+        let memberships = Memberships::of(&account.groups);
+        let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
+        let is_admin = share.admin_users.contains(&account.user, is_listed);
         let mut user = match share.force_user.as_str() {
             "" => None,
             name => Some(known_user(name)?),
@@ -327,7 +333,7 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRe
 
 /// Refuses users that the share's lists keep out.
 fn verify_user(share: &config::Share, account: &Account) -> Result<(), ShareRefusal> {
-    if share.admits(&account.user, member_of(&account.groups)) {
+    if Memberships::of(&account.groups).are_admitted(share, &account.user) {
         return Ok(());
     }
     info!("{} may not use share {}", account.user, share.name);

@@ -1,15 +1,17 @@
 //! Users and groups of this system.
 //!
-//! Look-ups go through the system's name service and may take as long as that does; they happen
-//! when a session is set up or a share is connected, and when a client wants names for SIDs or SIDs for
-//! names; never while files are served.
+//! Look-ups go through the system's name service, see [`super::name_service`]; they happen when a session is
+//! set up or a share is connected, and when a client wants names for SIDs or SIDs for names; never while
+//! files are served.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use nix::unistd::{Group, User, getgrouplist};
+use anyhow::{Context, bail};
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use store::Credentials;
+use tracing::{debug, warn};
+
+use super::name_service::{self, Answer, NameService, Question};
 
 /// A user of this system.
 #[derive(Clone, Debug)]
@@ -22,30 +24,76 @@ pub(crate) struct UnixUser {
     pub(crate) credentials: Credentials,
 }
 
-/// How long the user that was found last is believed to be the same: setting up a session and connecting to
-/// a share ask one after the other.
-const BELIEVED: Duration = Duration::from_secs(1);
-
 thread_local! {
-    /// The name that was asked for last, when, and the user of it.
-    static FOUND: RefCell<Option<(String, Instant, UnixUser)>> = const { RefCell::new(None) };
+    static NAMES: RefCell<NameService> =
+        RefCell::new(NameService::new(look_up, name_service::DEADLINE));
 }
 
 /// The user of this name; `None` if there is none.
 ///
 /// # Errors
-/// The name service failed.
+/// The name service failed, or did not answer in time.
 pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
-    let is_known =
-        |(of, at, _): &&(String, Instant, UnixUser)| of == name && at.elapsed() < BELIEVED;
-    let known = FOUND.with_borrow(|it| it.as_ref().filter(is_known).map(|(.., user)| user.clone()));
-    if known.is_some() {
-        return Ok(known);
+    match NAMES.with_borrow_mut(|names| names.ask(Question::User(name.to_owned())))? {
+        Answer::User(user) => Ok(user),
+        Answer::Named(_) => bail!("the name service has answered another question"),
     }
-    let user = look_up_user(name)?;
-    let found = user.clone().map(|user| (name.to_owned(), Instant::now(), user));
-    FOUND.set(found);
-    Ok(user)
+}
+
+/// The id of the group of this name.
+///
+/// # Errors
+/// As for [`find_user`].
+pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
+    let answer = NAMES.with_borrow_mut(|names| names.ask(Question::GroupId(name.to_owned())))?;
+    Ok(named(answer)?.map(|(_, id)| id))
+}
+
+/// The name of the group with this id.
+pub(crate) fn group_name(gid: u32) -> Option<String> {
+    let answer = NAMES.with_borrow_mut(|names| names.ask(Question::GroupName(gid)));
+    let named =
+        answer.and_then(named).inspect_err(|error| warn!("looking up group {gid}: {error:#}"));
+    named.ok()?.map(|(name, _)| name)
+}
+
+/// The name and id that only a client wants to know; `None` also if it takes too long to find out.
+pub(super) fn find_for_client(question: Question) -> Option<(String, u32)> {
+    let answer = NAMES.with_borrow_mut(|names| names.ask_for_client(question));
+    answer.and_then(named).inspect_err(|error| debug!("{error:#}")).ok()?
+}
+
+fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
+    match answer {
+        Answer::Named(named) => Ok(named),
+        Answer::User(_) => bail!("the name service has answered another question"),
+    }
+}
+
+/// Asks the name service, however long that takes.
+fn look_up(question: &Question) -> anyhow::Result<Answer> {
+    Ok(match question {
+        Question::User(name) => Answer::User(look_up_user(name)?),
+        Question::UserId(name) => {
+            let user = User::from_name(name).with_context(|| format!("looking up user {name}"))?;
+            Answer::Named(user.map(|user| (user.name, user.uid.as_raw())))
+        }
+        Question::GroupId(name) => {
+            let group =
+                Group::from_name(name).with_context(|| format!("looking up group {name}"))?;
+            Answer::Named(group.map(|group| (group.name, group.gid.as_raw())))
+        }
+        Question::UserName(uid) => {
+            let user = User::from_uid(Uid::from_raw(*uid))
+                .with_context(|| format!("looking up user {uid}"))?;
+            Answer::Named(user.map(|user| (user.name, *uid)))
+        }
+        Question::GroupName(gid) => {
+            let group = Group::from_gid(Gid::from_raw(*gid))
+                .with_context(|| format!("looking up group {gid}"))?;
+            Answer::Named(group.map(|group| (group.name, *gid)))
+        }
+    })
 }
 
 fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
@@ -59,7 +107,7 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     let credentials = Credentials {
         uid: user.uid.as_raw(),
         gid: user.gid.as_raw(),
-        groups: groups.into_iter().map(nix::unistd::Gid::as_raw).collect(),
+        groups: groups.into_iter().map(Gid::as_raw).collect(),
         sid: None,
         sids: Credentials::well_known(),
     };
@@ -70,38 +118,14 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
 /// Has the system load what it looks up users and groups with, which takes longer than to look one up.
 pub(crate) fn load_name_service(user: &str) {
     if let Err(error) = look_up_user(user) {
-        tracing::warn!("{error:#}");
+        warn!("{error:#}");
     }
-}
-
-/// The id of the group of this name.
-///
-/// # Errors
-/// The name service failed.
-pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
-    let group = Group::from_name(name).with_context(|| format!("looking up group {name}"))?;
-    Ok(group.map(|group| group.gid.as_raw()))
-}
-
-/// The name of the user with this id.
-pub(crate) fn user_name(uid: u32) -> Option<String> {
-    let user = User::from_uid(nix::unistd::Uid::from_raw(uid));
-    user.inspect_err(|error| tracing::warn!("looking up user {uid}: {error}"))
-        .ok()?
-        .map(|it| it.name)
-}
-
-/// The name of the group with this id.
-pub(crate) fn group_name(gid: u32) -> Option<String> {
-    let group = Group::from_gid(nix::unistd::Gid::from_raw(gid));
-    let group = group.inspect_err(|error| tracing::warn!("looking up group {gid}: {error}"));
-    group.ok()?.map(|it| it.name)
 }
 
 /// The user that this process runs as.
 pub(crate) fn own_user() -> UnixUser {
     let uid = rustix::process::geteuid();
-    let own = User::from_uid(nix::unistd::Uid::from_raw(uid.as_raw())).ok().flatten();
+    let own = User::from_uid(Uid::from_raw(uid.as_raw())).ok().flatten();
     let name = own.as_ref().map_or_else(|| uid.as_raw().to_string(), |user| user.name.clone());
     let home = own.map_or_else(String::new, |user| user.dir.to_string_lossy().into_owned());
     let groups = rustix::process::getgroups().unwrap_or_default();

@@ -151,6 +151,12 @@ impl Smbclient {
         self.spawn(&[format!("//127.0.0.1/{share}"), format!("--command={}", commands.join(";"))])
     }
 
+    /// Runs commands on a share of a server that is called by another name.
+    #[track_caller]
+    pub fn run_at(&self, share: &str, commands: &[&str]) -> Outcome {
+        self.spawn(&[share.to_owned(), format!("--command={}", commands.join(";"))])
+    }
+
     /// Lists the shares.
     #[track_caller]
     pub fn list_shares(&self) -> Outcome {

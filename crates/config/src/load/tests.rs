@@ -160,12 +160,12 @@ fn each_sort_of_trouble_has_its_warning() {
 #[test]
 fn what_is_still_to_come_is_checked_and_noted() {
     let config = warns(
-        "[global]\nnetbios aliases = another\n[a]\npath=/a\noplocks = maybe\nposix locking = 0\n",
+        "[global]\naio max threads = 5\n[a]\npath=/a\noplocks = maybe\nposix locking = 0\n",
         &[(2, WarningKind::NoEffect), (5, WarningKind::BadValue), (6, WarningKind::NoEffect)],
     );
     assert!(config.shares[0].oplocks && !config.shares[0].posix_locking);
     let verbose = crate::render_effective(&config, true);
-    assert!(verbose.contains("netbios aliases = another"), "what was set is shown");
+    assert!(verbose.contains("aio max threads = 5"), "what was set is shown");
     assert!(!verbose.contains("kernel oplocks"), "no default is shown for what is not done");
 }
 
@@ -449,5 +449,24 @@ proptest! {
                 prop_assert_eq!(crate::render_effective(&again, verbose), once);
             }
         }
+    }
+}
+
+#[test]
+fn the_log_has_a_level_of_its_own_for_logons() {
+    for (line, all, audit) in [
+        ("1", 1, 1),
+        ("1 auth_audit:3", 1, 3),
+        ("3 auth_audit:0 auth:5", 3, 0),
+        ("all:2 smb2:10 auth_audit:99@/var/log/audit", 2, 10),
+        ("2 auth_audit:x", 2, 2),
+    ] {
+        let config = warns(&format!("[global]\nlog level = {line}\n"), &[]);
+        let global = &config.global;
+        assert_eq!(
+            (global.log_detail(), global.log_detail_of("auth_audit")),
+            (all, audit),
+            "{line}"
+        );
     }
 }

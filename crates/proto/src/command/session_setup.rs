@@ -1,6 +1,7 @@
 //! SMB2 SESSION_SETUP: [MS-SMB2] 3.3.5.5.
 
 mod binding;
+mod logon;
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
 use rustc_hash::FxHashMap;
+use trace::LogonOutcome;
 use wire::negotiate::SecurityMode;
 use wire::session_setup::{
     SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
@@ -16,7 +18,7 @@ use wire::{Decode, Dialect};
 
 use crate::command::Command;
 use crate::connection::Connection;
-use crate::effect::{Account, Effect, Reply};
+use crate::effect::{Account, Credential, Effect, Reply};
 use crate::globals::Globals;
 use crate::notice::{Notice, SessionOpened};
 use crate::reject::Reject;
@@ -53,14 +55,29 @@ pub struct Pending {
 /// What it waits for.
 #[derive(Debug)]
 enum Wanted {
-    /// The account that the client named, to check its proof.
-    Account,
+    /// Its turn, after others have failed.
+    Turn,
+    /// What the proof of the user whom the client named is checked with.
+    Credential,
+    /// Whether this is the server that the client means.
+    OwnName(Box<Proven>),
+    /// The account of a user who has proven the password.
+    Account(Box<Proven>),
     /// The account of guests, for one who needs no proof.
     Guest { token: Vec<u8>, is_anonymous: bool },
     /// The end of the session that the client had before.
     PreviousSession(Box<Established>),
     /// A session that another worker has.
     Session,
+}
+
+/// A proof that was right.
+#[derive(Debug)]
+struct Proven {
+    token: Vec<u8>,
+    session_key: auth::SessionKey,
+    credential: Box<Credential>,
+    target_name: Option<String>,
 }
 
 /// An authentication that succeeded, before the session has its keys.
@@ -93,7 +110,7 @@ impl Command for SessionSetup {
             previous_session_id: request.previous_session_id,
             client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
             binds: false,
-            waits_for: Wanted::Account,
+            waits_for: Wanted::Credential,
         };
         if pending.session_id == 0 {
             pending.session_id = begin(&mut scope, incoming)?;
@@ -132,13 +149,25 @@ impl Command for SessionSetup {
         let session_id = pending.session_id;
         // The session may have been ended by another connection meanwhile.
         scope.acceptor(session_id, incoming)?;
-        let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Account);
+        let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Credential);
         match (wanted, reply) {
-            (Wanted::Account, Reply::Account(account)) => {
-                let account = account.filter(|account| account.nt_hash.is_some());
-                let nt_hash = account.as_ref().and_then(|account| account.nt_hash.clone());
+            (Wanted::Turn, Reply::Woken) => logon::find_credential(&mut scope, incoming, pending),
+            (Wanted::Credential, Reply::Credential(credential)) => {
+                let nt_hash = credential.as_ref().map(|it| it.nt_hash.clone());
                 let step = scope.acceptor(session_id, incoming)?.resume(nt_hash);
-                authenticate(scope, incoming, pending, step, account.map(|it| Arc::new(*it)))
+                authenticate(scope, incoming, pending, step, credential)
+            }
+            (Wanted::OwnName(proven), Reply::OwnName(is_own)) => {
+                logon::find_account(&mut scope, incoming, pending, *proven, is_own)
+            }
+            (Wanted::Account(proven), Reply::Account(account)) => {
+                let Some(account) = account else {
+                    return Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable));
+                };
+                let Proven { token, session_key, .. } = *proven;
+                let (account, session_key) = (Arc::new(*account), Some(session_key));
+                let done = Established { token, account, is_anonymous: false, session_key };
+                conclude(scope, incoming, pending, done)
             }
             (Wanted::Guest { token, is_anonymous }, Reply::Account(account)) => {
                 let Some(account) = account else {
@@ -242,13 +271,13 @@ fn reauthenticate(
 }
 
 /// What the mechanism's step leads to: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
-/// `claimed` is the account whose proof was checked, once it was.
+/// `credential` is what the proof was checked with, once it was.
 fn authenticate(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
     step: Result<auth::Step, AuthError>,
-    claimed: Option<Arc<Account>>,
+    credential: Option<Box<Credential>>,
 ) -> Result<Step, Reject> {
     let session_id = pending.session_id;
     match step {
@@ -260,23 +289,22 @@ fn authenticate(
             response.session_id = Some(session_id);
             Ok(Step::Done(response))
         }
-        Ok(auth::Step::Account { user, domain, .. }) => {
-            Ok(Step::wait(Effect::FindAccount { user, domain }, pending))
+        Ok(auth::Step::Account { user, .. }) => {
+            logon::wait_for_turn(&mut scope, incoming, pending, &user)
         }
-        Ok(auth::Step::Done(Outcome { token, identity, session_key })) => {
+        Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name })) => {
             if identity.kind == IdentityKind::Anonymous {
                 pending.waits_for = Wanted::Guest { token, is_anonymous: true };
                 return Ok(Step::wait(Effect::FindGuest, pending));
             }
-            let account = claimed.expect("a user is proven with the hash of an account");
-            if account.disabled {
-                return Err(fail(&mut scope, incoming, &pending, Reject::AccountDisabled));
-            }
-            let session_key = Some(session_key);
-            let done = Established { token, account, is_anonymous: false, session_key };
-            conclude(scope, incoming, pending, done)
+            let credential = credential.expect("a user is proven with a credential");
+            let proven = Proven { token, session_key, credential, target_name };
+            logon::accept_proof(&mut scope, incoming, pending, proven)
         }
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
+            if error == AuthError::NoSuchUser {
+                logon::excuse(&mut scope, incoming, session_id);
+            }
             let token = scope.acceptor(session_id, incoming)?.guest_token();
             pending.waits_for = Wanted::Guest { token, is_anonymous: false };
             Ok(Step::wait(Effect::FindGuest, pending))
@@ -301,6 +329,7 @@ fn fail(
     pending: &Pending,
     reject: Reject,
 ) -> Reject {
+    logon::refuse(scope, incoming, pending, reject);
     if pending.binds {
         binding::give_up(scope, incoming, pending.session_id);
     } else {
@@ -359,35 +388,50 @@ fn has_place(sessions: &FxHashMap<u64, Session>, has_keys: bool) -> bool {
     sessions.values().filter(is_alike).count() < SESSIONS_MAX
 }
 
+/// What keeps a session from becoming this user's.
+fn verify_establishment(
+    scope: &InConnection<'_>,
+    incoming: &Incoming,
+    pending: &Pending,
+    done: &Established,
+) -> Result<(), Reject> {
+    let session = &scope.sessions[&pending.session_id];
+    let is_guest = done.account.is_guest || done.is_anonymous;
+    if is_guest && scope.globals.settings.encryption == Policy::Required {
+        return Err(Reject::NotEncrypted);
+    }
+    if session.state == SessionState::InProgress {
+        let has_place = has_place(scope.sessions, done.session_key.is_some());
+        return if has_place { Ok(()) } else { Err(Reject::TooManySessions) };
+    }
+    // Keys are made once, when the session is: one that began without a user has none, and a user
+    // in it could be neither signed nor sealed for.
+    // The other way round is possible: a user's session stays signed with what it has.
+    if !is_guest && session.signing_key(incoming.connection).is_none() {
+        return Err(Reject::GuestBecameUser);
+    }
+    // What the session has open was opened with the first user's rights, and its keys are theirs.
+    if !is_guest && session.owner.as_ref() != Some(&done.account.identity) {
+        return Err(Reject::UserChanged);
+    }
+    Ok(())
+}
+
 /// The session becomes valid, or stays it with the keys that it has.
 fn establish(
-    scope: InConnection<'_>,
+    mut scope: InConnection<'_>,
     incoming: &Incoming,
     pending: &Pending,
     done: Established,
 ) -> Result<Step, Reject> {
+    if let Err(reject) = verify_establishment(&scope, incoming, pending, &done) {
+        return Err(fail(&mut scope, incoming, pending, reject));
+    }
     let InConnection { connection, sessions, globals } = scope;
-    let has_place = has_place(sessions, done.session_key.is_some());
     let session =
         sessions.get_mut(&pending.session_id).expect("the session was there a moment ago");
-    let is_guest = done.account.is_guest || done.is_anonymous;
-    if is_guest && globals.settings.encryption == Policy::Required {
-        globals.outbox.ended_sessions.push(pending.session_id);
-        return Err(Reject::NotEncrypted);
-    }
     let is_new = session.state == SessionState::InProgress;
-    // Keys are made once, when the session is: one that began without a user has none, and a user
-    // in it could be neither signed nor sealed for.
-    // The other way round is possible: a user's session stays signed with what it has.
     let had_keys = session.signing_key(incoming.connection).is_some();
-    if !is_new && !had_keys && !is_guest {
-        globals.outbox.ended_sessions.push(pending.session_id);
-        return Err(Reject::GuestBecameUser);
-    }
-    if is_new && !has_place {
-        globals.outbox.ended_sessions.push(pending.session_id);
-        return Err(Reject::TooManySessions);
-    }
     if let Some(channel) = session.channel_mut(incoming.connection) {
         channel.acceptor = None;
     }
@@ -400,12 +444,14 @@ fn establish(
     if is_new {
         if let Some(session_key) = &done.session_key {
             give_keys(session, connection, globals, incoming, session_key);
+            session.owner = Some(done.account.identity.clone());
             session.signing_required = requires_signing(connection, globals, pending);
         }
         if session.is_users() {
             globals.limit_memory(true);
         }
         let notice = describe(session, connection);
+        globals.count_logon(notice.outcome);
         globals.outbox.notices.push_back(Notice::SessionOpened(Box::new(notice)));
     }
     connection.preauth_sessions.remove(&pending.session_id);
@@ -473,5 +519,10 @@ fn describe(session: &Session, connection: &Connection) -> SessionOpened {
         signing_required: session.signing_required,
         cipher: negotiated.cipher.map_or(0, crypto::Cipher::id),
         encrypted: session.encrypt_data,
+        outcome: match () {
+            () if session.is_anonymous => LogonOutcome::Anonymous,
+            () if account.is_guest => LogonOutcome::Guest,
+            () => LogonOutcome::User,
+        },
     }
 }

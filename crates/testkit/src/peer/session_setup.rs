@@ -103,7 +103,7 @@ impl Peer {
             }
             None => Credentials::anonymous(),
         };
-        let credentials = credentials.from_workstation("CLIENT");
+        let credentials = credentials.from_workstation("CLIENT").for_target(&login.target_name);
         let (client_challenge, session_key) = (self.random.bytes(), self.random.bytes());
         let randomness = Randomness { client_challenge, session_key };
         let now = self.world.now().wall;

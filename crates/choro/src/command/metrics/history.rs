@@ -63,6 +63,7 @@ mod tests {
             workers: Vec::new(),
             total: trace::Figures::default(),
             classes: Vec::new(),
+            logons: Vec::new(),
             sessions: Some(3),
             clients: Some(0),
             remark: None,

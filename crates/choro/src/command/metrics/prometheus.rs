@@ -19,6 +19,10 @@ pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
     text.value(&[], events.frame_received.first().map_or(0, |it| it.total));
     text.counter("choro_sent_bytes_total", "Bytes of frames that were sent to clients.");
     text.value(&[], events.frame_sent.first().map_or(0, |it| it.total));
+    text.counter("choro_logons_total", "Logons by what became of them.");
+    for (outcome, count) in &look.logons {
+        text.value(&[("outcome", outcome.name())], count);
+    }
     shares(&mut text, look);
     phases(&mut text, look);
     // What is not known is left out.
@@ -255,6 +259,7 @@ mod tests {
             workers: Vec::new(),
             total: tracer.figures(),
             classes: vec![("gold".to_owned(), qos::slot::Figures::default())],
+            logons: vec![(trace::LogonOutcome::User, 1)],
             sessions: Some(2),
             clients: Some(1),
             remark: None,

@@ -1,0 +1,96 @@
+//! Lines in the log about logons: docs/logons.md has their form, which programs read.
+
+use std::sync::atomic::AtomicU64;
+
+use auth::AuthError;
+use proto::Reject;
+use proto::logon_throttle::Slots;
+use proto::notice::{LogonRefused, SessionOpened};
+use tables::FailedLogonPage;
+use trace::LogonOutcome;
+use tracing::{debug, warn};
+
+use super::own_names;
+
+/// What all workers know of failed logons.
+#[derive(Debug)]
+pub(super) struct SharedLogons(pub(super) FailedLogonPage);
+
+impl Slots for SharedLogons {
+    fn slots(&self) -> &[AtomicU64] {
+        self.0.slots()
+    }
+
+    fn count(&self, outcome: LogonOutcome) {
+        self.0.count(outcome.number());
+    }
+}
+
+/// Tells of a logon that was refused. What the client gave is escaped, so that it can neither end the line
+/// nor look like another field.
+pub(super) fn tell_refused(refused: &LogonRefused) {
+    let LogonRefused { client, user, domain, target_name, reject, untold } = refused;
+    tell_untold(*untold);
+    let address = client.ip().to_canonical();
+    let (mechanism, reason) = (mechanism(*reject, user), reason(*reject));
+    let remedy = target_name
+        .as_ref()
+        .map(|target_name| format!(" target={target_name:?} remedy={:?}", remedy(target_name)));
+    warn!(
+        "logon refused: address={address} user={user:?} domain={domain:?} mechanism={mechanism} \
+         reason={reason:?}{}",
+        remedy.unwrap_or_default()
+    );
+}
+
+/// Tells how many more were refused of which there is no line: too many came.
+pub(super) fn tell_untold(untold: u64) {
+    if untold > 0 {
+        warn!("logons refused: {untold} more from this client, which are not listed");
+    }
+}
+
+/// Tells of a logon, at a level of its own: that of `auth_audit`.
+pub(super) fn tell_opened(opened: &SessionOpened) {
+    let SessionOpened { client, user, domain, dialect, outcome, .. } = opened;
+    let address = client.ip().to_canonical();
+    debug!(
+        target: crate::log::AUTH_AUDIT,
+        "logon: address={address} user={user:?} domain={domain:?} as={:?} dialect={:#06x}",
+        outcome.name(),
+        dialect.0,
+    );
+}
+
+/// How the client wanted to prove who it is.
+fn mechanism(reject: Reject, user: &str) -> &'static str {
+    match reject {
+        Reject::Authentication(AuthError::NtlmV1) => "NTLMv1",
+        Reject::Authentication(AuthError::LmResponse) => "LM",
+        _ if user.is_empty() => "none",
+        _ => "NTLMv2",
+    }
+}
+
+fn reason(reject: Reject) -> String {
+    match reject {
+        Reject::Authentication(error) => error.to_string(),
+        Reject::AccountDisabled => "the account is disabled".to_owned(),
+        Reject::AccountUnavailable => "the system's name service failed".to_owned(),
+        Reject::BoundByAnotherUser | Reject::UserChanged => {
+            "the session is another user's".to_owned()
+        }
+        Reject::LogonFailure => "there is no account for guests".to_owned(),
+        Reject::MeantForAnotherServer => "meant for another server".to_owned(),
+        Reject::NotEncrypted => "encryption is required".to_owned(),
+        Reject::TooManyFailedLogons => "too many failed logons".to_owned(),
+        Reject::TooManySessions => "too many sessions".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The line of smb.conf with which a name that the client gave is this server's.
+fn remedy(target_name: &str) -> String {
+    let host = target_name.split_once('/').map_or(target_name, |(_, host)| host);
+    format!("{} = {host}", own_names::PARAMETER)
+}

@@ -1,0 +1,277 @@
+//! The system's name service, so that it cannot stop a worker.
+//!
+//! To look a user up may take as long as a directory in the network does, or for ever. So a thread of its
+//! own asks, the worker waits for a time only, and what was answered is believed for a while. The thread is
+//! given one question at a time; while it is stuck with one, all others fail at once. An answer that comes
+//! late is kept: who asks again has it.
+//!
+//! That the name service does not answer is an error, and never taken for "there is no such user".
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+
+use super::unix::UnixUser;
+
+/// What is asked.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Question {
+    /// The user of this name, with the groups.
+    User(String),
+    /// The name and id of the user of this name.
+    UserId(String),
+    /// The id of the group of this name.
+    GroupId(String),
+    /// The name of the user with this id.
+    UserName(u32),
+    /// The name of the group with this id.
+    GroupName(u32),
+}
+
+/// What was answered. Nothing, if there is no such user or group.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    User(Option<UnixUser>),
+    Named(Option<(String, u32)>),
+}
+
+/// How one question is answered, however long that takes.
+pub(super) type LookUp = fn(&Question) -> anyhow::Result<Answer>;
+
+/// The name service, as one worker has it.
+#[derive(Debug)]
+pub(super) struct NameService {
+    look_up: LookUp,
+    deadline: Duration,
+    believed: HashMap<Question, (Instant, Answer)>,
+    asking: Option<Asking>,
+    spent: Spent,
+}
+
+/// The thread that asks.
+#[derive(Debug)]
+struct Asking {
+    questions: SyncSender<Question>,
+    answers: Receiver<(Question, anyhow::Result<Answer>)>,
+    /// The thread has a question that nobody waits for any more.
+    is_stuck: bool,
+}
+
+/// How much of the worker's time went into questions that answer only what a client wants to know.
+#[derive(Debug, Default)]
+struct Spent {
+    /// When it is forgotten.
+    until: Option<Instant>,
+}
+
+/// How long the worker waits for an answer. A directory in the network that is well answers within one.
+pub(super) const DEADLINE: Duration = Duration::from_secs(5);
+/// How long a user's rights are believed: setting up a session and connecting to a share ask one after
+/// the other.
+const RIGHTS_BELIEVED: Duration = Duration::from_secs(1);
+/// How long it is believed that a name has an id, or an id a name.
+const NAME_BELIEVED: Duration = Duration::from_secs(60);
+/// How long it is believed that it has none.
+const NOBODY_BELIEVED: Duration = Duration::from_secs(10);
+/// Answers that are kept. With more all are forgotten.
+const BELIEVED_MAX: usize = 4_096;
+/// How long clients may keep the worker waiting with what they want to know; of the time beyond that, half.
+const SPENT_MAX: Duration = Duration::from_secs(5);
+
+impl NameService {
+    pub(super) fn new(look_up: LookUp, deadline: Duration) -> Self {
+        Self { look_up, deadline, believed: HashMap::new(), asking: None, spent: Spent::default() }
+    }
+
+    /// Asks, for what has to be known.
+    ///
+    /// # Errors
+    /// The name service failed, or did not answer in time.
+    pub(super) fn ask(&mut self, question: Question) -> anyhow::Result<Answer> {
+        self.take_late();
+        let now = Instant::now();
+        if let Some((at, answer)) = self.believed.get(&question)
+            && now.saturating_duration_since(*at) < believed_for(&question, answer)
+        {
+            return Ok(answer.clone());
+        }
+        let answer = self.ask_now(&question)?;
+        self.believe(question, answer.clone());
+        Ok(answer)
+    }
+
+    /// Asks for what only a client wants to know: not if that has kept the worker waiting for too long.
+    ///
+    /// # Errors
+    /// As for [`Self::ask`], or too much time went into such questions.
+    pub(super) fn ask_for_client(&mut self, question: Question) -> anyhow::Result<Answer> {
+        let begun = Instant::now();
+        let ahead = self.spent.until.map(|until| until.saturating_duration_since(begun));
+        if ahead.unwrap_or_default() > SPENT_MAX {
+            bail!("clients have asked for names that took too long");
+        }
+        let answer = self.ask(question);
+        let until = self.spent.until.unwrap_or(begun).max(begun);
+        self.spent.until = Some(until + 2 * begun.elapsed());
+        answer
+    }
+
+    fn ask_now(&mut self, question: &Question) -> anyhow::Result<Answer> {
+        if self.asking.is_none() {
+            self.asking = Some(Asking::begin(self.look_up)?);
+        }
+        let asking = self.asking.as_mut().expect("begun above");
+        if asking.is_stuck {
+            bail!("the name service has not answered an earlier question yet");
+        }
+        asking.questions.send(question.clone()).context("nobody asks the name service")?;
+        match asking.answers.recv_timeout(self.deadline) {
+            Ok((_, answer)) => answer,
+            Err(_) => {
+                asking.is_stuck = true;
+                let seconds = self.deadline.as_secs();
+                Err(anyhow!("the name service has not answered within {seconds} seconds"))
+            }
+        }
+    }
+
+    /// Keeps an answer that nobody waited for any more.
+    fn take_late(&mut self) {
+        let Some(asking) = self.asking.as_mut().filter(|asking| asking.is_stuck) else { return };
+        let Ok((question, answer)) = asking.answers.try_recv() else { return };
+        asking.is_stuck = false;
+        if let Ok(answer) = answer {
+            self.believe(question, answer);
+        }
+    }
+
+    fn believe(&mut self, question: Question, answer: Answer) {
+        if self.believed.len() >= BELIEVED_MAX {
+            self.believed.clear();
+        }
+        self.believed.insert(question, (Instant::now(), answer));
+    }
+}
+
+impl Asking {
+    fn begin(look_up: LookUp) -> anyhow::Result<Self> {
+        let (questions, asked) = sync_channel::<Question>(1);
+        let (answer, answers) = sync_channel(1);
+        let ask = move || {
+            while let Ok(question) = asked.recv() {
+                let answered = look_up(&question);
+                if answer.send((question, answered)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("name service".to_owned());
+        thread.spawn(ask).context("no thread to ask the name service")?;
+        Ok(Self { questions, answers, is_stuck: false })
+    }
+}
+
+fn believed_for(question: &Question, answer: &Answer) -> Duration {
+    match (question, answer) {
+        (Question::User(_), _) => RIGHTS_BELIEVED,
+        (_, Answer::Named(None)) => NOBODY_BELIEVED,
+        _ => NAME_BELIEVED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::{Answer, NameService, Question};
+
+    fn group(name: &str) -> Question {
+        Question::GroupId(name.to_owned())
+    }
+
+    #[track_caller]
+    fn id(answer: anyhow::Result<Answer>) -> Option<u32> {
+        match answer.expect("it was answered") {
+            Answer::Named(named) => named.map(|(_, id)| id),
+            Answer::User(_) => panic!("a group was asked for"),
+        }
+    }
+
+    #[test]
+    fn a_name_service_that_hangs_is_waited_for_once_and_its_late_answer_is_kept() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let mut names = NameService::new(
+            |_| {
+                ASKED.fetch_add(1, Ordering::SeqCst);
+                let _until_the_test_lets_go = HANGS.lock();
+                Ok(Answer::Named(Some(("late".to_owned(), 7))))
+            },
+            Duration::from_millis(10),
+        );
+        let hangs = HANGS.lock().expect("it is the first");
+        let error = names.ask(group("late")).expect_err("it hangs");
+        assert!(error.to_string().contains("within"), "{error}");
+        for _ in 0..100 {
+            let error = names.ask(group("other")).expect_err("it still hangs");
+            assert!(error.to_string().contains("earlier"), "{error}");
+        }
+        assert_eq!(ASKED.load(Ordering::SeqCst), 1);
+        drop(hangs);
+        while names.ask(group("late")).is_err() {
+            std::thread::yield_now();
+        }
+        assert_eq!(id(names.ask(group("late"))), Some(7));
+        assert_eq!(ASKED.load(Ordering::SeqCst), 1, "its answer came late, and was kept");
+    }
+
+    #[test]
+    fn what_was_answered_is_not_asked_again_and_what_failed_is() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let mut names = NameService::new(
+            |question| {
+                ASKED.fetch_add(1, Ordering::SeqCst);
+                match question {
+                    Question::GroupId(name) if name == "fails" => anyhow::bail!("no directory"),
+                    Question::GroupId(name) if name == "there" => {
+                        Ok(Answer::Named(Some((name.clone(), 3))))
+                    }
+                    _ => Ok(Answer::Named(None)),
+                }
+            },
+            super::DEADLINE,
+        );
+        for _ in 0..3 {
+            assert_eq!(id(names.ask(group("there"))), Some(3));
+            assert_eq!(id(names.ask(group("missing"))), None);
+        }
+        assert_eq!(ASKED.load(Ordering::SeqCst), 2);
+        for _ in 0..3 {
+            names.ask(group("fails")).expect_err("there is no directory");
+        }
+        assert_eq!(ASKED.load(Ordering::SeqCst), 5);
+    }
+
+    #[test]
+    fn what_clients_want_to_know_does_not_take_all_of_the_time() {
+        let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
+        names.ask_for_client(group("a")).expect("it is quick");
+        names.spent.until = Some(Instant::now() + Duration::from_secs(3_600));
+        names.ask_for_client(group("b")).expect_err("too long");
+        assert_eq!(id(names.ask(group("b"))), None, "what has to be known is still asked for");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
+        for number in 0..10_000 {
+            names.ask(Question::UserName(number)).expect("it is quick");
+            assert!(names.believed.len() <= super::BELIEVED_MAX);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Logons that fail, as an administrator sees them, and the names by which clients may mean the server.
+
+mod harness;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use harness::choro::{signal_process, wait_until};
+use harness::{Setup, TestServer, USER};
+use rustix::process::Signal;
+
+/// What `choro metrics` says.
+fn metrics(server: &TestServer) -> String {
+    let mut command = server.site().command(&["metrics", "--listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+    stdout.read_line(&mut line).expect("it is text");
+    let address = line.trim().trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is text");
+    signal_process(child.id(), Signal::TERM);
+    child.wait().expect("it ends");
+    answer
+}
+
+/// The lines about refused logons.
+fn refusals(server: &TestServer) -> Vec<String> {
+    let log = server.log();
+    log.lines().filter(|line| line.contains("logon refused: ")).map(ToOwned::to_owned).collect()
+}
+
+/// What fail2ban finds in a log with the filter that is installed: how many lines it takes for failed
+/// logons, and for whom.
+fn banned(log: &Path) -> String {
+    let filter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/fail2ban/choro.conf");
+    // It includes a file that stands beside the filters of the system.
+    let filters = log.with_file_name("filter.d");
+    fs::create_dir_all(&filters).expect("there is space");
+    fs::copy("/etc/fail2ban/filter.d/common.conf", filters.join("common.conf"))
+        .expect("fail2ban is installed");
+    let own = filters.join("choro.conf");
+    fs::copy(filter, &own).expect("it is in the tree");
+    let output = Command::new("fail2ban-regex")
+        .args(["--print-all-matched", "--out", "ip"])
+        .args([log, &own])
+        .output()
+        .expect("fail2ban is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("addresses")
+}
+
+#[test]
+fn failed_logons_leave_lines_that_fail2ban_reads_and_are_counted() {
+    let server = Setup::new().share("data", "").global("log level = 1 auth_audit:3").start();
+    let client = server.client();
+    client.clone().user(USER, "wrong").run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+    let forged = "x\" domain=\"\" mechanism=NTLMv2 reason=\"no such user\"";
+    client.clone().user(forged, "wrong").run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+    client.clone().user("mallory", "wrong").run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+    client.run("data", &["ls"]).succeeds();
+    wait_until(|| refusals(&server).len() == 3, || server.log());
+    let lines = refusals(&server);
+    assert!(
+        lines[0].contains("WARN logon refused: address=127.0.0.1 user=\"tester\" "),
+        "{lines:?}"
+    );
+    assert!(lines[0].ends_with("mechanism=NTLMv2 reason=\"wrong password\""), "{lines:?}");
+    assert!(lines[2].ends_with("reason=\"no such user\""), "{lines:?}");
+    let log = server.log();
+    assert!(log.contains("logon: address=127.0.0.1 user=\"tester\""), "{log}");
+
+    let file = server.site().path("copied.log");
+    let addresses = banned_after(&file, &log, "");
+    assert_eq!(addresses, ["127.0.0.1"; 3]);
+    // The journal has them behind a prefix, and who knows the password is not banned.
+    let journal = "Nov 23 14:01:37 host choro[7]: ";
+    assert_eq!(banned_after(&file, &log, journal), ["127.0.0.1"; 3]);
+    let others = [
+        "reason=\"meant for another server\" target=\"cifs/x\" remedy=\"y\"",
+        "reason=\"the account is disabled\"",
+    ];
+    let others = others.map(|reason| lines[0].replace("reason=\"wrong password\"", reason));
+    assert_eq!(banned_after(&file, &others.join("\n"), ""), Vec::<String>::new());
+
+    let counted = metrics(&server);
+    for line in [
+        "choro_logons_total{outcome=\"wrong password\"} 1",
+        "choro_logons_total{outcome=\"no such user\"} 2",
+        "choro_logons_total{outcome=\"user\"} 1",
+    ] {
+        assert!(counted.contains(line), "no {line}: {counted}");
+    }
+    server.stop();
+}
+
+/// What fail2ban takes out of lines that stand behind a prefix.
+fn banned_after(file: &Path, log: &str, prefix: &str) -> Vec<String> {
+    let lines: String = log.lines().map(|line| format!("{prefix}{line}\n")).collect();
+    fs::write(file, lines).expect("there is space");
+    banned(file).lines().map(ToOwned::to_owned).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn failed_logons_are_counted_by_all_workers_together() {
+    let server = Setup::new()
+        .share("data", "")
+        .global("logon failures max = 3\nlogon refusal time = 3600")
+        .start();
+    let wrong = server.client().user(USER, "wrong");
+    for _ in 0..3 {
+        wrong.run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+    }
+    wrong.run("data", &["ls"]).fails("NT_STATUS_ACCOUNT_LOCKED_OUT");
+    server.client().run("data", &["ls"]).fails("NT_STATUS_ACCOUNT_LOCKED_OUT");
+    server.stop();
+}
+
+/// Lists a share by a name of the server that leads to this machine.
+fn list_by_name(server: &TestServer, name: &str) -> harness::smbclient::Outcome {
+    server.client().argument("--ip-address=127.0.0.1").run_at(&format!("//{name}/data"), &["ls"])
+}
+
+#[test]
+fn the_server_is_reached_by_its_names_and_by_no_other_server_s() {
+    let server = Setup::new()
+        .share("data", "")
+        .global("netbios name = FILES\nnetbios aliases = drawings\nadditional dns hostnames = cname.example")
+        .start();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for name in
+        ["127.0.0.1", "localhost", &host, "FILES", "drawings", "files.local", "cname.example"]
+    {
+        list_by_name(&server, name).succeeds();
+    }
+    for name in ["evil.example", "files.evil.example", "192.0.2.66"] {
+        list_by_name(&server, name).fails("NT_STATUS_ACCESS_DENIED");
+    }
+    let line = refusals(&server).remove(0);
+    let remedy = "reason=\"meant for another server\" target=\"cifs/evil.example\" \
+                  remedy=\"additional dns hostnames = evil.example\"";
+    assert!(line.ends_with(remedy), "{line}");
+    server.stop();
+}
+
+#[test]
+fn who_cannot_know_its_names_lets_it_be_called_by_any() {
+    let server = Setup::new().share("data", "").global("additional dns hostnames = *").start();
+    list_by_name(&server, "evil.example").succeeds();
+    server.stop();
+}

@@ -1,0 +1,154 @@
+//! From the name that a client gives to the account of a user who has proven the password, and what is
+//! told of those who have not.
+//!
+//! The order matters: first it is the logon's turn, then the proof is checked, with nothing but the
+//! hash; then the client must mean this server; and only for such a user the system's name service is
+//! asked. So nobody without a password causes work there, or learns from its time who is a user.
+
+use auth::AuthError;
+use trace::LogonOutcome;
+
+use super::{Pending, Proven, Wanted, fail};
+use crate::effect::Effect;
+use crate::logon_throttle::Admission;
+use crate::notice::{LogonRefused, Notice};
+use crate::reject::Reject;
+use crate::request::Incoming;
+use crate::response::Step;
+use crate::scope::InConnection;
+
+/// The client has named a user and sent a proof: it is looked at when it is this logon's turn.
+pub(super) fn wait_for_turn(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+    user: &str,
+) -> Result<Step, Reject> {
+    let throttle = &scope.globals.logon_throttle;
+    let settings = &scope.globals.settings.logon_throttle;
+    let (now, client) = (incoming.now.monotonic, scope.connection.client);
+    match throttle.begin(settings, now, client, user) {
+        Admission::Now => find_credential(scope, incoming, pending),
+        Admission::After(time) => {
+            pending.waits_for = Wanted::Turn;
+            Ok(Step::wait(Effect::Sleep(time), pending))
+        }
+        Admission::Refused => Err(fail(scope, incoming, &pending, Reject::TooManyFailedLogons)),
+    }
+}
+
+/// Asks for what the proof is checked with.
+pub(super) fn find_credential(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+) -> Result<Step, Reject> {
+    let claimed = scope.acceptor(pending.session_id, incoming)?.claimed();
+    let claimed = claimed.expect("whoever sent a proof has named a user");
+    let (user, domain) = (claimed.user.clone(), claimed.domain.clone());
+    pending.waits_for = Wanted::Credential;
+    Ok(Step::wait(Effect::FindCredential { user, domain }, pending))
+}
+
+/// The proof was right. A client that says which server it means must mean this one, or somebody who
+/// has it log on to another passes its proof on: [MS-NLMP] 2.2.2.1, MsvAvTargetName. To bind a session to a
+/// further connection takes the session's key, which nobody between has, and the name is that by which the
+/// client reached the first.
+pub(super) fn accept_proof(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+    mut proven: Proven,
+) -> Result<Step, Reject> {
+    if let Some(user) = claimed_user(scope, incoming, pending.session_id) {
+        let (now, client) = (incoming.now.monotonic, scope.connection.client);
+        scope.globals.logon_throttle.succeed(now, client, &user);
+    }
+    if proven.credential.disabled {
+        return Err(fail(scope, incoming, &pending, Reject::AccountDisabled));
+    }
+    let target_name = proven.target_name.take().filter(|_| !pending.binds);
+    let Some(target_name) = target_name else {
+        return find_account(scope, incoming, pending, proven, true);
+    };
+    proven.target_name = Some(target_name.clone());
+    pending.waits_for = Wanted::OwnName(Box::new(proven));
+    let server = scope.connection.server;
+    Ok(Step::wait(Effect::IsOwnName { target_name, server }, pending))
+}
+
+/// Asks for the account of a user who means this server.
+pub(super) fn find_account(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+    proven: Proven,
+    is_meant: bool,
+) -> Result<Step, Reject> {
+    if !is_meant {
+        pending.waits_for = Wanted::OwnName(Box::new(proven));
+        return Err(fail(scope, incoming, &pending, Reject::MeantForAnotherServer));
+    }
+    let user = proven.credential.user.clone();
+    let requested_user = proven.credential.requested_user.clone();
+    pending.waits_for = Wanted::Account(Box::new(proven));
+    Ok(Step::wait(Effect::FindAccount { user, requested_user }, pending))
+}
+
+/// The logon proved nothing, and need not: it is not counted as failed.
+pub(super) fn excuse(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
+    if let Some(user) = claimed_user(scope, incoming, session_id) {
+        let (now, client) = (incoming.now.monotonic, scope.connection.client);
+        scope.globals.logon_throttle.excuse(now, client, &user);
+    }
+}
+
+/// Counts a logon that is refused, and tells of it.
+pub(super) fn refuse(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    pending: &Pending,
+    reject: Reject,
+) {
+    let acceptor = scope.acceptor(pending.session_id, incoming).ok();
+    let claimed = acceptor.and_then(|acceptor| acceptor.claimed().cloned());
+    let (user, domain) = claimed.map(|it| (it.user, it.domain)).unwrap_or_default();
+    let globals = &mut *scope.globals;
+    globals.count_logon(outcome(reject));
+    let (now, client) = (incoming.now.monotonic, scope.connection.client);
+    if let Reject::Authentication(_) = reject
+        && !user.is_empty()
+    {
+        let settings = &globals.settings.logon_throttle;
+        globals.logon_throttle.fail(settings, now, client, &user);
+    }
+    if !globals.logon_throttle.may_log(now, client) {
+        globals.refusals_untold += 1;
+        return;
+    }
+    let target_name = match &pending.waits_for {
+        Wanted::OwnName(proven) => proven.target_name.clone(),
+        _ => None,
+    };
+    let untold = std::mem::take(&mut globals.refusals_untold);
+    let refused = LogonRefused { client, user, domain, target_name, reject, untold };
+    globals.outbox.notices.push_back(Notice::LogonRefused(Box::new(refused)));
+}
+
+fn claimed_user(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    session_id: u64,
+) -> Option<String> {
+    Some(scope.acceptor(session_id, incoming).ok()?.claimed()?.user.clone())
+}
+
+fn outcome(reject: Reject) -> LogonOutcome {
+    match reject {
+        Reject::Authentication(AuthError::WrongPassword) => LogonOutcome::WrongPassword,
+        Reject::Authentication(AuthError::NoSuchUser) => LogonOutcome::NoSuchUser,
+        Reject::TooManyFailedLogons => LogonOutcome::TooManyFailures,
+        Reject::MeantForAnotherServer => LogonOutcome::AnotherServer,
+        _ => LogonOutcome::Refused,
+    }
+}

@@ -1,0 +1,170 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::{Admission, LogonThrottle, Slots, ThrottleSettings};
+
+#[derive(Clone, Debug)]
+struct Shared(Arc<[AtomicU64]>);
+
+impl Slots for Shared {
+    fn slots(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
+fn memory() -> Shared {
+    Shared((0..4_096).map(|_| AtomicU64::new(0)).collect())
+}
+
+fn address(text: &str) -> SocketAddr {
+    SocketAddr::new(text.parse().expect("an address"), 40_000)
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const SETTINGS: ThrottleSettings =
+    ThrottleSettings { delays: true, failures_max: 0, refusal_time: Duration::from_secs(300) };
+/// A machine is never just started.
+const NOW: Duration = Duration::from_secs(1_000_000);
+
+/// One logon fails.
+fn fail(throttle: &LogonThrottle, now: Duration, client: SocketAddr, user: &str) -> Admission {
+    let admission = throttle.begin(&SETTINGS, now, client, user);
+    throttle.fail(&SETTINGS, now, client, user);
+    admission
+}
+
+#[test]
+fn all_workers_count_together_and_each_failure_is_forgotten_after_ten_seconds() {
+    let memory = memory();
+    let workers = [(); 2].map(|()| LogonThrottle::new(Box::new(memory.clone())));
+    let client = address("192.0.2.7");
+    let mut waits = Vec::new();
+    for number in 0..12 {
+        waits.push(fail(&workers[number % 2], NOW, client, &format!("user{number}")));
+    }
+    assert_eq!(waits[..8], [Admission::Now; 8]);
+    let later = [1, 2, 3, 4].map(|time| Admission::After(seconds(time)));
+    assert_eq!(waits[8..], later);
+    let elsewhere = address("192.0.2.8");
+    assert_eq!(fail(&workers[0], NOW, elsewhere, "other"), Admission::Now);
+    let now = NOW + seconds(40);
+    assert_eq!(fail(&workers[0], now, client, "user"), Admission::After(seconds(1)));
+    assert_eq!(fail(&workers[0], NOW + seconds(1_000), client, "user"), Admission::Now);
+}
+
+#[test]
+fn nobody_waits_longer_than_clients_do() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    let admissions: Vec<_> =
+        (0..100).map(|number| fail(&throttle, NOW, client, &number.to_string())).collect();
+    let refused = admissions.iter().filter(|it| **it == Admission::Refused).count();
+    assert_eq!(refused, 72, "8 at once and 20 that wait");
+    assert_eq!(admissions[27], Admission::After(seconds(20)));
+    // From then on one proof is looked at every ten seconds.
+    let looked_at = (1..=100).filter(|second| {
+        fail(&throttle, NOW + seconds(*second), client, "x") != Admission::Refused
+    });
+    assert_eq!(looked_at.count(), 10);
+}
+
+#[test]
+fn a_network_of_ipv6_is_one_address_and_a_mapped_one_is_that_of_ipv4() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    for number in 0..8 {
+        fail(&throttle, NOW, address(&format!("2001:db8:0:1::{number:x}")), &number.to_string());
+        fail(&throttle, NOW, address("192.0.2.7"), &format!("v4 {number}"));
+    }
+    let next = |client: &str| throttle.begin(&SETTINGS, NOW, address(client), "x");
+    assert_eq!(next("2001:db8:0:2::1"), Admission::Now);
+    assert_eq!(next("2001:db8:0:1:ffff::1"), Admission::After(seconds(1)));
+    assert_eq!(next("::ffff:192.0.2.7"), Admission::After(seconds(1)));
+}
+
+#[test]
+fn what_others_do_makes_a_user_wait_two_seconds_at_most_and_one_who_is_familiar_not_at_all() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let desk = address("192.0.2.1");
+    assert_eq!(throttle.begin(&SETTINGS, NOW, desk, "anna"), Admission::Now);
+    throttle.succeed(NOW, desk, "anna");
+    for number in 0..1_000 {
+        fail(&throttle, NOW, address(&format!("198.51.{}.{}", number / 250, number % 250)), "ANNA");
+        fail(&throttle, NOW, desk, &format!("name {number}"));
+    }
+    let elsewhere = throttle.begin(&SETTINGS, NOW, address("203.0.113.1"), "anna");
+    assert_eq!(elsewhere, Admission::After(seconds(2)));
+    assert_eq!(throttle.begin(&SETTINGS, NOW, desk, "anna"), Admission::Now);
+    assert_eq!(throttle.begin(&SETTINGS, NOW, desk, "berta"), Admission::Refused);
+    // Who guesses the password of somebody familiar waits all the same.
+    let guesses: Vec<_> = (0..60).map(|_| fail(&throttle, NOW, desk, "anna")).collect();
+    assert_eq!(guesses[59], Admission::Refused);
+}
+
+#[test]
+fn a_right_proof_and_one_that_need_not_be_right_are_not_counted() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    for number in 0..100 {
+        let user = format!("user {number}");
+        assert_eq!(throttle.begin(&SETTINGS, NOW, client, &user), Admission::Now);
+        throttle.succeed(NOW, client, &user);
+        assert_eq!(throttle.begin(&SETTINGS, NOW, client, "guest"), Admission::Now);
+        throttle.excuse(NOW, client, "guest");
+    }
+}
+
+#[test]
+fn an_address_that_failed_too_often_is_refused_for_the_time_that_is_set() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let settings = ThrottleSettings { failures_max: 3, delays: false, ..SETTINGS };
+    let client = address("192.0.2.7");
+    let fail = |now| {
+        let admission = throttle.begin(&settings, now, client, "anna");
+        if admission != Admission::Refused {
+            throttle.fail(&settings, now, client, "anna");
+        }
+        admission
+    };
+    assert_eq!(
+        [0; 4].map(|_| fail(NOW)),
+        [Admission::Now, Admission::Now, Admission::Now, Admission::Refused]
+    );
+    assert_eq!(fail(NOW + seconds(299)), Admission::Refused);
+    assert_eq!(fail(NOW + seconds(301)), Admission::Now);
+    assert_eq!(fail(NOW + seconds(302)), Admission::Refused);
+}
+
+#[test]
+fn without_delays_and_refusals_nobody_waits_until_clients_would_give_up() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let settings = ThrottleSettings { delays: false, ..SETTINGS };
+    for number in 0..1_000 {
+        let admission = throttle.begin(&settings, NOW, address("192.0.2.7"), &number.to_string());
+        assert_eq!(admission, Admission::Now);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_names_take_no_memory_and_the_address_waits_all_the_same() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    let refused = (0..100_000)
+        .filter(|number| fail(&throttle, NOW, client, &number.to_string()) == Admission::Refused);
+    assert_eq!(refused.count(), 100_000 - 28);
+}
+
+#[test]
+fn lines_about_an_address_are_bounded_far_above_what_a_ban_takes() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    let lines = (0..1_000).filter(|_| throttle.may_log(NOW, client)).count();
+    assert_eq!(lines, 40);
+    assert!(throttle.may_log(NOW, address("192.0.2.8")));
+    assert!(throttle.may_log(NOW + seconds(5), client));
+    assert!(!throttle.may_log(NOW + seconds(5), client));
+}

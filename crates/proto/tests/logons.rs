@@ -1,0 +1,314 @@
+//! Logons that fail, and those that somebody else passes on: what is told of them, and how they are slowed.
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use auth::AuthError;
+use dtyp::NtStatus;
+use proto::notice::LogonRefused;
+use proto::settings::MapToGuest;
+use proto::{Effect, Notice, Reject};
+use testkit::accounts::{ALICE, BOB};
+use testkit::{Login, Peer, Request, World};
+use wire::Dialect;
+use wire::session_setup::SessionSetupResponse;
+
+fn alice() -> Login {
+    Login::user(ALICE.0, ALICE.1)
+}
+
+fn wrong(user: &str) -> Login {
+    Login::user(user, "wrong")
+}
+
+fn counting() -> World {
+    let world = World::new();
+    world.count_failed_logons();
+    world
+}
+
+fn negotiated(world: &World) -> Peer {
+    connected_from(world, Ipv4Addr::new(192, 0, 2, 1))
+}
+
+fn connected_from(world: &World, address: Ipv4Addr) -> Peer {
+    let mut peer = world.connect_from(address.into());
+    peer.negotiate([Dialect::SMB_3_1_1]);
+    peer
+}
+
+/// What logons wait, from now on.
+fn waits(world: &World) -> Rc<RefCell<Vec<Duration>>> {
+    let seen = Rc::<RefCell<Vec<Duration>>>::default();
+    let waits = Rc::clone(&seen);
+    world.hold(move |effect| {
+        if let Effect::Sleep(time) = effect {
+            waits.borrow_mut().push(*time);
+        }
+        false
+    });
+    seen
+}
+
+/// Questions about accounts, from now on.
+fn questions(world: &World) -> Rc<RefCell<Vec<&'static str>>> {
+    let seen = Rc::<RefCell<Vec<&'static str>>>::default();
+    let questions = Rc::clone(&seen);
+    world.hold(move |effect| {
+        questions.borrow_mut().extend(match effect {
+            Effect::FindAccount { .. } => Some("account"),
+            Effect::FindCredential { .. } => Some("credential"),
+            Effect::FindGuest => Some("guest"),
+            _ => None,
+        });
+        false
+    });
+    seen
+}
+
+fn refusals(world: &World) -> Vec<LogonRefused> {
+    let ledger = world.ledger();
+    let refused = ledger.notices().iter().filter_map(|notice| match notice {
+        Notice::LogonRefused(refused) => Some((**refused).clone()),
+        _ => None,
+    });
+    refused.collect()
+}
+
+/// A request with a proof, whose session is begun.
+fn proof(peer: &mut Peer, login: &Login) -> Request {
+    let (mut initiator, token) = peer.begin(login);
+    peer.session_id = 0;
+    let request = peer.session_setup(login, &token);
+    let response = peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
+    peer.session_id = response.header.session_id;
+    let body: SessionSetupResponse<'_> = response.body();
+    let token = initiator.step(body.security_buffer).expect("a challenge").token;
+    peer.session_setup(login, &token)
+}
+
+fn seconds(times: impl IntoIterator<Item = u64>) -> Vec<Duration> {
+    times.into_iter().map(Duration::from_secs).collect()
+}
+
+#[test]
+fn every_refused_logon_is_told_with_its_address_user_and_reason() {
+    let world = World::new();
+    let mut peer = negotiated(&world);
+    let mallory = "mal\nlory\"";
+    peer.authenticate(&wrong(mallory)).expect(NtStatus::LOGON_FAILURE);
+    peer.authenticate(&wrong(ALICE.0)).expect(NtStatus::LOGON_FAILURE);
+    let told = refusals(&world);
+    let reasons: Vec<_> = told.iter().map(|it| (it.user.as_str(), it.reject)).collect();
+    assert_eq!(
+        reasons,
+        [
+            (mallory, Reject::Authentication(AuthError::NoSuchUser)),
+            (ALICE.0, Reject::Authentication(AuthError::WrongPassword)),
+        ]
+    );
+    assert!(told.iter().all(|it| it.client.ip() == Ipv4Addr::new(192, 0, 2, 1)));
+    peer.authenticate(&alice()).ok();
+    assert_eq!(refusals(&world).len(), 2, "a good one is not refused");
+}
+
+#[test]
+fn a_flood_of_failed_logons_is_told_up_to_a_limit_and_how_many_more_there_were() {
+    let world = counting();
+    for _ in 0..200 {
+        negotiated(&world).authenticate(&wrong(ALICE.0));
+    }
+    let told = refusals(&world).len();
+    assert_eq!(told, 40);
+    world.advance(Duration::from_secs(5));
+    negotiated(&world).authenticate(&wrong(ALICE.0));
+    assert_eq!(refusals(&world).last().expect("one more is told").untold, 160);
+}
+
+#[test]
+fn failed_logons_make_the_next_from_their_address_wait_over_whichever_connection() {
+    let world = counting();
+    let seen = waits(&world);
+    for number in 0..12 {
+        let mut peer = negotiated(&world);
+        let response = peer.authenticate(&wrong(&format!("user {number}")));
+        assert_eq!(response.status(), NtStatus::LOGON_FAILURE);
+    }
+    assert_eq!(*seen.borrow(), seconds(1..=4));
+    connected_from(&world, Ipv4Addr::new(192, 0, 2, 2)).authenticate(&alice()).ok();
+    assert_eq!(seen.borrow().len(), 4, "another address does not wait");
+    world.advance(Duration::from_secs(120));
+    negotiated(&world).authenticate(&alice()).ok();
+    assert_eq!(seen.borrow().len(), 4, "they are forgotten");
+}
+
+#[test]
+fn sixteen_proofs_at_once_are_looked_at_one_after_the_other() {
+    let world = counting();
+    let seen = Rc::<RefCell<Vec<Duration>>>::default();
+    let waits = Rc::clone(&seen);
+    world.hold(move |effect| match effect {
+        Effect::Sleep(time) => {
+            waits.borrow_mut().push(*time);
+            true
+        }
+        _ => false,
+    });
+    let mut peers: Vec<Peer> = (0..2).map(|_| negotiated(&world)).collect();
+    for peer in &mut peers {
+        let proofs: Vec<_> = (0..16).map(|_| proof(peer, &wrong(ALICE.0))).collect();
+        proofs.into_iter().for_each(|proof| {
+            peer.send(proof);
+        });
+    }
+    assert_eq!(*seen.borrow(), seconds(1..=20));
+    assert_eq!(world.held(), 20, "nobody looks at these yet");
+    // And what would wait longer than clients do is refused, its proof unseen.
+    let answers: Vec<_> = peers.iter_mut().flat_map(Peer::receive).map(|it| it.status()).collect();
+    let count = |status| answers.iter().filter(|it| **it == status).count();
+    assert_eq!(count(NtStatus::LOGON_FAILURE), 8);
+    assert_eq!(count(NtStatus::ACCOUNT_LOCKED_OUT), 4);
+    world.release_all();
+    let answers: Vec<_> = peers.iter_mut().flat_map(Peer::receive).map(|it| it.status()).collect();
+    assert_eq!(answers, [NtStatus::LOGON_FAILURE; 20]);
+    peers.iter().for_each(Peer::disconnect);
+    world.assert_nothing_left();
+}
+
+#[test]
+fn what_others_do_in_a_users_name_delays_the_user_by_two_seconds_at_most() {
+    let world = counting();
+    for number in 0..100 {
+        let mut peer = connected_from(&world, Ipv4Addr::new(198, 51, 100, number));
+        peer.authenticate(&wrong(ALICE.0)).expect(NtStatus::LOGON_FAILURE);
+    }
+    let seen = waits(&world);
+    negotiated(&world).authenticate(&alice()).ok();
+    assert_eq!(*seen.borrow(), seconds([2]));
+    // Now alice is familiar here.
+    negotiated(&world).authenticate(&alice()).ok();
+    assert_eq!(seen.borrow().len(), 1);
+}
+
+#[test]
+fn who_has_logged_on_from_an_address_does_not_wait_for_others_there() {
+    let world = counting();
+    negotiated(&world).authenticate(&alice()).ok();
+    for _ in 0..100 {
+        negotiated(&world).authenticate(&wrong(BOB.0));
+    }
+    let bob = negotiated(&world).authenticate(&Login::user(BOB.0, BOB.1));
+    assert_eq!(bob.status(), NtStatus::ACCOUNT_LOCKED_OUT);
+    let seen = waits(&world);
+    negotiated(&world).authenticate(&alice()).ok();
+    assert_eq!(seen.borrow().len(), 0);
+}
+
+#[test]
+fn an_address_with_too_many_failed_logons_is_refused_for_a_time_whoever_is_named() {
+    let world = World::with(|settings| settings.logon_throttle.failures_max = 3);
+    world.count_failed_logons();
+    for _ in 0..3 {
+        negotiated(&world).authenticate(&wrong(BOB.0)).expect(NtStatus::LOGON_FAILURE);
+    }
+    let asked = questions(&world);
+    for login in [alice(), wrong("mallory"), wrong(ALICE.0)] {
+        let refused = negotiated(&world).authenticate(&login);
+        assert_eq!(refused.status(), NtStatus::ACCOUNT_LOCKED_OUT);
+    }
+    assert_eq!(asked.borrow().len(), 0, "nothing is looked up");
+    let reject = refusals(&world).last().expect("it is told").reject;
+    assert_eq!(reject, Reject::TooManyFailedLogons);
+    connected_from(&world, Ipv4Addr::new(192, 0, 2, 2)).authenticate(&alice()).ok();
+    world.advance(Duration::from_secs(301));
+    negotiated(&world).authenticate(&alice()).ok();
+}
+
+#[test]
+fn guests_that_nobody_asks_for_a_password_do_not_wait() {
+    let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
+    world.count_failed_logons();
+    let seen = waits(&world);
+    for _ in 0..50 {
+        negotiated(&world).authenticate(&wrong("mallory")).ok();
+        negotiated(&world).authenticate(&Login::anonymous()).ok();
+    }
+    assert_eq!(seen.borrow().len(), 0);
+}
+
+#[test]
+fn a_logon_whose_client_goes_while_it_waits_leaves_nothing_and_counts() {
+    let world = counting();
+    let mut peer = negotiated(&world);
+    for _ in 0..8 {
+        peer.authenticate(&wrong(ALICE.0)).expect(NtStatus::LOGON_FAILURE);
+    }
+    world.hold(|effect| matches!(effect, Effect::Sleep(_)));
+    let proof = proof(&mut peer, &wrong(ALICE.0));
+    peer.send(proof);
+    peer.disconnect();
+    world.release_all();
+    world.assert_nothing_left();
+    let seen = waits(&world);
+    negotiated(&world).authenticate(&wrong(ALICE.0));
+    assert_eq!(*seen.borrow(), seconds([2]));
+}
+
+/// What takes time is the same for every name: the name service is asked for those alone who have proven
+/// the password.
+#[test]
+fn only_who_has_proven_the_password_is_looked_up() {
+    let world = World::new();
+    let asked = questions(&world);
+    for user in [ALICE.0, "mallory"] {
+        negotiated(&world).authenticate(&wrong(user));
+        assert_eq!(asked.take(), ["credential"], "{user}");
+    }
+    negotiated(&world).authenticate(&alice()).ok();
+    assert_eq!(asked.take(), ["credential", "account"]);
+}
+
+#[test]
+fn a_user_whom_the_name_service_cannot_find_is_refused_and_becomes_no_guest() {
+    for map in [MapToGuest::Never, MapToGuest::BadUser, MapToGuest::BadPassword] {
+        let world = World::with(|settings| settings.map_to_guest = map);
+        world.lose_accounts();
+        let asked = questions(&world);
+        let response = negotiated(&world).authenticate(&alice());
+        assert_eq!(response.status(), NtStatus::NO_LOGON_SERVERS, "{map:?}");
+        assert_eq!(asked.take(), ["credential", "account"], "{map:?}");
+        assert_eq!(refusals(&world)[0].reject, Reject::AccountUnavailable);
+        assert_eq!(world.ledger().session_count(), 0);
+    }
+}
+
+#[test]
+fn a_client_that_means_another_server_is_refused_with_the_right_password() {
+    let world = World::new();
+    world.set_own_names(&["cifs/server"]);
+    let mut peer = negotiated(&world);
+    let relayed = alice().target_name("cifs/evil.example");
+    assert_eq!(peer.authenticate(&relayed).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(world.ledger().session_count(), 0);
+    let told = &refusals(&world)[0];
+    assert_eq!(told.reject, Reject::MeantForAnotherServer);
+    assert_eq!(told.target_name.as_deref(), Some("cifs/evil.example"));
+    peer.authenticate(&alice().target_name("cifs/server")).ok();
+    peer.session_id = 0;
+    peer.authenticate(&alice().target_name("")).ok();
+    // Without the password nobody hears which names are ours.
+    let relayed = wrong(ALICE.0).target_name("cifs/evil.example");
+    assert_eq!(peer.authenticate(&relayed).status(), NtStatus::LOGON_FAILURE);
+}
+
+/// The key of the session shows that nobody is between; the client may have reached it by another name.
+#[test]
+fn a_channel_is_bound_under_whatever_name_the_client_uses() {
+    let world = World::new();
+    let first = Peer::ready(&world, Dialect::SMB_3_1_1);
+    world.set_own_names(&["cifs/server"]);
+    let mut second = negotiated(&world);
+    second.bind(&first, &alice().target_name("cifs/192.0.2.77")).ok();
+}

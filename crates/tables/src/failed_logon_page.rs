@@ -1,0 +1,92 @@
+//! What all workers know together of failed logons: numbers whose meaning is the engine's.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::shared_memory::{Shared, SharedMemory};
+
+/// The numbers, as one process sees them.
+#[derive(Debug)]
+pub struct FailedLogonPage {
+    page: SharedMemory<Page>,
+}
+
+/// Places for addresses, users, familiar users and lines of the log: 4,096 of each in 128 KiB, of which
+/// those that are never used take no memory.
+const SLOTS: usize = 4 * 4_096;
+
+/// What may become of a logon: the engine's kinds, by their numbers, and room for more.
+const OUTCOMES: usize = 16;
+
+/// What is in the file `failed_logons` of the lock directory.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+struct Page {
+    /// How many logons there were of each kind.
+    outcomes: [AtomicU64; OUTCOMES],
+    slots: [AtomicU64; SLOTS],
+}
+
+// SAFETY: all in it are atomics, for which any bytes are a value.
+unsafe impl Shared for Page {}
+
+impl FailedLogonPage {
+    /// Opens the page of the server on `lock_dir`, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn open(lock_dir: &Path) -> io::Result<Self> {
+        Ok(Self { page: SharedMemory::open(&lock_dir.join("failed_logons"))? })
+    }
+
+    /// Joins what a worker has made. Nothing is made or changed.
+    ///
+    /// # Errors
+    /// `NotFound` if no worker has made it; `InvalidData` if it is another version's; else what the file
+    /// system says.
+    pub fn join(lock_dir: &Path) -> io::Result<Self> {
+        Ok(Self { page: SharedMemory::join(&lock_dir.join("failed_logons"))? })
+    }
+
+    /// Counts a logon. Kinds that the page has no room for are not counted.
+    pub fn count(&self, outcome: u64) {
+        let outcome = usize::try_from(outcome).ok().and_then(|it| self.page.outcomes.get(it));
+        if let Some(count) = outcome {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Logons of each kind since the lock directory was made, workers that have ended included.
+    #[must_use]
+    pub fn outcomes(&self) -> Vec<u64> {
+        self.page.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// All numbers; zeros at first.
+    #[must_use]
+    pub fn slots(&self) -> &[AtomicU64] {
+        &self.page.slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::FailedLogonPage;
+
+    #[test]
+    fn what_one_process_writes_all_see() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let [one, other] =
+            [(); 2].map(|()| FailedLogonPage::open(folder.path()).expect("there is space"));
+        assert!(one.slots().iter().all(|slot| slot.load(Ordering::Relaxed) == 0));
+        one.slots()[16_383].store(7, Ordering::Relaxed);
+        assert_eq!(other.slots()[16_383].load(Ordering::Relaxed), 7);
+        one.count(3);
+        one.count(1_000);
+        let joined = FailedLogonPage::join(folder.path()).expect("it is there");
+        assert_eq!(joined.outcomes()[..5], [0, 0, 0, 1, 0]);
+    }
+}
