@@ -14,8 +14,8 @@ use crate::open::{
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
-/// A client may have one of so many parts of the opens that others have left of [`FILE_OPENS_MAX`]: 1,024
-/// of a file that nobody else has open.
+/// Parts into which other clients' opens leave [`FILE_OPENS_MAX`] divided; a client may have one of
+/// them: 1,024 opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
 
 /// An open that is wanted.
@@ -170,8 +170,8 @@ impl FileRecord {
         (Admission::Granted(granted), purged)
     }
 
-    /// Whether the client may have one more open of the file. Durable opens of other clients that are
-    /// away are not in its way: once the file is full, they give way.
+    /// True if the client may have one more open of the file. Disconnected durable opens of other
+    /// clients do not count: they give way once the file is full.
     fn has_room(&self, ask: &Ask) -> bool {
         let client = ask.facts.client;
         let is_own = |it: &OpenEntry| {

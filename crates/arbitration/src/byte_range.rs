@@ -46,8 +46,7 @@ pub enum LockError {
     NotLocked,
     /// The range ends beyond what 64 bits can say.
     RangeTooLong,
-    /// The file has [`LOCKS_MAX`](crate::LOCKS_MAX) locks, the open [`LOCKS_OF_OPEN_MAX`](crate::LOCKS_OF_OPEN_MAX),
-    /// or the client its part of them: [`Standing`](crate::Standing).
+    /// The file, the open or the client has its limit of locks: see [`crate::lock_list`].
     TooMany,
 }
 

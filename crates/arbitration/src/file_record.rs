@@ -26,8 +26,7 @@ pub const FILE_OPENS_MAX: usize = 16_384;
 pub struct FileRecord {
     /// The opens, in the order in which they came.
     pub opens: Vec<OpenEntry>,
-    /// The leases that some of them share in, in the order of their names: each open is judged beside
-    /// the lease of each other one.
+    /// Leases that opens share in, ordered by id: each CREATE looks one up for each open.
     pub leases: Vec<Lease>,
     /// Byte-range locks.
     pub locks: LockList,
@@ -297,7 +296,7 @@ impl FileRecord {
         });
     }
 
-    /// A name of the file is another now; what was to be deleted by it still is.
+    /// Replaces a name of the file by another; a pending deletion of that name stays pending.
     pub fn relinked(&mut self, old: u64, new: u64) {
         self.opens.iter_mut().filter(|it| it.facts.link == old).for_each(|it| it.facts.link = new);
         self.doomed.iter_mut().filter(|it| **it == old).for_each(|it| *it = new);

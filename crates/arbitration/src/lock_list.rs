@@ -11,20 +11,20 @@ use crate::open::OpenId;
 use crate::standing::Standing;
 use ordered::OrderedLocks;
 
-/// Locks that a file may have. Beyond it a lock is refused: no client is known to hold more, and the
-/// list is read and written with the file's record.
+/// Locks that a file may have. Beyond it a lock is refused: no known client holds more, and each
+/// change of the file's record reads and writes them all.
 pub const LOCKS_MAX: usize = 8_192;
 
 /// Locks that one open may hold.
 pub const LOCKS_OF_OPEN_MAX: usize = 1_024;
 
-/// A client may hold one of so many parts of the locks that others have left of [`LOCKS_MAX`].
+/// Parts into which other clients' locks leave [`LOCKS_MAX`] divided; a client may hold one of them.
 const LOCK_PARTS: usize = 4;
 
 /// The locks of one file.
 ///
-/// Exclusive locks never overlap each other, and of shared ones it only matters whether one is there:
-/// so each kind by itself, in order, answers with a few steps whether a lock is in the way.
+/// Exclusive locks never overlap each other, and any shared lock conflicts with an exclusive one. So
+/// each kind by itself, in order, needs a few steps to find a conflict.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LockList {
     exclusive: OrderedLocks,
@@ -32,7 +32,7 @@ pub struct LockList {
 }
 
 impl FromIterator<ByteRangeLock> for LockList {
-    /// Returns the locks as [`LockList::iter`] gave them.
+    /// Makes a list of locks that come from [`LockList::iter`].
     fn from_iter<I: IntoIterator<Item = ByteRangeLock>>(locks: I) -> Self {
         let mut list = Self::default();
         list.add(locks);
@@ -92,10 +92,9 @@ impl LockList {
             || self.exclusive.overlapping(stream, range).any(|lock| lock.open != open)
     }
 
-    /// Whether a lock would be in the way of `wanted`. An exclusive lock suffers no other beside it,
-    /// its owner's included; but the owner of an exclusive lock may lock the same bytes shared on top
-    /// of it.
-    fn is_in_the_way_of(&self, wanted: &ByteRangeLock) -> bool {
+    /// True if a lock excludes `wanted`. An exclusive lock suffers no other beside it, its owner's
+    /// included; but its owner may lock the same bytes shared on top of it.
+    fn conflicts_with(&self, wanted: &ByteRangeLock) -> bool {
         let ByteRangeLock { open, stream, range, exclusive } = *wanted;
         match exclusive {
             true => self.exclusive.overlaps(stream, range) || self.shared.overlaps(stream, range),
@@ -117,7 +116,7 @@ impl LockList {
             if !lock.range.is_valid() {
                 return Err(LockError::RangeTooLong);
             }
-            if self.is_in_the_way_of(lock) || taken.is_in_the_way_of(lock) {
+            if self.conflicts_with(lock) || taken.conflicts_with(lock) {
                 return Err(LockError::Conflict);
             }
             taken.add([*lock]);
@@ -129,11 +128,11 @@ impl LockList {
         Ok(())
     }
 
-    /// Takes locks back that outlived the server, whoever holds them. One that is in the way of
-    /// another would be a contradiction in what was kept; the first one stays.
+    /// Takes locks that outlived the server, without the limits of opens and clients. A conflict
+    /// would be a contradiction in the table; the first lock stays.
     pub(crate) fn restore(&mut self, kept: &Self) {
         for lock in kept.iter().take(LOCKS_MAX.saturating_sub(self.len())) {
-            if lock.range.is_valid() && !self.is_in_the_way_of(lock) {
+            if lock.range.is_valid() && !self.conflicts_with(lock) {
                 self.add([*lock]);
             }
         }
@@ -148,11 +147,11 @@ impl LockList {
             && standing.has_room((LOCKS_MAX, LOCK_PARTS), counts)
     }
 
-    /// Releases locks of `open` one after the other, each of which has exactly that range, an exclusive
-    /// one first; what was released before one fails stays so.
+    /// Releases locks of `open` one after the other, by their exact ranges and an exclusive one
+    /// before a shared one. A failure leaves earlier ones released.
     ///
     /// # Errors
-    /// If there is none, or the range cannot be one.
+    /// No lock has that range, or the range ends beyond 64 bits.
     pub fn release(
         &mut self,
         open: OpenId,

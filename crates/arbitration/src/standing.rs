@@ -11,11 +11,10 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Whether a client that has `own` of `max` places may take `wanted` more, while other clients
-    /// have `others`.
+    /// True if a client with `own` of `max` places may take `wanted` more beside `others`.
     ///
-    /// A client gets one of `parts` of what the others have left, not of `max`: so however many
-    /// clients take all that they may, there is room for one that comes after them.
+    /// Its share is one of `parts` of the places that other clients left, not of `max`: so many
+    /// greedy clients still leave places to a new one.
     #[must_use]
     pub fn has_room(
         self,

@@ -3,12 +3,13 @@
 
 mod harness;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use harness::choro::{signal_process, wait_until};
 use harness::smbclient::Watching;
-use harness::{Setup, TestServer, give_to_server};
+use harness::{Setup, TestServer, daemon, give_to_server, runs_as_root};
 use rustix::process::Signal;
 use tables::WatchPage;
 
@@ -77,10 +78,11 @@ fn what_another_client_does_is_told_once() {
     let server = TestServer::start();
     let watching = watch(&server);
     fs::write(server.client_folder("work").join("f"), "data").expect("there is space");
-    let commands =
-        ["mkdir d", "put f d\\f", "rename d\\f d\\g", "del d\\g", "rmdir d", "mkdir end"];
-    server.client().run("data", &commands).succeeds();
-    let told = watching.until("end");
+    server.client().run("data", &["mkdir d", "put f d\\f", "rename d\\f d\\g"]).succeeds();
+    // Of a directory that is gone before anybody has looked into it, its end alone is told.
+    let mut told = watching.until("d\\g");
+    server.client().run("data", &["del d\\g", "rmdir d", "mkdir end"]).succeeds();
+    told.extend(watching.until("end"));
     let want = lines([
         (ADDED, "d"),
         (ADDED, "d\\f"),
@@ -93,6 +95,74 @@ fn what_another_client_does_is_told_once() {
     assert_eq!(names(&told), want);
     drop(watching);
     wait_for_watches(&server, 0);
+    server.stop();
+}
+
+/// A server with a folder in two shares: `data`, in which the tests watch, and `other`, which acts as
+/// another user and has these lines.
+fn shared_by_two(data: &str, other: &str) -> TestServer {
+    let setup = Setup::new().share("data", data);
+    let folder = setup.path("shares/data");
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).expect("it is ours");
+    let lines = format!("path = {}\n{other}", folder.display());
+    setup.share("other", &lines).start()
+}
+
+#[test]
+fn names_in_a_directory_that_one_may_not_enter_are_not_told() {
+    if !runs_as_root() {
+        return;
+    }
+    let server = shared_by_two("", "force user = daemon");
+    let path = |name| server.share_path("data").join(name);
+    let daemon = daemon();
+    for (name, mode) in [("private", 0o700), ("open", 0o755), ("listed", 0o744)] {
+        fs::create_dir(path(name)).expect("it is new");
+        fs::set_permissions(path(name), Permissions::from_mode(mode)).expect("we are root");
+        chown(path(name), Some(daemon.uid.into()), Some(daemon.gid.into())).expect("we are root");
+    }
+    let watching = watch_host(&server);
+    for name in ["private/1", "listed/2", "open/3"] {
+        fs::write(path(name), "").expect("we are root");
+    }
+    let commands = [
+        "mkdir private\\4",
+        "mkdir private\\4\\5",
+        "rename private\\4\\5 private\\4\\6",
+        "mkdir listed\\7",
+        "rename private\\4 open\\4",
+        "rename open\\4 listed\\8",
+        "mkdir open\\end",
+    ];
+    server.client().run("other", &commands).succeeds();
+    let told = watching.until("end");
+    let want = [(ADDED, "open\\3"), (ADDED, "open\\4"), (REMOVED, "open\\4"), (ADDED, "open\\end")];
+    assert_eq!(names(&told), lines(want));
+    server.stop();
+}
+
+#[test]
+fn vetoed_names_are_not_told_wherever_they_are() {
+    let server = shared_by_two("veto files = /secret*/", "");
+    fs::create_dir(server.share_path("data").join("d")).expect("it is new");
+    give_to_server(&server.share_path("data").join("d"));
+    let watching = watch_host(&server);
+    let path = |name| server.share_path("data").join(name);
+    fs::create_dir(path("secret1")).expect("it is new");
+    fs::write(path("secret1/file"), "").expect("there is space");
+    fs::write(path("d/secret2"), "").expect("there is space");
+    let commands = [
+        "mkdir secret3",
+        "mkdir secret3\\below",
+        "mkdir d\\secret4",
+        "rename d\\secret4 d\\open",
+        "rename d\\open d\\secret5",
+        "mkdir end",
+    ];
+    server.client().run("other", &commands).succeeds();
+    let told = watching.until("end");
+    let want = lines([(ADDED, "d\\open"), (REMOVED, "d\\open"), (ADDED, "end")]);
+    assert_eq!(names(&told), want);
     server.stop();
 }
 

@@ -77,6 +77,7 @@ pub const BUILDINGS: &[Building] = &[
                 "globals",
                 "holding",
                 "notice",
+                "passages",
                 "posix",
                 "protection",
                 "request",

@@ -18,6 +18,7 @@ use wire::ioctl::NetworkInterface;
 
 use crate::connection::ConnectionId;
 use crate::files;
+use crate::passages::Passage;
 use crate::reject::Reject;
 use crate::settings::Policy;
 
@@ -78,6 +79,9 @@ pub enum Effect {
     /// whose client did not come back: to be followed by
     /// [`Server::handle_removed`](crate::Server::handle_removed). No reply.
     Remove(Box<Removal>),
+    /// Checks that a user may enter a directory, and each one on the way to it: to be followed by
+    /// [`Server::handle_traversed`](crate::Server::handle_traversed). No reply.
+    Traverse(Box<Passage>),
     /// Another worker has to look at a file:
     /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
     TellFileChanged {
@@ -135,7 +139,8 @@ impl Effect {
             | Self::FileDeleted { .. }
             | Self::FindReferral(_)
             | Self::Object { .. }
-            | Self::Remove(_) => Phase::Storage,
+            | Self::Remove(_)
+            | Self::Traverse(_) => Phase::Storage,
             Self::FindAccount { .. }
             | Self::FindCredential { .. }
             | Self::FindGuest

@@ -21,6 +21,7 @@ use crate::logon_throttle::LogonThrottle;
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{CreateName, Open};
+use crate::passages::Passages;
 use crate::pipe::Pipes;
 use crate::reject::Disconnect;
 use crate::request::RequestId;
@@ -61,6 +62,8 @@ pub struct Globals {
     /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
     /// for it is to see that this is empty.
     pub watchers: Vec<u64>,
+    /// Directories that users of watches may enter.
+    pub passages: Passages,
     /// The client is Apple's, and was told that listings are in its form.
     pub apple_listings: bool,
     /// Who has logged on, as the tables know it.
@@ -120,6 +123,7 @@ impl Globals {
             create_names: HashMap::new(),
             file_id_base,
             watchers: Vec::new(),
+            passages: Passages::default(),
             apple_listings: false,
             logon: Logon::Nobody,
             is_watched_elsewhere: false,

@@ -56,6 +56,7 @@ pub mod tree_connect;
 
 pub mod change;
 pub mod files;
+pub mod passages;
 pub(crate) mod posix;
 
 #[cfg(test)]

@@ -91,8 +91,7 @@ pub enum Reject {
     LockNotGranted,
     /// A range ends beyond what 64 bits can say.
     LockRange,
-    /// The request has more elements than are taken at once, or the file, the open or the client has its
-    /// limit of locks.
+    /// The request has too many elements, or its file, open or client too many locks.
     TooManyLocks,
     /// A session of a guest, which has no keys, was to become a user's.
     GuestBecameUser,

@@ -24,6 +24,7 @@ use crate::logon_throttle::{self, LogonThrottle};
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
 use crate::open::{Open, Target};
+use crate::passages::Passage;
 use crate::protection;
 use crate::reject::Disconnect;
 use crate::request::{InFlight, RequestId};
@@ -306,10 +307,18 @@ impl Server {
     /// and the next request with the next. `at` is when they had happened and nobody knew yet, by
     /// the clock of [`Now::monotonic`]: watches that began later hear nothing of them.
     pub fn handle_changes(&mut self, now: Now, at: Duration, changes: &[HostChange]) {
+        self.globals.files.set_now(now.monotonic);
         for change in changes {
             change_notify::tell(self, change, Some(at));
             self.quiesce(now);
         }
+    }
+
+    /// Takes the answer to [`Effect::Traverse`]; none if the directory is gone.
+    pub fn handle_traversed(&mut self, now: Now, passage: &Passage, may: Option<bool>) {
+        self.globals.files.set_now(now.monotonic);
+        change_notify::traversed(self, passage, may);
+        self.quiesce(now);
     }
 
     /// Others know of a watch now, so that nothing they do from now on is missed. What they did

@@ -401,8 +401,7 @@ fn an_application_takes_over_from_its_instance_on_another_client() {
     assert!(third.receive().iter().all(Response::is_interim));
 }
 
-/// [MS-SMB2] 3.3.5.9.13: whoever has seen the id of an application closes nothing with it but what it
-/// may read, by the name and in the share by which it was opened.
+/// [MS-SMB2] 3.3.5.9.13: the share, the path and the right to read must be those of the open.
 #[test]
 fn an_application_instance_id_closes_nothing_elsewhere_and_nothing_unreadable() {
     let world = World::new();

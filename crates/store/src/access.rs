@@ -222,6 +222,11 @@ fn may_unlink(user: Effective, status: &Statx, parent: &Parent) -> bool {
     permissions & (WRITE | EXECUTE) == WRITE | EXECUTE
 }
 
+/// True if the user may go through a directory.
+pub(crate) fn may_enter(user: Effective, directory: BorrowedFd<'_>, status: &Statx) -> bool {
+    permissions(user, directory, status) & EXECUTE != 0
+}
+
 /// The rwx bits that hold for the user. The owner's are exact in the mode; for others the kernel is asked,
 /// which knows about ACLs.
 fn permissions(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> u16 {

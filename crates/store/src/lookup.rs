@@ -16,11 +16,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use dtyp::{FileTime, NtStatus};
-use object::{Metadata, ObjectPath, RootId};
+use object::{Metadata, ObjectPath, RootId, UserId};
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::access;
 use crate::bare::Bare;
 use crate::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
@@ -300,6 +301,27 @@ impl Store {
     fn share(&mut self, fd: OwnedFd) -> Result<Looked, NtStatus> {
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
         Ok((self.directories.share(fd, &status), status))
+    }
+
+    /// True if a user may enter a directory, and each one on the way to it; none if it is gone.
+    pub fn may_traverse(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
+        if self.wardrobe.wear(user).is_err() {
+            return Some(false);
+        }
+        let root = self.root(root).ok()?;
+        let exact = path.is_posix();
+        let path = match exact {
+            true => Cow::Borrowed(path.as_str()),
+            false => root.settings.character_mappings.to_disk(path.as_str()),
+        };
+        match self.parent(&root, &path, exact) {
+            Ok(Parent { directory, status, .. }) => {
+                let user = self.wardrobe.effective();
+                Some(access::may_enter(user, directory.fd.as_fd(), &status))
+            }
+            Err(NtStatus::OBJECT_PATH_NOT_FOUND) => None,
+            Err(_) => Some(false),
+        }
     }
 
     /// Metadata of a path without opening it.

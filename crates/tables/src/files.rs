@@ -107,7 +107,7 @@ impl MemoryFiles {
         self.files.updates() + self.disconnected.updates()
     }
 
-    /// How often somebody went through all files that are open.
+    /// Returns the number of walks through the records of all files.
     #[must_use]
     pub fn walks(&self) -> u64 {
         self.files.walks()

@@ -44,7 +44,7 @@ impl MemoryTable {
         self.updates.get()
     }
 
-    /// How often somebody went through all records.
+    /// Returns the number of walks through all records.
     pub(crate) fn walks(&self) -> u64 {
         self.walks.get()
     }

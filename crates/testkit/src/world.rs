@@ -301,7 +301,7 @@ impl World {
         self.change_share(name, |share| share.root = Some(root));
     }
 
-    /// From now on whoever connects to a share has it otherwise.
+    /// Changes a share for tree connects that follow.
     ///
     /// # Panics
     /// If there is no such share.
@@ -623,7 +623,7 @@ impl World {
         self.inner().files.updates()
     }
 
-    /// How often somebody went through the records of all files.
+    /// Returns the number of walks through the records of all files.
     #[must_use]
     pub fn record_walks(&self) -> u64 {
         self.inner().files.walks()
@@ -946,6 +946,13 @@ impl Inner {
             }
             Effect::Remove(removal) => {
                 self.remove(&removal);
+                None
+            }
+            Effect::Traverse(passage) => {
+                let path = passage.directory.clone().into();
+                let looked = self.perform(ObjectOp::Lookup { root: passage.root, path });
+                let now = self.clock.now();
+                self.server.handle_traversed(now, &passage, looked.is_ok().then_some(true));
                 None
             }
             Effect::Object { user: _, op } => Some(Reply::Object(self.perform(op))),

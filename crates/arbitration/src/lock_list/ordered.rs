@@ -9,8 +9,7 @@ use crate::open::OpenId;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct OrderedLocks {
     locks: Vec<ByteRangeLock>,
-    /// For each lock, the last byte that it or one before it in its stream covers; none if all of
-    /// them are empty.
+    /// Last byte covered by each lock or an earlier one of its stream; none if all are empty.
     reach: Vec<Option<u64>>,
 }
 
@@ -25,8 +24,7 @@ impl OrderedLocks {
         &self.locks
     }
 
-    /// Adds all of `locks`. Few that come to many cost one pass over both: what is in order is not
-    /// sorted again.
+    /// Adds locks in one pass: the sort finds both runs in order and merges them.
     pub(super) fn add(&mut self, locks: impl IntoIterator<Item = ByteRangeLock>) {
         self.locks.extend(locks);
         self.order();
@@ -79,12 +77,12 @@ impl OrderedLocks {
         self.retain(|_| at.next().is_none_or(|at| !places.contains(&at)));
     }
 
-    /// Whether a lock of the stream shares a byte with the range.
+    /// True if a lock of the stream shares a byte with the range.
     pub(super) fn overlaps(&self, stream: u64, range: ByteRange) -> bool {
         let offset = range.offset;
         let before = match range.last() {
             Some(last) => {
-                // Whatever begins within the range, behind its first byte, lies across or in it.
+                // A lock that begins behind the first byte and not behind the last overlaps.
                 let behind = self.begin_by(stream, offset);
                 if behind != self.begin_by(stream, last) {
                     return true;
@@ -100,8 +98,8 @@ impl OrderedLocks {
 
     /// The locks of the stream that share a byte with the range.
     ///
-    /// Quick where locks do not overlap each other: else those before the range are looked at that
-    /// lie behind the beginning of the first of them.
+    /// Quick for locks that do not overlap each other, as exclusive ones: of those before the range
+    /// at most one reaches into it.
     pub(super) fn overlapping(
         &self,
         stream: u64,
@@ -120,7 +118,7 @@ impl OrderedLocks {
         self.locks.partition_point(|it| (it.stream, it.range.offset) <= (stream, byte))
     }
 
-    /// Whether one of the first `count` locks covers a byte of the stream, or one behind it.
+    /// True if one of the first `count` locks covers a byte of the stream, or one behind it.
     fn reaches(&self, count: usize, stream: u64, byte: u64) -> bool {
         let Some(at) = count.checked_sub(1) else { return false };
         self.locks[at].stream == stream && self.reach[at] >= Some(byte)

@@ -1,4 +1,4 @@
-//! What is in whose way; and the same decisions by a list that is walked from end to end.
+//! Conflicts of locks, and the same decisions by a plain list without an order.
 
 use dtyp::ServerId;
 use proptest::prelude::*;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
+use proto::passages::Passage;
 use proto::{ConnectionId, Effect, Reply, RequestId};
 use store::{Continuation, Started, Store};
 use trace::Phase;
@@ -81,6 +82,13 @@ impl Worker {
                 return;
             }
             Effect::Remove(removal) => return self.remove(&removal),
+            Effect::Traverse(passage) => {
+                let Passage { user, root, directory } = &*passage;
+                let may = self.store.may_traverse(*user, *root, directory);
+                let now = self.now();
+                self.server.handle_traversed(now, &passage, may);
+                return;
+            }
             Effect::DisconnectShare(root) => {
                 self.store.close_root(root);
                 return;

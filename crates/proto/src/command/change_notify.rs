@@ -12,14 +12,15 @@ mod watch;
 use std::time::Duration;
 
 use dtyp::{AccessMask, NtStatus};
-use object::{HostChange, HostChangeKind};
+use object::{HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
 
 use crate::command::{Abandoned, Command};
-use crate::effect::Reply;
+use crate::effect::{Effect, Reply};
 use crate::files;
 use crate::notice::{Notice, WatchedDirectory};
 use crate::open::{Open, Target};
+use crate::passages::Passage;
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::Step;
@@ -155,15 +156,18 @@ pub(crate) fn deliver(server: &mut Server) {
 /// tell; all requests, if the directory goes. With the time at which somebody else's change had
 /// happened, watches that began later hear nothing of it.
 pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration>) {
+    if change.is_directory {
+        server.globals.passages.doubt();
+    }
     let may_move = change.is_directory && change.new_path().is_some();
     for volatile in server.globals.watchers.clone() {
         let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
-        let folder = &open.share.folder;
+        let share = &open.share;
         let Target::File(file) = &mut open.target else { continue };
         let Some(watch) = &mut file.watch else { continue };
         let mut has_moved = false;
         if may_move {
-            let path = file.path.below(folder);
+            let path = file.path.below(&share.folder);
             has_moved = watch.directory != path;
             watch.directory = path;
         }
@@ -176,19 +180,49 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration
                 HostChangeKind::Removed => change.path == watch.directory,
                 _ => false,
             };
-            watch.note(change);
+            watch.note(change, &share.veto_files);
         }
-        let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
         if has_moved {
             server.globals.outbox.notices.extend(announce(open));
         }
-        if is_quiet && !is_doomed {
-            continue;
-        }
-        let mut waiting = server.suspended_on(volatile);
-        if !is_doomed {
-            waiting.truncate(1);
-        }
-        server.globals.outbox.wakes.extend(waiting);
+        judge(server, volatile);
     }
+}
+
+/// Takes the store's answer to [`Effect::Traverse`]; none if the directory is gone.
+pub(crate) fn traversed(server: &mut Server, passage: &Passage, may: Option<bool>) {
+    let now = server.globals.files.now();
+    server.globals.passages.answer(now, passage, may);
+    for volatile in server.globals.watchers.clone() {
+        let file = server.opens.get(&volatile).and_then(|open| open.file().ok());
+        if file.and_then(|file| file.watch.as_ref()).is_some_and(|watch| watch.is_unjudged()) {
+            judge(server, volatile);
+        }
+    }
+}
+
+/// Permits changes of a watch as far as they are judged, wakes the oldest pending request if there
+/// are any, and asks the store about the other changes.
+fn judge(server: &mut Server, volatile: u64) {
+    let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
+    let (user, root) = (open.user, open.share.root);
+    let Target::File(file) = &mut open.target else { return };
+    let (Some(watch), Some(root)) = (&mut file.watch, root) else { return };
+    let (passages, now) = (&mut server.globals.passages, server.globals.files.now());
+    watch.judge(|directory| {
+        let directory = ObjectPath::from_stored(directory.to_owned(), None).below(&file.path);
+        passages.judge(now, &Passage { user, root, directory })
+    });
+    for passage in passages.take_questions() {
+        server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(passage))));
+    }
+    let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
+    if is_quiet && !is_doomed {
+        return;
+    }
+    let mut waiting = server.suspended_on(volatile);
+    if !is_doomed {
+        waiting.truncate(1);
+    }
+    server.globals.outbox.wakes.extend(waiting);
 }

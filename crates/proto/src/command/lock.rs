@@ -24,10 +24,10 @@ use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InOpen;
 
-/// Elements of one request. All of them are decided on under the lock of the file's record, while others
-/// wait for it; the Linux kernel's client sends as many as fit 4,096 bytes, which are 170.
+/// Elements of one request. All are judged under the lock of the file's record, for which other
+/// workers wait; the Linux kernel's client sends as many as fit 4,096 bytes, which are 170.
 ///
-/// [MS-SMB2] 3.3.5.14 knows no limit, so what is beyond it is not called malformed.
+/// [MS-SMB2] 3.3.5.14 has no limit, so a longer request is refused for resources, not as malformed.
 pub const LOCK_ELEMENTS_MAX: usize = 256;
 
 /// Bytes of a lock in the file's record, and of what finds it there.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
 use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
 use wire::change_notify::{
@@ -15,6 +16,7 @@ use wire::write::WriteRequest;
 use wire::{Command, FileId};
 
 use crate::change::{Change, ChangeKind};
+use crate::effect::Effect;
 use crate::notice::{Notice, WatchedDirectory};
 use crate::scene::{Answer, FOLDER, RECEIVE_BYTES, Scene, TRANSACT_MAX};
 use crate::server::Now;
@@ -58,12 +60,34 @@ fn folder() -> ObjectPath {
     ObjectPath::from_stored(FOLDER.to_owned(), None)
 }
 
-/// This client does something.
+/// This client does something. Its user may enter every directory.
 fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
+    happen_unjudged(scene, changes);
+    answer_passages(scene, 0, |_| Some(true));
+}
+
+fn happen_unjudged(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     for change in changes {
         scene.server.globals.report(|| change);
     }
     scene.server.handle_timeout(Now::default());
+}
+
+/// Answers whether the user may enter directories, and says of which that was asked.
+fn answer_passages(
+    scene: &mut Scene,
+    second: u64,
+    may: impl Fn(&str) -> Option<bool>,
+) -> Vec<String> {
+    let now = Now { monotonic: Duration::from_secs(second), ..Now::default() };
+    let mut asked = Vec::new();
+    while let Some((_, effect)) = scene.server.poll_effect() {
+        let Effect::Traverse(passage) = effect else { panic!("{effect:?}") };
+        let directory = passage.directory.as_str().to_owned();
+        scene.server.handle_traversed(now, &passage, may(&directory));
+        asked.push(directory);
+    }
+    asked
 }
 
 /// Somebody else does something.
@@ -71,6 +95,7 @@ fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>
     let folder = folder();
     let changes: Vec<_> = changes.into_iter().map(|it| it.seen_from_host(&folder)).collect();
     scene.server.handle_changes(Now::default(), Duration::MAX, &changes);
+    answer_passages(scene, 0, |_| Some(true));
 }
 
 /// What the world is told of watches and changes.
@@ -163,6 +188,115 @@ fn neither_the_directory_itself_nor_one_of_a_longer_name_is_inside() {
 fn another_share_is_another_tree() {
     let elsewhere = Change { root: RootId(2), ..added("a\\new") };
     check("a", (TREE, NAMES), vec![elsewhere], &[]);
+}
+
+/// A watch of the tree of `directory`, for names.
+fn watch_tree(directory: &str) -> (Scene, FileId) {
+    let mut scene = Scene::new();
+    let file_id = scene.open_directory(directory);
+    watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
+    (scene, file_id)
+}
+
+/// Returns the changes in the answer to a pending request; none without an answer.
+fn told_now(scene: &mut Scene) -> Option<Told> {
+    scene.receive().map(|answer| told(&answer))
+}
+
+#[test]
+fn nothing_is_told_of_what_lies_in_a_directory_that_the_user_may_not_enter() {
+    let (mut scene, _) = watch_tree("a");
+    let gone = file_change("a\\private\\b\\gone", ChangeKind::Removed);
+    let moved = renamed("a\\private\\c", "a\\private\\d");
+    happen_unjudged(&mut scene, [added("a\\private\\new"), gone, moved]);
+    assert!(told_now(&mut scene).is_none(), "nothing is told before it is judged");
+    let asked = answer_passages(&mut scene, 0, |_| Some(false));
+    assert_eq!(asked, ["a/private", "a/private/b"]);
+    assert!(told_now(&mut scene).is_none());
+    // A move between an open directory and a closed one adds or removes a name.
+    happen_unjudged(&mut scene, [renamed("a\\private\\e", "a\\open\\e")]);
+    answer_passages(&mut scene, 0, |directory| Some(directory == "a/open"));
+    assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open\\e")])));
+}
+
+#[test]
+fn changes_are_told_in_their_order_once_all_before_them_are_judged() {
+    let (mut scene, file_id) = watch_tree("a");
+    happen_unjudged(&mut scene, [added("a\\b\\1"), added("a\\2"), added("a\\c\\3")]);
+    assert!(told_now(&mut scene).is_none());
+    answer_passages(&mut scene, 0, |directory| Some(directory == "a/c"));
+    assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "2")])));
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+    assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, "c\\3")]));
+}
+
+#[test]
+fn whether_a_directory_may_be_entered_is_asked_again_after_a_second_or_a_change_of_one() {
+    let (mut scene, _) = watch_tree("a");
+    let ask = |scene: &mut Scene, second: u64, change: Change| {
+        let now = Now { monotonic: Duration::from_secs(second), ..Now::default() };
+        let change = change.seen_from_host(&folder());
+        scene.server.handle_changes(now, Duration::MAX, &[change]);
+        answer_passages(scene, second, |_| Some(false))
+    };
+    assert_eq!(ask(&mut scene, 10, added("a\\b\\1")), ["a/b"]);
+    assert!(ask(&mut scene, 10, added("a\\b\\2")).is_empty());
+    assert_eq!(ask(&mut scene, 11, added("a\\b\\3")), ["a/b"]);
+    let attributes = ChangeKind::Modified(CompletionFilter::SECURITY);
+    let secured = Change { is_directory: true, ..file_change("a\\b", attributes) };
+    assert!(ask(&mut scene, 11, secured).is_empty());
+    assert_eq!(ask(&mut scene, 11, added("a\\b\\4")), ["a/b"]);
+    assert!(told_now(&mut scene).is_none());
+}
+
+#[test]
+fn a_directory_that_is_gone_is_judged_as_it_was_last() {
+    let (mut scene, file_id) = watch_tree("a");
+    let gone = |name: &str| file_change(name, ChangeKind::Removed);
+    happen_unjudged(&mut scene, [gone("a\\unknown\\1")]);
+    answer_passages(&mut scene, 0, |_| None);
+    assert!(told_now(&mut scene).is_none(), "nobody can tell who might enter it");
+    happen_unjudged(&mut scene, [added("a\\known\\2")]);
+    answer_passages(&mut scene, 0, |_| Some(true));
+    assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "known\\2")])));
+    let directory = Change { is_directory: true, ..gone("a\\x") };
+    happen_unjudged(&mut scene, [directory, gone("a\\known\\2")]);
+    answer_passages(&mut scene, 0, |_| None);
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+    let want = [(NotifyAction::REMOVED, "x"), (NotifyAction::REMOVED, "known\\2")];
+    assert_eq!(told(&answer), expect(&want));
+}
+
+#[test]
+fn unjudged_changes_have_a_limit_beyond_which_the_client_looks_for_itself() {
+    let (mut scene, _) = watch_tree("a");
+    let changes = (0..4_000).map(|number| added(&format!("a\\{number}\\new")));
+    let changes: Vec<_> = changes.map(|it| it.seen_from_host(&folder())).collect();
+    scene.server.handle_changes(Now::default(), Duration::MAX, &changes);
+    let answer = scene.receive().expect("it is told that it has to look");
+    assert_eq!(answer.status(), NtStatus::NOTIFY_ENUM_DIR);
+}
+
+#[test]
+fn what_is_vetoed_is_told_to_nobody() {
+    for flags in [FLAT, TREE] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_directory("a");
+        scene.change_share(|share| share.veto_files = vec![NameExpression::new("secret*")]);
+        watch(&mut scene, ChangeNotifyRequest { flags, ..request(file_id) });
+        let gone = file_change("a\\secret", ChangeKind::Removed);
+        let below = [added("a\\secrets\\b\\new"), added("a\\b\\secret1")];
+        let between = renamed("a\\secret1", "a\\secret2");
+        happen(&mut scene, [added("a\\secret"), gone, between]);
+        happen_elsewhere(&mut scene, below);
+        assert!(told_now(&mut scene).is_none());
+        // A rename from or to a vetoed name adds or removes the other one.
+        happen(&mut scene, [renamed("a\\secret3", "a\\open")]);
+        assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open")])));
+        happen(&mut scene, [renamed("a\\open", "a\\secret3")]);
+        let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+        assert_eq!(told(&answer), expect(&[(NotifyAction::REMOVED, "open")]));
+    }
 }
 
 /// A second tree connect, or a share of a folder above or below, has a root of its own.
@@ -490,12 +624,14 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let change = added("1").seen_from_host(&folder());
     let entry = super::watch::BYTES_MAX / 16;
     for _ in 0..entry {
-        watch.note(&change);
+        watch.note(&change, &[]);
+        watch.judge(|_| unreachable!("it is in the directory itself"));
     }
     let fits = watch.take(output_buffer_length).expect("there are changes");
     assert_eq!(fits.status, NtStatus::SUCCESS);
     for _ in 0..=entry {
-        watch.note(&change);
+        watch.note(&change, &[]);
+        watch.judge(|_| unreachable!("it is in the directory itself"));
     }
     let overflowed = watch.take(output_buffer_length).expect("there were changes");
     assert_eq!(overflowed.status, NtStatus::NOTIFY_ENUM_DIR);
@@ -609,12 +745,14 @@ fn a_change_that_finds_no_memory_has_to_be_looked_up() {
         super::Watch::new(folder(), NAMES, false, 65_536, &memory).expect("it has room");
     let change = added("1").seen_from_host(&folder());
     for _ in 0..1_000 {
-        watch.note(&change);
+        watch.note(&change, &[]);
+        watch.judge(|_| unreachable!("it is in the directory itself"));
     }
     assert!(memory.taken() <= 8 << 10, "{} bytes", memory.taken());
     let told = watch.take(65_536).expect("there were changes");
     assert_eq!(told.status, NtStatus::NOTIFY_ENUM_DIR);
-    watch.note(&change);
+    watch.note(&change, &[]);
+    watch.judge(|_| unreachable!("it is in the directory itself"));
     assert_eq!(watch.take(65_536).expect("a change").status, NtStatus::SUCCESS);
     let refused = super::Watch::new(folder(), NAMES, false, 65_536, &crate::MemoryAccount::new(0));
     assert_eq!(refused.map(drop), Err(crate::Reject::TooMuchMemory));

@@ -1,14 +1,17 @@
 //! What an open keeps of the changes in its directory.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use dtyp::NtStatus;
+use dtyp::name_expression::NameExpression;
 use object::{HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::{
     ChangeNotifyResponse, CompletionFilter, NotifyAction, NotifyInformation, NotifyInformationList,
 };
 
 use crate::memory_account::{Charge, MemoryAccount};
+use crate::passages::Verdict;
 use crate::reject::Reject;
 use crate::response::Response;
 
@@ -38,6 +41,10 @@ pub struct Watch {
     /// Bytes that `events` have when they travel.
     bytes: usize,
     events: Vec<Event>,
+    /// Changes below a directory that the user may be unable to enter, and all later ones: they
+    /// are told in order.
+    unjudged: VecDeque<Event>,
+    unjudged_bytes: usize,
     /// More happened than fits: the client has to look for itself.
     overflowed: bool,
     /// The memory that it takes.
@@ -45,11 +52,14 @@ pub struct Watch {
 }
 
 /// One change, as the client will see it.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Debug)]
 struct Event {
     action: NotifyAction,
     /// Relative to the directory, UTF-16LE.
     name: Vec<u8>,
+    /// Directory of the name, relative to the watched one; empty for that one, and once the change
+    /// is permitted.
+    directory: String,
 }
 
 impl Watch {
@@ -73,6 +83,8 @@ impl Watch {
             bytes_max,
             bytes: 0,
             events: Vec::new(),
+            unjudged: VecDeque::new(),
+            unjudged_bytes: 0,
             overflowed: false,
             memory,
         })
@@ -83,8 +95,33 @@ impl Watch {
         self.events.is_empty() && !self.overflowed
     }
 
-    /// Keeps a change, if the client wants to know it.
-    pub(super) fn note(&mut self, change: &HostChange) {
+    /// Keeps a change, if the client wants to know it, until [`Watch::judge`] permits it. Vetoed
+    /// names are left out; a rename from or to one adds or removes the other name.
+    pub(super) fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
+        let is_hidden = |path: &ObjectPath| self.is_vetoed(path, vetoed);
+        let is_counted = change.kind != HostChangeKind::Uncounted;
+        let is_old_hidden = is_counted && is_hidden(&change.path);
+        let becomes = |path: &ObjectPath, kind| HostChange {
+            path: path.clone(),
+            is_directory: change.is_directory,
+            kind,
+        };
+        match (is_old_hidden, change.new_path().map(|to| (to, is_hidden(to)))) {
+            (false, None | Some((_, false))) => self.note_visible(change),
+            (false, Some(_)) => self.note_visible(&becomes(&change.path, HostChangeKind::Removed)),
+            (true, Some((to, false))) => self.note_visible(&becomes(to, HostChangeKind::Added)),
+            (true, _) => {}
+        }
+    }
+
+    /// True if a component of the path, below the watched directory, is vetoed.
+    fn is_vetoed(&self, path: &ObjectPath, vetoed: &[NameExpression]) -> bool {
+        let below = path.relative_to(&self.directory).filter(|_| !vetoed.is_empty());
+        let mut names = below.into_iter().flat_map(|below| below.split('/'));
+        names.any(|name| vetoed.iter().any(|it| it.matches(name)))
+    }
+
+    fn note_visible(&mut self, change: &HostChange) {
         let path = &change.path;
         let name_filter = name_filter(path, change.is_directory);
         let is_stream = path.stream().is_some();
@@ -130,18 +167,57 @@ impl Watch {
         if self.overflowed || !self.filter.intersects(filter) {
             return;
         }
-        let Some(name) = self.relative_name(path) else { return };
-        let name = dtyp::utf16::to_bytes(&name);
-        let event = Event { action, name };
-        if action == NotifyAction::MODIFIED && self.events.last() == Some(&event) {
+        let Some((directory, name)) = self.relative_name(path) else { return };
+        let event = Event { action, name: dtyp::utf16::to_bytes(&name), directory };
+        let mut last = self.unjudged.back().or_else(|| self.events.last()).into_iter();
+        let is_last = last.any(|it| (it.action, &it.name) == (action, &event.name));
+        if action == NotifyAction::MODIFIED && is_last {
             return; // A client that looks once sees both.
         }
+        self.unjudged_bytes += event.name.len() + event.directory.len();
+        if self.unjudged_bytes > BYTES_MAX {
+            self.overflow();
+        } else {
+            self.unjudged.push_back(event);
+        }
+    }
+
+    /// True if changes are left for [`Watch::judge`].
+    pub(super) fn is_unjudged(&self) -> bool {
+        !self.unjudged.is_empty()
+    }
+
+    /// Permits or drops changes, up to the first one without a verdict. `enter` judges a directory,
+    /// given relative to the watched one.
+    pub(super) fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
+        while let Some(event) = self.unjudged.front() {
+            let verdict = match event.directory.as_str() {
+                "" => Verdict::May,
+                directory => enter(directory),
+            };
+            match verdict {
+                Verdict::Pending => return self.charge(),
+                Verdict::May | Verdict::MayNot => {}
+            }
+            let event = self.unjudged.pop_front().expect("it was just looked at");
+            self.unjudged_bytes -= event.name.len() + event.directory.len();
+            if verdict == Verdict::May {
+                self.tell(event);
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
         self.bytes =
             self.bytes.next_multiple_of(4) + NotifyInformation::FIXED_SIZE + event.name.len();
         if self.bytes > self.bytes_max {
             return self.overflow();
         }
-        self.events.push(event);
+        self.events.push(Event { directory: String::new(), ..event });
+        self.charge();
+    }
+
+    fn charge(&mut self) {
         if self.memory.resize(self.memory_wanted()).is_err() {
             self.overflow();
         }
@@ -150,23 +226,27 @@ impl Watch {
     /// Bytes of memory that it takes.
     fn memory_wanted(&self) -> usize {
         let path = self.directory.as_str().len();
-        WATCH_BYTES + 2 * path + self.events.capacity() * size_of::<Event>() + self.bytes
+        let events = self.events.capacity() + self.unjudged.capacity();
+        WATCH_BYTES + 2 * path + events * size_of::<Event>() + self.bytes + self.unjudged_bytes
     }
 
     fn overflow(&mut self) {
+        (self.unjudged, self.unjudged_bytes) = (VecDeque::new(), 0);
         self.clear();
         self.overflowed = true;
     }
 
-    /// The name that a path has from the directory, if it lies in it. The directory itself does
-    /// not.
-    fn relative_name(&self, path: &ObjectPath) -> Option<String> {
+    /// Returns the directory and the name of a path, both relative to the watched directory; none
+    /// if the path does not lie in that. The directory does not lie in itself.
+    fn relative_name(&self, path: &ObjectPath) -> Option<(String, String)> {
         let below = path.relative_to(&self.directory)?;
         if below.is_empty() || (!self.recursive && below.contains('/')) {
             return None;
         }
+        let directory = below.rsplit_once('/').map_or("", |(directory, _)| directory);
         let stream = path.stream().map(str::to_owned);
-        Some(ObjectPath::from_stored(below.to_owned(), stream).to_windows())
+        let name = ObjectPath::from_stored(below.to_owned(), stream).to_windows();
+        Some((directory.to_owned(), name))
     }
 
     /// Tells all that there is to tell, in `length` bytes at most: nothing if all is quiet, and

@@ -206,12 +206,12 @@ impl Asked {
         }
     }
 
-    /// Has the opens of a file closed that an earlier instance of the same application left there on
-    /// another client: [MS-SMB2] 3.3.5.9.13.
+    /// Closes opens that an earlier instance of the same application left on another client:
+    /// [MS-SMB2] 3.3.5.9.13.
     ///
-    /// The section asks for the same share and path and for the right to read the file; so this is
-    /// decided once the store has opened it, and looks at no other file. That the user is the same is not
-    /// asked for: nodes of a cluster log on as accounts of their own.
+    /// The section demands the same share and path and the right to read the file. So the file's
+    /// record decides, once the store has opened the file, and no other record is read. The user
+    /// may be another one: nodes of a cluster log on as accounts of their own.
     pub(super) fn evict_predecessors(
         &self,
         scope: &mut InTree<'_>,

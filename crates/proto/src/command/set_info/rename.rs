@@ -106,9 +106,8 @@ fn accept(
 /// Whoever has the file open must share its deletion; and nothing may be open beneath a directory,
 /// nor any stream of a file.
 ///
-/// For a directory the records of all files are read, each without holding anyone up. To know how many
-/// are open beneath it, every CREATE and CLOSE would have to count for each directory on its path, which
-/// costs more than the renames of directories do.
+/// A directory costs a look at the records of all files, each without a lock. An index of opens
+/// by directory would cost each CREATE and CLOSE an update for each directory of its path.
 fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     let open = scope.open()?;
     let volatile = open.file_id.volatile;

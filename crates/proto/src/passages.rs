@@ -1,0 +1,92 @@
+//! Right of users to enter directories below those that they watch.
+//!
+//! Windows tells a user without SeChangeNotifyPrivilege only of names to which that user may go,
+//! each directory on the way included; Samba does so with `honor change notify privilege`. Here
+//! nobody has that privilege: the kernel lets no user pass by the rights of a directory. So a name
+//! below a directory is told to users who could open it by its path, and to no others.
+
+use std::time::Duration;
+
+use object::{ObjectPath, RootId, UserId};
+use rustc_hash::FxHashMap;
+
+/// Time for which an answer of the store holds: the kernel does not always report that a local
+/// program has taken a right away.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Directories with an answer, beside those with a pending question, of which each watch has one at
+/// most. A client that watches a tree uses few directories at once; the rest is asked again.
+const PASSAGES_MAX: usize = 1_024;
+
+/// A directory, and the user and share through which it is entered.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Passage {
+    /// User whose rights the kernel checks.
+    pub user: UserId,
+    /// Share that the user is connected to.
+    pub root: RootId,
+    /// Path of the directory in the share.
+    pub directory: ObjectPath,
+}
+
+/// Answer to the question whether a user may enter a directory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    /// Every name in it may be told.
+    May,
+    /// No name in it may be told, or nobody can tell any more.
+    MayNot,
+    /// Not known until the store answers.
+    Pending,
+}
+
+/// Last answer for one directory, and a pending question.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    may: Option<bool>,
+    until: Duration,
+    is_asked: bool,
+}
+
+/// Cache of the store's answers.
+#[derive(Debug, Default)]
+pub struct Passages {
+    known: FxHashMap<Passage, Known>,
+    questions: Vec<Passage>,
+}
+
+impl Passages {
+    /// Returns the answer for a directory; without one, notes a question for the store.
+    pub(crate) fn judge(&mut self, now: Duration, passage: &Passage) -> Verdict {
+        match self.known.get(passage) {
+            Some(known) if known.is_asked => return Verdict::Pending,
+            Some(known) if now < known.until => match known.may {
+                Some(true) => return Verdict::May,
+                _ => return Verdict::MayNot,
+            },
+            None if self.known.len() >= PASSAGES_MAX => self.known.retain(|_, it| it.is_asked),
+            _ => {}
+        }
+        self.known.entry(passage.clone()).or_default().is_asked = true;
+        self.questions.push(passage.clone());
+        Verdict::Pending
+    }
+
+    /// Takes the questions for the store.
+    pub(crate) fn take_questions(&mut self) -> Vec<Passage> {
+        std::mem::take(&mut self.questions)
+    }
+
+    /// Takes an answer; none if the directory is gone. Then the last answer holds, so that the end
+    /// of a directory is told as a whole; a directory without one counts as closed.
+    pub(crate) fn answer(&mut self, now: Duration, passage: &Passage, may: Option<bool>) {
+        if let Some(known) = self.known.get_mut(passage) {
+            *known = Known { may: may.or(known.may), until: now + BELIEVED, is_asked: false };
+        }
+    }
+
+    /// Has all answers asked for again, because a directory has changed.
+    pub(crate) fn doubt(&mut self) {
+        self.known.values_mut().for_each(|known| known.until = Duration::ZERO);
+    }
+}
