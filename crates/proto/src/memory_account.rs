@@ -117,6 +117,13 @@ impl MemoryAccount {
         self.0.received.get() + self.0.passing.get()
     }
 
+    /// Returns the bytes that may pass through at a time.
+    #[must_use]
+    #[inline]
+    pub fn passing_max(&self) -> usize {
+        self.half()
+    }
+
     fn half(&self) -> usize {
         self.0.limit.get() / 2
     }

@@ -471,7 +471,8 @@ impl Channel {
     /// the bytes that wait on all of its connections.
     pub(super) fn must_drain(&self, waiting: impl FnOnce() -> usize) -> bool {
         let here = self.outgoing_bytes();
-        let is_much = || here > OUTGOING_BYTES_MAX.saturating_sub(waiting());
+        let passing_max = self.outgoing.account().passing_max();
+        let is_much = || here > OUTGOING_BYTES_MAX.min(passing_max).saturating_sub(waiting());
         here > 0 && (self.answered.len() >= OUTGOING_FRAMES_MAX || is_much())
     }
 
