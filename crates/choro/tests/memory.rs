@@ -27,8 +27,8 @@ const WRITE_LEN: usize = 4 << 20;
 /// Connections that send them.
 const ATTACKERS: u8 = 24;
 
-/// What a worker of an unoptimized build may take beside what its client is charged for: the process, 68 KiB
-/// a connection, kept buffers, and one frame, which always finds room.
+/// What a worker of an unoptimized build may take beside what its client is charged for: the
+/// process, 68 KiB a connection, kept buffers, and one frame, which always finds room.
 const OVERHEAD: u64 = 64 * MIB;
 
 /// The memory of a process once it is above `least` and has not grown for half a second.

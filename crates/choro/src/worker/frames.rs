@@ -13,8 +13,8 @@ use super::connection::{Channel, Filled};
 use super::event_loop::{RECEIVE, Worker};
 use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
 
-/// Connections of a client with so many at most expect a long frame after a long one, and have memory for it
-/// before it comes.
+/// Connections of a client with so many at most expect a long frame after a long one, and have
+/// memory for it before it comes.
 const EXPECTING_MAX: usize = 32;
 
 impl Worker {

@@ -75,8 +75,8 @@ const ENUMERATION_BYTES: usize = size_of::<Enumeration>() + 2_048;
 /// Bytes that the store keeps of a directory that was not listed to its end.
 const UNLISTED_BYTES: usize = 32 * 1024;
 
-/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the allocator
-/// adds.
+/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the
+/// allocator adds.
 const ENTRY_BYTES: usize = size_of::<DirectoryEntry>() + size_of::<AppleMetadata>() + 32;
 
 /// Bytes of a name of usual length.
@@ -195,7 +195,8 @@ impl Enumeration {
     /// Takes a batch of the store; an empty one is the end.
     ///
     /// # Errors
-    /// The client has its limit of memory. What was not answered is read again for the next request.
+    /// The client has its limit of memory. What was not answered is read again for the next
+    /// request.
     pub(super) fn take(
         &mut self,
         generation: u64,
