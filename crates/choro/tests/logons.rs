@@ -150,6 +150,28 @@ fn the_server_is_reached_by_its_names_and_by_no_other_server_s() {
 }
 
 #[test]
+fn restrict_anonymous_keeps_those_without_a_user_from_lists() {
+    let server = |level: u32| {
+        Setup::new()
+            .share("data", "")
+            .global(&format!("map to guest = bad user\nrestrict anonymous = {level}"))
+            .start()
+    };
+    let open = server(0);
+    let listed = open.client().anonymous().list_shares().succeeds();
+    assert!(listed.contains("Disk|data"), "{listed}");
+    open.stop();
+    let closed = server(1);
+    let clients = [closed.client().anonymous(), closed.client().user("stranger", "x")];
+    for client in clients {
+        let listed = client.list_shares().text();
+        assert!(!listed.contains("data") && !listed.contains("IPC$"), "{listed}");
+    }
+    assert!(closed.client().list_shares().succeeds().contains("Disk|data"));
+    closed.stop();
+}
+
+#[test]
 fn who_cannot_know_its_names_lets_it_be_called_by_any() {
     let server = Setup::new().share("data", "").global("additional dns hostnames = *").start();
     list_by_name(&server, "evil.example").succeeds();

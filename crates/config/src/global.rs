@@ -112,7 +112,8 @@ parameter_table! {
         /// Folder of secrets; only root may enter it.
         private_directory: String =
             "private dir" / "private directory", Kind::Path, "/var/lib/choro/private";
-        /// What connections without a user may do: 0 list shares and users, 1 no users, 2 nothing.
+        /// What connections without a user, and guests, may do in IPC$: 0 list shares and look up users, 1
+        /// neither, 2 nothing at all.
         restrict_anonymous: u32 = "restrict anonymous", Kind::Integer { min: 0, max: 2 }, "0";
         /// Highest dialect.
         server_max_protocol: Protocol = "server max protocol" / "max protocol" / "protocol",

@@ -11,6 +11,11 @@ pub trait Catalogue: Send + Sync {
     /// browseable are left out here.
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry>;
 
+    /// Whether `caller` may ask which shares, users and groups there are. Users always may.
+    fn admits(&self, _caller: &Caller) -> bool {
+        true
+    }
+
     /// The share that `caller` reaches by that name, in any case, also one that is not browseable.
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
         self.shares(caller).into_iter().find(|share| equal_ignoring_case(&share.name, name))

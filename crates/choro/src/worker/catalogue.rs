@@ -124,6 +124,11 @@ impl Catalogue for ConfiguredShares {
         shares
     }
 
+    /// As in Samba, a guest is nobody whom `restrict anonymous` would let ask.
+    fn admits(&self, caller: &Caller) -> bool {
+        !caller.is_guest || self.config.global.restrict_anonymous == 0
+    }
+
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
         if name.eq_ignore_ascii_case("IPC$") {
             return Some(self.pipes());

@@ -57,7 +57,8 @@ fn open(reader: &mut Reader<'_>, environment: &mut Environment<'_>) -> Result<Ve
     let desired_access = reader.u32()?;
     let handle = if !is_root {
         Err(NtStatus::INVALID_PARAMETER)
-    } else if desired_access & !LOOKING != 0 {
+    } else if desired_access & !LOOKING != 0 || !environment.catalogue.admits(environment.caller) {
+        // Names and SIDs are looked up with a handle, so who has none learns of nobody.
         Err(NtStatus::ACCESS_DENIED)
     } else {
         environment.handles.open()

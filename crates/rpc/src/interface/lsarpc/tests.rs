@@ -51,6 +51,43 @@ impl Catalogue for House {
     }
 }
 
+/// The same, for users alone.
+struct NoGuests;
+
+impl Catalogue for NoGuests {
+    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+        House.shares(caller)
+    }
+
+    fn admits(&self, caller: &Caller) -> bool {
+        !caller.is_guest
+    }
+
+    fn server(&self) -> ServerEntry {
+        House.server()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        House.domain_sid()
+    }
+
+    fn find_user(&self, name: &str) -> Option<Principal> {
+        House.find_user(name)
+    }
+
+    fn find_group(&self, name: &str) -> Option<Principal> {
+        House.find_group(name)
+    }
+
+    fn find_sid(&self, sid: &Sid) -> Option<Principal> {
+        House.find_sid(sid)
+    }
+
+    fn now(&self) -> FileTime {
+        House.now()
+    }
+}
+
 fn jo() -> Principal {
     let (domain, name) = ("Unix User".to_owned(), "jo".to_owned());
     Principal { kind: PrincipalKind::User, domain, name, sid: Sid::unix_user(1_000) }
@@ -329,6 +366,23 @@ fn nobody_gets_a_policy_to_change() {
         let stub = policy.call(OPEN, &open(access)).expect("no fault");
         assert_eq!(status(&stub), NtStatus::ACCESS_DENIED);
         assert_eq!(stub[..20], [0; 20]);
+    }
+}
+
+#[test]
+fn whom_the_catalogue_does_not_admit_gets_no_policy_and_looks_up_nobody() {
+    let mut handles = Handles::default();
+    let caller = Caller { is_guest: true, ..Caller::default() };
+    let catalogue = NoGuests;
+    let mut environment =
+        Environment { catalogue: &catalogue, caller: &caller, handles: &mut handles };
+    let stub = INTERFACE.call(OPEN, &open(MAXIMUM_ALLOWED), &mut environment).expect("no fault");
+    assert_eq!(status(&stub), NtStatus::ACCESS_DENIED);
+    let mut policy = Policy { handles, handle: [0; 20] };
+    policy.handle.copy_from_slice(&stub[..20]);
+    let stub = policy.with_handle(|writer| [0; 10].iter().for_each(|_| writer.u32(0)));
+    for opnum in [14, 15, 57, 58, 68] {
+        assert_eq!(policy.call(opnum, &stub), Err(Fault::ContextMismatch), "{opnum}");
     }
 }
 

@@ -22,11 +22,19 @@ pub(super) fn share_enum(
     let preferred_maximum_length = reader.u32()?;
     let resume_handle = reader.unique_u32()?;
 
-    let shares = environment.catalogue.shares(environment.caller);
+    let is_admitted = environment.catalogue.admits(environment.caller);
+    let shares =
+        if is_admitted { environment.catalogue.shares(environment.caller) } else { Vec::new() };
     let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
     let untold = shares.get(told..).unwrap_or(&[]);
     let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
     let mut writer = Writer::default();
+    if !is_admitted {
+        writer.container(level, &[]);
+        writer.u32(0);
+        writer.unique_u32(resume_handle);
+        return Ok(writer.finish(Win32Error::ACCESS_DENIED));
+    }
     let Some(mut entries) = entries.filter(|_| is_enum_level(level)) else {
         // A union without an arm of that number: nothing can follow the number.
         writer.u32(level);
@@ -67,9 +75,11 @@ pub(super) fn share_get_info(
     let net_name = reader.string()?;
     let level = reader.u32()?;
 
+    let is_admitted = environment.catalogue.admits(environment.caller);
     let share = environment.catalogue.share(environment.caller, &net_name);
-    let (result, share) = match share {
+    let (result, share) = match share.filter(|_| is_admitted) {
         Some(share) => (Win32Error::SUCCESS, share),
+        None if !is_admitted => (Win32Error::ACCESS_DENIED, ShareEntry::default()),
         None => (Win32Error::NET_NAME_NOT_FOUND, ShareEntry::default()),
     };
     let mut writer = Writer::default();
