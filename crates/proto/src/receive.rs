@@ -171,7 +171,9 @@ impl Server {
                 incoming.header.tree_id = chain.carried.tree_id;
             }
             if incoming.header.command == Command::CANCEL {
-                cancel::cancel(self, &incoming);
+                if self.is_authentic_cancel(&mut chain, &incoming, message) {
+                    cancel::cancel(self, &incoming);
+                }
                 incoming.trace.end_without_response();
                 continue;
             }
@@ -234,6 +236,21 @@ impl Server {
             return Err(Reject::Previous(status));
         }
         outcome
+    }
+
+    /// Whether a CANCEL is the client's, as far as its session has that proven. There is no answer that
+    /// could say that it is not.
+    fn is_authentic_cancel(
+        &self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        mut message: BytesMut,
+    ) -> bool {
+        let session = self.sessions.get(&incoming.header.session_id);
+        let must_be_sealed = session.is_some_and(|session| session.encrypt_data);
+        let verified = chain.verified.take();
+        (incoming.sealed || !must_be_sealed)
+            && self.verify_signature(incoming, &mut message, verified).is_ok()
     }
 
     /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature, unless that was done with the key named by

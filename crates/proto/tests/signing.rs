@@ -231,6 +231,38 @@ fn an_interim_response_is_not_signed_and_the_final_one_is() {
     }
 }
 
+/// [MS-SMB2] 3.2.4.24, 3.3.5.2.4: who only writes into the connection ends nobody's request.
+#[test]
+fn a_cancel_that_is_not_signed_as_the_session_demands_ends_nothing() {
+    let world = insisting();
+    for mut peer in everyone(&world) {
+        let directory = peer.create(&Create::directory("dir")).file_id;
+        let request = peer.watch_request(directory);
+        let id = peer.send(request);
+        assert!(peer.receive()[0].is_interim());
+        let session_id = peer.session_id;
+        let cancel = |peer: &Peer| peer.request(Command::CANCEL, &EchoRequest).message_id(id);
+        let unsigned = cancel(&peer).unsigned();
+        peer.send(unsigned);
+        for at in [48, 64] {
+            let changed = cancel(&peer).tampered(at);
+            peer.send(changed);
+        }
+        // No session demands anything of these.
+        for other in [0, 0x1234] {
+            peer.session_id = other;
+            let foreign = cancel(&peer).unsigned();
+            peer.session_id = session_id;
+            peer.send(foreign);
+        }
+        assert_eq!(peer.receive().len(), 0, "{:?}", peer.dialect);
+        let signed = cancel(&peer);
+        peer.send(signed);
+        assert_eq!(peer.receive()[0].status(), NtStatus::CANCELLED);
+        peer.close(directory).ok();
+    }
+}
+
 #[test]
 fn guests_are_served_although_nothing_of_theirs_can_be_signed() {
     let world = World::new();

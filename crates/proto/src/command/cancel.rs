@@ -46,8 +46,11 @@ fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
             || waiting.held.is_some()
     };
     let suspended = server.in_flight.iter().filter(|(_, waiting)| waits(waiting));
-    let mut of_connection =
-        suspended.filter(|(_, waiting)| waiting.chain.connection == incoming.connection);
+    // [MS-SMB2] 3.2.4.24: it names the session of the request, with whose key it is signed.
+    let mut of_connection = suspended.filter(|(_, waiting)| {
+        waiting.chain.connection == incoming.connection
+            && waiting.incoming.header.session_id == header.session_id
+    });
     let found = match header.async_id {
         Some(async_id) => of_connection.find(|(_, waiting)| waiting.async_id == Some(async_id)),
         None => of_connection
