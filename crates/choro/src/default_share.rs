@@ -100,7 +100,8 @@ impl DefaultShare {
     /// The share as the text of an smb.conf.
     pub(crate) fn text(&self) -> String {
         let quote = |path: &Path| path.to_string_lossy().replace('%', "%%");
-        let mut text = format!("[global]\n\tsmb ports = {}\n", self.port);
+        let mut text =
+            format!("[global]\n\tsmb ports = {}\n\tserver signing = mandatory\n", self.port);
         if let Some(base) = &self.base {
             for (parameter, name) in [
                 ("state directory", "state"),
@@ -220,6 +221,7 @@ mod tests {
         assert_eq!(config::Substitutions::default().expand_path(&share.path), "/srv/100% ours");
         assert_eq!(share.force_user, "x");
         assert!(!share.read_only && !share.guest_ok);
+        assert!(config.global.signing_required());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `choro check`.
 
 mod interfaces;
+mod relay;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,9 @@ impl Check {
         if let Some(warning) = Multichannel::of(&settings.config.global).warning() {
             writeln!(errors, "choro: {warning}")?;
         }
+        if let Some(warning) = relay::warning(&settings.config) {
+            writeln!(errors, "Relay: {warning}")?;
+        }
         if self.verbose {
             writeln!(
                 errors,
@@ -102,6 +106,10 @@ impl Check {
             ("type", kind.name().into()),
             ("max_dgram_qlen", queue_len(kind).into()),
         ]);
+        for share in relay::reachable(&settings.config) {
+            let (share, remedy) = (share.into(), relay::REMEDY.into());
+            rows.push(vec![("kind", "relay".into()), ("share", share), ("remedy", remedy)]);
+        }
         let mut section = "";
         for line in effective.lines().map(str::trim) {
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {

@@ -1,0 +1,80 @@
+//! Which shares a logon reaches that somebody passes on from another client.
+//!
+//! Whoever stands between has no key, so signing or encryption that is required keeps them out; and so does
+//! 3.1.1, in which a user's TREE_CONNECT must be signed: [MS-SMB2] 3.3.5.7.
+
+use config::choice::Encryption;
+use config::{Config, Share};
+
+/// The first dialect whose users must sign: [MS-SMB2] 2.2.3.
+const DIALECT_3_1_1: u16 = 0x0311;
+
+/// The line that keeps them out.
+pub(super) const REMEDY: &str = "server signing = mandatory";
+
+/// The names of these shares.
+pub(super) fn reachable(config: &Config) -> Vec<&str> {
+    let (dialect_min, _) = config.global.dialects();
+    if config.global.signing_required()
+        || dialect_min >= DIALECT_3_1_1
+        || config.defaults.smb_encrypt == Encryption::Required
+    {
+        return Vec::new();
+    }
+    let is_open = |share: &&Share| share.available && share.smb_encrypt != Encryption::Required;
+    let shares = config.shares.iter().chain(config.homes.iter()).filter(is_open);
+    shares.map(|share| share.name.as_str()).collect()
+}
+
+/// What an administrator should know of them; nothing, if there are none.
+pub(super) fn warning(config: &Config) -> Option<String> {
+    let shares = reachable(config);
+    (!shares.is_empty()).then(|| {
+        format!(
+            "neither signing nor encryption is required, so a logon that somebody passes on from \
+             another client reaches: {}. A line in [global] that closes this: {REMEDY}",
+            shares.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+
+    use super::{reachable, warning};
+
+    #[track_caller]
+    fn check(global: &str, share: &str, is_reachable: bool) {
+        let text = format!(
+            "[global]\n{global}\n[sealed]\npath = /s\nsmb encrypt = required\n[data]\npath = /d\n{share}\n"
+        );
+        let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let want: &[&str] = if is_reachable { &["data"] } else { &[] };
+        assert_eq!(reachable(&config), want, "{text}");
+    }
+
+    #[test]
+    fn a_relayed_logon_reaches_shares_without_signing_and_encryption() {
+        check("", "", true);
+        check("server signing = auto", "smb encrypt = desired", true);
+        check("server min protocol = SMB3_02", "", true);
+        check("server signing = mandatory", "", false);
+        check("server min protocol = SMB3_11", "", false);
+        check("smb encrypt = required", "", false);
+        check("", "smb encrypt = required", false);
+        check("", "available = no", false);
+    }
+
+    #[test]
+    fn the_line_that_is_named_closes_what_is_named() {
+        let (open, _) = Config::parse("[data]\npath = /d\n", "test").expect("it is one");
+        let said = warning(&open).expect("it is open");
+        assert!(said.contains("reaches: data. "), "{said}");
+        let line = said.rsplit(": ").next().expect("a line");
+        let closed = format!("[global]\n{line}\n[data]\npath = /d\n");
+        let (closed, _) = Config::parse(&closed, "test").expect("it is one");
+        assert_eq!(warning(&closed), None);
+    }
+}
