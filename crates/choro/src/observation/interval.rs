@@ -1,5 +1,6 @@
 //! What was done between two looks: rows, by client, share, operation and class.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use qos::slot::Figures as ClassFigures;
@@ -61,10 +62,11 @@ impl Interval {
     /// What was done from one look to the next.
     pub(crate) fn between(before: &Look, after: &Look) -> Self {
         let total = after.total.since(&before.total);
+        let id = |worker: &super::WorkerLook| (worker.pid, worker.unique_id);
+        let earlier: HashMap<_, _> =
+            before.workers.iter().map(|it| (id(it), &it.figures)).collect();
         let clients = after.workers.iter().filter(|it| !it.client.is_empty()).map(|worker| {
-            let is_same =
-                |it: &&super::WorkerLook| (it.pid, it.unique_id) == (worker.pid, worker.unique_id);
-            let earlier = before.workers.iter().find(is_same).map(|it| &it.figures);
+            let earlier = earlier.get(&id(worker)).copied();
             let nothing = Figures::default();
             let figures = worker.figures.since(earlier.unwrap_or(&nothing));
             let user = worker.user.clone();

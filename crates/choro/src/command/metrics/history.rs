@@ -1,5 +1,6 @@
 //! What the page shows: what was done in each of the last seconds.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,6 +14,10 @@ const POINTS_MAX: usize = 300;
 /// Seconds that tables are about: long enough to be read, short enough to be about now.
 const RECENT: usize = 5;
 
+/// Clients, and shares, that a point has rows of: those with most requests. A row takes about a KiB, and
+/// there may be a client for each of thousands of workers.
+const ROWS_MAX: usize = 32;
+
 #[derive(Debug, Default)]
 pub(super) struct History {
     points: VecDeque<Value>,
@@ -23,7 +28,7 @@ pub(super) struct History {
 impl History {
     /// What was done between two looks; the oldest point is forgotten if there are too many.
     pub(super) fn add(&mut self, before: &Look, now: &Look) {
-        let mut point = Interval::between(before, now).json();
+        let mut point = busiest(Interval::between(before, now));
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         point["unix_s"] = time.as_secs_f64().into();
         point["sessions"] = now.sessions.into();
@@ -44,17 +49,29 @@ impl History {
     /// All of it, and why there is nothing at the moment, if that is so.
     pub(super) fn json(&self, why_not: Option<&String>) -> Value {
         let ends = self.looks.front().zip(self.looks.back());
-        let recent = ends.map(|(first, last)| Interval::between(first, last).json());
+        let recent = ends.map(|(first, last)| busiest(Interval::between(first, last)));
         json!({"points": self.points, "recent": recent, "error": why_not})
     }
+}
+
+/// What was done, with a bounded number of rows, and how many clients there are.
+fn busiest(mut interval: Interval) -> Value {
+    let clients = interval.clients.len();
+    for rows in [&mut interval.clients, &mut interval.shares] {
+        rows.sort_by_key(|row| Reverse(row.requests));
+        rows.truncate(ROWS_MAX);
+    }
+    let mut json = interval.json();
+    json["clients_count"] = clients.into();
+    json
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use super::{History, POINTS_MAX, RECENT};
-    use crate::observation::Look;
+    use super::{History, POINTS_MAX, RECENT, ROWS_MAX, busiest};
+    use crate::observation::{Interval, Look, Row};
 
     #[test]
     fn the_oldest_points_make_room() {
@@ -76,5 +93,18 @@ mod tests {
         assert!(json["error"].is_null());
         assert_eq!(history.looks.len(), RECENT + 1);
         assert_eq!(json["recent"]["total"]["requests"], 0);
+    }
+
+    #[test]
+    fn of_thousands_of_clients_the_busiest_have_rows_and_all_are_counted() {
+        let row = |requests| Row { requests, ..Row::default() };
+        let clients: Vec<Row> = (0..5_000).map(row).collect();
+        let shares = clients.clone();
+        let json = busiest(Interval { clients, shares, ..Interval::default() });
+        for rows in ["clients", "shares"] {
+            let rows = json[rows].as_array().expect("rows");
+            assert_eq!((rows.len(), rows[0]["requests"].as_u64()), (ROWS_MAX, Some(4_999)));
+        }
+        assert_eq!(json["clients_count"], 5_000);
     }
 }

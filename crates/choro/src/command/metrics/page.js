@@ -104,7 +104,7 @@ function draw({ points, recent, error }) {
   const per = (point, amount) => amount / (point.seconds || 1);
   if (!error) {
     byId("now").textContent = `${rate(per(last, last.total.requests))} requests/s, `
-      + `${last.clients.length} clients, ${last.sessions ?? "?"} sessions, ${bytes(last.memory_bytes)} in memory`
+      + `${last.clients_count} clients, ${last.sessions ?? "?"} sessions, ${bytes(last.memory_bytes)} in memory`
       + (last.remark ? `. ${last.remark}` : "");
   }
   chart("throughput", points, [
