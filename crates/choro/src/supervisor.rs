@@ -303,7 +303,7 @@ impl Supervisor {
             self.stop_deadline = Some(now + KILL_TIMEOUT);
         }
         self.messaging.flush(now);
-        let dropped = self.messaging.take_dropped();
+        let dropped = self.messaging.take_dropped().messages;
         if dropped > 0 {
             tracing::warn!("{dropped} messages found no room at their receivers and are dropped");
         }

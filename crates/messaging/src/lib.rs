@@ -24,7 +24,7 @@ pub use counters::{Counters, LATENCY_STEP};
 pub use kind::MessageKind;
 pub use latency::Latency;
 pub use message::{Content, MESSAGE_VERSION, Message};
-pub use messaging::{Broadcast, DATA_BYTES_MAX, Messaging};
+pub use messaging::{Broadcast, DATA_BYTES_MAX, Dropped, Messaging};
 pub use payload::{
     Announcement, Changes, Channel, Channels, ClosePreviousSession, CloseShare, Done, FileChanged,
     LogLevel, PROCESSES_MAX, PreviousSessionClosed, Process, ProcessRole, Processes, SingleChannel,

@@ -1,5 +1,6 @@
 //! One process's end of the messages of its server.
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Instant;
@@ -39,6 +40,15 @@ pub struct Messaging {
     /// Drops that [`Messaging::take_dropped`] has told of.
     told_dropped: u64,
     trace: Tracer,
+}
+
+/// Messages that were dropped.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Dropped {
+    /// How many.
+    pub messages: u64,
+    /// The processes for which they were.
+    pub receivers: BTreeSet<ServerId>,
 }
 
 impl Messaging {
@@ -227,11 +237,12 @@ impl Messaging {
         Ok(())
     }
 
-    /// Messages that were dropped since the last call, because their receivers had no room for too
-    /// long: for the log, after [`Messaging::next_timeout`].
-    pub fn take_dropped(&mut self) -> u64 {
+    /// What was dropped since the last call, because its receivers had no room for too long: to be asked
+    /// after [`Messaging::next_timeout`].
+    pub fn take_dropped(&mut self) -> Dropped {
         let dropped = self.transport.counters().dropped;
-        dropped - std::mem::replace(&mut self.told_dropped, dropped)
+        let messages = dropped - std::mem::replace(&mut self.told_dropped, dropped);
+        Dropped { messages, receivers: self.transport.take_receivers_of_dropped() }
     }
 
     fn encode(&mut self, content: &Content<'_>) -> Result<(), SendError> {

@@ -18,6 +18,7 @@ mod stream;
 #[cfg(feature = "messaging-tdb")]
 mod tdb;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -100,6 +101,9 @@ pub trait Transport: fmt::Debug {
     /// A process is dead: what waits for it is dropped, and what it left behind is removed. Whether
     /// it had left something, which one that ends in order does not.
     fn bury(&mut self, dead: ServerId) -> bool;
+
+    /// Takes the processes for which messages were dropped, because they had no room for too long.
+    fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId>;
 
     /// What was done so far.
     fn counters(&self) -> Counters;

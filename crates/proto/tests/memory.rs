@@ -1,5 +1,4 @@
-//! What a client makes its worker keep in memory has one limit, and whoever reaches it goes on
-//! being served.
+//! What a client makes its worker keep in memory has one limit, and whoever reaches it goes on being served.
 
 use std::collections::BTreeSet;
 

@@ -34,6 +34,8 @@ pub struct HostWatcher {
     inotify: Option<Inotify>,
     /// Who watches which folder.
     folders: HashMap<String, By>,
+    /// How many of them inotify watches.
+    anonymous: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,30 +73,44 @@ impl HostWatcher {
     /// As [`HostWatcher::new`], by inotify alone.
     #[must_use]
     pub fn without_fanotify() -> Self {
-        Self { fanotify: None, inotify: Inotify::new().ok(), folders: HashMap::new() }
+        Self { inotify: Inotify::new().ok(), ..Self::nothing() }
+    }
+
+    fn nothing() -> Self {
+        Self { fanotify: None, inotify: None, folders: HashMap::new(), anonymous: 0 }
     }
 
     /// Begins to watch a folder, or watches it otherwise than before. `filter` says which changes
     /// are wanted ([MS-SMB2] 2.2.35); others may be told, too.
     ///
     /// # Errors
-    /// The folder cannot be watched: it is not there, or the kernel has no more watches.
+    /// The folder cannot be watched: it is not there, or there is no room for more watches.
     pub fn watch(&mut self, path: &str, recursive: bool, filter: u32) -> io::Result<Coverage> {
         if let Some(fanotify) = &mut self.fanotify {
             match fanotify.watch(path, recursive, filter) {
                 Ok(()) => {
-                    self.folders.insert(path.to_owned(), By::Fanotify);
+                    self.enter(path, By::Fanotify);
                     return Ok(Coverage::Whole);
                 }
                 Err(Errno::NOENT | Errno::NOTDIR) => return Err(Errno::NOENT.into()),
+                // With inotify it would be no better, but each change of each client would be looked at.
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOSPC)) => {
+                    return Err(error.into());
+                }
                 // A file system without file handles or without an id of its own.
                 Err(_) => {}
             }
         }
         let inotify = self.inotify.as_mut().ok_or(io::ErrorKind::Unsupported)?;
         let coverage = inotify.watch(path, recursive)?;
-        self.folders.insert(path.to_owned(), By::Inotify);
+        self.enter(path, By::Inotify);
         Ok(coverage)
+    }
+
+    fn enter(&mut self, path: &str, by: By) {
+        let before = self.folders.insert(path.to_owned(), by);
+        self.anonymous += usize::from(by == By::Inotify);
+        self.anonymous -= usize::from(before == Some(By::Inotify));
     }
 
     /// Watches a folder no longer.
@@ -106,6 +122,7 @@ impl HostWatcher {
                 }
             }
             Some(By::Inotify) => {
+                self.anonymous -= 1;
                 if let Some(inotify) = &mut self.inotify {
                     inotify.unwatch(path);
                 }
@@ -114,10 +131,16 @@ impl HostWatcher {
         }
     }
 
+    /// How many folders may be watched at once.
+    #[must_use]
+    pub fn folders_max(&self) -> usize {
+        self.fanotify.as_ref().map_or(inotify::DIRECTORIES_MAX, Fanotify::folders_max)
+    }
+
     /// Whether a folder is watched by what does not say who made a change.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
-        self.folders.values().any(|by| *by == By::Inotify)
+        self.anonymous != 0
     }
 
     /// Readable when [`HostWatcher::take`] has something.

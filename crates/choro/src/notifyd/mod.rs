@@ -100,7 +100,7 @@ impl Notifyd {
             page,
             control,
             epoll,
-            watchers: Watchers::default(),
+            watchers: Watchers::new(host.folders_max()),
             lives: HashMap::new(),
             outbox: Outbox::default(),
             host,
@@ -250,7 +250,10 @@ impl Notifyd {
         match watched {
             Watched::Added | Watched::Replaced => {}
             Watched::Refused => {
-                warn!("more than {} directories are watched", watchers::WATCHES_MAX);
+                warn!(
+                    "worker {} watches as many directories as it may: its client does not hear of others",
+                    worker.pid
+                );
                 self.page.remove(1);
                 self.outbox.push(worker, machine_clock(), HostChange::uncounted(watch.path));
             }
@@ -324,14 +327,10 @@ impl Notifyd {
     }
 
     fn pass_on(&mut self) {
-        // Whom a message was for that the transport gave up is not known.
-        let dropped = self.messaging.take_dropped();
-        if dropped > 0 {
-            warn!("{dropped} messages found no room at their receivers and are dropped");
-            let now = machine_clock();
-            for worker in self.watchers.workers() {
-                self.outbox.push(worker, now, HostChange::uncounted(ObjectPath::root()));
-            }
+        let now = machine_clock();
+        for worker in self.messaging.take_dropped().receivers {
+            warn!("worker {} has no room: changes for it are dropped", worker.pid);
+            self.outbox.push(worker, now, HostChange::uncounted(ObjectPath::root()));
         }
         for worker in self.outbox.flush(&mut self.messaging) {
             self.forget(worker);

@@ -5,17 +5,23 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 
+use arbitration::Standing;
 use dtyp::ServerId;
 use messaging::Watch;
 use object::{HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
 
 /// Directories that all clients together may watch. Each takes a few hundred bytes.
-pub(super) const WATCHES_MAX: usize = 1 << 20;
+const WATCHES_MAX: usize = 1 << 20;
+
+/// A worker may have one of so many parts of the watches that other workers have left.
+const WORKER_PARTS: usize = 16;
 
 /// Who watches which directory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Watchers {
+    /// Watches that there may be.
+    max: usize,
     directories: HashMap<String, Vec<Watcher>>,
     /// The directory of each open of each worker.
     workers: HashMap<ServerId, HashMap<u64, String>>,
@@ -59,11 +65,29 @@ pub(super) struct Wish {
     pub(super) filter: u32,
 }
 
+impl Default for Watchers {
+    fn default() -> Self {
+        Self::new(WATCHES_MAX)
+    }
+}
+
 impl Watchers {
+    /// Nobody watches anything, and there may be so many watches, if the limit of all is not lower.
+    pub(super) fn new(max: usize) -> Self {
+        let (directories, workers) = (HashMap::new(), HashMap::new());
+        Self { max: max.min(WATCHES_MAX), directories, workers, count: 0 }
+    }
+
+    /// Whether a worker may watch one more directory.
+    fn has_room(&self, worker: ServerId) -> bool {
+        let own = self.workers.get(&worker).map_or(0, HashMap::len);
+        Standing::User.has_room((self.max, WORKER_PARTS), (self.count - own, own, 1))
+    }
+
     /// Enters a watch.
     pub(super) fn watch(&mut self, worker: ServerId, watch: &Watch) -> Watched {
         let is_replaced = self.unwatch(worker, watch.open).is_some();
-        if self.count >= WATCHES_MAX {
+        if !self.has_room(worker) {
             return Watched::Refused;
         }
         let Watch { open, recursive, filter, kernel, .. } = *watch;
@@ -113,11 +137,6 @@ impl Watchers {
     /// Whether a worker watches anything.
     pub(super) fn has(&self, worker: ServerId) -> bool {
         self.workers.contains_key(&worker)
-    }
-
-    /// All who watch anything.
-    pub(super) fn workers(&self) -> Vec<ServerId> {
-        self.workers.keys().copied().collect()
     }
 
     /// What the kernel is to be asked about a directory; nothing if nobody wants it.

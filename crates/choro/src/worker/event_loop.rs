@@ -30,6 +30,7 @@ use super::asked_sessions::AskedSessions;
 use super::clocks::{machine_clock, read_clocks};
 use super::connection::Channel;
 use super::effects::StoreRequest;
+use super::frames::FRAME_OVERDUE;
 use super::lanes::{Done, LaneId, Lanes};
 use super::logon_slot::LogonSlot;
 use super::logons::{self, SharedLogons};
@@ -328,7 +329,7 @@ impl Worker {
                     channel.received_by_lane(buffer, opened, at);
                     self.take_received(id, result);
                 }
-                Done::Overdue => self.frame_overdue(id),
+                Done::Overdue => self.lost(id, FRAME_OVERDUE),
                 Done::Sent { buffers, protected, result } => {
                     self.trace.enter(Phase::Sending);
                     let spent = protected.iter().flatten();
@@ -479,7 +480,7 @@ impl Worker {
         }
         if self.messaging.next_timeout().is_some_and(|at| at <= now) {
             self.take_messages();
-            let dropped = self.messaging.take_dropped();
+            let dropped = self.messaging.take_dropped().messages;
             if dropped > 0 {
                 warn!("{dropped} messages found no room at their receivers and are dropped");
             }

@@ -5,7 +5,7 @@
 //! room for (`net.unix.max_dgram_qlen`, 10 by default), and says who sent it. An epoll descriptor
 //! that holds the own socket and those of full receivers is the wake source.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -207,6 +207,10 @@ impl Transport for Dgram {
     fn bury(&mut self, dead: ServerId) -> bool {
         self.outgoing.bury(dead);
         super::remove_socket(self.outgoing.carrier.member.members(), dead)
+    }
+
+    fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId> {
+        std::mem::take(&mut self.outgoing.dropped_for)
     }
 
     fn counters(&self) -> Counters {

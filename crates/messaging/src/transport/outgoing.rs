@@ -4,7 +4,7 @@
 //! has nothing more to say ([`Outgoing::flush`]) and leave together: a process that talks much with
 //! another pays for a packet and not for a message.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -82,6 +82,8 @@ pub(super) struct Lines {
 pub(super) struct Outgoing<C: Carrier> {
     pub(super) carrier: C,
     pub(super) counters: Counters,
+    /// Processes for which something was dropped. Whoever wants to know takes them out.
+    pub(super) dropped_for: BTreeSet<ServerId>,
     server_id: ServerId,
     owner: Owner,
     clock: Clock,
@@ -142,6 +144,7 @@ impl<C: Carrier> Outgoing<C> {
         Self {
             carrier,
             counters: Counters::default(),
+            dropped_for: BTreeSet::new(),
             server_id,
             owner: Owner::here(),
             clock,
@@ -276,6 +279,7 @@ impl<C: Carrier> Outgoing<C> {
 
     /// A process is dead: nothing will reach it.
     pub(super) fn bury(&mut self, dead: ServerId) {
+        self.dropped_for.remove(&dead);
         let Some(peer) = self.peers.remove(&dead) else { return };
         self.carrier.disconnect(peer.line);
         for parcel in peer.outbox {
@@ -295,6 +299,7 @@ impl<C: Carrier> Outgoing<C> {
             while peer.outbox.front().is_some_and(|parcel| parcel.deadline <= now) {
                 let Some(expired) = peer.pop() else { break };
                 self.counters.dropped += expired.frames;
+                self.dropped_for.insert(to);
                 self.counters.queued -= expired.frames;
                 self.counters.queued_bytes -= expired.frame_bytes as u64;
             }

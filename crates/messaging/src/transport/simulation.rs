@@ -265,6 +265,10 @@ impl Transport for Simulated {
         false
     }
 
+    fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId> {
+        std::mem::take(&mut self.outgoing.dropped_for)
+    }
+
     fn counters(&self) -> Counters {
         self.outgoing.counters
     }

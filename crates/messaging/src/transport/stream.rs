@@ -12,7 +12,7 @@
 
 mod link;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -536,6 +536,10 @@ impl Transport for Stream {
     fn bury(&mut self, dead: ServerId) -> bool {
         self.outgoing.bury(dead);
         super::remove_socket(self.outgoing.carrier.member.members(), dead)
+    }
+
+    fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId> {
+        std::mem::take(&mut self.outgoing.dropped_for)
     }
 
     fn counters(&self) -> Counters {

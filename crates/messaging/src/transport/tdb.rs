@@ -19,6 +19,7 @@
 mod records;
 mod signal;
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -229,6 +230,12 @@ impl Transport for TdbMessages {
             self.outgoing.carrier.remove(dead);
         }
         has_left
+    }
+
+    fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId> {
+        let mut receivers = self.side.take_receivers_of_dropped();
+        receivers.append(&mut self.outgoing.dropped_for);
+        receivers
     }
 
     fn counters(&self) -> Counters {

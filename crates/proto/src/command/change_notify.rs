@@ -11,6 +11,7 @@ mod watch;
 
 use std::time::Duration;
 
+use arbitration::Standing;
 use dtyp::{AccessMask, NtStatus};
 use object::{HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
@@ -26,6 +27,7 @@ use crate::request::Incoming;
 use crate::response::Step;
 use crate::scope::InOpen;
 use crate::server::Server;
+use crate::session::Session;
 
 pub use watch::Watch;
 
@@ -42,6 +44,9 @@ pub struct Pending {
 /// Directories that a client may watch at once. Each watch keeps [`watch::BYTES_MAX`] at most.
 const WATCHES_MAX: usize = 4_096;
 
+/// The same for guests, and nobody in particular. Anyone can be that.
+const GUEST_WATCHES_MAX: usize = WATCHES_MAX / 4;
+
 impl Command for ChangeNotify {
     type Scope<'s> = InOpen<'s>;
     type Request<'a> = ChangeNotifyRequest;
@@ -49,7 +54,7 @@ impl Command for ChangeNotify {
 
     /// The checks stand in the order of the section.
     fn start(
-        InOpen { connection, open, globals, .. }: InOpen<'_>,
+        InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: ChangeNotifyRequest,
     ) -> Result<Step, Reject> {
@@ -70,7 +75,7 @@ impl Command for ChangeNotify {
             return Err(Reject::DeletePending);
         }
         if open.file()?.watch.is_none() {
-            if globals.watchers.len() >= WATCHES_MAX {
+            if globals.watchers.len() >= watches_max(session) {
                 return Err(Reject::TooManyWatches);
             }
             let recursive = request.flags.contains(ChangeNotifyFlags::WATCH_TREE);
@@ -98,6 +103,13 @@ impl Command for ChangeNotify {
 
     fn abandon(_: Pending, _: Option<Reply>) -> Abandoned {
         Abandoned { reject: Some(Reject::NotifyCleanup), ..Abandoned::default() }
+    }
+}
+
+fn watches_max(session: &Session) -> usize {
+    match session.standing() {
+        Standing::User => WATCHES_MAX,
+        Standing::Guest => GUEST_WATCHES_MAX,
     }
 }
 

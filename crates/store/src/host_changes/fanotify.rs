@@ -27,6 +27,8 @@ const METADATA_BYTES: usize = 24;
 pub(super) struct Fanotify {
     fd: OwnedFd,
     folders: HashMap<String, Mark>,
+    /// Each takes a descriptor.
+    folders_max: usize,
     mounts: Vec<Mount>,
     /// The last known place of directories, by handle.
     names: HashMap<Vec<u8>, String>,
@@ -91,6 +93,7 @@ impl Fanotify {
         Ok(Self {
             fd,
             folders: HashMap::new(),
+            folders_max: folders_max(),
             mounts: Vec::new(),
             names: HashMap::new(),
             buffer: vec![0; BUFFER_BYTES],
@@ -101,7 +104,19 @@ impl Fanotify {
         self.fd.as_fd()
     }
 
+    pub(super) fn folders_max(&self) -> usize {
+        self.folders_max
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_folders_max(&mut self, folders_max: usize) {
+        self.folders_max = folders_max;
+    }
+
     pub(super) fn watch(&mut self, path: &str, recursive: bool, filter: u32) -> Result<(), Errno> {
+        if self.folders.len() >= self.folders_max && !self.folders.contains_key(path) {
+            return Err(Errno::MFILE);
+        }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rustix::fs::open(absolute(path), flags, Mode::empty())?;
         let mount_id = self.enter_mount(&folder)?;
@@ -294,6 +309,13 @@ impl Fanotify {
         }
         self.names.get(handle).map(|path| (path.clone(), None))
     }
+}
+
+/// Folders that may be watched: half of the descriptors that the process may have. The others are for
+/// whoever it talks to.
+fn folders_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
 impl Place {

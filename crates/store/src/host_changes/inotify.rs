@@ -1,6 +1,6 @@
 //! inotify: a watch per directory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,7 +13,7 @@ use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, absolute, join, o
 
 /// Directories that are watched at once. The kernel's own limit, `fs.inotify.max_user_watches`, may
 /// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.
-const DIRECTORIES_MAX: usize = 65_536;
+pub(super) const DIRECTORIES_MAX: usize = 65_536;
 
 /// Events taken at once.
 const EVENTS_MAX: usize = 1_024;
@@ -24,7 +24,8 @@ pub(super) struct Inotify {
     fd: OwnedFd,
     /// Directories by watch descriptor.
     directories: HashMap<i32, String>,
-    descriptors: HashMap<String, i32>,
+    /// And by path, in which order a tree is together.
+    descriptors: BTreeMap<String, i32>,
     /// Folders that were asked for.
     flat: HashSet<String>,
     trees: HashSet<String>,
@@ -53,7 +54,7 @@ impl Inotify {
         Ok(Self {
             fd,
             directories: HashMap::new(),
-            descriptors: HashMap::new(),
+            descriptors: BTreeMap::new(),
             flat: HashSet::new(),
             trees: HashSet::new(),
             moved: None,
@@ -73,23 +74,41 @@ impl Inotify {
         }
         self.flat.insert(path.to_owned());
         if self.trees.remove(path) {
-            self.remove_unneeded();
+            self.remove_unneeded(path);
         }
         Ok(Coverage::Whole)
     }
 
     pub(super) fn unwatch(&mut self, path: &str) {
-        if self.flat.remove(path) | self.trees.remove(path) {
-            self.remove_unneeded();
+        let was_flat = self.flat.remove(path);
+        if self.trees.remove(path) {
+            self.remove_unneeded(path);
+        } else if was_flat && !self.needs(path) {
+            self.remove(path);
         }
     }
 
-    fn remove_unneeded(&mut self) {
+    /// Gives up what was watched for the tree at `path` alone.
+    fn remove_unneeded(&mut self, path: &str) {
         let unneeded: Vec<String> =
-            self.descriptors.keys().filter(|it| !self.needs(it)).cloned().collect();
+            self.watched_within(path).filter(|it| !self.needs(it)).cloned().collect();
         for path in unneeded {
             self.remove(&path);
         }
+    }
+
+    /// Directories that are watched, of a tree.
+    fn watched_within(&self, path: &str) -> impl Iterator<Item = &String> {
+        let (itself, below) = match path {
+            "" => (None, self.descriptors.range::<str, _>(..)),
+            _ => {
+                // The character after the slash ends what begins with it.
+                let (first, last) = (format!("{path}/"), format!("{path}0"));
+                let itself = self.descriptors.get_key_value(path);
+                (itself, self.descriptors.range(first..last))
+            }
+        };
+        itself.into_iter().chain(below).map(|(path, _)| path)
     }
 
     fn needs(&self, path: &str) -> bool {
@@ -97,7 +116,7 @@ impl Inotify {
     }
 
     fn is_in_tree(&self, path: &str) -> bool {
-        self.trees.iter().any(|tree| is_within(path, tree))
+        !self.trees.is_empty() && self_and_above(path).any(|it| self.trees.contains(it))
     }
 
     fn add(&mut self, path: &str) -> Result<(), Errno> {
@@ -223,8 +242,7 @@ impl Inotify {
     /// The other half of a rename did not come: it left what is watched.
     fn settle_move(&mut self, events: &mut Vec<HostEvent>) {
         let Some(Moved { path, is_directory, .. }) = self.moved.take() else { return };
-        let below: Vec<String> =
-            self.descriptors.keys().filter(|it| is_within(it, &path)).cloned().collect();
+        let below: Vec<String> = self.watched_within(&path).cloned().collect();
         for directory in below {
             self.remove(&directory);
         }
@@ -264,6 +282,14 @@ fn told(path: String, is_directory: bool, kind: HostChangeKind) -> HostEvent {
 fn is_within(path: &str, directory: &str) -> bool {
     directory.is_empty()
         || path.strip_prefix(directory).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+}
+
+/// A path and all directories above it, the root last.
+fn self_and_above(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
+        Some((above, _)) => Some(above),
+        None => (!path.is_empty()).then_some(""),
+    })
 }
 
 fn list(path: &str) -> Option<Dir> {

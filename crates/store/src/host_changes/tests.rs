@@ -177,3 +177,60 @@ fn a_folder_that_is_not_there_cannot_be_watched() {
         watcher.watch(&host(&missing), true, ALL).expect_err("it is a file");
     }
 }
+
+/// With inotify for what fanotify has no room for, `notifyd` would look at each change of each client.
+#[test]
+fn a_folder_for_which_there_is_no_descriptor_is_refused_and_not_watched_by_inotify() {
+    let mut watcher = HostWatcher::new();
+    let Some(fanotify) = &mut watcher.fanotify else { return };
+    fanotify.set_folders_max(1);
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("there is space"));
+    let [first, second] = [0, 1].map(|at: usize| host(folders[at].path()));
+    let _ = watcher.watch(&first, false, ALL).expect("it is there");
+    let refused = watcher.watch(&second, false, ALL).expect_err("it is one too many");
+    assert_eq!(refused.raw_os_error(), Some(libc::EMFILE));
+    assert!(!watcher.is_anonymous());
+    // The one that is there can be watched otherwise, and its place is given back.
+    let _ = watcher.watch(&first, true, ALL).expect("it is there");
+    watcher.unwatch(&first);
+    let _ = watcher.watch(&second, false, ALL).expect("there is a place");
+}
+
+#[test]
+fn nothing_is_anonymous_once_inotify_watches_no_folder_any_more() {
+    let mut watcher = HostWatcher::without_fanotify();
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("there is space"));
+    for recursive in [false, true] {
+        for folder in &folders {
+            let _ = watcher.watch(&host(folder.path()), recursive, ALL).expect("it is there");
+        }
+    }
+    for folder in &folders {
+        assert!(watcher.is_anonymous());
+        watcher.unwatch(&host(folder.path()));
+        watcher.unwatch(&host(folder.path()));
+    }
+    assert!(!watcher.is_anonymous());
+}
+
+#[test]
+fn a_tree_that_is_given_up_leaves_the_trees_beside_and_within_it() {
+    let mut watcher = HostWatcher::without_fanotify();
+    let folder = tempfile::tempdir().expect("there is space");
+    let path = |name| folder.path().join(name);
+    for name in ["a/b/c", "a!/b", "a0/b"] {
+        fs::create_dir_all(path(name)).expect("it is new");
+    }
+    for (name, recursive) in
+        [("a", true), ("a/b", false), ("a/b/c", true), ("a!", true), ("a0", true)]
+    {
+        let _ = watcher.watch(&host(&path(name)), recursive, ALL).expect("it is there");
+    }
+    watcher.unwatch(&host(&path("a")));
+    for name in ["a/f", "a/b/f", "a/b/c/f", "a!/b/f", "a0/b/f"] {
+        fs::write(path(name), "").expect("there is space");
+    }
+    let seen: Vec<String> =
+        names(seen(&mut watcher, folder.path())).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(seen, ["a/b/f", "a/b/c/f", "a!/b/f", "a0/b/f"]);
+}

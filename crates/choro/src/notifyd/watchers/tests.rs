@@ -102,5 +102,19 @@ fn a_watch_ends_with_its_open_or_its_worker() {
     left.sort_unstable();
     assert_eq!(left, ["b", "c"]);
     assert_eq!(watchers.count, 0);
-    assert!(watchers.directories.is_empty() && watchers.workers().is_empty());
+    assert!(watchers.directories.is_empty() && watchers.workers.is_empty());
+}
+
+#[test]
+fn a_worker_that_watches_all_it_may_leaves_room_for_those_who_come_after_it() {
+    let mut watchers = Watchers::new(1_600);
+    let mut fill = |worker| {
+        let mut watch =
+            |open: &u64| watchers.watch(worker, &watch(*open, &format!("d{open}"), false));
+        (1..2_000).find(|open| watch(open) == Watched::Refused).map(|open| open - 1)
+    };
+    let watched = [ALICE, BOB, CAROL].map(|worker| fill(worker).expect("not all of it"));
+    assert_eq!(watched[0], 1_600 / 16);
+    assert!(watched[2] > 80, "{watched:?}");
+    assert_eq!(watchers.count as u64, watched.iter().sum::<u64>());
 }

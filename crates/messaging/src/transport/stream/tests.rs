@@ -208,6 +208,9 @@ fn a_connection_with_the_rest_of_a_packet_is_not_left_for_another() {
         (counters.dropped, counters.lost, stopped.counters().malformed),
         (waiting + 4, 0, 0)
     );
+    // No other receiver has lost anything.
+    assert_eq!(bench.transport.take_receivers_of_dropped(), [to].into());
+    assert_eq!(bench.transport.take_receivers_of_dropped(), [].into());
 }
 
 /// As a process is that was taken for dead and is stopped.

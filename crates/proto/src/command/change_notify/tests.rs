@@ -757,3 +757,15 @@ fn a_change_that_finds_no_memory_has_to_be_looked_up() {
     let refused = super::Watch::new(folder(), NAMES, false, 65_536, &crate::MemoryAccount::new(0));
     assert_eq!(refused.map(drop), Err(crate::Reject::TooMuchMemory));
 }
+
+#[test]
+fn a_guest_watches_fewer_directories_than_a_user() {
+    let mut scene = Scene::new();
+    let last = scene.open_directory("");
+    scene.server.sessions.values_mut().for_each(|session| session.is_anonymous = true);
+    scene.server.globals.watchers = vec![0; super::GUEST_WATCHES_MAX];
+    let answer = scene.ask(Command::CHANGE_NOTIFY, &request(last));
+    assert_eq!(answer.status(), NtStatus::INSUFFICIENT_RESOURCES);
+    scene.server.globals.watchers.pop();
+    watch(&mut scene, request(last));
+}
