@@ -1,6 +1,7 @@
 //! Many clients that prove nothing, beside users who work: who is served, and whose place it is.
 //!
-//! One of the tests floods from networks of its own; `make nightly` has it do so with 20,000 connections.
+//! One of the tests floods from networks of its own; `make nightly` has it do so with 20,000
+//! connections.
 
 mod harness;
 #[path = "flood/whole.rs"]
@@ -176,7 +177,7 @@ fn an_address_whose_workers_crash_waits_and_others_do_not() {
         wait_until(|| idle().len() == 4, || format!("{:?}", idle()));
         let known = idle();
         let victim = negotiated(&server, stranger(1)).expect("it is served");
-        // Of those that were idle, the one whose place was filled.
+        // One of the idle workers has become the stranger's.
         let serving = serving_of(&server, &known, users);
         signal_process(serving, Signal::KILL);
         wait_until(|| !is_alive(serving) && !victim.is_open(), || server.server().log());

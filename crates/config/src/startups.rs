@@ -1,9 +1,9 @@
-//! `max startups`: how many clients may be on their way to log on.
+//! `max startups`: clients that have not logged on yet.
 
 use crate::kind::Typed;
 
-/// As in `sshd_config`: from `start` clients on, `rate` of a hundred new ones are dropped, and the more the
-/// more there are, until from `full` on all are.
+/// As in `sshd_config`: from `start` clients on, `rate` of a hundred new ones are dropped, and the
+/// more the more there are, until from `full` on all are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Startups {
     /// Clients below which none is dropped.
@@ -18,7 +18,7 @@ pub struct Startups {
 const CLIENTS_MAX: u32 = 65_536;
 
 impl Startups {
-    /// What a value must look like.
+    /// The form of a value, in words.
     pub(crate) const EXPECTED: &str = "start:rate:full, such as 64:30:512, with 1 <= start <= full and a \
                                        rate of 1 to 100, or one number";
 

@@ -26,7 +26,7 @@ pub struct Connection {
     pub server: SocketAddr,
     /// When it came to this worker.
     pub connected_at: FileTime,
-    /// How far the client has come with logging on.
+    /// Progress of the client's logon.
     pub progress: Progress,
     /// What was negotiated; nothing before NEGOTIATE is done.
     pub negotiated: Option<Arc<Negotiated>>,

@@ -66,7 +66,7 @@ pub struct Globals {
     pub passages: Passages,
     /// The client is Apple's, and was told that listings are in its form.
     pub apple_listings: bool,
-    /// Who has logged on, as the tables know it.
+    /// The highest logon over all connections, as the supervisor knows it.
     pub logon: Logon,
     /// Somebody watches a directory through another worker.
     pub is_watched_elsewhere: bool,

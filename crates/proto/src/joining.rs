@@ -1,8 +1,8 @@
-//! Which connections share a worker: those of one client, and of those that only say that they are its.
+//! Connections that share a worker: those of one client, and of strangers who name its ClientGuid.
 //!
-//! A client's further connections come to the worker that serves it by the ClientGuid of their NEGOTIATE,
-//! which goes over the wire in clear: a stranger can name it, too. So until a user has logged on over a
-//! connection it is in the way of none that a user has logged on over.
+//! A NEGOTIATE carries the ClientGuid in clear, and leads a connection to the worker that serves
+//! that client. So a connection without a user takes no place from one over which a user has logged
+//! on.
 
 use std::net::IpAddr;
 
@@ -14,18 +14,18 @@ use crate::request::Incoming;
 use crate::server::{Now, Server};
 use crate::session::CHANNELS_MAX;
 
-/// Connections beside those of a user, from addresses where none of that user's is. A client that is about
-/// to bind channels over another of its interfaces opens four, as Windows does.
+/// Connections without a user that a worker takes beside its user's, from addresses where the user
+/// has none. Windows opens four at a time over another interface before it binds them as channels.
 const STRANGERS_MAX: usize = 4;
 
 impl Server {
-    /// Takes that a connection from `client` wants to join those of this worker, while `coming` others are
-    /// on their way here. True if there is room for it, if need be in the place of an older one over which
-    /// no user has logged on.
+    /// Makes room for a connection from `client` that another worker offers, while `coming` others
+    /// are on their way here. True if there is room: the oldest connection without a user may have
+    /// ended for it.
     pub fn handle_newcomer(&mut self, now: Now, client: IpAddr, coming: usize) -> bool {
         let waiting = self.connections.values().filter(|it| !has_user(it));
         if !self.connections.values().any(has_user) {
-            // It may be the user, and the others strangers: it is better off in a worker of its own.
+            // The newcomer may be the user among strangers: a worker of its own serves it better.
             return waiting.count() + coming < CHANNELS_MAX;
         }
         if self.has_user_at(client) {
@@ -34,9 +34,9 @@ impl Server {
         waiting.filter(|it| !self.has_user_at(it.client.ip())).count() + coming < STRANGERS_MAX
     }
 
-    /// Ends a connection over which no user has logged on, so that another has its place: the oldest
-    /// one without any session, or else with sessions of guests and nobody in particular only.
-    /// True if there was one.
+    /// Ends a connection over which no user has logged on, so that another has its place: the
+    /// oldest one without any session, or else with sessions of guests and nobody in particular
+    /// only. True if there was one.
     pub fn handle_crowd(&mut self, now: Now) -> bool {
         self.globals.files.set_now(now.monotonic);
         let others = self.connections.iter().filter(|(_, it)| !has_user(it));
@@ -63,7 +63,7 @@ impl Server {
         self.tell_logon();
     }
 
-    /// Ends connections of guests that are not from where the users of this worker are.
+    /// Ends connections of guests from addresses that no user of this worker comes from.
     fn part_from_guests(&mut self) {
         if !self.connections.values().any(has_user) {
             return;
@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Says who has logged on over the connections of this worker, if that is not what it was.
+    /// Reports the highest logon over all connections, if it has changed.
     pub(crate) fn tell_logon(&mut self) {
         let logons = self.connections.values().map(|it| it.progress.logon());
         let logon = logons.max().unwrap_or_default();

@@ -1,26 +1,26 @@
-//! How far a client has come with logging on over a connection, and by when it must have come further.
+//! Progress of a client's logon over one connection, and the deadline of its next step.
 //!
-//! A connection costs the server memory and, mostly, a process. So one that no user stands behind is
-//! kept for a short time only: a client that says nothing, one whose logons fail, and a guest who uses
-//! no share. [MS-SMB2] 3.3.2.3 leaves the times open.
+//! A connection costs the server memory and, mostly, a process. So connections without a user end
+//! soon: a client that says nothing, failed logons, a guest without a share. [MS-SMB2] 3.3.2.3
+//! leaves the times open.
 
 use std::time::Duration;
 
-/// Time until the first SESSION_SETUP. A client sends it as soon as it has the answer to NEGOTIATE and a
-/// ticket or a password.
+/// Time until the first SESSION_SETUP. A client sends it as soon as it has the answer to NEGOTIATE
+/// and a ticket or a password.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time until a session is set up, both counted from the connection's first moment.
 const USER_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Time that guests and anonymous users may be without a tree connect to a share with files. IPC$ does
-/// not count: everybody may connect to it, and what is asked there takes seconds.
+/// Time that guests and anonymous users may be without a tree connect to a share with files. IPC$
+/// does not count: everybody may connect to it, and what is asked there takes seconds.
 const GUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who has logged on, the least first.
+/// The highest logon of a connection or a client, the least first.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Logon {
-    /// Nobody, or not yet.
+    /// No session yet.
     #[default]
     Nobody,
     /// A guest, or an anonymous user.
@@ -29,7 +29,7 @@ pub enum Logon {
     User,
 }
 
-/// How far the client of one connection has come.
+/// Progress of the client of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     connected_at: Duration,
@@ -38,14 +38,14 @@ pub struct Progress {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// No SESSION_SETUP has come.
+    /// The client has sent no SESSION_SETUP.
     Silent,
-    /// At least one has come.
+    /// The client has sent a SESSION_SETUP.
     LoggingOn,
-    /// Looked at every [`GUEST_TIMEOUT`].
+    /// Guests and anonymous users only; the server looks for their shares every [`GUEST_TIMEOUT`].
     Guest { look_at: Duration, had_files: bool },
-    /// For as long as the connection lasts, also if the user logs off: who could log on once can do it
-    /// again.
+    /// This lasts as long as the connection, also after a LOGOFF: the client has proven its user
+    /// once.
     User,
 }
 
@@ -56,14 +56,14 @@ impl Progress {
         Self { connected_at: now, stage: Stage::Silent }
     }
 
-    /// A SESSION_SETUP has come.
+    /// Notes a SESSION_SETUP.
     pub fn token_came(&mut self) {
         if matches!(self.stage, Stage::Silent) {
             self.stage = Stage::LoggingOn;
         }
     }
 
-    /// A session was set up, or bound.
+    /// Notes a session that was set up or bound.
     pub fn logged_on(&mut self, now: Duration, is_user: bool) {
         match self.stage {
             _ if is_user => self.stage = Stage::User,
@@ -74,14 +74,14 @@ impl Progress {
         }
     }
 
-    /// A share with files was connected.
+    /// Notes a tree connect to a share with files.
     pub fn files_connected(&mut self) {
         if let Stage::Guest { had_files, .. } = &mut self.stage {
             *had_files = true;
         }
     }
 
-    /// Who has logged on.
+    /// Returns the highest logon so far.
     #[must_use]
     pub fn logon(&self) -> Logon {
         match self.stage {
@@ -91,7 +91,7 @@ impl Progress {
         }
     }
 
-    /// When [`Progress::may_stay`] is to be asked.
+    /// Returns the time of the next call of [`Progress::may_stay`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         match self.stage {
@@ -102,8 +102,8 @@ impl Progress {
         }
     }
 
-    /// Whether the client may stay. A guest may who has a tree connect to files, or had one since the
-    /// last look.
+    /// True when the client may stay. A guest needs a tree connect to files, now or since the last
+    /// call.
     pub fn may_stay(&mut self, now: Duration, has_files: bool) -> bool {
         if let Stage::Guest { look_at, had_files } = &mut self.stage
             && *look_at <= now

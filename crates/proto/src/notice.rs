@@ -37,7 +37,7 @@ pub enum Notice {
         /// Where the client was.
         client: SocketAddr,
     },
-    /// Who has logged on over the connections of this worker: the highest of them.
+    /// The highest logon over the connections of this worker has changed.
     LogonChanged(Logon),
     /// A session was set up.
     SessionOpened(Box<SessionOpened>),

@@ -72,7 +72,7 @@ pub struct Server {
     pub(crate) opens: FxHashMap<u64, Open>,
     pub(crate) in_flight: FxHashMap<RequestId, InFlight>,
     pub(crate) globals: Globals,
-    /// When to look how far the clients have come that no user has logged on from.
+    /// Times at which connections without a user are looked at.
     pub(crate) deadlines: FxHashMap<ConnectionId, Duration>,
     request_count: u64,
     connection_count: u32,

@@ -35,8 +35,8 @@ fn fail_to_log_on(peer: &mut Peer) {
     peer.authenticate(&Login::user(ALICE.0, "wrong")).expect(NtStatus::LOGON_FAILURE);
 }
 
-/// Lets time pass until the server has ended the connection, and returns how many milliseconds, in steps
-/// of a hundred.
+/// Lets time pass until the server has ended the connection, and returns how many milliseconds, in
+/// steps of a hundred.
 fn milliseconds_until_closed(world: &World, peer: &Peer) -> u64 {
     for passed in (0..=200_000).step_by(100) {
         if let Some(reason) = peer.closed() {

@@ -1,8 +1,7 @@
-//! Who has logged on through each worker: a page that all processes share.
+//! The logon of each worker's client, in a page that all processes share.
 //!
-//! The supervisor looks at it when a client comes, to know which clients may have to make room. A worker
-//! writes a byte there when that changes, and sends nothing: a logon costs no message, and the supervisor
-//! is not woken.
+//! The supervisor reads it when a client connects, to find clients that may have to make room. A
+//! worker writes one byte at a logon and sends no message, so that a logon wakes no other process.
 
 use std::io;
 use std::path::Path;
@@ -10,23 +9,23 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// Workers that have a place in the page: more than serve clients at a time, idle ones and those that are
-/// about to end included.
+/// Slots of the page, one for a worker: more than the clients at a time, the idle workers and those
+/// that end.
 pub const LOGON_SLOTS: usize = 32_768;
 
-/// Slots whose changes are told by one word.
+/// Slots in one word of the bits that mark changes.
 const WORD_SLOTS: usize = u64::BITS as usize;
 
-/// Who has logged on through a worker: the highest of all that have.
+/// The highest logon of a worker's client.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Logon {
-    /// Nobody, or not yet.
+    /// No session yet.
     #[default]
     Nobody = 0,
     /// A guest, or an anonymous user.
     Guest = 1,
-    /// A user.
+    /// A user, who has proven it.
     User = 2,
 }
 
@@ -36,16 +35,16 @@ pub struct LogonPage {
     page: SharedMemory<Page>,
 }
 
-/// What is in the file `logons` of the lock directory.
+/// Contents of the file `logons` in the lock directory.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 struct Page {
-    /// A bit for each slot that was written since the supervisor looked.
+    /// A bit for each slot, set by its worker and cleared by the supervisor.
     changed: [AtomicU64; LOGON_SLOTS / WORD_SLOTS],
     slots: [AtomicU8; LOGON_SLOTS],
 }
 
-// SAFETY: all in it are atomics, for which any bytes are a value.
+// SAFETY: the page consists of atomics, for which any bytes are a value.
 unsafe impl Shared for Page {}
 
 impl LogonPage {
@@ -65,20 +64,20 @@ impl LogonPage {
         Ok(Self { page: SharedMemory::join(&lock_dir.join(NAME))? })
     }
 
-    /// Says who has logged on. A slot that is none is passed over.
+    /// Writes the logon of a worker's client. Ignores a slot beyond the last.
     pub fn set(&self, slot: usize, logon: Logon) {
         let Some(place) = self.page.slots.get(slot) else { return };
         place.store(logon as u8, Ordering::Relaxed);
-        // The bit is seen after what it is about.
+        // The supervisor sees the bit after the byte.
         let bit = 1 << (slot % WORD_SLOTS);
         self.page.changed[slot / WORD_SLOTS].fetch_or(bit, Ordering::Release);
     }
 
-    /// Returns what has changed since the last call: for the supervisor.
+    /// Returns the slots written since the last call: for the supervisor.
     pub fn take_changed(&self) -> impl Iterator<Item = (usize, Logon)> {
         let words = self.page.changed.iter().enumerate();
         words.flat_map(move |(index, word)| {
-            // Mostly nothing has changed, and to look is cheaper than to exchange.
+            // Mostly no bit is set, and a load is cheaper than an exchange.
             let seen = word.load(Ordering::Relaxed);
             let bits = if seen == 0 { 0 } else { word.swap(0, Ordering::Acquire) };
             let changed = (0..WORD_SLOTS).filter(move |bit| bits & (1 << bit) != 0);

@@ -38,7 +38,7 @@ pub(crate) struct WorkerArguments {
     /// The detail of the log, if an administrator wants another than that of the configuration.
     #[arg(long)]
     log_level: Option<u32>,
-    /// Where to say who has logged on.
+    /// Our slot in the page of logons.
     #[arg(long)]
     logon_slot: Option<usize>,
 }

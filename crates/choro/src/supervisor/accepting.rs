@@ -22,8 +22,8 @@ const STARTING_PAUSE: Duration = Duration::from_millis(100);
 /// Clients at a time when `max smbd processes` does not say.
 const CLIENTS_MAX: usize = 16_384;
 
-/// Workers that were told to end because their guests made room, and have not ended: as many processes may
-/// there be beyond those that are counted.
+/// Workers that end because their clients make room. Their processes exist beyond the counted
+/// clients.
 const ENDING_MAX: usize = 256;
 
 impl Supervisor {
@@ -50,8 +50,8 @@ impl Supervisor {
     }
 
     /// Whether an idle worker is there. If workers cannot be started at the moment, clients wait in
-    /// the backlog instead of being turned away; if the last one that was to start did not, until one
-    /// has: a worker that fails takes its client with it.
+    /// the backlog instead of being turned away; if the last one that was to start did not, until
+    /// one has: a worker that fails takes its client with it.
     fn can_take_client(&mut self) -> bool {
         let is_failing = self.backoff.is_failing();
         if self.workers.has_ready() || !is_failing && self.workers.idle_len() > 0 {
@@ -112,12 +112,12 @@ impl Supervisor {
         if self.workers.ending_len() >= ENDING_MAX {
             return Verdict::Refuse(Refusal::Full);
         }
-        // Without randomness it is dropped.
+        // A zero drops the client: no randomness, no luck.
         let draw = || tables::random_unique_id().map_or(0, |it| it.to_le_bytes()[0].into());
         limits.judge(self.clients.all(), self.clients.of_source(source), draw)
     }
 
-    /// Has a guest make room. The place counts as free at once; the worker has some seconds to end.
+    /// Ends a guest's worker. Its place is free at once, and the worker has some seconds to end.
     fn end_guest(&mut self) {
         if let Some(pid) = self.clients.take_guest() {
             tracing::debug!("the guest of worker {pid} makes room");

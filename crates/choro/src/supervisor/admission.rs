@@ -1,9 +1,9 @@
-//! Whether a client that connects is served: decided before it has said anything, by its address and by who
-//! is served already.
+//! The policy that admits a client or turns it away, by its address and the clients that are
+//! served.
 //!
-//! Each client costs a process, and nobody can know yet whose it is. So those over which no user has logged
-//! on, not yet or as guests, have few places, all in all and for each address, and an address with several
-//! makes room for one with none. A user is never turned away for a guest: a guest makes room.
+//! Each client costs a process, and at accept nobody knows its user. So clients without a user, not
+//! yet or as guests, have few places, in total and for each address, and an address with several of
+//! them makes room for one with none. A guest makes room for a client that may be a user.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,8 +12,8 @@ use std::num::NonZeroU32;
 use config::Startups;
 use tables::Logon;
 
-/// Where a client comes from, as far as it is counted: an IPv4 address, or a network of 64 bits, which is
-/// what one machine gets in IPv6.
+/// The address by which clients are counted: an IPv4 address, or an IPv6 network of 64 bits,
+/// because one machine has all of its addresses.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct Source(IpAddr);
 
@@ -35,7 +35,7 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// Clients that are served, by who has logged on.
+/// Numbers of clients that are served, by their logon.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Count {
     pub(super) nobody: usize,
@@ -49,7 +49,7 @@ impl Count {
     }
 }
 
-/// What the configuration says.
+/// Limits of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// `max smbd processes`.
@@ -62,12 +62,12 @@ pub(super) struct Limits {
     pub(super) startups: Startups,
 }
 
-/// Why a client is turned away.
+/// Reasons to turn a client away.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Refusal {
-    /// It is not to be served at all.
+    /// `hosts allow` or `hosts deny` excludes it.
     Hosts,
-    /// Its address has as many clients as it may have over which no user has logged on.
+    /// Its address has as many clients without a user as it may have.
     Address,
     /// Its address has three quarters of all places.
     AddressShare,
@@ -81,19 +81,20 @@ pub(super) enum Refusal {
     NoWorker,
 }
 
-/// What becomes of a client.
+/// The policy's decision on a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// It is served.
+    /// A worker serves it.
     Admit,
-    /// It is served, and one of these makes room.
+    /// A worker serves it, and another client with this logon makes room.
     AdmitInsteadOf(Logon),
-    /// It is turned away.
+    /// Its connection is reset.
     Refuse(Refusal),
 }
 
 impl Limits {
-    /// Judges a client by what `all` clients and those `of_source` are. `draw` gives a random number.
+    /// Judges a client by the numbers of all clients and of those at its address. `draw` returns a
+    /// random number.
     pub(super) fn judge(
         &self,
         all: Count,
@@ -122,19 +123,19 @@ impl Limits {
         }
     }
 
-    /// Guests that have to go because there are more than may be.
+    /// Returns the number of guests above their limit.
     pub(super) fn surplus_guests(&self, all: Count) -> usize {
         all.guests.saturating_sub(self.guests)
     }
 
-    /// Clients that may wait for their logon. Where there are few places, some are left to those who are
-    /// known.
+    /// Returns the number of clients that may wait for their logon. A quarter of few places stays
+    /// free of them.
     fn startups_full(&self) -> usize {
         to_usize(self.startups.full).min(without_quarter(self.clients))
     }
 
-    /// True when a client of an address that has some waiting is turned away because so many wait: never
-    /// below `start`, always from `full` on, in between the more often the more there are.
+    /// True when a further client of an address is dropped, because so many wait for their logon:
+    /// never below `start`, always from `full` on, and with a growing chance in between.
     fn drops(&self, nobody: usize, full: usize, draw: impl FnOnce() -> u32) -> bool {
         let (start, rate) = (to_usize(self.startups.start), to_usize(self.startups.rate));
         if nobody >= full || nobody < start {
@@ -145,7 +146,7 @@ impl Limits {
     }
 }
 
-/// Three quarters, or all of what is too little to be divided.
+/// Returns three quarters of the places, and all of fewer than four.
 fn without_quarter(places: usize) -> usize {
     places - places / 4
 }

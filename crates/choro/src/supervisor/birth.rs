@@ -1,8 +1,9 @@
 //! The end of a supervisor that has become a worker.
 //!
-//! A worker is forked off and not exec'ed: half of what a client costs that comes and goes would be to load
-//! the program and its libraries, to read the configuration and to get to know the machine, each time with
-//! the same outcome. The supervisor holds no data of clients, and knows of them what the tables say.
+//! A worker is forked off and not exec'ed: half of what a client costs that comes and goes would be
+//! to load the program and its libraries, to read the configuration and to get to know the machine,
+//! each time with the same outcome. The supervisor holds no data of clients, and knows of them what
+//! the tables say.
 
 use std::mem::forget;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,8 +19,8 @@ use crate::worker::{LogonSlot, Tables, WorkerStart};
 use crate::{log, process};
 
 impl Started {
-    /// Lets go of everything that is the supervisor's, of whom this process is a copy, and begins as a
-    /// worker.
+    /// Lets go of everything that is the supervisor's, of whom this process is a copy, and begins
+    /// as a worker.
     ///
     /// # Errors
     /// The supervisor is gone already, the log cannot be opened, or the kernel refuses.
@@ -29,8 +30,8 @@ impl Started {
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
         let Supervisor { listeners, workers, clients, notifyd, qos, events, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
-        // To close them one by one takes long where there are many, and some would take back what the
-        // supervisor has given out.
+        // To close them one by one takes long where there are many, and some would take back what
+        // the supervisor has given out.
         forget((listeners, workers, notifyd, qos, events, signals, pid_file));
         match messaging.kind() {
             // A file of libtdb is opened once in a process.

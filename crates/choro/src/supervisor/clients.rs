@@ -1,4 +1,4 @@
-//! The clients that are served: where each comes from, and who has logged on.
+//! The clients that are served, with their addresses and logons.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ struct Client {
     pid: u32,
     source: Source,
     logon: Logon,
-    /// Counts clients in the order in which they came.
+    /// Position in the order of arrival.
     number: u64,
 }
 
@@ -20,7 +20,7 @@ struct Client {
 #[derive(Debug)]
 pub(super) struct Clients {
     page: LogonPage,
-    /// Places in the page that no worker has.
+    /// Slots of the page without a worker.
     free: Vec<usize>,
     by_slot: HashMap<usize, Client>,
     of_source: HashMap<Source, Count>,
@@ -29,7 +29,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Nobody yet.
+    /// Starts without clients.
     pub(super) fn new(page: LogonPage) -> Self {
         Self {
             page,
@@ -41,22 +41,22 @@ impl Clients {
         }
     }
 
-    /// Takes a place in the page for a new worker; `None` if there are as many workers as can be.
+    /// Takes a slot of the page for a new worker; `None` when no slot is free.
     pub(super) fn take_slot(&mut self) -> Option<usize> {
         let slot = self.free.pop()?;
         self.page.set(slot, Logon::Nobody);
         Some(slot)
     }
 
-    /// The page, in a process that is about to be a worker.
+    /// Returns the page, in a process that becomes a worker.
     pub(super) fn into_page(self) -> LogonPage {
-        // To free the rest takes long where there are many, and the process has a short life.
+        // Freeing the maps of many clients would delay a process with a short life.
         let Self { page, free, by_slot, of_source, .. } = self;
         std::mem::forget((free, by_slot, of_source));
         page
     }
 
-    /// A client was handed to the worker of `slot`.
+    /// Enters the client that was handed to the worker of `slot`.
     pub(super) fn enter(&mut self, slot: usize, pid: u32, source: Source) {
         self.admitted += 1;
         let client = Client { pid, source, logon: Logon::Nobody, number: self.admitted };
@@ -65,21 +65,22 @@ impl Clients {
         *of(&mut self.all, Logon::Nobody) += 1;
     }
 
-    /// The worker of `slot` serves nobody any more, or is about to end. Returns where its client came from.
+    /// Removes the client of the worker of `slot`, and returns its address.
     pub(super) fn leave(&mut self, slot: usize) -> Option<Source> {
         let Client { source, logon, .. } = self.by_slot.remove(&slot)?;
         self.count_out(source, logon);
         Some(source)
     }
 
-    /// The worker of `slot` has ended: another may have the place. Returns where its client came from.
+    /// Frees the slot of a worker that has ended, and returns its client's address, if that had not
+    /// left.
     pub(super) fn free_slot(&mut self, slot: usize) -> Option<Source> {
         let source = self.leave(slot);
         self.free.push(slot);
         source
     }
 
-    /// Takes what workers have said since the last time.
+    /// Reads the logons that workers have written since the last call.
     pub(super) fn look(&mut self) {
         let changed: Vec<(usize, Logon)> = self.page.take_changed().collect();
         for (slot, logon) in changed {
@@ -91,29 +92,29 @@ impl Clients {
         }
     }
 
-    /// All clients.
+    /// Returns the numbers of all clients.
     pub(super) fn all(&self) -> Count {
         self.all
     }
 
-    /// Those of one address.
+    /// Returns the numbers of the clients of one address.
     pub(super) fn of_source(&self, source: Source) -> Count {
         self.of_source.get(&source).copied().unwrap_or_default()
     }
 
-    /// Takes out the guest who has to make room, and returns the worker's pid: of the address that has most
-    /// guests the one that came last. So a guest who works is not disturbed by those who come after, and
-    /// who comes many times makes room for who came once.
+    /// Removes the guest that makes room, and returns its worker's pid: the newest guest of the
+    /// address with most guests. So later guests do not disturb one that works, and an address with
+    /// many guests pays before one with few.
     pub(super) fn take_guest(&mut self) -> Option<u32> {
         self.take(Logon::Guest, 1)
     }
 
-    /// As [`Clients::take_guest`], of those that have not logged on; `None` if no address has several.
+    /// Does the same among clients that wait for their logon; `None` when no address has several.
     pub(super) fn take_waiting(&mut self) -> Option<u32> {
         self.take(Logon::Nobody, 2)
     }
 
-    /// Takes out the newest client of the address that has most of those, if it has so many.
+    /// Removes the newest client with this logon of the address that has most of them.
     fn take(&mut self, logon: Logon, at_least: usize) -> Option<u32> {
         let alike = self.by_slot.iter().filter(|(_, client)| client.logon == logon);
         let rank = |client: &Client| {
@@ -162,7 +163,7 @@ mod tests {
         IpAddr::from([192, 0, 2, number]).into()
     }
 
-    /// Clients, and the page as workers see it.
+    /// Returns clients, and the page from a worker's side.
     fn clients() -> (Clients, LogonPage, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("there is space");
         let clients = Clients::new(LogonPage::create(folder.path()).expect("there is space"));

@@ -1,7 +1,7 @@
-//! Addresses whose clients' workers have crashed.
+//! Crashes of workers, by the addresses of their clients.
 //!
-//! After a crash the supervisor looks through all tables, which takes the longer the more is open. A client
-//! that knows how to bring that about must not do it all the time.
+//! The supervisor mends all tables after a crash, which takes the longer the more files are open.
+//! So a client that can crash its worker has to wait before it does it again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use super::admission::Source;
 use super::backoff::Backoff;
 
-/// Crashes after which an address does not wait: a worker may be killed by the system or by an
-/// administrator, and its client should come back at once.
+/// Crashes without a pause. The system or an administrator may have killed the worker, and its
+/// client should come back at once.
 const CRASHES_FREE: u32 = 8;
 
-/// After so long without a crash an address begins anew.
+/// Time without a crash after which an address starts anew.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
-/// Addresses that are kept; of more, the one whose last crash is longest ago is forgotten.
+/// Addresses that are kept. The one with the oldest crash gives way to a further one.
 const SOURCES_MAX: usize = 1_024;
 
 /// The crashes of one address.
@@ -27,12 +27,12 @@ struct Crashes {
     backoff: Backoff,
 }
 
-/// What is remembered of crashes. Time is an argument.
+/// The crashes of all addresses. Time is an argument.
 #[derive(Debug, Default)]
 pub(super) struct CrashesBySource(HashMap<Source, Crashes>);
 
 impl CrashesBySource {
-    /// A worker that served a client of this address has crashed.
+    /// Notes a crash of a worker that served a client of this address.
     pub(super) fn record(&mut self, source: Source, now: Instant) {
         self.0.retain(|_, crashes| now.duration_since(crashes.last) < FORGOTTEN_AFTER);
         if self.0.len() >= SOURCES_MAX && !self.0.contains_key(&source) {
@@ -53,7 +53,7 @@ impl CrashesBySource {
         }
     }
 
-    /// Whether clients of this address have to wait.
+    /// True while clients of this address have to wait.
     pub(super) fn is_blocked(&self, source: Source, now: Instant) -> bool {
         let crashes = self.0.get(&source);
         crashes.is_some_and(|crashes| crashes.backoff.blocked_until(now).is_some())

@@ -1,9 +1,9 @@
 //! The directories that a server writes to.
 //!
-//! Whoever can put something else in the place of one of them decides what the server reads and writes as
-//! root. So each is reached from `/` on, name by name, and each directory and link on the way belongs to root
-//! or to the server's user and is written to by nobody else. After that its path means the same for as long
-//! as the server runs.
+//! Whoever can put something else in the place of one of them decides what the server reads and
+//! writes as root. So each is reached from `/` on, name by name, and each directory and link on the
+//! way belongs to root or to the server's user and is written to by nobody else. After that its
+//! path means the same for as long as the server runs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -128,8 +128,8 @@ fn verify_owner(path: &Path, stat: &Stat) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nobody else can write to it. In a sticky directory, such as `/tmp`, they can, but not remove or rename
-/// what is ours there.
+/// Nobody else can write to it. In a sticky directory, such as `/tmp`, they can, but not remove or
+/// rename what is ours there.
 fn verify_writers(path: &Path, stat: &Stat) -> anyhow::Result<()> {
     let mode = stat.st_mode & 0o7777;
     let own_group = rustix::process::getegid().as_raw();

@@ -105,8 +105,8 @@ pub(super) fn prepare_client(socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends a connection that is not served. It is reset: the client knows at once, and nothing of it stays
-/// behind in the kernel, however many there are.
+/// Resets a connection that nobody serves: the client knows at once, and the kernel keeps nothing
+/// of it.
 pub(super) fn turn_away(socket: OwnedFd) {
     if let Err(error) = sockopt::set_socket_linger(&socket, Some(Duration::ZERO)) {
         tracing::debug!("a client that is turned away waits for the end: {error}");

@@ -12,13 +12,14 @@ use rustix::io::Errno;
 /// The file's name inside `pid directory`. Everybody may read it.
 const FILE_NAME: &str = "choro.pid";
 
-/// The lock's name inside `pid directory`. Only the server's user may open it: a lock on a file that
-/// others may read is one that they may hold, and so keep the server from starting.
+/// The lock's name inside `pid directory`. Only the server's user may open it: a lock on a file
+/// that others may read is one that they may hold, and so keep the server from starting.
 const LOCK_NAME: &str = "choro.pid.lock";
 
 /// `pid directory`/choro.pid, removed when this is dropped, and the lock that is held until then.
 ///
-/// The lock says that a server runs, not the presence of a file: what a killed server left is taken over.
+/// The lock says that a server runs, not the presence of a file: what a killed server left is taken
+/// over.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,

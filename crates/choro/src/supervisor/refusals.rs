@@ -1,7 +1,7 @@
-//! What the log says of clients that are turned away.
+//! Log lines about clients that are turned away.
 //!
-//! Whoever wants to fill the log connects again and again. So the first of each reason has a line of its
-//! own, and those that follow are counted and told together.
+//! A flood of connections must not fill the log. So the first refusal for each reason has a line of
+//! its own, and a summary counts those that follow.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::admission::Refusal;
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Refusal {
-    /// Why, and which parameter decides.
+    /// Returns the reason and the parameter behind it, as the end of a log line.
     fn reason(self) -> &'static str {
         match self {
             Self::Hosts => "by `hosts allow` or `hosts deny`",
@@ -31,19 +31,19 @@ impl Refusal {
     }
 }
 
-/// Clients turned away for one reason since the last line about it.
+/// Clients that were turned away for one reason since the last line about it.
 #[derive(Debug)]
 struct Untold {
     since: Instant,
     count: u64,
 }
 
-/// Counts what is not logged. Time is an argument.
+/// Counters of the refusals that no line has reported. Time is an argument.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(BTreeMap<Refusal, Untold>);
 
 impl Refusals {
-    /// A client was turned away. Returns the line to log, if this is the first in a while.
+    /// Notes a refusal. Returns the line to log, if it is the first in a while.
     pub(super) fn record(
         &mut self,
         now: Instant,
@@ -58,7 +58,7 @@ impl Refusals {
         Some(format!("{peer}: refused {}", refusal.reason()))
     }
 
-    /// Returns the lines that are due.
+    /// Returns the summaries that are due.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         self.0.retain(|refusal, untold| {
@@ -77,7 +77,7 @@ impl Refusals {
         lines
     }
 
-    /// When [`Refusals::take_due`] has something to do.
+    /// Returns the time of the next summary.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.0.values().map(|untold| untold.since + SUMMARY_INTERVAL).min()
     }

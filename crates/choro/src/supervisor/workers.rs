@@ -48,7 +48,7 @@ pub(super) enum WorkerState {
     Serving,
     /// It was told to exit, or its control socket failed.
     Stopping,
-    /// It was told to exit while it had a client, so that another has the place.
+    /// It was told to exit so that another client has the place of its own.
     Ending,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Worker {
     pub(super) state: WorkerState,
     /// It said that it started. It may be given a client before that.
     pub(super) is_ready: bool,
-    /// Its place in the page that says who has logged on, if it serves clients.
+    /// Its slot in the page of logons, if it serves clients.
     pub(super) slot: Option<usize>,
     control: SupervisorEnd,
 }
@@ -105,7 +105,7 @@ pub(super) struct Workers {
     by_pid: BTreeMap<u32, Worker>,
     /// Pids of idle workers, the longest waiting first.
     idle: VecDeque<u32>,
-    /// Workers that are [`WorkerState::Ending`].
+    /// Number of workers that are [`WorkerState::Ending`].
     ending: usize,
     /// They are forked off.
     may_fork: bool,
@@ -117,10 +117,12 @@ impl Workers {
         Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork }
     }
 
-    /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because something that
-    /// the system's name service has loaded into this process has threads, it is exec'ed.
+    /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because
+    /// something that the system's name service has loaded into this process has threads, it is
+    /// exec'ed.
     ///
-    /// What this process has open, the worker has not any more when this returns: as if it had been exec'ed.
+    /// What this process has open, the worker has not any more when this returns: as if it had been
+    /// exec'ed.
     ///
     /// # Errors
     /// The kernel has no process or descriptor for us.
@@ -157,8 +159,8 @@ impl Workers {
         Ok(Spawned::Parent(self.by_pid.entry(pid).or_insert(worker)))
     }
 
-    /// Hands a client to an idle worker and returns its pid and its place in the page; gives the socket
-    /// back if no idle worker can take it.
+    /// Hands a client to an idle worker and returns its pid and its slot in the page of logons;
+    /// gives the socket back if no idle worker can take it.
     pub(super) fn hand_over(&mut self, client: OwnedFd) -> Result<(u32, usize), OwnedFd> {
         let mut message = ToWorker::Connection(client);
         while let Some(pid) = self.take_idle() {
@@ -228,7 +230,7 @@ impl Workers {
         }
     }
 
-    /// Has a worker that serves a client end.
+    /// Tells a worker that serves a client to end.
     pub(super) fn end(&mut self, pid: u32) {
         if let Some(worker) = self.by_pid.get_mut(&pid) {
             worker.state = WorkerState::Ending;
@@ -237,7 +239,7 @@ impl Workers {
         }
     }
 
-    /// Workers that were told so and have not ended.
+    /// Returns the number of workers that were told so and have not ended.
     pub(super) fn ending_len(&self) -> usize {
         self.ending
     }
@@ -284,8 +286,8 @@ impl Workers {
     }
 }
 
-/// What a new process has open because this one has. The end of a pipe stands for all of it: that is
-/// really closed only when the call has closed everything else.
+/// What a new process has open because this one has. The end of a pipe stands for all of it: that
+/// is really closed only when the call has closed everything else.
 #[derive(Debug)]
 struct Inherited {
     closed: OwnedFd,
@@ -306,8 +308,8 @@ impl Inherited {
     }
 }
 
-/// Starts a process of the server, which this executable becomes by the name of a command. What this
-/// process has open, the other has not any more when this returns.
+/// Starts a process of the server, which this executable becomes by the name of a command. What
+/// this process has open, the other has not any more when this returns.
 ///
 /// # Errors
 /// The kernel has no process or descriptor for us.

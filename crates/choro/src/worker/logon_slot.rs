@@ -1,21 +1,21 @@
-//! Where a worker says who has logged on.
+//! A worker's slot in the page of logons.
 
 use std::path::Path;
 
 use anyhow::Context;
 use tables::LogonPage;
 
-/// This worker's place in the page that the supervisor looks at when a client comes.
+/// This worker's slot in the page that the supervisor reads when a client connects.
 #[derive(Debug)]
 pub(crate) struct LogonSlot {
-    /// The page.
+    /// The shared page.
     pub(crate) page: LogonPage,
-    /// Which of its places.
+    /// Index of the slot.
     pub(crate) slot: usize,
 }
 
 impl LogonSlot {
-    /// That of a worker that was exec'ed.
+    /// Opens the slot of a worker that was exec'ed.
     ///
     /// # Errors
     /// The page cannot be opened.
@@ -24,7 +24,7 @@ impl LogonSlot {
         Ok(Self { page, slot })
     }
 
-    /// Tells who has logged on.
+    /// Writes the highest logon of this worker's client.
     pub(super) fn tell(&self, logon: proto::Logon) {
         let logon = match logon {
             proto::Logon::Nobody => tables::Logon::Nobody,

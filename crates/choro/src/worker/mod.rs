@@ -80,6 +80,6 @@ pub(crate) struct WorkerStart {
     pub(crate) control: WorkerEnd,
     /// The tables, if they are open already.
     pub(crate) tables: Option<Tables>,
-    /// Where it says who has logged on, if it serves clients.
+    /// Its slot in the page of logons, if it serves clients.
     pub(crate) logon_slot: Option<LogonSlot>,
 }

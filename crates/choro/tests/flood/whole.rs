@@ -46,8 +46,8 @@ const MEMORY_MAX: u64 = 1 << 30;
 const READ_BYTES: usize = 64 * 1024;
 const READS: u64 = 16;
 
-/// The user's network is 10.100.0.0/24, those of strangers follow. Of each, 10.x.128.0/17 are addresses
-/// of the client as well.
+/// The user's network is 10.100.0.0/24, those of strangers follow. Of each, 10.x.128.0/17 are
+/// addresses of the client as well.
 fn network(number: u8) -> u8 {
     100 + number
 }
