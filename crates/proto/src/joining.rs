@@ -99,8 +99,12 @@ impl Server {
         }
     }
 
-    /// Reports the highest logon over all connections, if it has changed.
+    /// Reports the highest logon over all connections, if it has changed. The last connection's end
+    /// changes nothing: a worker that is about to end waits for no logon.
     pub(crate) fn tell_logon(&mut self) {
+        if self.connections.is_empty() {
+            return;
+        }
         let logons = self.connections.values().map(|it| it.progress.logon());
         let logon = logons.max().unwrap_or_default();
         if std::mem::replace(&mut self.globals.logon, logon) != logon {

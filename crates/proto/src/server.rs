@@ -138,6 +138,8 @@ impl Server {
         let began = (now.wall, progress);
         self.connections.insert(id, Connection::new(client, server, began, credits_max));
         self.deadlines.extend(progress.deadline().map(|deadline| (id, deadline)));
+        // The last connection before it may have been a user's.
+        self.tell_logon();
         id
     }
 

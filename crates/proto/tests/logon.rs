@@ -127,8 +127,15 @@ fn the_server_says_who_has_logged_on() {
     let user = Peer::ready(&world, Dialect::SMB_3_1_1);
     assert_eq!(told(), [Logon::Guest, Logon::User]);
     user.disconnect();
+    let waiting = world.connect();
     anonymous.disconnect();
-    assert_eq!(told(), [Logon::Guest, Logon::User, Logon::Guest, Logon::Nobody]);
+    let all = [Logon::Guest, Logon::User, Logon::Guest, Logon::Nobody];
+    assert_eq!(told(), all);
+    let mut last = Peer::ready(&world, Dialect::SMB_3_1_1);
+    waiting.disconnect();
+    last.logoff().ok();
+    last.disconnect();
+    assert_eq!(told()[4..], [Logon::User], "a worker without connections waits for no logon");
 }
 
 #[test]

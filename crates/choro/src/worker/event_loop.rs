@@ -382,7 +382,11 @@ impl Worker {
         }
         while let Some((id, reason)) = self.server.poll_close() {
             if self.notices.had_session() {
-                warn!("connection {} is ended: {reason:?}", id.0);
+                match reason {
+                    // Strangers could fill the log with these.
+                    Disconnect::TooSlow => debug!("connection {} is ended: {reason:?}", id.0),
+                    _ => warn!("connection {} is ended: {reason:?}", id.0),
+                }
             } else {
                 debug!("connection {} is ended: {reason:?}", id.0);
             }

@@ -154,13 +154,10 @@ fn memory(server: &TestServer) -> u64 {
     pids.map(kibibytes).sum::<u64>() * 1024
 }
 
-/// Lets this process have as many connections, and some.
-fn raise_descriptor_limit(connections: usize) {
-    let wanted = u64::try_from(connections).expect("64 bits") + 1_000;
-    if getrlimit(Resource::Nofile).current.is_some_and(|current| current < wanted) {
-        let limit = Rlimit { current: Some(wanted), maximum: Some(wanted) };
-        setrlimit(Resource::Nofile, limit).expect("we are root");
-    }
+/// Lets this process have as many connections as it may: those that are served stay open.
+fn raise_descriptor_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("it is allowed");
 }
 
 fn connect_as_user(network: &Namespace, port: u16) -> Client {
@@ -186,7 +183,7 @@ fn a_flood_from_other_networks_takes_no_place_of_a_user_and_little_memory() {
     let clients: Vec<Namespace> = (0..=NETWORKS).map(|number| join(&own, number)).collect();
     let connections = std::env::var("FLOOD_CONNECTIONS").ok().and_then(|it| it.parse().ok());
     let connections = connections.unwrap_or(CONNECTIONS);
-    raise_descriptor_limit(connections);
+    raise_descriptor_limit();
     let server = Setup::new()
         .share("data", "")
         .global("interfaces =\nbind interfaces only = no")
