@@ -221,7 +221,7 @@ fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
     for worker in server.server().workers() {
         signal_process(worker, Signal::KILL);
     }
-    wait_until(|| server.log().contains("own\\file was to be deleted"), || server.log());
+    wait_until(|| server.log().contains("file\" was to be deleted"), || server.log());
     assert!(other.join("file").exists(), "another name, which nobody asked to delete");
     server.stop();
 }
@@ -239,7 +239,7 @@ fn a_folder_that_goes_with_its_open_takes_nothing_unseen_with_it_when_the_worker
     for worker in server.server().workers() {
         signal_process(worker, Signal::KILL);
     }
-    let is_done = || server.log().contains("folder was to be deleted") || !unseen.exists();
+    let is_done = || server.log().contains("folder\" was to be deleted") || !unseen.exists();
     wait_until(is_done, || server.log());
     assert!(unseen.exists(), "removed with the server's rights");
     server.stop();
