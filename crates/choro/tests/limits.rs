@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use constants::{Constants, Unit};
 
 /// What to do about a page that is not true any more.
-const ADVICE: &str = "`make limits` writes the numbers anew. A row of docs/limits.md names each constant in \
-                      backquotes, and in its third column the files that have them, below crates/";
+const ADVICE: &str = "`make limits` writes the numbers anew. A row of docs/limits.md names each \
+                      constant in backquotes, and in its third column the files that have them, \
+                      below crates/";
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -32,7 +33,8 @@ fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// Puts the number of each constant that is named in a cell in the place of the one behind its name.
+/// Puts the number of each constant that is named in a cell in the place of the one behind its
+/// name.
 fn with_numbers(cell: &str, constants: &Constants) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = cell;

@@ -2,14 +2,15 @@
 
 mod harness;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::thread;
+use std::time::Duration;
 
 use bench::client::requests::{Purpose, open, push_write};
 use bench::client::{Client, Protection, Reply, Slot};
-use harness::Setup;
 use harness::choro::{memory_of, wait_until};
+use harness::{Setup, TestServer};
 use wire::frame::FrameHeader;
 
 const MIB: u64 = 1 << 20;
@@ -17,14 +18,17 @@ const MIB: u64 = 1 << 20;
 /// Bytes of the frames that never come to their end.
 const FRAME_LEN: usize = 8 << 20;
 
+/// How long a frame may take.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Bytes of a WRITE that does.
 const WRITE_LEN: usize = 4 << 20;
 
 /// Connections that send them.
 const ATTACKERS: u8 = 24;
 
-/// What a worker of an unoptimized build may take beside what its client is charged for: the process, 68 KiB
-/// a connection, kept buffers, and one frame, which always finds room.
+/// What a worker of an unoptimized build may take beside what its client is charged for: the
+/// process, 68 KiB a connection, kept buffers, and one frame, which always finds room.
 const OVERHEAD: u64 = 64 * MIB;
 
 /// The memory of a process once it is above `least` and has not grown for half a second.
@@ -69,5 +73,22 @@ fn frames_that_never_end_take_no_more_than_the_memory_of_a_client() {
         first.flush(Slot(0)).expect("it is sent");
         first.receive().and_then(Reply::succeeded).expect("it is written");
     });
+    server.stop();
+}
+
+#[test]
+fn a_frame_that_is_not_whole_in_time_ends_its_connection_and_no_other() {
+    let server = TestServer::start();
+    let mut first = server.connect("data", Protection::Signed);
+    let terms = harness::terms(Protection::Signed);
+    let second = first.bind(&server.destination("data"), terms, 1).expect("it may bind");
+    let mut stream = second.stream();
+    let head = FrameHeader::message(FRAME_LEN).expect("it is short enough");
+    stream.write_all(&head).and_then(|()| stream.write_all(&[0; 100_000])).expect("it is sent");
+    // Longer than a frame has, so that a server that never ends it is not waited for in vain.
+    stream.set_read_timeout(Some(2 * FRAME_TIMEOUT)).expect("it is a socket");
+    assert_eq!(stream.read(&mut [0]).expect("the server ends it"), 0);
+    server.server().wait_for_log("a frame was not whole in time");
+    open(&mut first, Purpose::NewFile, "file").expect("it is served");
     server.stop();
 }

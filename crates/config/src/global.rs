@@ -58,8 +58,8 @@ parameter_table! {
         mangle_prefix: u32 = "mangle prefix", Kind::Integer { min: 1, max: 6 }, "1";
         /// Which failed logons become guest.
         map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
-        /// Bytes of memory that one client may make its process take, for all that it keeps open and
-        /// all that is on its way; beyond it requests fail, or nothing more is received.
+        /// Bytes of memory that one client may make its process take, for all that it keeps open
+        /// and all that is on its way; beyond it requests fail, or nothing more is received.
         max_client_memory: u64 =
             "max client memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "268435456";
         /// Clients of one address (in IPv6, of one network of 64 bits) over which no user has logged on:

@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Admission, Ask, Cache, Closed, Durability, FileKey, FileRecord, FileRecords, Holding, Lease,
-    LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError, ShareMode,
+    Admission, Ask, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord, FileRecords,
+    Holding, Lease, LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError, ShareMode,
 };
 use dtyp::ServerId;
 use object::{FileIdentity, ObjectPath};
 use rustc_hash::FxHashMap;
 use trace::Tracer;
 
-use crate::command::lock::memory_of_locks;
 use crate::open::CreateName;
 use crate::reject::Reject;
 use crate::request::RequestId;
@@ -68,6 +67,15 @@ struct LeaseUse {
     /// The file of each of those opens. There are several files if the share's path is not always
     /// the same.
     files: Vec<FileKey>,
+}
+
+/// Bytes of a lock in the file's record, and of what finds it there.
+pub const LOCK_BYTES: usize = 2 * size_of::<ByteRangeLock>();
+
+/// Returns the bytes that the locks of an open take.
+#[must_use]
+pub fn memory_of_locks(record: &FileRecord, open: OpenId) -> usize {
+    LOCK_BYTES * record.locks.iter().filter(|lock| lock.open == open).count()
 }
 
 /// A durable open whose client is back.

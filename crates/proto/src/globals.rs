@@ -132,7 +132,8 @@ impl Globals {
         }
     }
 
-    /// The client may take as much memory as one may over whose connections a user has logged on, or none.
+    /// The client may take as much memory as one may over whose connections a user has logged on,
+    /// or none.
     pub(crate) fn limit_memory(&self, has_user: bool) {
         let Self { settings, memory, .. } = self;
         let limit = if has_user { settings.client_memory_max } else { settings.guest_memory_max };

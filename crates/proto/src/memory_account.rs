@@ -1,10 +1,10 @@
 //! One account for the memory that a client makes its worker hold, whatever it is for.
 //!
-//! Half of the limit is for what stays until the client gives it up: opens, pipes, enumerations, watches,
-//! locks, requests that wait without an end. Where that half is taken, a request that wants more is refused.
-//! The other half is for what passes through: frames that come in, requests under way, answers that the
-//! client has not read. Where that half is taken, less is received. So neither can starve the other: a
-//! client that has filled the first half can still send a CLOSE.
+//! Half of the limit is for what stays until the client gives it up: opens, pipes, enumerations,
+//! watches, locks, requests that wait without an end. Where that half is taken, a request that
+//! wants more is refused. The other half is for what passes through: frames that come in, requests
+//! under way, answers that the client has not read. Where that half is taken, less is received. So
+//! neither can starve the other: a client that has filled the first half can still send a CLOSE.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -91,15 +91,16 @@ impl MemoryAccount {
         Ok(())
     }
 
-    /// Takes bytes for a frame that comes in. One frame at a time always finds room: the client has no other
-    /// way to go on.
+    /// Takes bytes for a frame that comes in. One frame at a time always finds room: the client has
+    /// no other way to go on.
     #[must_use]
     pub fn receive(&self, bytes: usize) -> Option<Charge> {
         let fits = self.passing_through().saturating_add(bytes) <= self.half();
         (fits || self.0.received.get() == 0).then(|| self.charge(Purpose::Received, bytes))
     }
 
-    /// Takes bytes for a request under way, or for its answer: it is there already, or will be in any case.
+    /// Takes bytes for a request under way, or for its answer: it is there already, or will be in
+    /// any case.
     #[must_use]
     #[inline]
     pub fn pass(&self, bytes: usize) -> Charge {
@@ -115,6 +116,13 @@ impl MemoryAccount {
 
     fn passing_through(&self) -> usize {
         self.0.received.get() + self.0.passing.get()
+    }
+
+    /// Returns the bytes that may pass through at a time.
+    #[must_use]
+    #[inline]
+    pub fn passing_max(&self) -> usize {
+        self.half()
     }
 
     fn half(&self) -> usize {

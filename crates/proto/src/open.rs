@@ -17,8 +17,8 @@ use crate::reject::Reject;
 /// Opens that a client may have.
 pub const OPENS_MAX: usize = 65_536;
 
-/// Bytes that an open takes, without those of its path: the two records, its place in the tables, and what
-/// the store keeps of it.
+/// Bytes that an open takes, without those of its path: the two records, its place in the tables,
+/// and what the store keeps of it.
 pub(crate) const OPEN_BYTES: usize = size_of::<Open>() + size_of::<OpenFile>() + 512;
 
 /// `Open`.

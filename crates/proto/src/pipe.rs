@@ -9,7 +9,8 @@ use dtyp::NtStatus;
 use crate::memory_account::{Charge, MemoryAccount};
 use crate::reject::Reject;
 
-/// Pipes that a client may have open. Those that are known have one for each service that they talk to.
+/// Pipes that a client may have open. Those that are known have one for each service that they talk
+/// to.
 const PIPES_MAX: usize = 256;
 
 /// The pipes of a client, as far as they have to be counted.
@@ -49,8 +50,9 @@ impl Pipe {
     /// Takes what a client wrote: see [`rpc::Pipe::write`].
     ///
     /// # Errors
-    /// The pipe breaks, or what is written finds no memory; then the pipe is as it was. The answer, whose
-    /// length nobody knows before, may take more than there is: that is refused with the next write.
+    /// The pipe breaks, or what is written finds no memory; then the pipe is as it was. The answer,
+    /// whose length nobody knows before, may take more than there is: that is refused with the next
+    /// write.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Reject> {
         self.memory.resize(self.pipe.memory() + bytes.len())?;
         let written = self.pipe.write(bytes);

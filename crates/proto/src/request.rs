@@ -110,8 +110,8 @@ pub(crate) struct Chain {
     pub(crate) verified: Option<Verified>,
     /// When the frame came.
     pub(crate) came: Came,
-    /// Bytes of memory that its requests keep of what was received. As long as one of them is there, the
-    /// whole frame is.
+    /// Bytes of memory that its requests keep of what was received. As long as one of them is
+    /// there, the whole frame is.
     pub(crate) frame_bytes: usize,
 }
 
@@ -119,8 +119,8 @@ pub(crate) struct Chain {
 const REQUEST_BYTES: usize =
     size_of::<InFlight>() + size_of::<Incoming>() + size_of::<Chain>() + 512;
 
-/// Bytes of messages that are copied out of the frame for a request that may wait long. Those are received in
-/// buffers of up to [`RECEIVED_BYTES`], all of which a single message would keep.
+/// Bytes of messages that are copied out of the frame for a request that may wait long. Those are
+/// received in buffers of up to [`RECEIVED_BYTES`], all of which a single message would keep.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes that are received at once: a message may keep as much beside its own frame.
@@ -132,8 +132,8 @@ impl Chain {
         REQUEST_BYTES + self.frame_bytes + self.outgoing.bytes()
     }
 
-    /// Takes the messages that are left out of the frame, and `incoming`, which goes before them, so that the
-    /// frame can be forgotten.
+    /// Takes the messages that are left out of the frame, and `incoming`, which goes before them,
+    /// so that the frame can be forgotten.
     pub(crate) fn copy_messages(&mut self, incoming: &mut Incoming) {
         incoming.message = Bytes::copy_from_slice(&incoming.message);
         self.messages = BytesMut::from(&self.messages[..]);

@@ -19,11 +19,12 @@ pub const CHANNELS_MAX: usize = 32;
 /// Tree connects that a session may have.
 pub const TREE_CONNECTS_MAX: usize = 4_096;
 
-/// Bytes that a session takes: itself, its account, keys and channels, and its places in the tables.
+/// Bytes that a session takes: itself, its account, keys and channels, and its places in the
+/// tables.
 pub(crate) const SESSION_BYTES: usize = 6 * 1024;
 
-/// Bytes that it takes while its user has not authenticated: what the client has sent is kept until then, for
-/// the proof is over all of it.
+/// Bytes that it takes while its user has not authenticated: what the client has sent is kept until
+/// then, for the proof is over all of it.
 pub(crate) const SETUP_BYTES: usize = 24 * 1024;
 
 /// `Session.State`.

@@ -8,7 +8,8 @@ use qos::Membership;
 use crate::effect::Share;
 use crate::memory_account::Charge;
 
-/// Bytes that a tree connect takes: itself, what is known of its share, and its places in the tables.
+/// Bytes that a tree connect takes: itself, what is known of its share, and its places in the
+/// tables.
 pub(crate) const TREE_CONNECT_BYTES: usize = size_of::<TreeConnect>() + size_of::<Share>() + 1_024;
 
 /// `TreeConnect`.

@@ -1,4 +1,5 @@
-//! What a client makes its worker keep in memory has one limit, and whoever reaches it goes on being served.
+//! What a client makes its worker keep in memory has one limit, and whoever reaches it goes on
+//! being served.
 
 use std::collections::BTreeSet;
 

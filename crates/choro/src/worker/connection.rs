@@ -35,15 +35,17 @@ const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
 /// Likewise of what a lane receives, which is handed on as a whole.
 const LANE_RECEIVE_LEN: usize = 256 * 1024;
 
-/// How long a frame may take from its first byte to its last, while there is room for it: 8 MiB come within it
-/// at 1.2 Mbit/s. Its memory is taken for as long, and others of the client may wait for it.
+/// How long a frame may take from its first byte to its last, while there is room for it: 8 MiB
+/// come within it at 1.2 Mbit/s. Its memory is taken for as long, and others of the client may wait
+/// for it.
 pub(super) const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Frames that may wait to be sent on a connection: small ones take more memory than they have bytes.
+/// Frames that may wait to be sent on a connection: small ones take more memory than they have
+/// bytes.
 const OUTGOING_FRAMES_MAX: usize = 1_024;
 
-/// Frames that may wait in buffers that are much too large for them, as a READ at the end of a file leaves
-/// them. Further ones are copied.
+/// Frames that may wait in buffers that are much too large for them, as a READ at the end of a file
+/// leaves them. Further ones are copied.
 const SPACIOUS_FRAMES_MAX: usize = 16;
 
 /// Bytes that may wait to be sent to a client over all of its connections, but for the answers of one
@@ -179,8 +181,9 @@ impl Channel {
         }
     }
 
-    /// The operation that receives more, unless one is under way or the client has to read first, or there
-    /// is no memory for the frame that comes. With `expects_more`, a long frame is expected after a long one.
+    /// The operation that receives more, unless one is under way or the client has to read first,
+    /// or there is no memory for the frame that comes. With `expects_more`, a long frame is
+    /// expected after a long one.
     pub(super) fn receive(&mut self, expects_more: bool) -> Option<Op> {
         if self.is_closing || self.is_lent {
             return None;
@@ -274,11 +277,11 @@ impl Channel {
         self.lane.filter(|_| self.lane_bytes > 0)
     }
 
-    /// What a lane receives instead of [`Channel::receive`]: the next whole frames, none longer than
-    /// this. Nothing while frames wait here that a lane has opened.
+    /// What a lane receives instead of [`Channel::receive`]: the next whole frames, none longer
+    /// than this. Nothing while frames wait here that a lane has opened.
     ///
-    /// A frame that is longer than expected is given back when its length is known: only then there may be
-    /// memory for it.
+    /// A frame that is longer than expected is given back when its length is known: only then there
+    /// may be memory for it.
     pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
         if self.is_closing || self.is_lent || self.filling.is_some() || !self.opened.is_empty() {
             return None;
@@ -367,7 +370,8 @@ impl Channel {
         self.frame_memory.is_some()
     }
 
-    /// Notes since when a frame is here in part. The time in which nothing `is_received` does not count.
+    /// Notes since when a frame is here in part. The time in which nothing `is_received` does not
+    /// count.
     pub(super) fn time_frame(&mut self, now: Duration, is_received: bool) {
         let is_partial = match (&self.received, &self.filling) {
             (_, Some(_)) => true,
@@ -471,7 +475,8 @@ impl Channel {
     /// the bytes that wait on all of its connections.
     pub(super) fn must_drain(&self, waiting: impl FnOnce() -> usize) -> bool {
         let here = self.outgoing_bytes();
-        let is_much = || here > OUTGOING_BYTES_MAX.saturating_sub(waiting());
+        let passing_max = self.outgoing.account().passing_max();
+        let is_much = || here > OUTGOING_BYTES_MAX.min(passing_max).saturating_sub(waiting());
         here > 0 && (self.answered.len() >= OUTGOING_FRAMES_MAX || is_much())
     }
 

@@ -30,7 +30,6 @@ use super::asked_sessions::AskedSessions;
 use super::clocks::{machine_clock, read_clocks};
 use super::connection::Channel;
 use super::effects::StoreRequest;
-use super::frames::FRAME_OVERDUE;
 use super::lanes::{Done, LaneId, Lanes};
 use super::logon_slot::LogonSlot;
 use super::logons::{self, SharedLogons};
@@ -329,7 +328,7 @@ impl Worker {
                     channel.received_by_lane(buffer, opened, at);
                     self.take_received(id, result);
                 }
-                Done::Overdue => self.lost(id, FRAME_OVERDUE),
+                Done::Overdue => self.frame_overdue(id),
                 Done::Sent { buffers, protected, result } => {
                     self.trace.enter(Phase::Sending);
                     let spent = protected.iter().flatten();

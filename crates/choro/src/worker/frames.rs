@@ -6,18 +6,16 @@ use std::time::Duration;
 use bytes::BytesMut;
 use object::Piped;
 use proto::ConnectionId;
+use tracing::warn;
 use uring::{Completion, Op, Token};
 
 use super::connection::{Channel, Filled};
 use super::event_loop::{RECEIVE, Worker};
 use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
 
-/// Connections of a client with so many at most expect a long frame after a long one, and have memory for it
-/// before it comes.
+/// Connections of a client with so many at most expect a long frame after a long one, and have
+/// memory for it before it comes.
 const EXPECTING_MAX: usize = 32;
-
-/// What the log says of a connection over which a frame did not come to its end.
-pub(super) const FRAME_OVERDUE: &str = "a frame was not whole in time";
 
 impl Worker {
     pub(super) fn receive(&mut self, id: ConnectionId) {
@@ -88,9 +86,17 @@ impl Worker {
         let is_late = |it: &Channel| it.frame_deadline().is_some_and(|at| at <= now);
         let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
-            self.lost(id, FRAME_OVERDUE);
+            self.frame_overdue(id);
             self.serve_effects();
         }
+    }
+
+    /// Ends a connection whose frame has had its time.
+    pub(super) fn frame_overdue(&mut self, id: ConnectionId) {
+        if self.notices.had_session() {
+            warn!("connection {} is ended: a frame was not whole in time", id.0);
+        }
+        self.lost(id, "a frame was not whole in time");
     }
 
     fn take_whole_frames(&mut self, id: ConnectionId) {

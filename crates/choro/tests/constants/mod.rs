@@ -1,7 +1,7 @@
 //! Constants as the source has them, and their values as a page shows them.
 //!
-//! Most are private to their module, so that no program could name them all; and the arithmetic in them
-//! is that of a few numbers.
+//! Most are private to their module, so that no program could name them all; and the arithmetic in
+//! them is that of a few numbers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,8 +44,8 @@ impl Constants {
         Ok(Self(constants))
     }
 
-    /// A constant's number as the page shows it. Bytes are counted by those that are named so, or have
-    /// such a unit on the page.
+    /// A constant's number as the page shows it. Bytes are counted by those that are named so, or
+    /// have such a unit on the page.
     pub(crate) fn number(&self, name: &str, unit: Option<Unit>) -> Result<String, String> {
         let name = name.rsplit("::").next().unwrap_or(name);
         let is_bytes = unit == Some(Unit::Bytes) || name.contains("BYTES") || name.contains("LEN");
@@ -58,8 +58,8 @@ impl Constants {
         })
     }
 
-    /// The value of a constant; of a duration, in milliseconds. Files may have constants of one name, if
-    /// their values are one, too.
+    /// The value of a constant; of a duration, in milliseconds. Files may have constants of one
+    /// name, if their values are one, too.
     fn value(&self, name: &str) -> Result<(u64, bool), String> {
         let named = self.0.iter().filter(|it| it.name == name);
         let values = named.map(|it| Ok((self.evaluate(&it.expression)?, it.is_duration)));

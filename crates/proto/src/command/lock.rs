@@ -7,8 +7,8 @@
 mod tests;
 
 use arbitration::{
-    ByteRange, ByteRangeLock, FileKey, FileRecord, LOCK_SEQUENCES_MAX, LockError, LockSequence,
-    OpenId, Standing,
+    ByteRange, ByteRangeLock, FileKey, LOCK_SEQUENCES_MAX, LockError, LockSequence, OpenId,
+    Standing,
 };
 use dtyp::{AccessMask, NtStatus};
 use wire::Dialect;
@@ -16,7 +16,7 @@ use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
 use crate::command::{Abandoned, Command};
 use crate::effect::Reply;
-use crate::files::{Files, key};
+use crate::files::{Files, LOCK_BYTES, key, memory_of_locks};
 use crate::memory_account::Charge;
 use crate::open::Open;
 use crate::reject::Reject;
@@ -29,9 +29,6 @@ use crate::scope::InOpen;
 ///
 /// [MS-SMB2] 3.3.5.14 has no limit, so a longer request is refused for resources, not as malformed.
 pub const LOCK_ELEMENTS_MAX: usize = 256;
-
-/// Bytes of a lock in the file's record, and of what finds it there.
-const LOCK_BYTES: usize = 2 * size_of::<ByteRangeLock>();
 
 /// Locks and unlocks ranges of bytes.
 #[derive(Debug)]
@@ -220,9 +217,9 @@ fn unlock(
         if let (Ok(()), Some(sequence), None) = (released, sequence, locks.iter().nth(good)) {
             record.remember_lock(open, sequence);
         }
-        ((released, locks_of(record, open)), true)
+        ((released, memory_of_locks(record, open)), true)
     })?;
-    memory.set(left * LOCK_BYTES);
+    memory.set(left);
     released.map_err(reject)?;
     match locks.iter().nth(good) {
         Some(bad) => Err(Reject::LockFlags(bad.flags)),
@@ -275,7 +272,7 @@ fn lock_all(
                 let lock = locks[0];
                 sequence.into_iter().for_each(|it| record.remember_lock(lock.open, it));
                 let purged = record.break_reading(lock.open, lock.stream, deadline, look);
-                ((Ok(()), purged, Some(locks_of(record, lock.open))), true)
+                ((Ok(()), purged, Some(memory_of_locks(record, lock.open))), true)
             }
             Err(error) => {
                 let waits = error == LockError::Conflict && may_wait;
@@ -286,17 +283,8 @@ fn lock_all(
             }
         })?;
     files.forget_disconnected(file, &purged);
-    held.into_iter().for_each(|held| memory.set(held * LOCK_BYTES));
+    held.into_iter().for_each(|held| memory.set(held));
     result.map_err(reject)
-}
-
-/// Returns the memory that the locks take which an open has brought along.
-pub(crate) fn memory_of_locks(record: &FileRecord, open: OpenId) -> usize {
-    locks_of(record, open) * LOCK_BYTES
-}
-
-fn locks_of(record: &FileRecord, open: OpenId) -> usize {
-    record.locks.iter().filter(|lock| lock.open == open).count()
 }
 
 fn range(element: LockElement) -> ByteRange {

@@ -451,3 +451,13 @@ fn small_answers_that_are_not_read_keep_no_large_buffers_and_stop_their_client()
     assert!(kept <= (SPACIOUS_FRAMES_MAX << 20) + OUTGOING_FRAMES_MAX * 200, "{kept}");
     assert_eq!(memory.taken(), 100 * OUTGOING_FRAMES_MAX);
 }
+
+#[test]
+fn a_connection_that_is_not_read_leaves_room_to_the_others_of_a_client_with_little_memory() {
+    let memory = MemoryAccount::new(4 << 20);
+    let (mut unread, other) = (channel_of(&memory, &[]), channel_of(&memory, &[]));
+    while !unread.must_drain(|| memory.taken()) {
+        unread.queue(transmit(64 << 10));
+    }
+    assert!(!memory.must_wait() && !other.must_drain(|| memory.taken()));
+}

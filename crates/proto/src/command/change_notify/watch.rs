@@ -19,8 +19,8 @@ use crate::response::Response;
 /// gets for one credit.
 pub(super) const BYTES_MAX: usize = 65_536;
 
-/// Bytes of a watch without its directory's path and its changes: itself, and its place in the tables of
-/// whoever sees the changes.
+/// Bytes of a watch without its directory's path and its changes: itself, and its place in the
+/// tables of whoever sees the changes.
 const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
 
 /// The changes in a directory that no CHANGE_NOTIFY has told yet.

@@ -9,6 +9,7 @@ use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId};
 
 use super::LOCK_ELEMENTS_MAX;
+use crate::files::LOCK_BYTES;
 use crate::scene::{Answer, Scene};
 use crate::settings::ServerSettings;
 
@@ -405,22 +406,22 @@ fn locks_are_counted_among_the_memory_of_their_client() {
     let (mut scene, one, other) = two_opens();
     let memory = scene.server.globals.memory.clone();
     let before = memory.taken();
-    memory.set_limit(2 * (before + 100 * super::LOCK_BYTES));
+    memory.set_limit(2 * (before + 100 * LOCK_BYTES));
     let ranges = |from: u64, count: u64, flags: LockFlags| -> Vec<Element> {
         (from..from + count).map(|at| (at, 1, flags)).collect()
     };
     let locked = ranges(0, 60, EXCLUSIVE | AT_ONCE);
     assert_eq!(lock(&mut scene, one, &locked), NtStatus::SUCCESS);
-    assert_eq!(memory.taken() - before, 60 * super::LOCK_BYTES);
+    assert_eq!(memory.taken() - before, 60 * LOCK_BYTES);
     let more = ranges(100, 41, EXCLUSIVE | AT_ONCE);
     assert_eq!(lock(&mut scene, other, &more), NtStatus::INSUFFICIENT_RESOURCES);
     // What is refused for another reason takes nothing either.
     assert_eq!(lock(&mut scene, other, &locked[..10]), NtStatus::LOCK_NOT_GRANTED);
-    assert_eq!(memory.taken() - before, 60 * super::LOCK_BYTES);
+    assert_eq!(memory.taken() - before, 60 * LOCK_BYTES);
     // Those before the one that is not locked are unlocked.
     let unlocked = [ranges(0, 2, UNLOCK), ranges(500, 1, UNLOCK)].concat();
     assert_eq!(lock(&mut scene, one, &unlocked), NtStatus::RANGE_NOT_LOCKED);
-    assert_eq!(memory.taken() - before, 58 * super::LOCK_BYTES);
+    assert_eq!(memory.taken() - before, 58 * LOCK_BYTES);
     assert_eq!(lock(&mut scene, other, &more), NtStatus::SUCCESS);
     scene.close(one);
     scene.close(other);

@@ -72,8 +72,11 @@ const BATCH_ENTRIES_MAX: usize = 1_024;
 /// Bytes of an enumeration without its entries.
 const ENUMERATION_BYTES: usize = size_of::<Enumeration>() + 2_048;
 
-/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the allocator
-/// adds.
+/// Bytes that the store keeps of a directory that was not listed to its end.
+const UNLISTED_BYTES: usize = 32 * 1024;
+
+/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the
+/// allocator adds.
 const ENTRY_BYTES: usize = size_of::<DirectoryEntry>() + size_of::<AppleMetadata>() + 32;
 
 /// Bytes of a name of usual length.
@@ -106,7 +109,7 @@ impl Enumeration {
         exact: bool,
         memory: &MemoryAccount,
     ) -> Result<Self, Reject> {
-        let memory = memory.keep(ENUMERATION_BYTES)?;
+        let memory = memory.keep(ENUMERATION_BYTES + UNLISTED_BYTES)?;
         let pattern = if exact {
             NameExpression::case_sensitive(pattern)
         } else {
@@ -192,7 +195,8 @@ impl Enumeration {
     /// Takes a batch of the store; an empty one is the end.
     ///
     /// # Errors
-    /// The client has its limit of memory. What was not answered is read again for the next request.
+    /// The client has its limit of memory. What was not answered is read again for the next
+    /// request.
     pub(super) fn take(
         &mut self,
         generation: u64,
@@ -207,7 +211,8 @@ impl Enumeration {
 
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
-        ENUMERATION_BYTES + self.entries.capacity() * ENTRY_BYTES + self.names_bytes
+        let unlisted = if self.is_complete { 0 } else { UNLISTED_BYTES };
+        ENUMERATION_BYTES + unlisted + self.entries.capacity() * ENTRY_BYTES + self.names_bytes
     }
 
     /// Keeps those entries of a batch that match and were not answered before.
