@@ -16,8 +16,8 @@ TOO_WITHOUT_IO_URING=(
 # Suites that are run once more with a server that is confined as its unit file says: those with Debian's
 # clients, and those of what takes privileges.
 TOO_UNDER_UNIT=(
-    --test dfs --test identities --test notify --test share_names --test short_names --test smbclient
-    --test snapshots
+    --test dfs --test identities --test logons --test notify --test share_names --test short_names
+    --test smbclient --test snapshots
 )
 
 need_to_test
