@@ -89,6 +89,7 @@ impl Store {
         status: &Statx,
     ) -> Result<Admitted, NtStatus> {
         let directory = is_directory(status);
+        let is_new = self.wardrobe.can_have_made(status);
         let attributes = Attributes::new(fd.as_fd(), false);
         extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
         let dos = store_attributes(root, request, attributes, status)?;
@@ -116,12 +117,14 @@ impl Store {
         };
         let subject = Subject { status: &status, ..subject };
         let maximal = access::maximal(&mut self.wardrobe, root, subject, Some(parent))?;
-        // Whoever creates an object may do with it what was asked for, whatever its mode becomes.
+        // A client may do with what it creates as it asked for, whatever the mode becomes.
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
         let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;
-        let maximal_access = (maximal | required) & request.share_access_max;
+        let of_creator = if is_new { required } else { AccessMask::empty() };
+        let maximal_access = (maximal | of_creator) & request.share_access_max;
         let maximum = request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED);
-        let granted_access = if maximum { maximal_access | system } else { required };
+        let wanted = if maximum { AccessMask::all() } else { required };
+        let granted_access = maximal_access & wanted | system;
         let metadata = assemble(root, name, &status, dos);
         let named = Inode::of(&status);
         let is_bare = !stored;

@@ -123,7 +123,8 @@ impl Store {
             },
         };
         // Who creates an object may say how it begins.
-        let mandate = Mandate { owner: true, dacl: true };
+        let is_new = owner_changed || self.wardrobe.can_have_made(&status);
+        let mandate = Mandate { owner: is_new, dacl: is_new };
         stored::install(&mut self.wardrobe, settings, subject, &descriptor, owners, mandate)?;
         Ok(true)
     }

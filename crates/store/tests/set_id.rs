@@ -271,7 +271,7 @@ fn who_takes_ownership_may_bring_a_group_that_it_is_in() {
     let b = share.store.register_user(account(B, &[TEAM]));
     for (name, group, want) in [("own", B, B), ("other", TEAM, TEAM), ("foreign", FOREIGN, A)] {
         share.user = share.store.register_user(account(A, &[]));
-        let open = share.create(name);
+        let open = make(&mut share, |request| request.path = posix(name));
         share.write_security(open, DACL, &bait()).expect("its owner");
         share.close(open);
         share.user = b;
@@ -287,7 +287,7 @@ fn who_takes_ownership_may_bring_a_group_that_it_is_in() {
 #[test]
 fn what_a_list_grants_to_a_group_the_group_of_the_file_does_not_get() {
     let Some(mut share) = share_of(A, with_nt_acls) else { return };
-    let open = share.create("f");
+    let open = make(&mut share, |request| request.path = posix("f"));
     share.write_security(open, DACL, &bait()).expect("its owner");
     share.user = share.store.register_user(account(B, &[]));
     let open = share.open_for("f", CONTROL);

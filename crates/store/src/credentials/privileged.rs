@@ -8,6 +8,7 @@
 //!   "inherit owner" says so; and to a group only if the user is in it.
 //! - A change of owner, mode or ACL leaves nothing but a directory setgid, and nothing setuid. This holds
 //!   also for changes with the user's own rights: with `force user` they are somebody else's.
+//! - What a creator may say of a new directory holds only if the directory is the user's.
 //! - A directory that is setgid stays so, with the group that it has.
 //!
 //! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is not
@@ -65,6 +66,9 @@ impl Wardrobe {
         subject: Subject<'_>,
         directory: &Statx,
     ) -> Result<(), Errno> {
+        if !self.can_have_made(subject.status) {
+            return Err(Errno::ACCESS);
+        }
         let owners = NewOwners { uid: Some(directory.stx_uid), gid: None };
         self.as_server(|| chown(subject.fd, owners))
     }
@@ -114,8 +118,10 @@ impl Wardrobe {
         attributes: Attributes<'_>,
         name: &str,
         value: &[u8],
+        granted: bool,
     ) -> Result<(), Errno> {
-        self.as_server(|| attributes.set(name, value))
+        let store = || attributes.set(name, value);
+        if granted { self.as_server(store) } else { store() }
     }
 
     /// Stores DOS attributes: WRITE_ATTRIBUTES.
@@ -233,6 +239,13 @@ impl Wardrobe {
             }
         }
         result
+    }
+
+    /// Returns true if an object can be the one that the user has just made. A directory is opened by its
+    /// name after it was made, and in between somebody may have put another one there.
+    pub(crate) fn can_have_made(&self, status: &Statx) -> bool {
+        let user = self.effective().uid;
+        !is_directory(status) || user == 0 || user == status.stx_uid
     }
 
     /// Whether this is the uid of the user who asks.

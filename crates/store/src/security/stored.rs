@@ -180,7 +180,9 @@ pub(crate) fn install(
     }
     let described = mode::describe(&status, system.access.as_ref());
     let value = nt_acl::encode(descriptor, Hash::of_descriptor(&described), system.hash());
-    let stored = wardrobe.store_descriptor(subject.attributes(), &settings.attribute, &value);
+    let granted = mandate.owner || mandate.dacl;
+    let stored =
+        wardrobe.store_descriptor(subject.attributes(), &settings.attribute, &value, granted);
     if stored.is_err()
         && let Some(access) = &before.access
     {

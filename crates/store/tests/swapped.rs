@@ -1,0 +1,123 @@
+//! A directory is opened by its name after it was made, and somebody may have put another one there in between.
+//! Needs root, because it is about several users, and ends at once without it.
+
+mod support;
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use dtyp::security_descriptor::Control;
+use dtyp::{AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, Sid};
+use object::{Disposition, KindWanted};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::thread::{Uid, set_thread_groups, set_thread_res_uid};
+use store::{InheritOwner, NtAclSettings, RootSettings};
+use support::{READ, Share, account, is_root};
+
+const ATTACKER: u32 = 70_001;
+const VICTIM: u32 = 70_002;
+
+/// Of the directory of the victim, which others may write to and not change.
+const MODE: u32 = 0o757;
+
+/// Directories that are made, until one is put in the place of another at the right moment.
+const ATTEMPTS_MAX: u32 = 2_000;
+
+/// Takes the rights that make a difference, and a list that opens what it is given to.
+fn make(share: &mut Share, path: &str) -> Result<(), NtStatus> {
+    let everyone = Ace::allow(Sid::everyone(), AccessMask::FILE_ALL, AceFlags::empty());
+    let descriptor = SecurityDescriptor {
+        control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
+        dacl: Some(Acl::new(vec![everyone])),
+        ..SecurityDescriptor::default()
+    };
+    let made = share.try_open(path, |request| {
+        request.disposition = Disposition::Create;
+        request.kind = KindWanted::Directory;
+        request.desired_access = READ | AccessMask::WRITE_DAC | AccessMask::WRITE_OWNER;
+        request.security = Some(Bytes::from(descriptor.to_bytes()));
+    })?;
+    share.close(made.open);
+    Ok(())
+}
+
+/// Exchanges two names as often as it can, as a local process of the attacker's, until told to stop.
+fn exchange(ours: &Path, theirs: &Path, stop: &AtomicBool) {
+    let uid = Uid::from_raw(ATTACKER);
+    set_thread_groups(&[]).expect("root");
+    set_thread_res_uid(uid, uid, uid).expect("root");
+    while !stop.load(Ordering::Relaxed) {
+        let _ = renameat_with(CWD, theirs, CWD, ours, RenameFlags::EXCHANGE);
+    }
+}
+
+/// Owner and mode of the victim's directory, which has one of the two names; the other one is removed.
+fn victims(share: &mut Share, names: [&Path; 2], victim: u64) -> (u32, u32) {
+    share.store.wear_server();
+    let mut seen = None;
+    while seen.is_none() {
+        for name in names {
+            match std::fs::metadata(name) {
+                Ok(found) if found.ino() == victim => {
+                    seen = Some((found.uid(), found.permissions().mode() & 0o7777));
+                }
+                _ => drop(std::fs::remove_dir(name)),
+            }
+        }
+    }
+    let [ours, theirs] = names;
+    if !theirs.exists() {
+        std::fs::rename(ours, theirs).expect("nobody has anything to exchange");
+    }
+    seen.expect("it was looked for until then")
+}
+
+/// Stops the thread also when the attack has succeeded, which is a panic.
+struct StopAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn attack(settings: impl FnOnce(&mut RootSettings)) {
+    if !is_root() {
+        return;
+    }
+    let mut share = Share::with(settings);
+    share.user = share.store.register_user(account(ATTACKER, &[]));
+    share.local_directory("d/theirs");
+    chown(share.host("d"), Some(ATTACKER), None).expect("root");
+    chown(share.host("d/theirs"), Some(VICTIM), Some(VICTIM)).expect("root");
+    share.mode("d/theirs", MODE);
+    let (ours, theirs) = (share.host("d/ours"), share.host("d/theirs"));
+    // With something in it, so that it is not removed.
+    share.local("d/theirs/f", "");
+    let victim = std::fs::metadata(&theirs).expect("there").ino();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| exchange(&ours, &theirs, &stop));
+        let _stop = StopAtTheEnd(&stop);
+        for _ in 0..ATTEMPTS_MAX {
+            let made = make(&mut share, "d\\ours");
+            let seen = victims(&mut share, [&ours, &theirs], victim);
+            assert_eq!(seen, (VICTIM, MODE), "taken: {made:?}");
+            if made == Err(NtStatus::ACCESS_DENIED) {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_somebody_put_in_the_place_of_a_new_one_stays_its_owners() {
+    attack(|settings| settings.nt_acls = Some(NtAclSettings::new(true)));
+}
+
+#[test]
+fn nor_does_it_get_the_owner_that_new_directories_get() {
+    attack(|settings| settings.inherit_owner = InheritOwner::UnixOnly);
+}
