@@ -1,4 +1,4 @@
-//! Where log lines go, and which.
+//! The log: its file, its level and its rate.
 //!
 //! Some are about what a client has done, with names that it gave. Nothing in them ends a line or moves a
 //! terminal's cursor, and what one process can be made to write is limited.
@@ -22,7 +22,7 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 use crate::settings::Settings;
 use rate::Rate;
 
-/// Where lines go, and how many still may.
+/// The file of the log and the rate of its lines.
 static OUTPUT: Mutex<Output> = Mutex::new(Output { file: None, rate: None });
 
 struct Output {
@@ -106,7 +106,7 @@ fn output() -> MutexGuard<'static, Output> {
     OUTPUT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whoever asks for details to find a mistake wants all of them.
+/// Limits the rate of lines, unless the level is one for finding mistakes.
 fn limit_rate(log_detail: u32) {
     let is_limited = level(log_detail) <= LevelFilter::INFO;
     let mut output = output();

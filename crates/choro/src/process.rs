@@ -27,7 +27,7 @@ const OOM_SCORE_MAX: i32 = 1_000;
 pub(crate) fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
     bind_life_to(supervisor_pid)?;
     rustix::thread::set_name(name).context("cannot name the process")?;
-    // Where there is no /proc, or a sandbox is in the way, the largest process is ended as ever.
+    // Without /proc, or in a sandbox that forbids this, the kernel ends the largest process as ever.
     let _ = prefer_for_want_of_memory();
     // Keys of sessions and hashes of passwords must not end in a core dump, nor be read by
     // another process of the user the worker acts as. Acting as a user undoes the second of these

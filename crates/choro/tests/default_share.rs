@@ -17,7 +17,7 @@ use harness::smbtorture::progress;
 use rustix::process::Signal;
 use wire::create::{CreateDisposition, CreateOptions};
 
-/// What makes a machine of its own: lists of users that may be changed, an empty /srv and no
+/// Script that makes a machine of its own: lists of users that may be changed, an empty /srv and no
 /// configuration. $1 is a folder to work in.
 const SETUP: &str = r#"
     cp -a /etc "$1/etc"

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What is named in backquotes and has a slash: a path, with `::` and a test behind it or not.
+/// Returns the words in backquotes that have a slash: paths, with `::` and a test behind it or not.
 fn named(page: &str) -> impl Iterator<Item = &str> {
     let quoted = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     quoted.filter(|it| it.contains('/') && !it.contains(' '))

@@ -13,7 +13,7 @@ use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, USER, runs_as_root};
 use wire::create::{CreateDisposition, CreateOptions};
 
-/// What `systemd-analyze security` may say at most, in tenths.
+/// The highest exposure that `systemd-analyze security` may report, in tenths.
 const EXPOSURE_MAX: &str = "40";
 
 /// The value of a line of the process's status.

@@ -53,13 +53,13 @@ pub(super) struct Metrics {
     listen: SocketAddr,
 }
 
-/// Whom root's process for visitors runs as, on every Linux.
+/// The user as whom root's process for visitors runs.
 const NOBODY: &str = "nobody";
 
-/// What it is where the list of users does not know it: the kernel's own id for nobody.
+/// The kernel's own id for nobody, for systems whose list of users has no such name.
 const NOBODY_ID: u32 = 65_534;
 
-/// What the thread that looks and those that answer share.
+/// State shared by the thread that looks at the server and those that answer.
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
@@ -152,13 +152,13 @@ impl Shared {
         lock(&self.seen)
     }
 
-    /// What the page shows.
+    /// Returns the points of the charts, as JSON.
     fn charts(&self) -> Answer {
         let seen = self.seen();
         Ok(seen.history.json(seen.last.as_ref().err()).to_string())
     }
 
-    /// What Prometheus reads. Workers are asked, which may take a moment.
+    /// Returns the metrics for Prometheus. Workers are asked, which may take a moment.
     fn figures(&self) -> Answer {
         let look = self.seen().last.clone()?;
         Ok(prometheus::text(&look, self.count_channels()))

@@ -40,7 +40,7 @@ pub(super) fn make(path: &Path, mode: u32) -> anyhow::Result<bool> {
 
 /// Makes the folder if need be. Returns the name of the user as whom it is served, who is not root.
 ///
-/// What root already has is not given away, except for [`PATH_OF_ROOT`] while it is empty: an earlier
+/// A folder that root already has is not given away, except for [`PATH_OF_ROOT`] while it is empty: an earlier
 /// version made that as root.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use nix::unistd::User;
 /// The user's name; `scripts/choro.sysusers` makes it where the server is installed.
 pub(super) const NAME: &str = "choro-share";
 
-/// What makes the user: of the package that has passwd(1), so it is nearly everywhere.
+/// The program that makes the user. Its package has passwd(1) too, so nearly every system has it.
 const MAKER: &str = "useradd";
 
 /// A user that owns files and cannot log on to the machine.
@@ -22,7 +22,7 @@ const MAKER_ARGUMENTS: [&str; 7] = [
     NAME,
 ];
 
-/// Where administration programs are, which need not be in the PATH of whoever uses sudo.
+/// Directories of administration programs; the PATH of a user of sudo may lack them.
 const MAKER_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Returns the user, which is made if there is none.

@@ -1,4 +1,4 @@
-//! How many lines one process may write.
+//! The rate at which one process may write lines.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! The directories that a server writes to.
 //!
-//! Whoever can put something else in the place of one of them decides what the server reads and
+//! A user who can put something else in the place of one of them decides what the server reads and
 //! writes as root. So each is reached from `/` on, name by name, and each directory and link on the
 //! way belongs to root or to the server's user and is written to by nobody else. After that its
 //! path means the same for as long as the server runs.
@@ -102,7 +102,7 @@ fn names(path: &Path) -> Vec<OsString> {
     path.components().rev().filter(is_name).map(|it| it.as_os_str().to_owned()).collect()
 }
 
-/// What has this name, also if it is a link.
+/// Opens the entry of this name, also if it is a link; makes a directory if there is none.
 fn open_or_make_in(at: &OwnedFd, name: &OsStr, mode: u32) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || fs::openat(at, name.as_bytes(), flags, Mode::empty());

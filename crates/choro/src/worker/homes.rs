@@ -116,7 +116,7 @@ mod tests {
         for home in ["/", "//", "/.", "/home/..", ""] {
             check(homes, 1_000, home, false);
             check("[homes]\npath = %H/files\n", 1_000, home, false);
-            // Where the operator says which folders are homes, that of the system does not matter.
+            // The operator's `path` decides, and not the folder that the system has for the user.
             check("[homes]\npath = /srv/homes/%S\n", 1_000, home, true);
         }
         check("homes min uid = 500\n[homes]\n", 500, "/home/anna", true);

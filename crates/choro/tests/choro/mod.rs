@@ -36,8 +36,8 @@ pub fn under_unit() -> Vec<String> {
     vec![script("under_unit.py"), script("choro.service.in")]
 }
 
-/// What starts servers, and no other command, if CHORO_LAUNCHER says so: a suite is run under a unit file
-/// with `scripts/under_unit.py UNIT`.
+/// Returns the launcher that CHORO_LAUNCHER names. It starts servers and no other command: a suite is
+/// run under a unit file with `scripts/under_unit.py UNIT`.
 fn server_launcher() -> Vec<String> {
     let launcher = std::env::var("CHORO_LAUNCHER").unwrap_or_default();
     launcher.split_whitespace().map(str::to_owned).collect()

@@ -1,15 +1,16 @@
-//! What the process for visitors asks of the one that may look at the server: a question is a byte, an
-//! answer a header and a text. Each question is asked again only when it was answered.
+//! The protocol between the process that reads what visitors send and the one that may look at the
+//! server. A question is a byte, an answer a header and a text. The same question is asked again only
+//! after its answer has come.
 
 /// Bytes before the text of an answer: which question, whether the answer is known, and the text's length.
 pub(super) const HEADER_LEN: usize = 6;
 
-/// What can be asked.
+/// A question of the process for visitors.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Question {
-    /// What the page shows.
+    /// The points of the charts, as JSON.
     Charts,
-    /// What Prometheus reads.
+    /// Metrics in the text format of Prometheus.
     Figures,
 }
 

@@ -22,7 +22,7 @@ use super::exchange::{Answer, HEADER_LEN, Question, decode};
 use super::host;
 use super::visitors::Visitors;
 
-/// Answer visitors of `choro metrics`.
+/// Read requests of HTTP visitors and answer them with what `choro metrics` says.
 #[derive(Debug, Parser)]
 #[command(name = "choro metrics-web")]
 pub(crate) struct WebArguments {}
@@ -30,7 +30,8 @@ pub(crate) struct WebArguments {}
 /// The socket by which the other process is asked.
 struct Asking {
     questions: Mutex<OwnedWriteHalf>,
-    /// What comes back, by question. Whoever waits for an answer holds it, so that nobody else asks the same.
+    /// Answers, by question. A task holds the lock from question to answer, so that no other task asks the
+    /// same question meanwhile.
     answers: [Arc<Mutex<mpsc::Receiver<Answer>>>; Question::ALL.len()],
 }
 
@@ -86,7 +87,7 @@ async fn answer_visitors(
     }
 }
 
-/// Gives answers to those who wait for them, until there are no more.
+/// Passes each answer of the socket to the task that waits for it, until the socket is closed.
 async fn receive(stream: OwnedReadHalf, to: [mpsc::Sender<Answer>; Question::ALL.len()]) {
     loop {
         let mut header = [0; HEADER_LEN];
