@@ -212,8 +212,9 @@ impl Global {
     pub fn log_detail_of(&self, subject: &str) -> u32 {
         let words = self.log_level.split_whitespace();
         let levels = words.filter_map(|word| word.split_once(':')).filter(|(it, _)| *it == subject);
-        let level =
-            levels.filter_map(|(_, level)| level.split('@').next()?.parse::<u32>().ok()).last();
+        let mut levels =
+            levels.filter_map(|(_, level)| level.split('@').next()?.parse::<u32>().ok());
+        let level = levels.next_back();
         level.map_or_else(|| self.log_detail(), |level| level.min(10))
     }
 

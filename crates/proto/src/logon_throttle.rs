@@ -96,6 +96,7 @@ const FAMILIAR_FOR: Duration = Duration::from_secs(14 * 86_400);
 const ADDRESS_LIMIT: Duration = limit(ADDRESS_WAIT_MAX, ADDRESS_STEP);
 const USER_LIMIT: Duration = limit(USER_WAIT_MAX, USER_STEP);
 
+#[expect(clippy::cast_possible_truncation, reason = "the constants above make a few steps")]
 const fn limit(wait_max: Duration, step: Duration) -> Duration {
     let steps = (wait_max.as_millis() / step.as_millis()) as u32;
     FORGOTTEN_AFTER.saturating_mul(FREE + steps)

@@ -163,7 +163,7 @@ fn normal(name: &str) -> String {
     let literal = name.strip_suffix(".ipv6-literal.net").map(|it| it.replace('-', ":"));
     let address = literal.as_ref().map_or(name.as_str(), |it| it.split('s').next().unwrap_or(it));
     let address = address.split('%').next().unwrap_or_default();
-    address.parse::<IpAddr>().map_or(name.clone(), |address| address.to_string())
+    address.parse::<IpAddr>().map_or_else(|_| name.clone(), |address| address.to_string())
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
