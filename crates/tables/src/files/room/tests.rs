@@ -1,7 +1,9 @@
 use std::time::Duration;
 
-use arbitration::{FileKey, FileRecord, FileRecords, Look, OpenId, Standing, Wish};
-use tdb::Tdb;
+use arbitration::{
+    ByteRange, ByteRangeLock, Deleter, DeletionProgress, FileKey, FileRecord, FileRecords, Look,
+    OpenId, Standing, Wish,
+};
 
 use super::super::tests::{KEY, OTHER, WORKER, ask, durability};
 use super::super::{FileTable, GROWN_BYTES_MAX, codec};
@@ -78,26 +80,33 @@ fn what_is_closed_is_given_back_and_what_is_disconnected_is_not() {
 
 #[test]
 fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let files = FileTable::create(dir.path(), dir.path()).expect("our folder");
-    let before = (files.room.bytes(), files.word(KEY));
-    // A table that is open for reading only keeps nothing.
-    let copy = dir.path().join("copy");
-    std::fs::copy(dir.path().join("files.tdb"), &copy).expect("ours");
-    let files = FileTable { files: Tdb::observe(&copy).expect("ours"), ..files };
-    let enter = &mut |record: &mut FileRecord| {
-        let lock = arbitration::ByteRangeLock {
-            open: OpenId { server: WORKER, number: 1 },
-            stream: 0,
-            range: arbitration::ByteRange { offset: 0, length: 1 },
-            exclusive: true,
-        };
+    let tables = MemoryFiles::default();
+    let files = tables.handle();
+    let open = &mut |record: &mut FileRecord| {
         record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
-        record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
         true
     };
-    files.change(KEY, enter).expect_err("it cannot be written");
-    assert_eq!((files.room.bytes(), files.word(KEY)), before);
+    files.change(KEY, open).expect("room");
+    let before = (tables.room.bytes(), files.word(KEY));
+    let deleter = Deleter {
+        mark: 7,
+        server: OTHER,
+        progress: DeletionProgress::Inherited,
+        share: String::new(),
+        folder: String::new(),
+        path: "x".repeat(8_000),
+        is_posix: false,
+    };
+    let grow = &mut |record: &mut FileRecord| {
+        let open = OpenId { server: WORKER, number: 1 };
+        let range = ByteRange { offset: 0, length: 1 };
+        let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
+        record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
+        record.deleters = vec![deleter.clone(); tdb::RECORD_BYTES_MAX / 8_000 + 1];
+        true
+    };
+    files.change(KEY, grow).expect_err("it is longer than a record may be");
+    assert_eq!((tables.room.bytes(), files.word(KEY)), before);
 }
 
 /// Opens of one file by one long path.
