@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use dtyp::Guid;
-use object::{HostChange, ObjectPath};
+use object::{FileIdentity, HostChange, ObjectPath};
 use trace::LogonOutcome;
 use wire::Dialect;
 
@@ -128,6 +128,8 @@ pub struct WatchedDirectory {
     pub volatile: u64,
     /// The directory, from the root of the host's file system.
     pub path: ObjectPath,
+    /// Identity of the directory: its path may lead elsewhere when somebody follows it.
+    pub identity: FileIdentity,
     /// What lies deeper counts, too.
     pub recursive: bool,
     /// Which changes count: [MS-SMB2] 2.2.35.

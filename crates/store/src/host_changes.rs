@@ -5,6 +5,7 @@
 //! a watch per directory, of which there is a limited number, and nobody is named.
 
 mod fanotify;
+mod folder;
 mod inotify;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,8 @@ use std::os::fd::BorrowedFd;
 
 use object::{HostChange, ObjectPath};
 use rustix::io::Errno;
+
+pub use self::folder::Folder;
 
 use self::fanotify::Fanotify;
 use self::inotify::Inotify;
@@ -84,16 +87,16 @@ impl HostWatcher {
     /// are wanted ([MS-SMB2] 2.2.35); others may be told, too.
     ///
     /// # Errors
-    /// The folder cannot be watched: it is not there, or there is no room for more watches.
-    pub fn watch(&mut self, path: &str, recursive: bool, filter: u32) -> io::Result<Coverage> {
+    /// The folder cannot be watched: there is no room for more watches.
+    pub fn watch(&mut self, folder: Folder, recursive: bool, filter: u32) -> io::Result<Coverage> {
+        let path = folder.path().to_owned();
         if let Some(fanotify) = &mut self.fanotify {
-            match fanotify.watch(path, recursive, filter) {
+            match fanotify.watch(&folder, recursive, filter) {
                 Ok(()) => {
-                    self.enter(path, By::Fanotify);
+                    self.enter(&path, By::Fanotify);
                     return Ok(Coverage::Whole);
                 }
-                Err(Errno::NOENT | Errno::NOTDIR) => return Err(Errno::NOENT.into()),
-                // With inotify it would be no better, but each change of each client would be looked at.
+                // With inotify it would be no better, and each client's changes would be read.
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOSPC)) => {
                     return Err(error.into());
                 }
@@ -102,8 +105,8 @@ impl HostWatcher {
             }
         }
         let inotify = self.inotify.as_mut().ok_or(io::ErrorKind::Unsupported)?;
-        let coverage = inotify.watch(path, recursive)?;
-        self.enter(path, By::Inotify);
+        let coverage = inotify.watch(folder, recursive)?;
+        self.enter(&path, By::Inotify);
         Ok(coverage)
     }
 
@@ -134,7 +137,8 @@ impl HostWatcher {
     /// How many folders may be watched at once.
     #[must_use]
     pub fn folders_max(&self) -> usize {
-        self.fanotify.as_ref().map_or(inotify::DIRECTORIES_MAX, Fanotify::folders_max)
+        let by_inotify = inotify::DIRECTORIES_MAX.min(folders_max());
+        self.fanotify.as_ref().map_or(by_inotify, Fanotify::folders_max)
     }
 
     /// Whether a folder is watched by what does not say who made a change.
@@ -174,9 +178,25 @@ fn overflow() -> HostEvent {
     HostEvent { change: HostChange::uncounted(ObjectPath::root()), pid: None }
 }
 
+/// Returns the number of folders that may be watched: half of the descriptors that the process may
+/// have. Each folder takes one; the other half is for sockets.
+fn folders_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
+}
+
 /// A path of the host, for the kernel.
 fn absolute(path: &str) -> String {
     format!("/{path}")
+}
+
+/// The rest of a path within a directory, empty for that itself; none for a path elsewhere.
+fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
+    if directory.is_empty() {
+        return Some(path);
+    }
+    let rest = path.strip_prefix(directory)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
 /// A name in a directory.

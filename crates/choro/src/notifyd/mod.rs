@@ -16,8 +16,7 @@ mod siblings;
 mod watchers;
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -28,7 +27,7 @@ use object::{HostChange, HostChangeKind, ObjectPath};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
-use store::host_changes::{Coverage, HostEvent, HostWatcher};
+use store::host_changes::{Coverage, Folder, HostEvent, HostWatcher};
 use tables::WatchPage;
 use tracing::{debug, warn};
 
@@ -241,7 +240,7 @@ impl Notifyd {
             self.ask_kernel(path);
         }
         // It may have gone before anyone knew that it is watched.
-        if is_gone(&watch.path) {
+        if is_gone(&watch) {
             let kind = HostChangeKind::Removed;
             let path = watch.path.clone();
             let gone = HostChange { path, is_directory: true, kind };
@@ -269,7 +268,10 @@ impl Notifyd {
         match wish {
             Some(wish) => {
                 self.wishes.insert(path.to_owned(), wish);
-                match self.host.watch(path, wish.recursive, wish.filter) {
+                let watched = Folder::open(path, wish.identity).map_err(io::Error::from);
+                let watched =
+                    watched.and_then(|folder| self.host.watch(folder, wish.recursive, wish.filter));
+                match watched {
                     Ok(Coverage::Whole) => {}
                     Ok(Coverage::Partial) => {
                         warn!("/{path}: too many directories: not all of them are watched");
@@ -364,9 +366,10 @@ impl Notifyd {
     }
 }
 
-fn is_gone(path: &ObjectPath) -> bool {
-    let status = fs::symlink_metadata(format!("/{}", path.as_str()));
-    status.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+/// True if the path leads to another directory than the client's, or to none. The client cannot
+/// tell one from the other: it may have put a symbolic link to somebody else's into the path.
+fn is_gone(watch: &Watch) -> bool {
+    Folder::open(watch.path.as_str(), watch.identity).err() == Some(Errno::NOENT)
 }
 
 /// Begins to wait for readability. Closing the descriptor ends it.

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use arbitration::Standing;
 use dtyp::ServerId;
 use messaging::Watch;
-use object::{HostChange, HostChangeKind, ObjectPath};
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
 
 /// Directories that all clients together may watch. Each takes a few hundred bytes.
@@ -33,6 +33,7 @@ pub(super) struct Watchers {
 struct Watcher {
     worker: ServerId,
     open: u64,
+    identity: FileIdentity,
     recursive: bool,
     filter: u32,
     kernel: bool,
@@ -61,6 +62,8 @@ pub(super) enum Source {
 /// What is to be asked of the kernel about a directory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Wish {
+    /// The directory that the path must lead to: the one of the latest watch.
+    pub(super) identity: FileIdentity,
     pub(super) recursive: bool,
     pub(super) filter: u32,
 }
@@ -90,9 +93,9 @@ impl Watchers {
         if !self.has_room(worker) {
             return Watched::Refused;
         }
-        let Watch { open, recursive, filter, kernel, .. } = *watch;
+        let Watch { open, identity, recursive, filter, kernel, .. } = *watch;
         let path = watch.path.as_str();
-        let watcher = Watcher { worker, open, recursive, filter, kernel };
+        let watcher = Watcher { worker, open, identity, recursive, filter, kernel };
         self.directories.entry(path.to_owned()).or_default().push(watcher);
         self.workers.entry(worker).or_default().insert(open, path.to_owned());
         self.count += 1;
@@ -143,6 +146,7 @@ impl Watchers {
     pub(super) fn wish(&self, path: &str) -> Option<Wish> {
         let watchers = self.directories.get(path)?.iter().filter(|watcher| watcher.kernel);
         let both = |wish: Wish, watcher: &Watcher| Wish {
+            identity: watcher.identity,
             recursive: wish.recursive || watcher.recursive,
             filter: wish.filter | watcher.filter,
         };

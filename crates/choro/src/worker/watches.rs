@@ -145,6 +145,7 @@ impl Watches {
             let data = Watch {
                 open: watch.volatile,
                 path: watch.path.clone(),
+                identity: watch.identity,
                 recursive: watch.recursive,
                 filter: watch.filter,
                 kernel: watch.kernel,

@@ -16,6 +16,8 @@ pub struct Watch {
     pub open: u64,
     /// The directory, from the root of the host's file system.
     pub path: ObjectPath,
+    /// Device and inode of the directory, as its path may lead elsewhere by now.
+    pub identity: FileIdentity,
     /// What lies deeper counts, too.
     pub recursive: bool,
     /// Which changes count: [MS-SMB2] 2.2.35.
@@ -31,6 +33,8 @@ impl Watch {
         let mut data = self.open.to_le_bytes().to_vec();
         data.extend_from_slice(&self.filter.to_le_bytes());
         data.push(u8::from(self.recursive) | u8::from(self.kernel) << 1);
+        data.extend_from_slice(&self.identity.device.to_le_bytes());
+        data.extend_from_slice(&self.identity.inode.to_le_bytes());
         put_path(&mut data, &self.path);
         data
     }
@@ -42,10 +46,14 @@ impl Watch {
         let open = u64::from_le_bytes(take(&mut data)?);
         let filter = u32::from_le_bytes(take(&mut data)?);
         let [flags] = take(&mut data)?;
+        let device = u64::from_le_bytes(take(&mut data)?);
+        let inode = u64::from_le_bytes(take(&mut data)?);
+        let identity = FileIdentity { device, inode, ..FileIdentity::default() };
         let path = take_path(&mut data)?;
         let recursive = flags & 1 != 0;
         let kernel = flags & 2 != 0;
-        (data.is_empty() && flags < 4).then_some(Self { open, path, recursive, filter, kernel })
+        let watch = Self { open, path, identity, recursive, filter, kernel };
+        (data.is_empty() && flags < 4).then_some(watch)
     }
 }
 
@@ -227,8 +235,9 @@ mod tests {
     #[test]
     fn watches_round_trip_and_every_other_length_is_refused() {
         for (recursive, kernel) in [(false, true), (true, false)] {
-            let watch =
-                Watch { open: 7, path: path("srv/ä", None), recursive, filter: 0x17, kernel };
+            let identity = FileIdentity { device: 8, inode: 9, ..FileIdentity::default() };
+            let path = path("srv/ä", None);
+            let watch = Watch { open: 7, path, identity, recursive, filter: 0x17, kernel };
             let mut data = watch.encode();
             assert_eq!(Watch::decode(&data), Some(watch));
             for len in 0..data.len() {

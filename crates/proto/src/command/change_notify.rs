@@ -133,6 +133,7 @@ fn announce(open: &Open) -> Option<Notice> {
     Some(Notice::Watched(Box::new(WatchedDirectory {
         volatile: open.file_id.volatile,
         path: watch.directory.clone(),
+        identity: file.identity,
         recursive: watch.recursive,
         filter: watch.filter.bits(),
         kernel: open.share.kernel_change_notify,

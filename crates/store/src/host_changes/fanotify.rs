@@ -8,7 +8,7 @@ use object::{HostChange, HostChangeKind};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::{FILTER_DATA, FILTER_METADATA, HostEvent, absolute, join, overflow, stored};
+use super::{FILTER_DATA, FILTER_METADATA, Folder, HostEvent, folders_max, join, overflow, stored};
 use crate::system::magic_path;
 
 /// Directories whose names are remembered, for when they are gone before their events are read.
@@ -113,12 +113,17 @@ impl Fanotify {
         self.folders_max = folders_max;
     }
 
-    pub(super) fn watch(&mut self, path: &str, recursive: bool, filter: u32) -> Result<(), Errno> {
+    pub(super) fn watch(
+        &mut self,
+        folder: &Folder,
+        recursive: bool,
+        filter: u32,
+    ) -> Result<(), Errno> {
+        let path = folder.path();
         if self.folders.len() >= self.folders_max && !self.folders.contains_key(path) {
             return Err(Errno::MFILE);
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(absolute(path), flags, Mode::empty())?;
+        let folder = rustix::io::fcntl_dupfd_cloexec(folder.fd(), 0)?;
         let mount_id = self.enter_mount(&folder)?;
         let mut mask = mask(filter, recursive);
         let add = libc::FAN_MARK_ADD | scope(recursive);
@@ -309,13 +314,6 @@ impl Fanotify {
         }
         self.names.get(handle).map(|path| (path.clone(), None))
     }
-}
-
-/// Folders that may be watched: half of the descriptors that the process may have. The others are for
-/// whoever it talks to.
-fn folders_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
 impl Place {

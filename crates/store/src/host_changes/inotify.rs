@@ -5,11 +5,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use object::{HostChange, HostChangeKind, ObjectPath};
+use rustix::fs::FileType;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, absolute, join, overflow, stored};
+use super::folder::{Folder, entries};
+use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, below, join, overflow, stored};
+use crate::system::magic_path;
 
 /// Directories that are watched at once. The kernel's own limit, `fs.inotify.max_user_watches`, may
 /// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.
@@ -26,9 +28,10 @@ pub(super) struct Inotify {
     directories: HashMap<i32, String>,
     /// And by path, in which order a tree is together.
     descriptors: BTreeMap<String, i32>,
-    /// Folders that were asked for.
+    /// Folders that were asked for. Directories in a tree are opened from its folder, never by
+    /// their paths: a symbolic link above would lead elsewhere.
     flat: HashSet<String>,
-    trees: HashSet<String>,
+    trees: HashMap<String, Folder>,
     /// The first half of a rename.
     moved: Option<Moved>,
 }
@@ -56,7 +59,7 @@ impl Inotify {
             directories: HashMap::new(),
             descriptors: BTreeMap::new(),
             flat: HashSet::new(),
-            trees: HashSet::new(),
+            trees: HashMap::new(),
             moved: None,
         })
     }
@@ -65,23 +68,25 @@ impl Inotify {
         self.fd.as_fd()
     }
 
-    pub(super) fn watch(&mut self, path: &str, recursive: bool) -> Result<Coverage, Errno> {
-        self.add(path)?;
+    pub(super) fn watch(&mut self, folder: Folder, recursive: bool) -> Result<Coverage, Errno> {
+        let path = folder.path().to_owned();
+        self.add(folder.fd(), &path)?;
         if recursive {
-            self.flat.remove(path);
-            self.trees.insert(path.to_owned());
-            return Ok(self.add_below(path));
+            self.flat.remove(&path);
+            self.trees.insert(path.clone(), folder);
+            return Ok(self.add_below(&path));
         }
-        self.flat.insert(path.to_owned());
-        if self.trees.remove(path) {
-            self.remove_unneeded(path);
+        let was_tree = self.trees.remove(&path).is_some();
+        self.flat.insert(path.clone());
+        if was_tree {
+            self.remove_unneeded(&path);
         }
         Ok(Coverage::Whole)
     }
 
     pub(super) fn unwatch(&mut self, path: &str) {
         let was_flat = self.flat.remove(path);
-        if self.trees.remove(path) {
+        if self.trees.remove(path).is_some() {
             self.remove_unneeded(path);
         } else if was_flat && !self.needs(path) {
             self.remove(path);
@@ -116,10 +121,16 @@ impl Inotify {
     }
 
     fn is_in_tree(&self, path: &str) -> bool {
-        !self.trees.is_empty() && self_and_above(path).any(|it| self.trees.contains(it))
+        !self.trees.is_empty() && self_and_above(path).any(|it| self.trees.contains_key(it))
     }
 
-    fn add(&mut self, path: &str) -> Result<(), Errno> {
+    /// Opens a directory of a tree.
+    fn directory(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let mut trees = self.trees.iter().filter(|(tree, _)| is_within(path, tree));
+        trees.next().ok_or(Errno::NOENT)?.1.directory(path)
+    }
+
+    fn add(&mut self, directory: BorrowedFd<'_>, path: &str) -> Result<(), Errno> {
         if self.directories.len() >= DIRECTORIES_MAX {
             return Err(Errno::NOSPC);
         }
@@ -129,16 +140,20 @@ impl Inotify {
             | WatchFlags::MODIFY
             | WatchFlags::ATTRIB
             | WatchFlags::ONLYDIR
-            | WatchFlags::DONT_FOLLOW
             | WatchFlags::EXCL_UNLINK;
-        let descriptor = inotify::add_watch(&self.fd, absolute(path), flags)?;
+        let descriptor = inotify::add_watch(&self.fd, magic_path(directory), flags)?;
         // A directory that was known by another name has that one no longer.
         if let Some(old) = self.directories.insert(descriptor, path.to_owned())
             && old != path
         {
             self.descriptors.remove(&old);
         }
-        self.descriptors.insert(path.to_owned(), descriptor);
+        let other = self.descriptors.insert(path.to_owned(), descriptor);
+        if let Some(other) = other.filter(|it| *it != descriptor) {
+            // Another directory has the path now.
+            self.directories.remove(&other);
+            let _ = inotify::remove_watch(&self.fd, other);
+        }
         Ok(())
     }
 
@@ -154,12 +169,15 @@ impl Inotify {
     fn add_below(&mut self, path: &str) -> Coverage {
         let mut coverage = Coverage::Whole;
         let mut pending = vec![path.to_owned()];
-        while let Some(directory) = pending.pop() {
-            for child in directories_in(&directory) {
-                match self.add(&child) {
+        while let Some(path) = pending.pop() {
+            let Ok(directory) = self.directory(&path) else { continue };
+            let is_directory = |(_, kind): &(String, FileType)| *kind == FileType::Directory;
+            for (name, _) in entries(directory.as_fd()).filter(is_directory) {
+                let child = join(&path, &name);
+                match self.directory(&child).and_then(|it| self.add(it.as_fd(), &child)) {
                     Ok(()) => pending.push(child),
                     // Gone meanwhile, or not a directory any more.
-                    Err(Errno::NOENT | Errno::NOTDIR) => {}
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                     Err(Errno::NOSPC) => return Coverage::Partial,
                     Err(_) => coverage = Coverage::Partial,
                 }
@@ -265,8 +283,10 @@ impl Inotify {
         if !is_directory || !self.is_in_tree(path) || self.descriptors.contains_key(path) {
             return;
         }
-        let is_whole =
-            self.add(path).is_ok() && self.add_below(path) == Coverage::Whole && is_empty(path);
+        let Ok(directory) = self.directory(path) else { return };
+        let is_whole = self.add(directory.as_fd(), path).is_ok()
+            && self.add_below(path) == Coverage::Whole
+            && entries(directory.as_fd()).next().is_none();
         if !is_whole {
             let change = HostChange::uncounted(stored(path.to_owned()));
             events.push(HostEvent { change, pid: None });
@@ -280,8 +300,7 @@ fn told(path: String, is_directory: bool, kind: HostChangeKind) -> HostEvent {
 }
 
 fn is_within(path: &str, directory: &str) -> bool {
-    directory.is_empty()
-        || path.strip_prefix(directory).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+    below(path, directory).is_some()
 }
 
 /// A path and all directories above it, the root last.
@@ -290,25 +309,4 @@ fn self_and_above(path: &str) -> impl Iterator<Item = &str> {
         Some((above, _)) => Some(above),
         None => (!path.is_empty()).then_some(""),
     })
-}
-
-fn list(path: &str) -> Option<Dir> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(absolute(path), flags, Mode::empty()).ok()?;
-    Dir::new(directory).ok()
-}
-
-fn directories_in(path: &str) -> Vec<String> {
-    let entries = list(path).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type() == FileType::Directory);
-    directories
-        .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
-        .filter(|name| name != "." && name != "..")
-        .map(|name| join(path, &name))
-        .collect()
-}
-
-fn is_empty(path: &str) -> bool {
-    let mut entries = list(path).into_iter().flatten().flatten();
-    entries.all(|entry| entry.file_name() == c"." || entry.file_name() == c"..")
 }

@@ -1,10 +1,11 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use object::{HostChange, HostChangeKind, ObjectPath};
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
+use rustix::io::Errno;
 
-use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostWatcher};
+use super::{Coverage, FILTER_DATA, FILTER_METADATA, Folder, HostWatcher};
 
 const ALL: u32 = 0xfff;
 
@@ -20,6 +21,17 @@ fn watchers() -> Vec<HostWatcher> {
 
 fn host(path: &Path) -> String {
     path.to_str().expect("it is plain").trim_start_matches('/').to_owned()
+}
+
+fn identity(path: &Path) -> FileIdentity {
+    let status = fs::metadata(path).expect("it is there");
+    let (major, minor) = (libc::major(status.dev()), libc::minor(status.dev()));
+    let device = u64::from(major) << 32 | u64::from(minor);
+    FileIdentity { device, inode: status.ino(), ..FileIdentity::default() }
+}
+
+fn open(path: &Path) -> Folder {
+    Folder::open(&host(path), identity(path)).expect("it is there")
 }
 
 /// What was seen, with paths from `folder`. `Modified` in a row counts once.
@@ -63,7 +75,7 @@ fn names_come_change_and_go() {
     for mut watcher in watchers() {
         let folder = tempfile::tempdir().expect("there is space");
         let path = |name| folder.path().join(name);
-        let watched = watcher.watch(&host(folder.path()), false, ALL).expect("it is there");
+        let watched = watcher.watch(open(folder.path()), false, ALL).expect("it is there");
         assert_eq!(watched, Coverage::Whole);
         fs::write(path("a"), "data").expect("there is space");
         fs::rename(path("a"), path("b")).expect("it is ours");
@@ -87,7 +99,7 @@ fn data_and_metadata_match_filters_of_their_own() {
         let folder = tempfile::tempdir().expect("there is space");
         let file = folder.path().join("f");
         fs::write(&file, "").expect("there is space");
-        let _ = watcher.watch(&host(folder.path()), false, ALL).expect("it is there");
+        let _ = watcher.watch(open(folder.path()), false, ALL).expect("it is there");
         fs::write(&file, "data").expect("there is space");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
         let all = seen(&mut watcher, folder.path());
@@ -107,7 +119,7 @@ fn a_tree_is_watched_with_what_is_made_in_it() {
         let folder = tempfile::tempdir().expect("there is space");
         let path = |name| folder.path().join(name);
         fs::create_dir_all(path("a/b")).expect("it is new");
-        let _ = watcher.watch(&host(folder.path()), true, ALL).expect("it is there");
+        let _ = watcher.watch(open(folder.path()), true, ALL).expect("it is there");
         fs::write(path("a/b/f"), "").expect("there is space");
         fs::create_dir(path("a/c")).expect("it is new");
         let want = |name: &str| (name.to_owned(), HostChangeKind::Added);
@@ -127,7 +139,7 @@ fn what_is_not_watched_any_more_is_quiet() {
         for recursive in [false, true] {
             let folder = tempfile::tempdir().expect("there is space");
             let name = host(folder.path());
-            let _ = watcher.watch(&name, recursive, ALL).expect("it is there");
+            let _ = watcher.watch(open(folder.path()), recursive, ALL).expect("it is there");
             watcher.unwatch(&name);
             fs::write(folder.path().join("f"), "").expect("there is space");
             assert_eq!(seen(&mut watcher, folder.path()), []);
@@ -143,7 +155,7 @@ fn of_two_trees_in_one_file_system_one_stays() {
         let path = |name| folder.path().join(name);
         for name in ["a", "b"] {
             fs::create_dir(path(name)).expect("it is new");
-            let _ = watcher.watch(&host(&path(name)), true, ALL).expect("it is there");
+            let _ = watcher.watch(open(&path(name)), true, ALL).expect("it is there");
         }
         watcher.unwatch(&host(&path("a")));
         fs::create_dir(path("b/d")).expect("it is new");
@@ -157,7 +169,7 @@ fn of_two_trees_in_one_file_system_one_stays() {
 fn only_fanotify_says_who_it_was() {
     for mut watcher in watchers() {
         let folder = tempfile::tempdir().expect("there is space");
-        let _ = watcher.watch(&host(folder.path()), false, ALL).expect("it is there");
+        let _ = watcher.watch(open(folder.path()), false, ALL).expect("it is there");
         assert_eq!(watcher.is_anonymous(), watcher.fanotify.is_none());
         fs::write(folder.path().join("f"), "").expect("there is space");
         let pid = watcher.fanotify.is_some().then(std::process::id);
@@ -168,13 +180,50 @@ fn only_fanotify_says_who_it_was() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_cannot_be_watched() {
+fn a_path_that_leads_to_another_folder_is_not_followed() {
+    let site = tempfile::tempdir().expect("there is space");
+    let path = |name: &str| site.path().join(name);
+    fs::create_dir_all(path("a/b")).expect("it is new");
+    fs::create_dir_all(path("private/b")).expect("it is new");
+    let found = Folder::open(&host(&path("a/b")), identity(&path("a/b")));
+    assert!(found.is_ok(), "{found:?}");
+    let opened = identity(&path("a/b"));
+    fs::rename(path("a"), path("moved")).expect("it is ours");
+    let gone = || Folder::open(&host(&path("a/b")), opened).map(|it| it.path().to_owned());
+    assert_eq!(gone(), Err(Errno::NOENT), "nothing is there");
+    symlink(path("private"), path("a")).expect("it is new");
+    assert_eq!(gone(), Err(Errno::NOENT), "another folder is there");
+    fs::remove_file(path("a")).expect("it is ours");
+    fs::write(path("a"), "").expect("there is space");
+    assert_eq!(gone(), Err(Errno::NOENT), "a file is on the way");
+    fs::remove_file(path("a")).expect("it is ours");
+    // A link of the administrator leads to the folder itself.
+    symlink(path("moved"), path("a")).expect("it is new");
+    assert_eq!(gone(), Ok(host(&path("a/b"))));
+}
+
+/// A client moves a directory above its own away, and puts a link to somebody else's there.
+#[test]
+fn a_tree_is_watched_where_it_is_and_not_where_a_link_in_its_place_leads() {
     for mut watcher in watchers() {
-        let folder = tempfile::tempdir().expect("there is space");
-        let missing = folder.path().join("missing");
-        watcher.watch(&host(&missing), true, ALL).expect_err("it is missing");
-        fs::write(&missing, "").expect("there is space");
-        watcher.watch(&host(&missing), true, ALL).expect_err("it is a file");
+        let site = tempfile::tempdir().expect("there is space");
+        let path = |name: &str| site.path().join(name);
+        fs::create_dir_all(path("a/tree")).expect("it is new");
+        fs::create_dir_all(path("private/tree/new/below")).expect("it is new");
+        let _ = watcher.watch(open(&path("a/tree")), true, ALL).expect("it is there");
+        fs::rename(path("a"), path("moved")).expect("it is ours");
+        symlink(path("private"), path("a")).expect("it is new");
+        fs::create_dir(path("moved/tree/new")).expect("it is new");
+        let told = seen(&mut watcher, site.path());
+        assert!(!told.is_empty(), "the tree is watched where it is");
+        fs::write(path("private/tree/new/secret"), "").expect("there is space");
+        fs::write(path("private/tree/new/below/secret"), "").expect("there is space");
+        // fanotify tells of the file system; what lies where is for whoever asked to compare.
+        let told = seen(&mut watcher, site.path());
+        let is_secret = |(name, _): &&(String, HostChangeKind)| {
+            name.starts_with("a/") && name.ends_with("secret")
+        };
+        assert_eq!(told.iter().find(is_secret), None, "{watcher:?}");
     }
 }
 
@@ -185,15 +234,16 @@ fn a_folder_for_which_there_is_no_descriptor_is_refused_and_not_watched_by_inoti
     let Some(fanotify) = &mut watcher.fanotify else { return };
     fanotify.set_folders_max(1);
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("there is space"));
-    let [first, second] = [0, 1].map(|at: usize| host(folders[at].path()));
-    let _ = watcher.watch(&first, false, ALL).expect("it is there");
-    let refused = watcher.watch(&second, false, ALL).expect_err("it is one too many");
+    let first = host(folders[0].path());
+    let _ = watcher.watch(open(folders[0].path()), false, ALL).expect("it is there");
+    let refused =
+        watcher.watch(open(folders[1].path()), false, ALL).expect_err("it is one too many");
     assert_eq!(refused.raw_os_error(), Some(libc::EMFILE));
     assert!(!watcher.is_anonymous());
     // The one that is there can be watched otherwise, and its place is given back.
-    let _ = watcher.watch(&first, true, ALL).expect("it is there");
+    let _ = watcher.watch(open(folders[0].path()), true, ALL).expect("it is there");
     watcher.unwatch(&first);
-    let _ = watcher.watch(&second, false, ALL).expect("there is a place");
+    let _ = watcher.watch(open(folders[1].path()), false, ALL).expect("there is a place");
 }
 
 #[test]
@@ -202,7 +252,7 @@ fn nothing_is_anonymous_once_inotify_watches_no_folder_any_more() {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("there is space"));
     for recursive in [false, true] {
         for folder in &folders {
-            let _ = watcher.watch(&host(folder.path()), recursive, ALL).expect("it is there");
+            let _ = watcher.watch(open(folder.path()), recursive, ALL).expect("it is there");
         }
     }
     for folder in &folders {
@@ -224,7 +274,7 @@ fn a_tree_that_is_given_up_leaves_the_trees_beside_and_within_it() {
     for (name, recursive) in
         [("a", true), ("a/b", false), ("a/b/c", true), ("a!", true), ("a0", true)]
     {
-        let _ = watcher.watch(&host(&path(name)), recursive, ALL).expect("it is there");
+        let _ = watcher.watch(open(&path(name)), recursive, ALL).expect("it is there");
     }
     watcher.unwatch(&host(&path("a")));
     for name in ["a/f", "a/b/f", "a/b/c/f", "a!/b/f", "a0/b/f"] {

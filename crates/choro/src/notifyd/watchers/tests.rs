@@ -1,6 +1,6 @@
 use dtyp::ServerId;
 use messaging::Watch;
-use object::{HostChange, HostChangeKind, ObjectPath};
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
 
 use super::{Source, Watched, Watchers, Wish};
@@ -15,7 +15,8 @@ fn path(path: &str) -> ObjectPath {
 }
 
 fn watch(open: u64, directory: &str, recursive: bool) -> Watch {
-    Watch { open, path: path(directory), recursive, filter: NAMES, kernel: true }
+    let identity = FileIdentity { inode: open, ..FileIdentity::default() };
+    Watch { open, path: path(directory), identity, recursive, filter: NAMES, kernel: true }
 }
 
 fn change(name: &str, kind: HostChangeKind) -> HostChange {
@@ -94,10 +95,14 @@ fn a_watch_ends_with_its_open_or_its_worker() {
     assert_eq!(watchers.watch(BOB, &watch(1, "b", true)), Watched::Added);
     assert_eq!(watchers.unwatch(ALICE, 3), None);
     assert_eq!(watchers.wish("a"), None);
-    assert_eq!(watchers.wish("b"), Some(Wish { recursive: true, filter: NAMES }));
+    let wish = |recursive| {
+        let identity = watch(1, "b", recursive).identity;
+        Some(Wish { identity, recursive, filter: NAMES })
+    };
+    assert_eq!(watchers.wish("b"), wish(true));
     assert_eq!(watchers.unwatch(BOB, 1).as_deref(), Some("b"));
     assert!(!watchers.has(BOB));
-    assert_eq!(watchers.wish("b"), Some(Wish { recursive: false, filter: NAMES }));
+    assert_eq!(watchers.wish("b"), wish(false));
     let mut left = watchers.forget(ALICE);
     left.sort_unstable();
     assert_eq!(left, ["b", "c"]);

@@ -370,9 +370,11 @@ fn others_hear_of_a_watch_when_it_begins_moves_and_ends() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("a\\b");
     watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
+    let identity = scene.file(file_id).identity;
     let called = |name| WatchedDirectory {
         volatile: file_id.volatile,
         path: path(name).below(&folder()),
+        identity,
         recursive: true,
         filter: NAMES.bits(),
         kernel: true,
