@@ -42,21 +42,24 @@ impl Ceiling {
     }
 
     fn of(goal: Goal, findings: &Findings) -> Self {
-        match goal.is_reached(findings) {
-            true => Self::Goal,
-            false => Self::Kept { count: findings.count, of: findings.of },
+        if goal.is_reached(findings) {
+            return Self::Goal;
         }
+        Self::Kept { count: findings.count, of: findings.of }
     }
 
     /// The lower one of a ceiling and the findings of today.
     fn lowered(self, goal: Goal, findings: &Findings) -> Self {
         let now = Self::of(goal, findings);
-        let (Self::Kept { count, of }, Self::Kept { .. }) = (self, now) else {
-            return if self == Self::Goal { self } else { now };
-        };
+        let Self::Kept { count, of } = self else { return self };
+        if now == Self::Goal {
+            return now;
+        }
         let is_lower = match goal {
             Goal::None => findings.count < count,
-            Goal::NoneOfOld => (findings.count, of) < (count, findings.of),
+            Goal::NoneOfOld => {
+                findings.count < count || findings.count == count && findings.of > of
+            }
             Goal::Percent(_) => {
                 findings.count <= count && findings.count * of <= count * findings.of
             }

@@ -78,9 +78,10 @@ fn places(all: &[Place], added: &AddedLines) -> String {
         ranges.into_iter().any(|new| *new.start() <= place.last && place.line <= *new.end())
     };
     let new: Vec<&Place> = all.iter().filter(is_new).collect();
-    let (what, mut shown) = match new.is_empty() {
-        true => ("worst", all.iter().collect()),
-        false => ("new since the ceilings were written", new),
+    let (what, mut shown) = if new.is_empty() {
+        ("worst", all.iter().collect())
+    } else {
+        ("new since the ceilings were written", new)
     };
     shown.sort_by_key(|place| std::cmp::Reverse(place.weight));
     let mut text = format!("    {what}:\n");

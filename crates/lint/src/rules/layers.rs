@@ -97,7 +97,7 @@ fn modules(checked: &Crate, building: Option<&Building>) -> Findings {
 fn way(from: usize, to: usize, listed: usize) -> String {
     if to == listed {
         return format!(
-            "from floor {} to a module that is not listed, so on top; list it in floors.rs",
+            "from floor {} up to a module that floors.rs does not list, which stands highest",
             from + 1
         );
     }
@@ -155,7 +155,11 @@ mod tests {
         ];
         let found = modules(&snippet::with_files("a", &files), Some(&HOUSE));
         assert_eq!(found.count, 1);
-        assert!(found.places[0].text.contains("list it in floors.rs"), "{}", found.places[0].text);
+        assert!(
+            found.places[0].text.contains("floors.rs does not list"),
+            "{}",
+            found.places[0].text
+        );
     }
 
     #[test]
