@@ -171,8 +171,8 @@ impl Acceptor {
         }
     }
 
-    /// Who the client says it is, proven or not. Nobody before it said so, and nobody in particular
-    /// where it claims nothing.
+    /// Returns the identity that the client claims, proven or not; nothing before its
+    /// AUTHENTICATE_MESSAGE, and for anonymous clients.
     #[must_use]
     pub fn claimed(&self) -> Option<&Identity> {
         self.ntlm.claimed()

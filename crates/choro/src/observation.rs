@@ -47,7 +47,7 @@ pub(crate) struct Look {
     /// All workers since the first look, those that have ended included.
     pub(crate) total: Figures,
     pub(crate) classes: Vec<(String, ClassFigures)>,
-    /// Logons by what became of them, since the lock directory was made.
+    /// Logons by outcome, counted since the lock directory was made.
     pub(crate) logons: Vec<(LogonOutcome, u64)>,
     /// Not there if that is not known.
     pub(crate) sessions: Option<usize>,

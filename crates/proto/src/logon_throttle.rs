@@ -28,7 +28,7 @@ use trace::LogonOutcome;
 
 /// Memory that all workers share.
 pub trait Slots: std::fmt::Debug + Send {
-    /// All of it; zeros at first. Nothing is throttled where there is none.
+    /// Returns all slots, which begin as zeros. A server without slots throttles no logon.
     fn slots(&self) -> &[AtomicU64];
 
     /// Counts a logon, for those who look at the server.

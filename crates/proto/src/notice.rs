@@ -100,7 +100,7 @@ pub struct SessionOpened {
     pub cipher: u16,
     /// Everything is encrypted.
     pub encrypted: bool,
-    /// Of a user, of a guest or of nobody in particular.
+    /// The account of the session: a user's, the guests' or the anonymous one.
     pub outcome: LogonOutcome,
 }
 

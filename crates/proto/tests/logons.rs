@@ -1,4 +1,4 @@
-//! Logons that fail, and those that somebody else passes on: what is told of them, and how they are slowed.
+//! Failed and relayed logons: the notices about them, and the delays of further logons.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;

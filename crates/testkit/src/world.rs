@@ -330,7 +330,7 @@ impl World {
         self.inner().guest = guest;
     }
 
-    /// From now on clients that say which service they mean must mean one of these.
+    /// Replaces the service names that clients may name in a logon.
     pub fn set_own_names(&self, names: &[&str]) {
         self.inner().own_names = names.iter().map(|name| (*name).to_owned()).collect();
     }
@@ -340,7 +340,7 @@ impl World {
         self.inner().has_no_accounts = true;
     }
 
-    /// Counts failed logons, in memory of its own, from now on.
+    /// Begins to count failed logons, in slots of this world.
     pub fn count_failed_logons(&self) {
         let slots: Vec<AtomicU64> = (0..LOGON_SLOTS).map(|_| AtomicU64::new(0)).collect();
         self.inner().server.handle_logon_slots(Box::new(slots));

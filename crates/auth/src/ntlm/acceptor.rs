@@ -27,7 +27,7 @@ pub(crate) struct NtlmAcceptor {
     transcript: Vec<u8>,
     /// The AUTHENTICATE_MESSAGE, while the caller looks for the account.
     authenticate: Vec<u8>,
-    /// Who the client says it is, once it did.
+    /// The identity in the AUTHENTICATE_MESSAGE, proven or not.
     claimed: Option<Identity>,
 }
 
@@ -77,7 +77,7 @@ impl NtlmAcceptor {
         }
     }
 
-    /// Who the client says it is, proven or not, once it did.
+    /// Returns the identity that the client claims, proven or not.
     pub(crate) fn claimed(&self) -> Option<&Identity> {
         self.claimed.as_ref()
     }

@@ -50,7 +50,7 @@ pub(super) fn tell_untold(untold: u64) {
     }
 }
 
-/// Tells of a logon, at a level of its own: that of `auth_audit`.
+/// Logs a successful logon, at the level of the subject `auth_audit`.
 pub(super) fn tell_opened(opened: &SessionOpened) {
     let SessionOpened { client, user, domain, dialect, outcome, .. } = opened;
     let address = client.ip().to_canonical();

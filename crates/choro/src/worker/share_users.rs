@@ -10,8 +10,7 @@ use tracing::warn;
 
 use super::unix::{self, UnixUser};
 
-/// Whether whoever is in these groups is in the group of that name. Nobody is in one that cannot be looked
-/// up.
+/// Whether these groups include the group with that name. A group that cannot be looked up has no members.
 pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
     Memberships::of(groups).is_member(group)
 }
