@@ -309,8 +309,8 @@ impl Supervisor {
         }
     }
 
-    /// Closes disconnected opens whose time is up. If those are of many files, it goes on in the next turn,
-    /// so that clients are accepted in between.
+    /// Closes disconnected opens whose time is up. If those are of many files, it goes on in the
+    /// next turn, so that clients are accepted in between.
     fn scavenge(&mut self, now: Instant, heir: ServerId) {
         let scavenged = self.files.scavenge(heir, machine_clock());
         let has_more = scavenged.as_ref().is_ok_and(|it| it.has_more);

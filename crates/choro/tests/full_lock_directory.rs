@@ -1,5 +1,5 @@
-//! The lock directory is memory of the machine as a rule: clients must not fill it, and what others put
-//! there must end no process of the server.
+//! The lock directory is memory of the machine as a rule: clients must not fill it, and what others
+//! put there must end no process of the server.
 
 mod harness;
 
@@ -21,8 +21,8 @@ const SETUP: &str = r#"
     mkdir "$1"
     mount -t tmpfs -o size=6m,mode=755 none "$1""#;
 
-/// Clients that come when there is no room: more than workers wait for them, so that some are served by
-/// workers that began without room.
+/// Clients that come when there is no room: more than workers wait for them, so that some are
+/// served by workers that began without room.
 const LATE_CLIENTS: usize = 6;
 
 /// More than anybody gets: with so many records there is no room for anything else.

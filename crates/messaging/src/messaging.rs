@@ -237,8 +237,8 @@ impl Messaging {
         Ok(())
     }
 
-    /// What was dropped since the last call, because its receivers had no room for too long: to be asked
-    /// after [`Messaging::next_timeout`].
+    /// What was dropped since the last call, because its receivers had no room for too long: to be
+    /// asked after [`Messaging::next_timeout`].
     pub fn take_dropped(&mut self) -> Dropped {
         let dropped = self.transport.counters().dropped;
         let messages = dropped - std::mem::replace(&mut self.told_dropped, dropped);

@@ -246,9 +246,9 @@ const WORDS: &str = "file_words";
 /// The file of the figures of what the records take.
 const ROOM: &str = "file_room";
 
-/// Bytes of a record to which an open may be added. More than [`FILE_OPENS_MAX`](arbitration::FILE_OPENS_MAX)
-/// opens by one path have; and half of what a record may have at all, so that one that is there can always
-/// change.
+/// Bytes of a record to which an open may be added. More than
+/// [`FILE_OPENS_MAX`](arbitration::FILE_OPENS_MAX) opens by one path have; and half of what a
+/// record may have at all, so that one that is there can always change.
 const GROWN_BYTES_MAX: usize = tdb::RECORD_BYTES_MAX / 2;
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {

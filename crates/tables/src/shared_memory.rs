@@ -108,8 +108,8 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Has the file system set memory aside for the file, which is made so long: whoever writes to a mapped file
-/// for which there is none is killed.
+/// Has the file system set memory aside for the file, which is made so long: whoever writes to a
+/// mapped file for which there is none is killed.
 fn allocate(file: &File, length: usize) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
     loop {

@@ -63,8 +63,8 @@ pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 
 const BYTES: usize = size_of::<Layout>();
 
-/// Bytes that each page has memory for from the start. The places of shares and users behind them are many
-/// times as long and mostly not used, so each has its memory when somebody takes it.
+/// Bytes that each page has memory for from the start. The places of shares and users behind them
+/// are many times as long and mostly not used, so each has its memory when somebody takes it.
 const BYTES_ALLOCATED: usize = offset_of!(Layout, parties.places);
 
 impl Layout {
@@ -232,8 +232,8 @@ impl Drop for Page {
     }
 }
 
-/// Has the file system set memory aside for a new page: whoever writes to a mapped file for which there is
-/// none is killed.
+/// Has the file system set memory aside for a new page: whoever writes to a mapped file for which
+/// there is none is killed.
 fn allocate(file: &File) -> io::Result<()> {
     let length = libc::off_t::try_from(BYTES_ALLOCATED).expect("a page is small");
     loop {
@@ -246,8 +246,8 @@ fn allocate(file: &File) -> io::Result<()> {
     }
 }
 
-/// Whether there is memory for a part of a mapped page, which is set aside now. Kernels before Linux 5.14
-/// cannot say.
+/// Whether there is memory for a part of a mapped page, which is set aside now. Kernels before
+/// Linux 5.14 cannot say.
 pub(crate) fn populate<T>(part: &T) -> bool {
     let page_bytes = rustix::param::page_size();
     let address = std::ptr::from_ref(part).addr();

@@ -21,8 +21,8 @@ const NAME_WORDS: usize = 16;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Parties<const N: usize> {
-    /// How many of the places are somebody's. No other is touched, not even to be read: there may be no
-    /// memory for it, and a process that touches it is killed then.
+    /// How many of the places are somebody's. No other is touched, not even to be read: there may
+    /// be no memory for it, and a process that touches it is killed then.
     taken: AtomicUsize,
     others: Place,
     pub(crate) places: [Place; N],

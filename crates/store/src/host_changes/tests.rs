@@ -227,7 +227,8 @@ fn a_tree_is_watched_where_it_is_and_not_where_a_link_in_its_place_leads() {
     }
 }
 
-/// With inotify for what fanotify has no room for, `notifyd` would look at each change of each client.
+/// With inotify for what fanotify has no room for, `notifyd` would look at each change of each
+/// client.
 #[test]
 fn a_folder_for_which_there_is_no_descriptor_is_refused_and_not_watched_by_inotify() {
     let mut watcher = HostWatcher::new();

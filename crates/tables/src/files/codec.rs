@@ -180,7 +180,8 @@ fn open(
     Ok(())
 }
 
-/// By which way the file was opened: mostly it is that of the open before, and is not written again.
+/// By which way the file was opened: mostly it is that of the open before, and is not written
+/// again.
 fn place(
     writer: &mut Writer<'_>,
     facts: &OpenFacts,

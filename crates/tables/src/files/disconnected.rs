@@ -1,8 +1,8 @@
 //! `disconnected.tdb`: the opens that nobody has a connection for, each noted under its FileId, and
 //! under its CreateGuid if it has one; and how many of them each user has.
 //!
-//! A note says until when its open is kept, so that [`FileTable::scavenge`] passes by what is not due
-//! without reading the record of its file.
+//! A note says until when its open is kept, so that [`FileTable::scavenge`] passes by what is not
+//! due without reading the record of its file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -16,15 +16,16 @@ use super::FileTable;
 use super::codec::{self, KEY_BYTES};
 use crate::table::{Table, TableError};
 
-/// Opens of one user that are kept without a connection. They outlive the worker that counted them among
-/// the opens of its client, and a client that comes back again and again could leave more each time.
+/// Opens of one user that are kept without a connection. They outlive the worker that counted them
+/// among the opens of its client, and a client that comes back again and again could leave more
+/// each time.
 const DISCONNECTED_OF_USER_MAX: u32 = 1_024;
 
 /// The same for all users together. All notes are looked through in one turn of the supervisor.
 const DISCONNECTED_MAX: u32 = 65_536;
 
-/// Files that are looked at in one turn, because opens of them are due. The record of a file can take
-/// milliseconds to read, and clients that connect wait meanwhile.
+/// Files that are looked at in one turn, because opens of them are due. The record of a file can
+/// take milliseconds to read, and clients that connect wait meanwhile.
 const FILES_PER_TURN_MAX: usize = 16;
 
 /// What became of the opens that were due.
@@ -95,8 +96,8 @@ impl Note {
 }
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
-    /// Closes disconnected opens whose time is up, of a bounded number of files. What was to be deleted
-    /// with them is deleted by `heir`.
+    /// Closes disconnected opens whose time is up, of a bounded number of files. What was to be
+    /// deleted with them is deleted by `heir`.
     ///
     /// # Errors
     /// What stopped it.
@@ -115,8 +116,8 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(Scavenged { looks, has_more })
     }
 
-    /// Looks through the notes for what is due. As every note is seen, it also sets the numbers of opens
-    /// right, which a worker that was killed may have left wrong.
+    /// Looks through the notes for what is due. As every note is seen, it also sets the numbers of
+    /// opens right, which a worker that was killed may have left wrong.
     fn find_due(&self, now: Duration) -> Result<Due, TableError> {
         let mut due = Due::new();
         let mut counted: HashMap<Vec<u8>, u32> = HashMap::new();

@@ -15,8 +15,8 @@ use arbitration::Standing;
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// Bytes that all records may have, where the file system has room for twice as many: some 700,000 opens
-/// with ordinary paths.
+/// Bytes that all records may have, where the file system has room for twice as many: some 700,000
+/// opens with ordinary paths.
 const RECORDS_BYTES_MAX: u64 = 256 << 20;
 
 /// A client may have one of so many parts of what other clients have left of that.
@@ -102,8 +102,8 @@ impl Room {
         standing.has_room((size(max), CLIENT_PARTS), (others, size(own), OPEN_BYTES))
     }
 
-    /// The value of a record has another length: none if it is not there. To be said once it is kept. A
-    /// process that is killed just before leaves the figure wrong by one change.
+    /// The value of a record has another length: none if it is not there. To be said once it is
+    /// kept. A process that is killed just before leaves the figure wrong by one change.
     pub(super) fn change(&self, before: Option<usize>, after: Option<usize>) {
         let bytes = |length: Option<usize>| length.map_or(0, |it| it + ENTRY_BYTES) as u64;
         let (before, after) = (bytes(before), bytes(after));

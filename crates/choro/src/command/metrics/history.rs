@@ -14,8 +14,8 @@ const POINTS_MAX: usize = 300;
 /// Seconds that tables are about: long enough to be read, short enough to be about now.
 const RECENT: usize = 5;
 
-/// Clients, and shares, that a point has rows of: those with most requests. A row takes about a KiB, and
-/// there may be a client for each of thousands of workers.
+/// Clients, and shares, that a point has rows of: those with most requests. A row takes about a
+/// KiB, and there may be a client for each of thousands of workers.
 const ROWS_MAX: usize = 32;
 
 #[derive(Debug, Default)]
