@@ -37,7 +37,10 @@ use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::Messaging;
 use rustix::process::{WaitOptions, WaitStatus};
-use tables::{FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError, WatchPage};
+use tables::{
+    FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
+    WatchPage,
+};
 
 use crate::command::notifyd::NotifydArguments;
 use crate::control::{Received, ToSupervisor, ToWorker};
@@ -134,6 +137,8 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     })?;
     let logons = LogonPage::create(&lock)
         .with_context(|| format!("page of logons in {}", lock.display()))?;
+    // Its times are those of the machine's clock, which begins anew with the machine.
+    FailedLogonPage::create(&lock).context("cannot make the page of failed logons")?;
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;

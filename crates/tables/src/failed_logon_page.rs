@@ -32,6 +32,14 @@ struct Page {
 unsafe impl Shared for Page {}
 
 impl FailedLogonPage {
+    /// Begins anew: nobody has failed. For a supervisor that starts.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn create(lock_dir: &Path) -> io::Result<Self> {
+        Ok(Self { page: SharedMemory::create(&lock_dir.join("failed_logons"))? })
+    }
+
     /// Opens the page of the server on `lock_dir`, and makes it if it is not there.
     ///
     /// # Errors
@@ -84,6 +92,9 @@ mod tests {
         assert!(one.slots().iter().all(|slot| slot.load(Ordering::Relaxed) == 0));
         one.slots()[16_383].store(7, Ordering::Relaxed);
         assert_eq!(other.slots()[16_383].load(Ordering::Relaxed), 7);
+        let anew = FailedLogonPage::create(folder.path()).expect("there is space");
+        assert_eq!(anew.slots()[16_383].load(Ordering::Relaxed), 0, "what was known is forgotten");
+        let one = FailedLogonPage::open(folder.path()).expect("there is space");
         one.count(3);
         one.count(1_000);
         let joined = FailedLogonPage::join(folder.path()).expect("it is there");
