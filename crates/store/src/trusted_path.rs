@@ -28,8 +28,7 @@ pub(crate) fn open_from(directory: OwnedFd, path: &Path) -> Result<OwnedFd, Errn
     let mut to_go = names(path);
     let mut links = 0;
     while let Some(name) = to_go.pop() {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let next = rustix::fs::openat(&at, name.as_bytes(), flags, Mode::empty())?;
+        let next = open_name(&at, &name)?;
         let stat = rustix::fs::fstat(&next)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => at = next,
@@ -52,6 +51,17 @@ pub(crate) fn open_from(directory: OwnedFd, path: &Path) -> Result<OwnedFd, Errn
         }
     }
     Ok(at)
+}
+
+/// Opens the entry of this name, also if it is a link. A directory is opened as one: that mounts what is
+/// mounted only when somebody goes there, such as the snapshots of ZFS.
+fn open_name(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |flags| rustix::fs::openat(directory, name.as_bytes(), flags, Mode::empty());
+    match open(flags | OFlags::DIRECTORY) {
+        Err(Errno::NOTDIR) => open(flags),
+        opened => opened,
+    }
 }
 
 /// Whether root or the server's user owns a directory: nobody else can have put it there.

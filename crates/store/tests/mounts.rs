@@ -1,4 +1,4 @@
-//! One directory that is mounted in two places. Needs root, and ends at once without it.
+//! What is mounted within a share, or beside it. Needs root, and ends at once without it.
 
 mod support;
 
@@ -6,9 +6,9 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use dtyp::NtStatus;
-use object::Disposition;
-use store::RootSettings;
+use dtyp::{FileTime, NtStatus};
+use object::{Disposition, ObjectPath};
+use store::{RootSettings, SnapshotOrder, SnapshotSettings};
 use support::{READ, Share, WRITE, is_root};
 
 #[test]
@@ -23,7 +23,7 @@ fn a_share_of_a_read_only_mount_is_not_written_through_another_share_of_the_same
         share.local("d/f", "as it was");
         let fixed = share.folder.path().join("fixed");
         std::fs::create_dir(&fixed).expect("a directory");
-        let _mount = ReadOnly::mount(&share.host(""), &fixed).expect("root may mount");
+        let _mount = Mounted::read_only(&share.host(""), &fixed).expect("root may mount");
         let writable = share.root;
         // Keeps the directories of the writable share in use.
         let kept = ["", "d", "d\\f"].map(|path| share.open(path));
@@ -45,34 +45,82 @@ fn a_share_of_a_read_only_mount_is_not_written_through_another_share_of_the_same
     std::thread::scope(|scope| scope.spawn(attack).join().expect("refused"));
 }
 
-/// A directory that is mounted once more, read only, for this thread alone.
-struct ReadOnly(CString);
+/// As it is with the snapshots of ZFS. Here the kernel mounts `tracing` when somebody looks, which it does
+/// in every debugfs as long as it has that.
+#[test]
+fn a_snapshot_is_found_that_is_mounted_when_somebody_looks() {
+    const TAKEN: &str = "@GMT-2020.01.01-00.00.00";
+    if !is_root() {
+        return;
+    }
+    let look = || {
+        let mut share = Share::with(|root| {
+            let folder = root.path.parent().expect("the folder of the test");
+            root.snapshots = Some(SnapshotSettings {
+                directory: folder.join("snapshots"),
+                share: "tracing".into(),
+                format: CString::new("@GMT-%Y.%m.%d-%H.%M.%S").expect("no zero"),
+                local_time: false,
+                order: SnapshotOrder::Descending,
+            });
+        });
+        let on = share.folder.path().join("snapshots").join(TAKEN);
+        std::fs::create_dir_all(&on).expect("ours");
+        let Ok(_mount) = Mounted::debugfs(&on) else { return };
+        let path = ObjectPath::parse("available_tracers").expect("a path");
+        let path = path.with_snapshot(FileTime::from_gmt_token(TAKEN));
+        // To look at it would mount it.
+        let mut listed = std::fs::read_dir(&on).expect("ours");
+        if listed.any(|entry| entry.expect("there").file_name() == "tracing") {
+            let status = share.status_of("", |request| request.path = path);
+            assert_eq!(status, NtStatus::SUCCESS);
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(look).join().expect("found"));
+}
 
-impl ReadOnly {
-    fn mount(directory: &Path, on: &Path) -> std::io::Result<Self> {
-        let [directory, on] =
-            [directory, on].map(|it| CString::new(it.as_os_str().as_bytes()).expect("no NUL"));
+/// What is mounted for this thread alone.
+struct Mounted(CString);
+
+impl Mounted {
+    /// A directory once more, read only.
+    fn read_only(directory: &Path, on: &Path) -> std::io::Result<Self> {
+        let directory = c_path(directory);
+        let mounted = Self::mount(&directory, on, c"none", libc::MS_BIND)?;
+        let flags = libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY;
+        mount(c"none", &mounted.0, c"none", flags)?;
+        Ok(mounted)
+    }
+
+    fn debugfs(on: &Path) -> std::io::Result<Self> {
+        Self::mount(c"none", on, c"debugfs", 0)
+    }
+
+    fn mount(what: &CStr, on: &Path, kind: &CStr, flags: libc::c_ulong) -> std::io::Result<Self> {
+        let on = c_path(on);
         // SAFETY: concerns this thread alone.
         check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-        mount(c"none", c"/", libc::MS_PRIVATE | libc::MS_REC)?;
-        mount(&directory, &on, libc::MS_BIND)?;
-        let mounted = Self(on);
-        mount(c"none", &mounted.0, libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY)?;
-        Ok(mounted)
+        mount(c"none", c"/", c"none", libc::MS_PRIVATE | libc::MS_REC)?;
+        mount(what, &on, kind, flags)?;
+        Ok(Self(on))
     }
 }
 
-impl Drop for ReadOnly {
+fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("no NUL")
+}
+
+impl Drop for Mounted {
     fn drop(&mut self) {
         // SAFETY: the path is a string that lives.
         let _ = check(unsafe { libc::umount2(self.0.as_ptr(), libc::MNT_DETACH) });
     }
 }
 
-fn mount(what: &CStr, on: &CStr, flags: libc::c_ulong) -> std::io::Result<()> {
-    let (what, on, none) = (what.as_ptr(), on.as_ptr(), std::ptr::null());
+fn mount(what: &CStr, on: &CStr, kind: &CStr, flags: libc::c_ulong) -> std::io::Result<()> {
+    let (what, on, kind) = (what.as_ptr(), on.as_ptr(), kind.as_ptr());
     // SAFETY: the strings live, and the kernel only reads them; no data are given.
-    check(unsafe { libc::mount(what, on, none, flags, none.cast()) })
+    check(unsafe { libc::mount(what, on, kind, flags, std::ptr::null()) })
 }
 
 fn check(result: libc::c_int) -> std::io::Result<()> {

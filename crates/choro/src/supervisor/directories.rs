@@ -102,10 +102,15 @@ fn names(path: &Path) -> Vec<OsString> {
     path.components().rev().filter(is_name).map(|it| it.as_os_str().to_owned()).collect()
 }
 
-/// Opens the entry of this name, also if it is a link; makes a directory if there is none.
+/// Opens the entry of this name, also if it is a link; makes a directory if there is none. A directory is
+/// opened as one: that mounts what is mounted only when somebody goes there, such as homes by autofs.
 fn open_or_make_in(at: &OwnedFd, name: &OsStr, mode: u32) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || fs::openat(at, name.as_bytes(), flags, Mode::empty());
+    let open_as = |flags| fs::openat(at, name.as_bytes(), flags, Mode::empty());
+    let open = || match open_as(flags | OFlags::DIRECTORY) {
+        Err(Errno::NOTDIR) => open_as(flags),
+        opened => opened,
+    };
     match open() {
         Err(Errno::NOENT) => {}
         opened => return opened,
