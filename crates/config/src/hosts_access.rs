@@ -52,6 +52,17 @@ pub fn names<W: AsRef<str>>(words: &[W]) -> Vec<Name<'_>> {
     names
 }
 
+/// Returns the word for all addresses of one version of IP, if the list has none for those of the other one.
+#[must_use]
+pub fn half_of_all<W: AsRef<str>>(words: &[W]) -> Option<&str> {
+    let all_of = |word: &str, is_ipv4| {
+        let network = Network::parse(word);
+        is(word, ALL) || network.is_some_and(|it| it.mask == 0 && it.address.is_ipv4() == is_ipv4)
+    };
+    let find = |is_ipv4| words.iter().map(AsRef::as_ref).find(|word| all_of(word, is_ipv4));
+    find(true).xor(find(false))
+}
+
 /// A word of a list that is the name of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a> {

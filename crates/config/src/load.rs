@@ -380,6 +380,13 @@ impl<'a> Loader<'a> {
             let text = format!("`{}` matches no client", quoted(word));
             self.warn(place, WarningKind::BadValue, text);
         }
+        if let Some(word) = crate::hosts_access::half_of_all(&words).filter(|_| denies) {
+            let text = format!(
+                "`{}` is not all clients, who come by IPv4 and by IPv6; `ALL` is",
+                quoted(word)
+            );
+            self.warn(place, WarningKind::Contradiction, text);
+        }
         for Name { word, is_excepted } in crate::hosts_access::names(&words) {
             if denies != is_excepted {
                 let reason = "clients are not looked up by name, so it would keep nobody out; give \

@@ -240,6 +240,16 @@ fn hosts_deny_by_name_refuses_the_file_instead_of_admitting_the_host() {
 }
 
 #[test]
+fn whoever_denies_all_clients_of_one_version_of_ip_is_told_of_the_other_one() {
+    for deny in ["0.0.0.0/0", "::/0", "0.0.0.0/0.0.0.0 EXCEPT 10.", "10.1.2.3/0"] {
+        warns(&format!("hosts deny = {deny}"), &[(1, WarningKind::Contradiction)]);
+    }
+    for line in ["deny = 0.0.0.0/0 ::/0", "deny = ALL 0.0.0.0/0", "deny = 10.", "allow = ::/0"] {
+        warns(&format!("hosts {line}"), &[]);
+    }
+}
+
+#[test]
 fn whoever_lets_clients_act_as_root_is_told_what_that_means() {
     for line in ["force user = root", "force user = \"root\"", "guest account = root"] {
         warns(line, &[(1, WarningKind::ActsAsRoot)]);
