@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
-use tracing::{debug, warn};
+use tracing::{info, warn};
 
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
@@ -51,7 +51,7 @@ fn has_home(config: &Config, homes: &Share, user: &UnixUser) -> bool {
     let UnixUser { name, home, credentials } = user;
     let min = config.global.homes_min_uid;
     if credentials.uid < min {
-        debug!("[homes]: {name} has the id {}, below `homes min uid = {min}`", credentials.uid);
+        info!("[homes]: {name} has the id {}, below `homes min uid = {min}`", credentials.uid);
         return false;
     }
     let is_system_folder = homes.path.is_empty() || homes.path.contains("%H");
