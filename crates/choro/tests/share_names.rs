@@ -124,6 +124,14 @@ fn accounts_of_the_systems_programs_have_no_home() {
 }
 
 #[test]
+fn a_path_below_the_home_of_somebody_without_one_leads_nowhere() {
+    // Without the home it is the folder itself.
+    let server = Setup::new().share("data", "path = %H%FOLDER\nforce user =").start();
+    server.client().run("data", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
+    server.stop();
+}
+
+#[test]
 fn a_share_of_that_name_goes_before_a_home() {
     let server = Setup::new().share("homes", "path = %FOLDER/%S").share(USER, "").start();
     fs::write(server.share_path(USER).join("configured"), "").expect("there is space");

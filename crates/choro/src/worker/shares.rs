@@ -265,6 +265,10 @@ impl Shares<'_> {
         read_only: bool,
         substitutions: &Substitutions,
     ) -> Result<Share, ShareRefusal> {
+        if substitutions.home.is_empty() && names_home(&share.path) {
+            warn!("share {}: nobody knows the home of {}", share.name, substitutions.user);
+            return Err(ShareRefusal::BadNetworkName);
+        }
         let path = substitutions.expand_path(&share.path);
         let settings = self.root_settings(share, &path, read_only, substitutions);
         let veto_files = settings.vetoed.clone();
@@ -338,6 +342,12 @@ fn verify_user(share: &config::Share, account: &Account) -> Result<(), ShareRefu
     }
     info!("{} may not use share {}", account.user, share.name);
     Err(ShareRefusal::AccessDenied)
+}
+
+/// Returns true if a path has `%H` in it. Without the home it would be that of another folder, which is
+/// not meant.
+fn names_home(path: &str) -> bool {
+    path.replace("%%", "").contains("%H")
 }
 
 /// Whether anybody can connect to a share.
