@@ -52,7 +52,8 @@ pub fn names<W: AsRef<str>>(words: &[W]) -> Vec<Name<'_>> {
     names
 }
 
-/// Returns the word for all addresses of one version of IP, if the list has none for those of the other one.
+/// Returns the word for all addresses of one version of IP, if the list has none for those of the
+/// other one.
 #[must_use]
 pub fn half_of_all<W: AsRef<str>>(words: &[W]) -> Option<&str> {
     let all_of = |word: &str, is_ipv4| {

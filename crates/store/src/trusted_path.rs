@@ -53,8 +53,8 @@ pub(crate) fn open_from(directory: OwnedFd, path: &Path) -> Result<OwnedFd, Errn
     Ok(at)
 }
 
-/// Opens the entry of this name, also if it is a link. A directory is opened as one: that mounts what is
-/// mounted only when somebody goes there, such as the snapshots of ZFS.
+/// Opens the entry of this name, also if it is a link. A directory is opened as one, which triggers
+/// mounts on demand, such as the snapshots of ZFS.
 fn open_name(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |flags| rustix::fs::openat(directory, name.as_bytes(), flags, Mode::empty());

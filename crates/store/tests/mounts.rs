@@ -1,4 +1,4 @@
-//! What is mounted within a share, or beside it. Needs root, and ends at once without it.
+//! Mounts within a share and beside it. Tests need root, and end at once without it.
 
 mod support;
 
@@ -45,8 +45,8 @@ fn a_share_of_a_read_only_mount_is_not_written_through_another_share_of_the_same
     std::thread::scope(|scope| scope.spawn(attack).join().expect("refused"));
 }
 
-/// As it is with the snapshots of ZFS. Here the kernel mounts `tracing` when somebody looks, which it does
-/// in every debugfs as long as it has that.
+/// Snapshots of ZFS are mounted on demand, as the kernel mounts `tracing` in every debugfs as long
+/// as it has that.
 #[test]
 fn a_snapshot_is_found_that_is_mounted_when_somebody_looks() {
     const TAKEN: &str = "@GMT-2020.01.01-00.00.00";
@@ -79,7 +79,7 @@ fn a_snapshot_is_found_that_is_mounted_when_somebody_looks() {
     std::thread::scope(|scope| scope.spawn(look).join().expect("found"));
 }
 
-/// What is mounted for this thread alone.
+/// A mount of this thread alone.
 struct Mounted(CString);
 
 impl Mounted {

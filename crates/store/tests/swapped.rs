@@ -1,5 +1,5 @@
-//! A directory is opened by its name after it was made, and somebody may have put another one there in between.
-//! Needs root, because it is about several users, and ends at once without it.
+//! A directory is opened by its name after it was made, and somebody may have put another one there
+//! in between. The tests need root, because they are about several users, and end at once without it.
 
 mod support;
 
@@ -43,7 +43,8 @@ fn make(share: &mut Share, path: &str) -> Result<(), NtStatus> {
     Ok(())
 }
 
-/// Exchanges two names as often as it can, as a local process of the attacker's, until told to stop.
+/// Exchanges two names as often as it can, as a local process of the attacker's, until told to
+/// stop.
 fn exchange(ours: &Path, theirs: &Path, stop: &AtomicBool) {
     let uid = Uid::from_raw(ATTACKER);
     set_thread_groups(&[]).expect("root");
@@ -53,7 +54,8 @@ fn exchange(ours: &Path, theirs: &Path, stop: &AtomicBool) {
     }
 }
 
-/// Owner and mode of the victim's directory, which has one of the two names; the other one is removed.
+/// Owner and mode of the victim's directory, which has one of the two names; the other one is
+/// removed.
 fn victims(share: &mut Share, names: [&Path; 2], victim: u64) -> (u32, u32) {
     share.store.wear_server();
     let mut seen = None;

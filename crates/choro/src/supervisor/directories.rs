@@ -102,8 +102,8 @@ fn names(path: &Path) -> Vec<OsString> {
     path.components().rev().filter(is_name).map(|it| it.as_os_str().to_owned()).collect()
 }
 
-/// Opens the entry of this name, also if it is a link; makes a directory if there is none. A directory is
-/// opened as one: that mounts what is mounted only when somebody goes there, such as homes by autofs.
+/// Opens the entry of this name, also if it is a link; makes a directory if there is none. A
+/// directory is opened as one, which triggers mounts on demand, such as homes of autofs.
 fn open_or_make_in(at: &OwnedFd, name: &OsStr, mode: u32) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open_as = |flags| fs::openat(at, name.as_bytes(), flags, Mode::empty());

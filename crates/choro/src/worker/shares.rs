@@ -344,8 +344,8 @@ fn verify_user(share: &config::Share, account: &Account) -> Result<(), ShareRefu
     Err(ShareRefusal::AccessDenied)
 }
 
-/// Returns true if a path has `%H` in it. Without the home it would be that of another folder, which is
-/// not meant.
+/// Returns true if a path has `%H` in it. Without the home it would be that of another folder,
+/// which is not meant.
 fn names_home(path: &str) -> bool {
     path.replace("%%", "").contains("%H")
 }

@@ -241,8 +241,8 @@ impl Wardrobe {
         result
     }
 
-    /// Returns true if an object can be the one that the user has just made. A directory is opened by its
-    /// name after it was made, and in between somebody may have put another one there.
+    /// Returns true if an object can be the one that the user has just made. A directory is opened
+    /// by its name after it was made, and in between somebody may have put another one there.
     pub(crate) fn can_have_made(&self, status: &Statx) -> bool {
         let user = self.effective().uid;
         !is_directory(status) || user == 0 || user == status.stx_uid
