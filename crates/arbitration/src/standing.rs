@@ -14,17 +14,46 @@ impl Standing {
     /// True if a client with `own` of `max` places may take `wanted` more beside `others`.
     ///
     /// Its share is one of `parts` of the places that other clients left, not of `max`: so many
-    /// greedy clients still leave places to a new one.
+    /// greedy clients still leave places to a new one. There can be far more guests than users, so
+    /// together they leave a quarter of `max` to users.
     #[must_use]
     pub fn has_room(
         self,
         (max, parts): (usize, usize),
         (others, own, wanted): (usize, usize, usize),
     ) -> bool {
-        let parts = match self {
-            Self::User => parts,
-            Self::Guest => parts * 4,
+        let (parts, reserved) = match self {
+            Self::User => (parts, 0),
+            Self::Guest => (parts * 4, max / 4),
         };
-        own + wanted <= max.saturating_sub(others) / parts
+        let left = max.saturating_sub(others);
+        own + wanted <= (left / parts).min(left.saturating_sub(reserved))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Standing;
+
+    /// Has a client take one after the other until it may not, and returns how many.
+    fn fill(standing: Standing, max: usize, parts: usize, others: usize) -> usize {
+        (0..).find(|own| !standing.has_room((max, parts), (others, *own, 1))).expect("it ends")
+    }
+
+    #[test]
+    fn any_number_of_guests_leaves_a_quarter_to_users() {
+        let (max, parts) = (16_384, 16);
+        let mut taken = 0;
+        for _ in 0..10_000 {
+            taken += fill(Standing::Guest, max, parts, taken);
+        }
+        assert!(taken > max / 2, "{taken}");
+        assert!(fill(Standing::User, max, parts, taken) >= max / 4 / parts, "{taken}");
+    }
+
+    #[test]
+    fn users_beyond_three_quarters_leave_none_to_guests() {
+        assert_eq!(fill(Standing::Guest, 1_000, 4, 750), 0);
+        assert_eq!(fill(Standing::User, 1_000, 4, 750), 62);
     }
 }
