@@ -94,7 +94,7 @@ impl Room {
 
     /// Whether the client of this process may have one more open.
     pub(super) fn has_room(&self, standing: Standing) -> bool {
-        let bytes = self.figures().bytes.load(Ordering::Relaxed);
+        let bytes = self.bytes();
         let max = self.figures().bytes_max.load(Ordering::Relaxed);
         let own = u64::try_from(self.own.get()).unwrap_or(0);
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -112,9 +112,11 @@ impl Room {
         self.own.set(self.own.get().wrapping_add_unsigned(after).wrapping_sub_unsigned(before));
     }
 
-    #[cfg(test)]
+    /// Bytes of all records. Processes that were killed before they counted a record may have left fewer
+    /// than none, once others have taken it out.
     pub(super) fn bytes(&self) -> u64 {
-        self.figures().bytes.load(Ordering::Relaxed)
+        let bytes = self.figures().bytes.load(Ordering::Relaxed);
+        if i64::try_from(bytes).is_ok() { bytes } else { 0 }
     }
 
     #[cfg(test)]

@@ -160,3 +160,12 @@ fn a_record_has_no_more_opens_than_it_can_change_with_later() {
     };
     files.change(KEY, grow).expect("one that is there can always change");
 }
+
+#[test]
+fn a_record_that_was_never_counted_takes_nobodys_room_when_it_goes() {
+    let tables = MemoryFiles::default();
+    // Its worker was killed between keeping the record and counting it.
+    tables.room.clone().change(Some(400), None);
+    assert_eq!(tables.room.bytes(), 0);
+    assert!(tables.handle().has_room(Standing::User));
+}
