@@ -128,6 +128,17 @@ fn clients_that_have_not_logged_on_leave_places_for_users_of_other_addresses() {
 }
 
 #[test]
+fn many_addresses_with_one_client_each_keep_no_user_out() {
+    let server = server("max startups = 4:30:16\n");
+    let strangers: Vec<Stranger> = (1..=40)
+        .map(|number| negotiated(&server, stranger(number)).expect("the first of its address"))
+        .collect();
+    assert!(count_open(&strangers) <= 16, "{}", count_open(&strangers));
+    work(&mut user(&server));
+    server.stop();
+}
+
+#[test]
 fn a_user_is_not_refused_for_guests() {
     let server = server("max smbd processes = 12\nmap to guest = Bad User\n");
     let mut before = user(&server);

@@ -109,6 +109,9 @@ impl Supervisor {
         for _ in 0..limits.surplus_guests(self.clients.all()) {
             self.end_guest();
         }
+        for _ in 0..limits.surplus_guests_of_source(self.clients.of_source(source)) {
+            self.clients.take_guest_of(source).into_iter().for_each(|pid| self.workers.end(pid));
+        }
         if self.workers.ending_len() >= ENDING_MAX {
             return Verdict::Refuse(Refusal::Full);
         }

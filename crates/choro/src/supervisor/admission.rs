@@ -2,8 +2,8 @@
 //! served.
 //!
 //! Each client costs a process, and at accept nobody knows its user. So clients without a user, not
-//! yet or as guests, have few places, in total and for each address, and an address with several of
-//! them makes room for one with none. A guest makes room for a client that may be a user.
+//! yet or as guests, have few places, in total and for each address, and one of them makes room for
+//! an address that has none. A guest makes room for a client that may be a user.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -119,6 +119,7 @@ impl Limits {
         match all.all() < self.clients {
             true => Verdict::Admit,
             false if all.guests > 0 => Verdict::AdmitInsteadOf(Logon::Guest),
+            false if is_new && all.nobody > 0 => Verdict::AdmitInsteadOf(Logon::Nobody),
             false => Verdict::Refuse(Refusal::Full),
         }
     }
@@ -126,6 +127,13 @@ impl Limits {
     /// Returns the number of guests above their limit.
     pub(super) fn surplus_guests(&self, all: Count) -> usize {
         all.guests.saturating_sub(self.guests)
+    }
+
+    /// Returns the number of guests of an address above three quarters of its places. The rest is for
+    /// clients that may be users, who come from the same address behind a router.
+    pub(super) fn surplus_guests_of_source(&self, of_source: Count) -> usize {
+        let places = self.per_address.map(|max| without_quarter(to_usize(max.get())));
+        places.map_or(0, |places| of_source.guests.saturating_sub(places))
     }
 
     /// Returns the number of clients that may wait for their logon. A quarter of few places stays
@@ -249,5 +257,20 @@ mod tests {
         assert_eq!(judge(count(0, 1, 999), NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
         assert_eq!(limits().surplus_guests(count(0, 201, 0)), 1);
         assert_eq!(limits().surplus_guests(count(0, 200, 700)), 0);
+    }
+
+    #[test]
+    fn where_all_places_are_taken_one_that_waits_makes_room_for_another_address() {
+        let all = count(1, 0, 999);
+        assert_eq!(judge(all, NOTHING, 99), Verdict::AdmitInsteadOf(Logon::Nobody));
+        assert_eq!(judge(all, count(1, 0, 0), 99), Verdict::Refuse(Refusal::Full));
+    }
+
+    #[test]
+    fn guests_of_an_address_leave_a_quarter_of_its_places_for_users() {
+        assert_eq!(limits().surplus_guests_of_source(count(5, 15, 0)), 0);
+        assert_eq!(limits().surplus_guests_of_source(count(0, 20, 3)), 5);
+        let unlimited = Limits { per_address: None, ..limits() };
+        assert_eq!(unlimited.surplus_guests_of_source(count(0, 200, 0)), 0);
     }
 }

@@ -106,26 +106,37 @@ impl Clients {
     /// address with most guests. So later guests do not disturb one that works, and an address with
     /// many guests pays before one with few.
     pub(super) fn take_guest(&mut self) -> Option<u32> {
-        self.take(Logon::Guest, 1)
+        self.take(|client, count| {
+            (client.logon == Logon::Guest).then_some((count.guests, client.number))
+        })
     }
 
-    /// Does the same among clients that wait for their logon; `None` when no address has several.
+    /// Removes the newest guest of an address, and returns its worker's pid.
+    pub(super) fn take_guest_of(&mut self, source: Source) -> Option<u32> {
+        self.take(|client, _| {
+            (client.source == source && client.logon == Logon::Guest).then_some(client.number)
+        })
+    }
+
+    /// Removes a client that waits for its logon, and returns its worker's pid: the newest of the
+    /// address with most of them. Where no address has several, it is the one that waits longest: a
+    /// user logs on in a moment, and many addresses with one client each may be one machine's.
     pub(super) fn take_waiting(&mut self) -> Option<u32> {
-        self.take(Logon::Nobody, 2)
+        self.take(|client, count| {
+            let order = match count.nobody {
+                1 => u64::MAX - client.number,
+                _ => client.number,
+            };
+            (client.logon == Logon::Nobody).then_some((count.nobody, order))
+        })
     }
 
-    /// Removes the newest client with this logon of the address that has most of them.
-    fn take(&mut self, logon: Logon, at_least: usize) -> Option<u32> {
-        let alike = self.by_slot.iter().filter(|(_, client)| client.logon == logon);
-        let rank = |client: &Client| {
-            let mut count = self.of_source(client.source);
-            (*of(&mut count, logon), client.number)
-        };
-        let ranked = alike.map(|(slot, client)| (rank(client), *slot, client.pid));
-        let ((count, _), slot, pid) = ranked.max()?;
-        if count < at_least {
-            return None;
-        }
+    /// Removes the client with the highest rank. Those without one stay.
+    fn take<R: Ord>(&mut self, rank: impl Fn(&Client, Count) -> Option<R>) -> Option<u32> {
+        let ranked = self.by_slot.iter().filter_map(|(slot, client)| {
+            Some((rank(client, self.of_source(client.source))?, *slot, client.pid))
+        });
+        let (_, slot, pid) = ranked.max()?;
         self.leave(slot);
         Some(pid)
     }
@@ -226,13 +237,31 @@ mod tests {
     }
 
     #[test]
-    fn of_those_who_wait_only_an_address_with_several_makes_room() {
+    fn of_those_who_wait_the_address_with_most_makes_room_and_then_the_one_that_waits_longest() {
         let (mut clients, _page, _folder) = clients();
         for (pid, from) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
             enter(&mut clients, pid, from);
         }
-        assert_eq!(clients.take_waiting(), Some(3));
-        assert_eq!(clients.take_waiting(), None);
-        assert_eq!(clients.all().nobody, 3);
+        let taken: Vec<u32> = std::iter::from_fn(|| clients.take_waiting()).collect();
+        assert_eq!(taken, [3, 1, 2, 4]);
+        assert_eq!(clients.all(), Count::default());
+    }
+
+    #[test]
+    fn the_newest_guest_of_an_address_makes_room_there() {
+        let (mut clients, page, _folder) = clients();
+        for (pid, from, logon) in [
+            (1, 1, Logon::Guest),
+            (2, 1, Logon::Guest),
+            (3, 1, Logon::User),
+            (4, 1, Logon::Nobody),
+            (5, 2, Logon::Guest),
+        ] {
+            page.set(enter(&mut clients, pid, from), logon);
+        }
+        clients.look();
+        let taken: Vec<u32> = std::iter::from_fn(|| clients.take_guest_of(source(1))).collect();
+        assert_eq!(taken, [2, 1]);
+        assert_eq!(clients.all(), Count { nobody: 1, guests: 1, users: 1 });
     }
 }
