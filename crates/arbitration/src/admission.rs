@@ -171,12 +171,10 @@ impl FileRecord {
     }
 
     /// True if the client may have one more open of the file. Disconnected durable opens of other
-    /// clients do not count: they give way once the file is full.
+    /// clients do not count: they give way once the file is full. A client is its worker: anybody can
+    /// name the ClientGuid of another client, and must not take that client's places with it.
     fn has_room(&self, ask: &Ask) -> bool {
-        let client = ask.facts.client;
-        let is_own = |it: &OpenEntry| {
-            it.id.server == ask.id.server || (it.facts.client == client && !client.is_zero())
-        };
+        let is_own = |it: &OpenEntry| it.id.server == ask.id.server;
         let own = self.opens.iter().filter(|it| is_own(it)).count();
         let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
         ask.standing.has_room((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
