@@ -26,7 +26,9 @@ impl Server {
         let waiting = self.connections.values().filter(|it| !has_user(it));
         if !self.connections.values().any(has_user) {
             // The newcomer may be the user among strangers: a worker of its own serves it better.
-            return waiting.count() + coming < CHANNELS_MAX;
+            let is_strange = !self.connections.values().any(|it| is_from(it, client));
+            let joins_strangers = is_strange && !self.connections.is_empty();
+            return !joins_strangers && waiting.count() + coming < CHANNELS_MAX;
         }
         if self.has_user_at(client) {
             return waiting.count() + coming < CHANNELS_MAX || self.handle_crowd(now);
@@ -79,9 +81,7 @@ impl Server {
     }
 
     fn has_user_at(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let mut users = self.connections.values().filter(|it| has_user(it));
-        users.any(|it| it.client.ip().to_canonical() == address)
+        self.connections.values().any(|it| has_user(it) && is_from(it, address))
     }
 
     /// Ends a connection that has not come far enough in its time.
@@ -115,4 +115,8 @@ impl Server {
 
 fn has_user(connection: &Connection) -> bool {
     connection.progress.logon() == Logon::User
+}
+
+fn is_from(connection: &Connection, address: IpAddr) -> bool {
+    connection.client.ip().to_canonical() == address.to_canonical()
 }

@@ -192,10 +192,20 @@ fn strangers_take_four_places_beside_a_user_and_none_of_the_users_machine() {
 #[test]
 fn of_connections_without_a_user_a_worker_takes_32() {
     let world = World::new();
+    let here = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let peers: Vec<Peer> = (0..31).map(|_| negotiated(&world)).collect();
-    assert!(world.has_room_for(ELSEWHERE, 0));
-    assert!(!world.has_room_for(ELSEWHERE, 1));
+    assert!(world.has_room_for(here, 0));
+    assert!(!world.has_room_for(here, 1));
     assert!(peers.iter().all(Peer::is_open), "one of them may be the user's");
+}
+
+#[test]
+fn a_client_is_not_led_to_strangers_who_named_it_before_it_came() {
+    let world = World::new();
+    let _stranger = negotiated(&world);
+    assert!(!world.has_room_for(ELSEWHERE, 0));
+    let _guest = guest(&world);
+    assert!(!world.has_room_for(ELSEWHERE, 0));
 }
 
 #[test]
