@@ -71,6 +71,20 @@ impl Connection {
         connection
     }
 
+    /// Bytes that were sent and that the server has not received yet.
+    fn unread_by(&self, server: SocketAddr) -> Option<u32> {
+        let own = self.socket.local_addr().expect("it is connected");
+        let end = |address: SocketAddr| format!(":{:04X}", address.port());
+        let (local, remote) = (end(server), end(own));
+        let table = fs::read_to_string("/proc/net/tcp").expect("it is Linux");
+        let queues = table.lines().find_map(|line| {
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            let is_it = columns.get(1)?.ends_with(&local) && columns.get(2)?.ends_with(&remote);
+            is_it.then(|| columns.get(4).copied())?
+        });
+        u32::from_str_radix(queues?.split_once(':')?.1, 16).ok()
+    }
+
     #[track_caller]
     fn negotiate(&mut self, client_guid: Guid) {
         self.send_negotiate(client_guid);
@@ -669,7 +683,8 @@ fn a_slow_channel_is_not_given_up() {
         first.send(Command::READ, &request);
     }
     // The break comes behind what was asked for before it.
-    thread::sleep(Duration::from_millis(100));
+    let server_has_all = || first.unread_by(server.site().address()) == Some(0);
+    wait_until(server_has_all, || "the server does not receive".to_owned());
     other.send_create("file", OplockLevel::NONE);
     let asked = Instant::now();
     for _ in 0..READS {

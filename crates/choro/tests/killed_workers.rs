@@ -12,7 +12,7 @@ use bench::client::{Client, Protection, requests};
 use dtyp::{AccessMask, NtStatus};
 use harness::choro::{Over, signal_process, wait_until};
 use harness::{TestServer, destination, terms};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use wire::create::{
     CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
@@ -116,8 +116,12 @@ fn what_killed_workers_had_open_is_free_and_the_others_go_on() {
         for kill in 0..KILLS {
             thread::sleep(PAUSE);
             let pids = client_pids(&server);
-            if let Some(&pid) = kill.checked_rem(pids.len()).and_then(|at| pids.get(at)) {
-                signal_process(pid, Signal::KILL);
+            let chosen = kill.checked_rem(pids.len()).map(|at| pids[at].cast_signed());
+            // Of a worker that has just been killed records may be left.
+            if chosen
+                .and_then(Pid::from_raw)
+                .is_some_and(|it| kill_process(it, Signal::KILL).is_ok())
+            {
                 killed += 1;
             }
         }
