@@ -15,7 +15,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
@@ -45,7 +47,7 @@ pub(crate) const AUTH_AUDIT: &str = "auth_audit";
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
     let (filter, handle) = reload::Layer::new(configured(settings));
     limit_rate(settings.config.global.log_detail());
-    let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(|| Sink);
+    let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(Sinks);
     open(settings)?;
     tracing::subscriber::set_global_default(Registry::default().with(lines.with_filter(filter)))
         .context("logging was started twice")?;
@@ -138,13 +140,34 @@ fn level(log_detail: u32) -> LevelFilter {
     }
 }
 
+/// Makes a [`Sink`] for each line.
+struct Sinks;
+
+impl MakeWriter<'_> for Sinks {
+    type Writer = Sink;
+
+    fn make_writer(&self) -> Sink {
+        Sink { is_limited: true }
+    }
+
+    /// Lines about refused logons have a rate of their own, by address. A client could hide its own
+    /// ones behind lines of other kinds otherwise, and guess passwords unseen.
+    fn make_writer_for(&self, line: &Metadata<'_>) -> Sink {
+        let tells_refused_logon = line.target() == AUTH_AUDIT && *line.level() == Level::WARN;
+        Sink { is_limited: !tells_refused_logon }
+    }
+}
+
 /// Writes to what [`OUTPUT`] is at the moment. Each line comes as one piece.
-struct Sink;
+struct Sink {
+    /// The line counts for the rate of this process.
+    is_limited: bool,
+}
 
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut output = output();
-        let left_out = match &mut output.rate {
+        let left_out = match output.rate.as_mut().filter(|_| self.is_limited) {
             Some(rate) => match rate.take(Instant::now()) {
                 Some(left_out) => left_out,
                 None => return Ok(line.len()),

@@ -7,8 +7,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use dtyp::{Guid, NtStatus};
 use harness::choro::{signal_process, wait_until};
+use harness::stranger::Stranger;
 use harness::{Setup, TestServer, USER};
 use rustix::process::Signal;
 
@@ -105,6 +108,26 @@ fn banned_after(file: &Path, log: &str, prefix: &str) -> Vec<String> {
     let lines: String = log.lines().map(|line| format!("{prefix}{line}\n")).collect();
     fs::write(file, lines).expect("there is space");
     banned(file).lines().map(ToOwned::to_owned).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn nobody_hides_failed_logons_behind_other_lines() {
+    let setup = Setup::new().share("closed", "hosts deny = 127.0.0.1\n");
+    let server = setup.global("log level = 1").start();
+    let (from, to) = ([127, 0, 0, 1].into(), ([127, 0, 0, 1], server.port()).into());
+    let mut stranger = Stranger::connect(from, to, Duration::from_secs(30)).expect("it listens");
+    stranger.negotiate(Guid([7; 16])).expect("it is served");
+    stranger.log_on().expect("anybody may");
+    for _ in 0..3_000 {
+        assert_eq!(stranger.tree("closed").expect("an answer"), NtStatus::ACCESS_DENIED);
+    }
+    for number in 0..5 {
+        stranger.guess(&format!("user{number}"), "wrong").expect_err("it is wrong");
+    }
+    wait_until(|| refusals(&server).len() == 5, || server.log());
+    let others = server.log().matches("may not use").count();
+    assert!((1_000..2_000).contains(&others), "{others} {}", server.log());
+    server.stop();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use trace::LogonOutcome;
 use tracing::{debug, warn};
 
 use super::own_names;
+use crate::log::AUTH_AUDIT;
 
 /// What all workers know of failed logons.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(super) fn tell_refused(refused: &LogonRefused) {
         .as_ref()
         .map(|target_name| format!(" target={target_name:?} remedy={:?}", remedy(target_name)));
     warn!(
+        target: AUTH_AUDIT,
         "logon refused: address={address} user={user:?} domain={domain:?} mechanism={mechanism} \
          reason={reason:?}{}",
         remedy.unwrap_or_default()
@@ -46,7 +48,7 @@ pub(super) fn tell_refused(refused: &LogonRefused) {
 /// Tells how many more were refused of which there is no line: too many came.
 pub(super) fn tell_untold(untold: u64) {
     if untold > 0 {
-        warn!("logons refused: {untold} more from this client, which are not listed");
+        warn!(target: AUTH_AUDIT, "logons refused: {untold} more from this client, which are not listed");
     }
 }
 
@@ -55,7 +57,7 @@ pub(super) fn tell_opened(opened: &SessionOpened) {
     let SessionOpened { client, user, domain, dialect, outcome, .. } = opened;
     let address = client.ip().to_canonical();
     debug!(
-        target: crate::log::AUTH_AUDIT,
+        target: AUTH_AUDIT,
         "logon: address={address} user={user:?} domain={domain:?} as={:?} dialect={:#06x}",
         outcome.name(),
         dialect.0,

@@ -49,9 +49,18 @@ impl Stranger {
 
     /// Logs on as nobody in particular.
     pub fn log_on(&mut self) -> io::Result<()> {
+        self.authenticate(Credentials::anonymous())
+    }
+
+    /// Tries to log on as a user.
+    pub fn guess(&mut self, user: &str, password: &str) -> io::Result<()> {
+        self.session_id = 0;
+        self.authenticate(Credentials::password(user, "", password))
+    }
+
+    fn authenticate(&mut self, credentials: Credentials) -> io::Result<()> {
         let randomness = Randomness { client_challenge: [1; 8], session_key: [2; 16] };
-        let (credentials, framing) = (Credentials::anonymous(), Framing::Spnego);
-        let mut initiator = Initiator::new(credentials, randomness, FileTime(1), framing);
+        let mut initiator = Initiator::new(credentials, randomness, FileTime(1), Framing::Spnego);
         let mut token = initiator.start().expect("a new machine");
         loop {
             let request = SessionSetupRequest {
