@@ -171,8 +171,8 @@ impl FileRecord {
     }
 
     /// True if the client may have one more open of the file. Disconnected durable opens of other
-    /// clients do not count: they give way once the file is full. A client is its worker: anybody can
-    /// name the ClientGuid of another client, and must not take that client's places with it.
+    /// clients do not count: they give way once the file is full. A client is its worker: anybody
+    /// can name the ClientGuid of another client, and must not take that client's places with it.
     fn has_room(&self, ask: &Ask) -> bool {
         let is_own = |it: &OpenEntry| it.id.server == ask.id.server;
         let own = self.opens.iter().filter(|it| is_own(it)).count();

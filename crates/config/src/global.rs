@@ -62,10 +62,10 @@ parameter_table! {
         /// and all that is on its way; beyond it requests fail, or nothing more is received.
         max_client_memory: u64 =
             "max client memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "268435456";
-        /// Clients of one address (in IPv6, of one network of 64 bits) over which no user has logged on:
-        /// not yet, or as guests, who have three quarters of them. Users are not counted, but no address
-        /// has more than three quarters of all places. More where many guests come through one address; 0
-        /// for no limit.
+        /// Clients of one address (in IPv6, of one network of 64 bits) over which no user has
+        /// logged on: not yet, or as guests, who have three quarters of them. Users are not
+        /// counted, but no address has more than three quarters of all places. More where many
+        /// guests come through one address; 0 for no limit.
         max_clients_per_address: u32 =
             "max clients per address", Kind::Integer { min: 0, max: 65_536 }, "64";
         /// Clients over which only guests and anonymous users have logged on. Beyond it the address that
@@ -83,10 +83,10 @@ parameter_table! {
         /// Worker processes; 0 for no limit.
         max_smbd_processes: u32 =
             "max smbd processes", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
-        /// Clients that have not logged on yet, as `start:rate:full`: from `start` on, `rate` of a hundred
-        /// new ones are turned away, then more and more, and from `full` on all. The first of an address is
-        /// not: from `full` on it has the place of one whose address has several, or of the one that waits
-        /// longest.
+        /// Clients that have not logged on yet, as `start:rate:full`: from `start` on, `rate` of a
+        /// hundred new ones are turned away, then more and more, and from `full` on all. The first
+        /// of an address is not: from `full` on it has the place of one whose address has several,
+        /// or of the one that waits longest.
         max_startups: Startups = "max startups", Kind::Startups, "64:30:512";
         /// Milliseconds that a connection between two processes is kept that nothing is sent over;
         /// for `messaging type = stream`. Takes effect with a restart.
