@@ -39,7 +39,8 @@ build() {
 # run OPERATION COUNT: the instructions of all of it
 run() {
     valgrind --tool=callgrind --callgrind-out-file="$out/profile" --toggle-collect="$COUNTED" \
-        "$program" "$@" 2>&1 | sed -n 's/.*Collected : //p'
+        "$program" "$@" >"$out/said" 2>&1 || fail "under callgrind: $(cat "$out/said")"
+    sed -n 's/.*Collected : //p' "$out/said"
 }
 
 # each OPERATION [RULES]: the instructions of one
@@ -47,7 +48,8 @@ each() {
     local few many
     few=$(run "$1" "$FEW" "${@:2}")
     many=$(run "$1" "$MANY" "${@:2}")
-    [ "${few:-0}" -gt 0 ] || fail "callgrind counted nothing for $1: is $COUNTED still what it is called?"
+    [ "${few:-0}" -gt 0 ] && [ "${many:-0}" -gt "$few" ] ||
+        fail "callgrind counted nothing for $1: is $COUNTED still what it is called?"
     echo $(((many - few) / (MANY - FEW)))
 }
 

@@ -249,7 +249,7 @@ fn allocate(file: &File) -> io::Result<()> {
 /// Whether there is memory for a part of a mapped page, which is set aside now. Kernels before
 /// Linux 5.14 cannot say.
 pub(crate) fn populate<T>(part: &T) -> bool {
-    let page_bytes = rustix::param::page_size();
+    let page_bytes = page_bytes();
     let address = std::ptr::from_ref(part).addr();
     let begin = address - address % page_bytes;
     let length = address + size_of::<T>() - begin;
@@ -260,6 +260,14 @@ pub(crate) fn populate<T>(part: &T) -> bool {
         libc::madvise(begin.cast_mut(), length, libc::MADV_POPULATE_WRITE)
     };
     result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
+/// Returns the length of a page of memory. rustix finds it by the kernel's vDSO, which programs do
+/// not have under valgrind: there that is a crash.
+fn page_bytes() -> usize {
+    // SAFETY: numbers only.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).expect("each system has a length of pages")
 }
 
 /// Magic number, version, fingerprint and length.
