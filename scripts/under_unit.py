@@ -41,8 +41,8 @@ FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "AF_PA
 
 # What a service manager does that is no confinement of the process, or not of one process.
 NOT_APPLIED = {
-    "CacheDirectory", "ExecReload", "ExecStart", "KillMode", "MemoryMax", "OOMPolicy", "Restart",
-    "StateDirectory", "TasksMax", "TimeoutStopSec", "Type",
+    "CacheDirectory", "ExecReload", "ExecStart", "KillMode", "LogRateLimitIntervalSec", "MemoryMax",
+    "OOMPolicy", "Restart", "StateDirectory", "TasksMax", "TimeoutStopSec", "Type",
 }
 
 libc = ctypes.CDLL(None, use_errno=True)

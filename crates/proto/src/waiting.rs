@@ -232,12 +232,14 @@ impl Server {
     /// stand in its own way. A LOCK with a number goes on, and its repetition has its answer.
     pub(crate) fn forget_waits(&mut self, connection: ConnectionId) {
         let waits = |it: &InFlight| {
-            let is_asked_anew = match &it.pending {
-                dispatch::Pending::ChangeNotify(_) => true,
-                dispatch::Pending::Lock(pending) => !pending.may_be_repeated(),
+            let is_useless = match &it.pending {
+                dispatch::Pending::ChangeNotify(_) => it.is_suspended,
+                dispatch::Pending::Lock(pending) => it.is_suspended && !pending.may_be_repeated(),
+                // It stays counted among those that failed.
+                dispatch::Pending::SessionSetup(pending) => pending.waits_for_turn(),
                 _ => false,
             };
-            it.chain.connection == connection && it.is_suspended && is_asked_anew
+            it.chain.connection == connection && is_useless
         };
         let ids: Vec<RequestId> =
             self.in_flight.iter().filter(|(_, it)| waits(it)).map(|(id, _)| *id).collect();

@@ -177,6 +177,24 @@ fn sixteen_proofs_at_once_are_looked_at_one_after_the_other() {
     world.assert_nothing_left();
 }
 
+/// A worker whose client makes room for another must be able to end at once.
+#[test]
+fn a_logon_that_waits_for_its_turn_goes_with_its_connection() {
+    let world = counting();
+    world.hold(|effect| matches!(effect, Effect::Sleep(_)));
+    let mut peer = negotiated(&world);
+    let proofs: Vec<_> = (0..9).map(|_| proof(&mut peer, &wrong(ALICE.0))).collect();
+    proofs.into_iter().for_each(|proof| {
+        peer.send(proof);
+    });
+    assert_eq!(world.held(), 1);
+    peer.disconnect();
+    assert!(world.is_idle(), "a request is left");
+    // Its turn comes all the same, and is nobody's.
+    world.release_all();
+    world.assert_nothing_left();
+}
+
 #[test]
 fn what_others_do_in_a_users_name_delays_the_user_by_two_seconds_at_most() {
     let world = counting();

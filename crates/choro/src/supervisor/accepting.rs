@@ -112,12 +112,15 @@ impl Supervisor {
         for _ in 0..limits.surplus_guests_of_source(self.clients.of_source(source)) {
             self.clients.take_guest_of(source).into_iter().for_each(|pid| self.workers.end(pid));
         }
-        if self.workers.ending_len() >= ENDING_MAX {
-            return Verdict::Refuse(Refusal::Full);
-        }
         // A zero drops the client: no randomness, no luck.
         let draw = || tables::random_unique_id().map_or(0, |it| it.to_le_bytes()[0].into());
-        limits.judge(self.clients.all(), self.clients.of_source(source), draw)
+        let verdict = limits.judge(self.clients.all(), self.clients.of_source(source), draw);
+        match verdict {
+            Verdict::AdmitInsteadOf(_) if self.workers.ending_len() >= ENDING_MAX => {
+                Verdict::Refuse(Refusal::Full)
+            }
+            verdict => verdict,
+        }
     }
 
     /// Ends a guest's worker. Its place is free at once, and the worker has some seconds to end.

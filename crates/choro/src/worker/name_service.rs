@@ -55,7 +55,7 @@ pub(super) struct NameService {
 #[derive(Debug)]
 struct Asking {
     questions: SyncSender<Question>,
-    answers: Receiver<(Question, anyhow::Result<Answer>)>,
+    answers: Receiver<(Question, anyhow::Result<Answer>, Instant)>,
     /// The thread has a question that nobody waits for any more.
     is_stuck: bool,
 }
@@ -99,7 +99,7 @@ impl NameService {
             return Ok(answer.clone());
         }
         let answer = self.ask_now(&question)?;
-        self.believe(question, answer.clone());
+        self.believe(question, answer.clone(), Instant::now());
         Ok(answer)
     }
 
@@ -129,7 +129,7 @@ impl NameService {
         }
         asking.questions.send(question.clone()).context("nobody asks the name service")?;
         match asking.answers.recv_timeout(self.deadline) {
-            Ok((_, answer)) => answer,
+            Ok((_, answer, _)) => answer,
             Err(_) => {
                 asking.is_stuck = true;
                 let seconds = self.deadline.as_secs();
@@ -141,18 +141,19 @@ impl NameService {
     /// Keeps an answer that nobody waited for any more.
     fn take_late(&mut self) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.is_stuck) else { return };
-        let Ok((question, answer)) = asking.answers.try_recv() else { return };
+        let Ok((question, answer, at)) = asking.answers.try_recv() else { return };
         asking.is_stuck = false;
         if let Ok(answer) = answer {
-            self.believe(question, answer);
+            // It may have lain there for long.
+            self.believe(question, answer, at);
         }
     }
 
-    fn believe(&mut self, question: Question, answer: Answer) {
+    fn believe(&mut self, question: Question, answer: Answer, at: Instant) {
         if self.believed.len() >= BELIEVED_MAX {
             self.believed.clear();
         }
-        self.believed.insert(question, (Instant::now(), answer));
+        self.believed.insert(question, (at, answer));
     }
 }
 
@@ -163,7 +164,7 @@ impl Asking {
         let ask = move || {
             while let Ok(question) = asked.recv() {
                 let answered = look_up(&question);
-                if answer.send((question, answered)).is_err() {
+                if answer.send((question, answered, Instant::now())).is_err() {
                     return;
                 }
             }

@@ -29,11 +29,23 @@ thread_local! {
         RefCell::new(NameService::new(look_up, name_service::DEADLINE));
 }
 
+/// Bytes of the longest name that the name service is asked for. Systems have shorter ones, and the
+/// answers that are kept for a client must not take more than its names are worth.
+const NAME_BYTES_MAX: usize = 256;
+
+/// True if the system may have a user or group of this name. Clients choose names, too.
+fn may_exist(name: &str) -> bool {
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
+}
+
 /// The user of this name; `None` if there is none.
 ///
 /// # Errors
 /// The name service failed, or did not answer in time.
 pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
+    if !may_exist(name) {
+        return Ok(None);
+    }
     match NAMES.with_borrow_mut(|names| names.ask(Question::User(name.to_owned())))? {
         Answer::User(user) => Ok(user),
         Answer::Named(_) => bail!("the name service has answered another question"),
@@ -45,6 +57,9 @@ pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
 /// # Errors
 /// As for [`find_user`].
 pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
+    if !may_exist(name) {
+        return Ok(None);
+    }
     let answer = NAMES.with_borrow_mut(|names| names.ask(Question::GroupId(name.to_owned())))?;
     Ok(named(answer)?.map(|(_, id)| id))
 }
@@ -137,4 +152,19 @@ pub(crate) fn own_user() -> UnixUser {
         sids: Credentials::well_known(),
     };
     UnixUser { name, home, credentials }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NAME_BYTES_MAX, find_group, find_user, may_exist};
+
+    #[test]
+    fn nobody_is_asked_for_a_name_that_no_system_has() {
+        for name in [String::new(), "x".repeat(NAME_BYTES_MAX + 1), "a\nb".to_owned()] {
+            assert!(!may_exist(&name));
+            assert!(find_user(&name).expect("nobody was asked").is_none());
+            assert!(find_group(&name).expect("nobody was asked").is_none());
+        }
+        assert!(may_exist(&"x".repeat(NAME_BYTES_MAX)) && may_exist("Domain Users"));
+    }
 }

@@ -52,6 +52,13 @@ pub struct Pending {
     waits_for: Wanted,
 }
 
+impl Pending {
+    /// True while the logon waits for its turn, which may take longer than its connection lasts.
+    pub(crate) fn waits_for_turn(&self) -> bool {
+        matches!(self.waits_for, Wanted::Turn)
+    }
+}
+
 /// What it waits for.
 #[derive(Debug)]
 enum Wanted {

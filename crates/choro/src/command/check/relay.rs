@@ -22,7 +22,9 @@ pub(super) fn reachable(config: &Config) -> Vec<&str> {
         return Vec::new();
     }
     let is_open = |share: &&Share| share.available && share.smb_encrypt != Encryption::Required;
-    let shares = config.shares.iter().chain(config.homes.iter()).filter(is_open);
+    // IPC$, too: what lists shares and users.
+    let shares = config.shares.iter().chain(config.homes.iter());
+    let shares = shares.chain(Some(&config.ipc)).filter(is_open);
     shares.map(|share| share.name.as_str()).collect()
 }
 
@@ -45,33 +47,35 @@ mod tests {
     use super::{reachable, warning};
 
     #[track_caller]
-    fn check(global: &str, share: &str, is_reachable: bool) {
+    fn check(global: &str, share: &str, want: &[&str]) {
         let text = format!(
             "[global]\n{global}\n[sealed]\npath = /s\nsmb encrypt = required\n[data]\npath = /d\n{share}\n"
         );
         let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
         assert!(warnings.is_empty(), "{warnings:?}");
-        let want: &[&str] = if is_reachable { &["data"] } else { &[] };
         assert_eq!(reachable(&config), want, "{text}");
     }
 
     #[test]
     fn a_relayed_logon_reaches_shares_without_signing_and_encryption() {
-        check("", "", true);
-        check("server signing = auto", "smb encrypt = desired", true);
-        check("server min protocol = SMB3_02", "", true);
-        check("server signing = mandatory", "", false);
-        check("server min protocol = SMB3_11", "", false);
-        check("smb encrypt = required", "", false);
-        check("", "smb encrypt = required", false);
-        check("", "available = no", false);
+        let all: &[&str] = &["data", "IPC$"];
+        check("", "", all);
+        check("server signing = auto", "smb encrypt = desired", all);
+        check("server min protocol = SMB3_02", "", all);
+        check("server signing = mandatory", "", &[]);
+        check("server min protocol = SMB3_11", "", &[]);
+        check("smb encrypt = required", "", &[]);
+        // What lists users and shares is reached still.
+        check("", "smb encrypt = required", &["IPC$"]);
+        check("", "smb encrypt = required\n[IPC$]\nsmb encrypt = required", &[]);
+        check("", "available = no", &["IPC$"]);
     }
 
     #[test]
     fn the_line_that_is_named_closes_what_is_named() {
         let (open, _) = Config::parse("[data]\npath = /d\n", "test").expect("it is one");
         let said = warning(&open).expect("it is open");
-        assert!(said.contains("reaches: data. "), "{said}");
+        assert!(said.contains("reaches: data, IPC$. "), "{said}");
         let line = said.rsplit(": ").next().expect("a line");
         let closed = format!("[global]\n{line}\n[data]\npath = /d\n");
         let (closed, _) = Config::parse(&closed, "test").expect("it is one");
