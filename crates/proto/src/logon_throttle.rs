@@ -3,18 +3,18 @@
 //! Each client has a process of its own, so what is known of failed logons lies in memory that all
 //! workers share: numbers without a lock, of which a worker that dies leaves nothing half done. One
 //! number is the state of an address or of a user: the time by which all its failed logons are
-//! forgotten. Each failed logon moves that time on by [`FORGOTTEN_AFTER`], so how far it is ahead of now
+//! forgotten. Each failed logon moves that time on by `FORGOTTEN_AFTER`, so how far it is ahead of now
 //! says how many are not forgotten yet, and from that follows how long the next one waits.
 //!
 //! A logon is counted when its proof is about to be looked at, and the count is taken back if the proof
 //! is right. So the next one over another connection, or over the same, waits longer already, however
 //! many come together.
 //!
-//! An attacker who knows a user's name can make that user wait [`USER_WAIT_MAX`], and no longer. A user
+//! An attacker who knows a user's name can make that user wait `USER_WAIT_MAX`, and no longer. A user
 //! who has logged on from an address before is *familiar* there, and counted apart: nobody else makes them
 //! wait, neither under their name elsewhere nor under another name at the same address.
 //!
-//! The memory is bounded: a number lies in one of [`WAYS`] places that its hash names, with 24 bits of the
+//! The memory is bounded: a number lies in one of `WAYS` places that its hash names, with 24 bits of the
 //! hash beside it, and takes the place of the one that would be forgotten first. So whoever fails in many
 //! names has some of them forgotten early, which makes guessing no quicker than the address allows, and two
 //! that are counted as one are found once in two million.
