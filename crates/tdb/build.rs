@@ -1,4 +1,4 @@
-//! Links libtdb, which every distribution packages. It is LGPL: dynamically, therefore.
+//! Links libtdb, which every distribution packages. Dynamically, because its licence is the LGPL.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -2,7 +2,7 @@
 
 use super::{Tdb, TdbError, data, ffi};
 
-/// Holds the lock of the chain that a key lies in, until dropped.
+/// Lock of the chain that a key lies in, released when dropped.
 #[derive(Debug)]
 pub(super) struct ChainLock<'a> {
     table: &'a Tdb,
@@ -10,8 +10,8 @@ pub(super) struct ChainLock<'a> {
 }
 
 impl<'a> ChainLock<'a> {
-    /// Waits for the lock. Who holds it does so for the time of one change; if the holder died,
-    /// the lock is free.
+    /// Waits for the lock. A process holds it for the time of one change; if the holder died, the
+    /// lock is free.
     pub(super) fn take(table: &'a Tdb, key: &'a [u8]) -> Result<Self, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         match unsafe { ffi::tdb_chainlock(table.context.as_ptr(), data(key)) } {
@@ -25,7 +25,7 @@ impl<'a> ChainLock<'a> {
         // SAFETY: as in `take`.
         match unsafe { ffi::tdb_chainlock_nonblock(table.context.as_ptr(), data(key)) } {
             0 => Ok(Self { table, key }),
-            // That somebody has it looks like any other failure.
+            // libtdb reports a lock of another process like any other failure to lock.
             _ => match table.error() {
                 TdbError::Lock => Err(TdbError::Busy),
                 error => Err(error),

@@ -32,17 +32,17 @@ impl Collected {
     }
 }
 
-/// Adds a record to the [`Collected`] that `private_data` points to. Does not panic; memory that
-/// runs out ends the process as it does everywhere.
+/// Adds a record to the [`Collected`] that `private_data` points to. Does not panic; running out of
+/// memory ends the process, as everywhere.
 pub(super) unsafe extern "C" fn collect(
     _context: *mut ffi::TdbContext,
     key: ffi::TdbData,
     value: ffi::TdbData,
     private_data: *mut c_void,
 ) -> c_int {
-    // SAFETY: whoever starts the traverse passes a `Collected` and leaves it alone meanwhile.
+    // SAFETY: the caller of the traverse passes a `Collected` and leaves it alone meanwhile.
     let collected = unsafe { &mut *private_data.cast::<Collected>() };
-    // SAFETY: libtdb passes a copy of key and value that is ours until we return.
+    // SAFETY: libtdb passes a copy of key and value that stays valid until this function returns.
     let (key, value) = unsafe { (bytes(key), bytes(value)) };
     let record = (collected.push(key), collected.push(value));
     collected.records.push(record);

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 
-/// `TDB_DATA`: bytes that someone else owns.
+/// `TDB_DATA`: bytes with another owner.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TdbData {
@@ -10,17 +10,17 @@ pub(super) struct TdbData {
     pub(super) dsize: usize,
 }
 
-/// `struct tdb_context`, of which only the address is known.
+/// `struct tdb_context`, known by its address only.
 #[repr(C)]
 pub(super) struct TdbContext {
     _opaque: [u8; 0],
 }
 
-/// `tdb_traverse_func`: other than zero ends the traverse.
+/// `tdb_traverse_func`: a result other than zero ends the traverse.
 pub(super) type Visit =
     unsafe extern "C" fn(*mut TdbContext, TdbData, TdbData, *mut c_void) -> c_int;
 
-/// The parser of `tdb_parse_record`; its result is that of the call.
+/// The parser of `tdb_parse_record`; the call returns its result.
 pub(super) type Parse = unsafe extern "C" fn(TdbData, TdbData, *mut c_void) -> c_int;
 
 // Flags of `tdb_store`.

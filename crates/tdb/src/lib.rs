@@ -1,14 +1,17 @@
-//! Tables in files of libtdb, keys and values of bytes: mapped by every process, with a lock per
-//! hash chain.
+//! Tables in files of libtdb, with keys and values of bytes. Every process maps the file; each hash
+//! chain has a lock.
 //!
 //! The locks are robust mutexes in the file, so a process that is killed while it holds one does
-//! not stop the others; where the system has none, libtdb's `fcntl` locks serve. The file is only
-//! for the life of one server: nothing in it is worth reading after the last process is gone.
+//! not stop the others; on a system without them, libtdb's `fcntl` locks serve.
+//!
+//! Files of two kinds: those of [`Tdb::create`] and [`Tdb::shared`] last as long as one run of the
+//! server, and their content is worthless after the last process has ended. Those of
+//! [`Tdb::stable`] outlive it.
 //!
 //! POSIX drops all `fcntl` locks of a process on a file when *any* descriptor of it is closed, so a
-//! file must be opened once in a process. [`Tdb`] refuses a second time; nobody else may open it.
-//! For the same reason a process that is forked off does not go on as if nothing had happened: it has the
-//! mapping but none of the locks, and says so by [`Tdb::inherit`].
+//! process must open a file only once. [`Tdb`] refuses a second time; no other code may open it.
+//! For the same reason a forked process calls [`Tdb::inherit`]: it has the mapping, but none of the
+//! locks.
 
 mod chain_lock;
 mod collect;
@@ -33,32 +36,32 @@ use ffi::TdbData;
 
 pub use mend::Mended;
 
-/// Bytes of one record's value.
+/// Highest number of bytes of a record's value.
 ///
 /// The largest record is that of a file with very many opens and locks.
 pub const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What becomes of a record.
+/// Change to a record, decided while it is locked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Change {
-    /// It goes, if it was there.
+    /// Removes the record, if there is one.
     Delete,
-    /// It stays as it is.
+    /// Leaves the record as it is.
     Keep,
-    /// It is this from now on.
+    /// Replaces the record by these bytes, or adds it.
     Store(Vec<u8>),
 }
 
-/// Why a table did not do what was asked.
+/// Reason why a table could not carry out a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TdbError {
-    /// Another process has the lock of the record at this moment.
+    /// Another process holds the lock of the record.
     #[error("the record is locked")]
     Busy,
-    /// A record with this key is there already.
+    /// A record with this key exists already.
     #[error("a record with this key exists")]
     Exists,
-    /// There is no room: disk, memory or the size of the file.
+    /// No room is left: on the disk, in memory, or below the highest size of the file.
     #[error("the table is full")]
     Full,
     /// The lock of the record could not be taken.
@@ -75,42 +78,42 @@ pub enum TdbError {
     Storage,
 }
 
-/// A table in a file.
+/// A table in a file, open in this process once.
 #[derive(Debug)]
 pub struct Tdb {
     context: NonNull<ffi::TdbContext>,
     file: FileIdentity,
     access: Access,
-    /// Kept from one traverse to the next; empty between them.
+    /// Buffer for the next traverse; empty between traverses.
     collected: RefCell<Collected>,
 }
 
-/// Whether a table may be changed, which is also whether its locks are taken.
+/// Access to a table. It decides on the locks as well.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Access {
-    /// Reads without locks, so that a tool that is stopped halfway stops nobody else.
+    /// Reads without locks, so that a tool that is stopped halfway blocks no other process.
     Observe,
-    /// What is in the file is worth more than one run of the server. Locks are those of `fcntl`:
-    /// libtdb keeps mutexes only in files that the first process empties.
+    /// Changes a file that outlives the server. Its locks are those of `fcntl`: libtdb keeps
+    /// mutexes only in files that the first process empties.
     Stable,
     /// As `Update`, by system calls alone. libtdb has no mutexes without a mapping.
     Unmapped,
     Update,
 }
 
-/// How a file is read and written.
+/// Way of reading and writing a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mapping {
-    /// As memory.
+    /// By a mapping into memory, with mutexes.
     Mapped,
-    /// By system calls: `use mmap = no`.
+    /// By system calls alone, as `use mmap = no` demands.
     Unmapped,
 }
 
-/// Device and inode.
+/// Device and inode of a file.
 type FileIdentity = (u64, u64);
 
-/// The files that this process has open, and the lock for libtdb's own list of them.
+/// Files that this process has open; also the lock for libtdb's own list of them.
 static OPEN_FILES: Mutex<Vec<FileIdentity>> = Mutex::new(Vec::new());
 
 // SAFETY: a context has no tie to the thread that opened it. Mutexes of chains do belong to a
@@ -119,11 +122,11 @@ static OPEN_FILES: Mutex<Vec<FileIdentity>> = Mutex::new(Vec::new());
 unsafe impl Send for Tdb {}
 
 impl Tdb {
-    /// Makes the file new, with `hash_size` chains; one that is there is replaced, and processes
-    /// that have it open keep the old one to themselves.
+    /// Creates a file with `hash_size` chains. An existing one is replaced, and processes that have
+    /// it open keep the old file to themselves.
     ///
     /// # Errors
-    /// What the file system or libtdb says.
+    /// Those of the file system and of libtdb.
     pub fn create(path: &Path, hash_size: u16) -> io::Result<Self> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -136,12 +139,12 @@ impl Tdb {
     /// Opens a file that another process created and holds open.
     ///
     /// # Errors
-    /// What the file system or libtdb says; `ResourceBusy` if this process has it open already.
+    /// Those of the file system and of libtdb; `ResourceBusy` if this process has it open already.
     pub fn join(path: &Path) -> io::Result<Self> {
         Self::open(path, 0, Access::Update, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)
     }
 
-    /// Opens a file for reading, without locks: what is read may be changing at that moment.
+    /// Opens a file for reading, without locks: records may change while they are read.
     ///
     /// # Errors
     /// As [`Tdb::join`].
@@ -149,18 +152,18 @@ impl Tdb {
         Self::open(path, 0, Access::Observe, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW)
     }
 
-    /// Opens a file that outlives the server, and makes it if it is not there.
+    /// Opens a file that outlives the server, and creates it if it does not exist.
     ///
     /// # Errors
-    /// As [`Tdb::join`]; and that it is no such file.
+    /// As [`Tdb::join`]; and for a file that is no table.
     pub fn stable(path: &Path, hash_size: u16) -> io::Result<Self> {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         Self::open(path, hash_size, Access::Stable, flags)
     }
 
     /// Opens a file that all processes of a server open in this way, each when it starts: the first
-    /// one empties it. All must agree on whether it is mapped into memory; where it is not, every
-    /// access is a system call, and locks are those of `fcntl`.
+    /// one empties it. All must pass the same `mapping`; without one, every access is a system
+    /// call, and locks are those of `fcntl`.
     ///
     /// # Errors
     /// As [`Tdb::join`].
@@ -173,21 +176,21 @@ impl Tdb {
         Self::open(path, hash_size, access, flags)
     }
 
-    /// What the file is open by.
+    /// File descriptor of the open file.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        // SAFETY: the context is open, and so is its descriptor for as long as it is.
+        // SAFETY: the context is open, and its descriptor stays open as long.
         unsafe { BorrowedFd::borrow_raw(ffi::tdb_fd(self.context.as_ptr())) }
     }
 
-    /// The table of the process that this one was forked off, as its own: a fork has the mapping, but none of
-    /// the locks of `fcntl`.
+    /// Takes over the table of the parent process after a fork: the child has the mapping, but none
+    /// of the `fcntl` locks.
     ///
     /// # Errors
-    /// What the file system or libtdb says.
+    /// Those of the file system and of libtdb.
     pub fn inherit(self) -> io::Result<Self> {
-        // SAFETY: the context is open, no lock of it is held (a `ChainLock` borrows the table), and it is
-        // not used again if this fails, which closes it.
+        // SAFETY: the context is open, no lock of it is held (a `ChainLock` borrows the table), and
+        // a failed call closes it, after which it is not used again.
         if unsafe { ffi::tdb_reopen(self.context.as_ptr()) } == 0 {
             return Ok(self);
         }
@@ -225,7 +228,7 @@ impl Tdb {
         Ok(table)
     }
 
-    /// What the last call that failed failed of.
+    /// Reason of the last failure that libtdb reports.
     fn error(&self) -> TdbError {
         // SAFETY: the context is open.
         match unsafe { ffi::tdb_error(self.context.as_ptr()) } {
@@ -255,13 +258,14 @@ impl Tdb {
         let result = unsafe { ffi::tdb_store(self.context.as_ptr(), data(key), data(value), flag) };
         match result {
             0 => Ok(()),
-            // Of a full file system it says nothing of its own: only that there was no record.
+            // libtdb has no error of its own for a full file system: it reports only a missing
+            // record.
             _ if self.is_absent() || self.has_no_error() => Err(TdbError::Full),
             _ => Err(self.error()),
         }
     }
 
-    /// Gives `parse` the record where it lies in the mapping, with its chain locked.
+    /// Calls `parse` with the record in the mapping, with its chain locked.
     fn parse<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TdbError> {
         let mut call = ParseCall::Waiting(parse);
         let private_data = (&raw mut call).cast::<c_void>();
@@ -280,7 +284,7 @@ impl Tdb {
         }
     }
 
-    /// A copy of the record that libtdb made without looking at a lock.
+    /// Returns a copy of the record that libtdb made without looking at a lock.
     fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         let value = unsafe { ffi::tdb_fetch(self.context.as_ptr(), data(key)) };
@@ -296,8 +300,8 @@ impl Tdb {
 
     /// Copies all records of one hash chain, under its lock.
     ///
-    /// A reader without locks may meet a chain in the middle of a change and lose its way in it.
-    /// That is not damage; it tries again, some times.
+    /// A reader without locks may meet a chain in the middle of a change and follow a stale link.
+    /// That is not damage; it tries again, up to [`OBSERVE_ATTEMPTS`] times.
     fn collect_chain(&self, chain: c_uint, collected: &mut Collected) -> Result<(), TdbError> {
         let attempts = if self.access == Access::Observe { OBSERVE_ATTEMPTS } else { 1 };
         for _ in 0..attempts {
@@ -320,14 +324,14 @@ impl Tdb {
         Err(self.error())
     }
 
-    /// Gives `decide` the record of `key`, and does what it answers, with the record locked.
+    /// Calls `decide` with the record of `key`, and carries out the change that it returns, with
+    /// the record locked.
     ///
-    /// `decide` runs under a lock that other processes wait for: it must be short and must not
-    /// touch this table again.
+    /// Other processes wait for the lock meanwhile: `decide` must be short and must not touch this
+    /// table again.
     ///
     /// # Errors
-    /// What the table could not do; nothing is changed then, also if there is no room for the record
-    /// to grow.
+    /// [`TdbError`]; the record is unchanged then, also if there is no room for it to grow.
     pub fn with_record<R>(
         &self,
         key: &[u8],
@@ -363,7 +367,7 @@ impl Tdb {
         decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
     ) -> Result<R, TdbError> {
         let mut decide = Some(decide);
-        // libtdb deletes a record for which it has to look for more room before it looks.
+        // libtdb deletes a record that needs more room before it looks for that room.
         let mut before = None;
         let found = self.parse(key, |value| {
             let decided = decide.take().map(|decide| decide(Some(value)));
@@ -385,7 +389,8 @@ impl Tdb {
             Change::Store(value) => {
                 if let Err(error) = self.store(key, &value, ffi::TDB_REPLACE) {
                     if let Some(before) = before {
-                        // Its room was freed in this chain, which is locked.
+                        // Cannot fail for want of room: the old record freed as much in this locked
+                        // chain.
                         self.store(key, &before, ffi::TDB_REPLACE)?;
                     }
                     return Err(error);
@@ -395,11 +400,11 @@ impl Tdb {
         Ok(result)
     }
 
-    /// Gives `parse` the record of `key`, if there is one. The rules for `decide` of
-    /// [`Tdb::with_record`] hold for `parse`.
+    /// Calls `parse` with the record of `key`, if there is one, under the rules that
+    /// [`Tdb::with_record`] has for `decide`.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// [`TdbError`], without a call of `parse`.
     pub fn get<R>(
         &self,
         key: &[u8],
@@ -411,18 +416,18 @@ impl Tdb {
         }
     }
 
-    /// Adds a record under a key that is new, in one step.
+    /// Adds a record under a new key, in one step.
     ///
     /// # Errors
-    /// [`TdbError::Exists`] if the key is taken, else what the table could not do.
+    /// [`TdbError::Exists`] if the key is taken; else any other [`TdbError`].
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TdbError> {
         self.store(key, value, ffi::TDB_INSERT)
     }
 
-    /// Removes the record of `key`; whether there was one.
+    /// Removes the record of `key`. Returns whether there was one.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// Any [`TdbError`] of a lock or of the file.
     pub fn delete(&self, key: &[u8]) -> Result<bool, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         match unsafe { ffi::tdb_delete(self.context.as_ptr(), data(key)) } {
@@ -432,31 +437,32 @@ impl Tdb {
         }
     }
 
-    /// Waits until all that was changed is on stable storage, if the file is [`Tdb::stable`].
+    /// Waits until all changes are on stable storage, if the file is [`Tdb::stable`]; returns at
+    /// once otherwise.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// [`TdbError::Storage`] if the write failed.
     pub fn sync(&self) -> Result<(), TdbError> {
         if self.access != Access::Stable {
             return Ok(());
         }
-        // SAFETY: the context is open, and so is its descriptor. What was written through the
-        // mapping is written out as well.
+        // SAFETY: the context is open, and so is its descriptor. Changes made through the mapping
+        // are written out as well.
         match unsafe { libc::fdatasync(ffi::tdb_fd(self.context.as_ptr())) } {
             0 => Ok(()),
             _ => Err(TdbError::Storage),
         }
     }
 
-    /// Shows every record to `visit`, as `(key, value)`, in no order.
+    /// Calls `visit` with every record, as `(key, value)`, in no order.
     ///
     /// `visit` sees copies and runs without a lock, so it may change the table. A record that is
     /// added or removed meanwhile may or may not be seen; no other is missed or seen twice.
     ///
-    /// Returns the number of places where the table itself was damaged and could not be read.
+    /// Returns the number of hash chains that are damaged and could not be read.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// [`TdbError::Lock`] if a chain could not be locked.
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
         // Taken out, so that `visit` may start a traverse of its own.
         let mut collected = self.collected.take();
@@ -487,7 +493,7 @@ impl Drop for Tdb {
     }
 }
 
-/// How far a call of [`Tdb::parse`] has come.
+/// Progress of a call of [`Tdb::parse`].
 enum ParseCall<F, R> {
     Done(R),
     Panicked(Box<dyn Any + Send>),
@@ -495,12 +501,12 @@ enum ParseCall<F, R> {
     Waiting(F),
 }
 
-/// The callback that expects a `ParseCall` like `_call`.
+/// The callback for a `ParseCall` of the type of `_call`.
 fn callback_of<F: FnOnce(&[u8]) -> R, R>(_call: &ParseCall<F, R>) -> ffi::Parse {
     parse_callback::<F, R>
 }
 
-/// Runs the parser; a panic waits on this side of the C frames until they are left.
+/// Runs the parser. A panic is kept until the C frames are left, and resumed there.
 unsafe extern "C" fn parse_callback<F: FnOnce(&[u8]) -> R, R>(
     _key: TdbData,
     value: TdbData,
@@ -511,7 +517,7 @@ unsafe extern "C" fn parse_callback<F: FnOnce(&[u8]) -> R, R>(
     let ParseCall::Waiting(parse) = std::mem::replace(call, ParseCall::Running) else {
         return -1;
     };
-    // SAFETY: libtdb passes bytes that stay as they are until we return: their chain is locked.
+    // SAFETY: the chain is locked, so libtdb's bytes do not change until this function returns.
     let value = unsafe { bytes(value) };
     *call = match catch_unwind(AssertUnwindSafe(|| parse(value))) {
         Ok(result) => ParseCall::Done(result),
@@ -520,15 +526,16 @@ unsafe extern "C" fn parse_callback<F: FnOnce(&[u8]) -> R, R>(
     0
 }
 
-/// `bytes` as libtdb wants it. It does not write through the pointer in any call used here.
+/// Turns `bytes` into the argument type of libtdb, which does not write through the pointer in any
+/// call used here.
 fn data(bytes: &[u8]) -> TdbData {
     TdbData { dptr: bytes.as_ptr().cast_mut(), dsize: bytes.len() }
 }
 
-/// The bytes of `data`.
+/// Borrows the bytes of `data`.
 ///
 /// # Safety
-/// They must be there, and stay unchanged for as long as the result is used.
+/// `data` must point to valid memory that does not change while the result is in use.
 unsafe fn bytes<'a>(data: TdbData) -> &'a [u8] {
     if data.dptr.is_null() {
         return &[];
@@ -537,10 +544,10 @@ unsafe fn bytes<'a>(data: TdbData) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data.dptr, data.dsize) }
 }
 
-/// Flags of a file that is only for the life of one server.
+/// Flags of a file that lasts as long as one run of the server.
 ///
-/// The dead records that `TDB_VOLATILE` keeps in their chain spare most inserts and deletes the list
-/// of free space, which has one lock for the whole file.
+/// The dead records that `TDB_VOLATILE` keeps in their chain spare most inserts and deletes the
+/// list of free space, which has one lock for the whole file.
 const VOLATILE_FLAGS: c_int =
     ffi::TDB_CLEAR_IF_FIRST | ffi::TDB_INCOMPATIBLE_HASH | ffi::TDB_NOSYNC | ffi::TDB_VOLATILE;
 
@@ -569,5 +576,5 @@ fn descriptor_identity(table: &Tdb) -> io::Result<FileIdentity> {
     }
 }
 
-/// How often a reader without locks reads a chain that does not make sense.
+/// Attempts of a reader without locks to read a changing chain.
 const OBSERVE_ATTEMPTS: usize = 16;

@@ -1,8 +1,9 @@
-//! What a process leaves of a table's file that was killed in the middle of changing it.
+//! Repairs a table's file after a process was killed while it changed the file.
 //!
-//! libtdb changes a file in several steps. The locks of the dead are free, so that nobody waits for
-//! them, but what they were at stays half done: space that belongs to nobody, or to two. Such space is
-//! found by looking through the whole file, and mended by writing all records anew.
+//! libtdb changes a file in several steps. The locks of a dead process are free, so no other
+//! process waits for them, but its change stays half done: space with no owner, or with two.
+//! [`Tdb::mend`] finds such space by a look through the whole file, and repairs it by writing all
+//! records again.
 
 use std::collections::HashSet;
 use std::ffi::c_uint;
@@ -10,23 +11,23 @@ use std::ffi::c_uint;
 use super::collect::Collected;
 use super::{Tdb, TdbError, ffi};
 
-/// What became of a table that was looked through.
+/// Result of a check and repair by [`Tdb::mend`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Mended {
-    /// It had to be written anew.
+    /// True if the file was damaged, and all records were written again.
     pub was_damaged: bool,
-    /// Hash chains of which not all could be read. What was in the rest of them is lost.
+    /// Hash chains that could not be read to their ends. The records in the unread parts are lost.
     pub chains_lost: u64,
     /// Records that were read and could not be written again.
     pub records_lost: u64,
 }
 
 impl Tdb {
-    /// Looks through the whole file, and writes it anew if it is not as it must be. Others wait
-    /// meanwhile. To be done when a process has died that may have been changing it.
+    /// Checks the whole file, and rewrites it if it is damaged. Other processes wait meanwhile.
+    /// Called after the death of a process that may have been changing the file.
     ///
     /// # Errors
-    /// If the file could not be locked or written; what was in it may be lost then.
+    /// If the file could not be locked or written; records may be lost then.
     pub fn mend(&self) -> Result<Mended, TdbError> {
         // SAFETY: the context is open, no lock of it is held, and no callback is given.
         if unsafe { ffi::tdb_check(self.context.as_ptr(), None, std::ptr::null_mut()) } == 0 {
@@ -42,7 +43,7 @@ impl Tdb {
         mended
     }
 
-    /// With the whole table locked.
+    /// Rewrites all records. The caller has locked the whole table.
     fn write_anew(&self) -> Result<Mended, TdbError> {
         let mut mended = Mended { was_damaged: true, ..Mended::default() };
         let mut collected = Collected::default();
@@ -53,7 +54,7 @@ impl Tdb {
         for chain in 0..c_uint::try_from(chains).unwrap_or(0) {
             mended.chains_lost += u64::from(self.collect_chain(chain, &mut collected).is_err());
             for (key, value) in collected.records() {
-                // Where two chains have become one, records are met twice.
+                // Records are met twice if two chains have become one.
                 if keys.insert(key.to_vec()) {
                     records.push((key.to_vec(), value.to_vec()));
                 }
@@ -64,7 +65,7 @@ impl Tdb {
             return Err(self.error());
         }
         for (key, value) in records {
-            // Those behind it are worth no less.
+            // A record that cannot be written does not stop the rest.
             mended.records_lost += u64::from(self.store(&key, &value, ffi::TDB_INSERT).is_err());
         }
         self.sync()?;

@@ -1,4 +1,4 @@
-//! What becomes of a table on a file system without room.
+//! A table on a file system without room keeps its records.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -8,14 +8,14 @@ use std::path::Path;
 
 use tdb::{Change, Mapping, Tdb, TdbError};
 
-/// Libtdb itself deletes it first and looks for room then.
+/// Libtdb itself deletes the record first and looks for room then.
 #[test]
 fn a_record_that_finds_no_room_to_grow_stays_as_it_was() {
-    // A thread, because what it mounts is its own affair until it ends.
+    // A thread of its own: the mounts below are seen by it alone, and end with it.
     let thread = std::thread::spawn(|| {
         let dir = tempfile::tempdir().expect("a folder");
         if let Err(error) = mount_small(dir.path()) {
-            // To the terminal, past the test's own output, which nobody sees if it passes.
+            // To the terminal: the test's own output is not shown if it passes.
             let _ = writeln!(io::stderr(), "skipped, no file system of its own: {error}");
             return;
         }
@@ -28,7 +28,7 @@ fn a_record_that_finds_no_room_to_grow_stays_as_it_was() {
                 while file.write_all(&vec![0; size]).is_ok() {}
             }
             drop(file);
-            // Twice: what is left of the first time is not what the second one finds.
+            // Twice: the first attempt leaves a file that differs from the one it found.
             for _ in 0..2 {
                 assert_eq!(grow(&table, 200_000), Err(TdbError::Full));
                 assert_eq!(table.get(b"key", <[u8]>::to_vec), Ok(Some(vec![b'x'; 1_000])));
@@ -50,9 +50,9 @@ fn grow(table: &Tdb, len: usize) -> Result<(), TdbError> {
     table.with_record(b"key", |_| (Change::Store(vec![b'x'; len]), ()))
 }
 
-/// Mounts a file system with little room, which only this thread sees.
+/// Mounts a small file system, visible to this thread only.
 fn mount_small(on: &Path) -> io::Result<()> {
-    // SAFETY: concerns this thread alone, which goes by absolute paths.
+    // SAFETY: concerns this thread alone, which uses absolute paths.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(c"none", c"/", libc::MS_PRIVATE | libc::MS_REC, c"")?;
     mount(c"tmpfs", &c_path(on), 0, c"size=32M,mode=700")
@@ -60,12 +60,12 @@ fn mount_small(on: &Path) -> io::Result<()> {
 
 fn mount(kind: &CStr, on: &CStr, flags: libc::c_ulong, options: &CStr) -> io::Result<()> {
     let (kind, options) = (kind.as_ptr(), options.as_ptr());
-    // SAFETY: all are strings that live, and the kernel only reads them.
+    // SAFETY: all are strings that outlive the call, and the kernel only reads them.
     check(unsafe { libc::mount(kind, on.as_ptr(), kind, flags, options.cast()) })
 }
 
 fn unmount(from: &Path) -> io::Result<()> {
-    // SAFETY: the path is a string that lives.
+    // SAFETY: the path is a string that outlives the call.
     check(unsafe { libc::umount2(c_path(from).as_ptr(), libc::MNT_DETACH) })
 }
 

@@ -1,4 +1,4 @@
-//! A file is damaged as a process leaves it that is killed: by a few bytes that do not fit the rest.
+//! The tests damage a file as a killed process leaves it: by a few bytes that contradict the rest.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -8,10 +8,10 @@ use crate::{Change, RECORD_BYTES_MAX, Tdb, data, ffi};
 
 const RECORDS: u32 = 500;
 
-/// Bytes of the file that belong to its header, its hash chains and its mutexes are not hit.
+/// Hash chains of the table, far fewer than its records.
 const HASH_SIZE: u16 = 31;
 
-/// What stands at the beginning of a record that is free: `TDB_FREE_MAGIC`.
+/// `TDB_FREE_MAGIC`, at the beginning of a free record.
 const FREE: [u8; 4] = 0xD9FE_E666_u32.to_le_bytes();
 
 fn fill(path: &Path) -> Tdb {
@@ -21,7 +21,7 @@ fn fill(path: &Path) -> Tdb {
         let store = |_: Option<&[u8]>| (Change::Store(value.clone()), ());
         table.with_record(&number.to_le_bytes(), store).expect("room");
     }
-    // Space that is free in many places.
+    // Leaves free space in many places.
     for number in (0..RECORDS).filter(|number| number % 3 == 0) {
         assert_eq!(table.delete(&number.to_le_bytes()), Ok(true));
     }
@@ -42,7 +42,7 @@ fn break_free_space(path: &Path) {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path).expect("ours");
     let bytes = std::fs::read(path).expect("ours");
     let free = bytes.windows(4).rposition(|window| window == FREE).expect("some space is free");
-    // Magic stands behind: next, rec_len, key_len, data_len, full_hash.
+    // The fields before the magic: next, rec_len, key_len, data_len, full_hash.
     let rec_len = u64::try_from(free - 16).expect("a small file");
     file.write_all_at(&0x00FF_FFF0_u32.to_le_bytes(), rec_len).expect("ours");
 }
