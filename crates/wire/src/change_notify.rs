@@ -12,10 +12,10 @@ mod notify_information;
 pub use notify_information::{NotifyAction, NotifyInformation, NotifyInformationList};
 
 bitflags::bitflags! {
-    /// Flags of the request.
+    /// Flags of the request: [MS-SMB2] 2.2.35.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct ChangeNotifyFlags: u16 {
-        /// The directories below count too.
+        /// Changes in all subdirectories count too.
         const WATCH_TREE = 0x0001;
 
         const _ = !0;
@@ -23,12 +23,12 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// Which changes count.
+    /// Changes that complete the request: [MS-SMB2] 2.2.35.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct CompletionFilter: u32 {
-        /// A file appears, goes, or is renamed.
+        /// A file is created, deleted or renamed.
         const FILE_NAME = 0x0000_0001;
-        /// A directory appears, goes, or is renamed.
+        /// A directory is created, deleted or renamed.
         const DIR_NAME = 0x0000_0002;
         /// Attributes.
         const ATTRIBUTES = 0x0000_0004;
@@ -44,7 +44,7 @@ bitflags::bitflags! {
         const EA = 0x0000_0080;
         /// The security descriptor.
         const SECURITY = 0x0000_0100;
-        /// A stream appears, goes, or is renamed.
+        /// A stream is created, deleted or renamed.
         const STREAM_NAME = 0x0000_0200;
         /// The length of a stream.
         const STREAM_SIZE = 0x0000_0400;
@@ -58,13 +58,13 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.35.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ChangeNotifyRequest {
-    /// How deep to look.
+    /// Whether to watch subdirectories too.
     pub flags: ChangeNotifyFlags,
-    /// The most bytes that the answer may have.
+    /// Highest number of bytes in the response's buffer.
     pub output_buffer_length: u32,
     /// The directory.
     pub file_id: FileId,
-    /// Which changes count.
+    /// Changes that complete the request.
     pub completion_filter: CompletionFilter,
 }
 

@@ -1,4 +1,4 @@
-//! What every codec must hold, for the tests of this crate.
+//! Properties of every codec, for the tests of this crate.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,8 @@ use crate::message::{Decode, Encode};
 
 /// A message of `body`: a default header, and the body behind it.
 ///
-/// It is encoded behind other bytes too, as in a compound: the bytes must not depend on the place.
+/// It is also encoded behind other bytes, as in a compound: the result must not depend on the
+/// position.
 pub(crate) fn message(body: &impl Encode) -> Vec<u8> {
     let encode_behind = |junk: usize| {
         let mut out = vec![0xEE; junk];
@@ -20,7 +21,7 @@ pub(crate) fn message(body: &impl Encode) -> Vec<u8> {
     message
 }
 
-/// `value` survives encoding and decoding.
+/// Asserts that `value` survives encoding and decoding.
 #[track_caller]
 pub(crate) fn survives<'a, T>(value: &T, message: &'a mut Vec<u8>)
 where
@@ -31,7 +32,7 @@ where
     assert_eq!(T::decode(message).as_ref(), Ok(value));
 }
 
-/// Bodies that are cut or in which one byte is wrong are errors or values.
+/// Decodes every prefix of `message`, and copies with one wrong byte. The test is that none panics.
 pub(crate) fn hostile(message: &[u8], decode: impl Fn(&[u8])) {
     for end in 0..message.len() {
         decode(&message[..end]);
@@ -47,7 +48,7 @@ pub(crate) fn hostile(message: &[u8], decode: impl Fn(&[u8])) {
     }
 }
 
-/// Asserts that each of these bodies round-trips, and that none of their corruptions panics.
+/// Asserts that each of these bodies round-trips, and that no corruption of them panics.
 macro_rules! round_trip {
     ($type:ty, $($value:expr),+ $(,)?) => {{$(
         let value = $value;

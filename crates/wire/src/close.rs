@@ -9,7 +9,7 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode};
 
 bitflags::bitflags! {
-    /// Flags of the request and the response.
+    /// Flags of the request and the response: [MS-SMB2] 2.2.15.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct CloseFlags: u16 {
         /// The response has the attributes after the close.
@@ -22,7 +22,7 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.15.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CloseRequest {
-    /// Whether the attributes are wanted.
+    /// Whether the response shall have the attributes.
     pub flags: CloseFlags,
     /// The open to close.
     pub file_id: FileId,
@@ -65,24 +65,25 @@ impl Encode for CloseRequest {
     }
 }
 
-/// The response: [MS-SMB2] 2.2.16. All but the flags is zero when no attributes were asked for.
+/// The response: [MS-SMB2] 2.2.16. Fields other than the flags are zero unless POSTQUERY_ATTRIB is
+/// set.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CloseResponse {
-    /// Whether the rest has values.
+    /// Whether the other fields have values.
     pub flags: CloseFlags,
-    /// When the file was made.
+    /// Time of the file's creation.
     pub creation_time: FileTime,
-    /// When it was last read.
+    /// Time of the last read.
     pub last_access_time: FileTime,
-    /// When its data last changed.
+    /// Time of the last change of the data.
     pub last_write_time: FileTime,
-    /// When anything of it last changed.
+    /// Time of the last change of data or metadata.
     pub change_time: FileTime,
-    /// Bytes that it takes on disk.
+    /// Bytes allocated on disk.
     pub allocation_size: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub end_of_file: u64,
-    /// Its attributes.
+    /// Attributes of the file.
     pub file_attributes: FileAttributes,
 }
 

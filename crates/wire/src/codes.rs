@@ -1,7 +1,7 @@
 //! Numbers with names, and lists of them.
 //!
-//! A code is a newtype and not an enum: a value that no list names must survive, because it is
-//! `proto` that says what it means to be unknown.
+//! A code is a newtype and not an enum, so that unknown values survive: `proto` decides on their
+//! meaning.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ macro_rules! codes {
 }
 pub(crate) use codes;
 
-/// A list of 16-bit codes: a view of received bytes, or of values that are to be sent.
+/// A list of 16-bit codes: a view of received bytes, or of values to send.
 #[derive(Clone, Copy)]
 pub struct Codes<'a, T>(Source<'a, T>);
 
@@ -60,13 +60,13 @@ enum Source<'a, T> {
 }
 
 impl<'a, T: Copy + From<u16> + Into<u16>> Codes<'a, T> {
-    /// The list of these values.
+    /// A list of `values`, to be sent.
     #[must_use]
     pub const fn new(values: &'a [T]) -> Self {
         Self(Source::Values(values))
     }
 
-    /// The list that these little-endian bytes hold; a last odd byte is left out.
+    /// A view of these little-endian bytes; an odd last byte is left out.
     #[must_use]
     pub fn from_bytes(bytes: &'a [u8]) -> Self {
         let even = &bytes[..bytes.len() & !1];
@@ -74,7 +74,7 @@ impl<'a, T: Copy + From<u16> + Into<u16>> Codes<'a, T> {
         Self(Source::Received(list))
     }
 
-    /// How many codes there are.
+    /// Number of codes.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self.0 {
@@ -83,7 +83,7 @@ impl<'a, T: Copy + From<u16> + Into<u16>> Codes<'a, T> {
         }
     }
 
-    /// Whether there is none.
+    /// True if the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -105,7 +105,7 @@ impl<'a, T: Copy + From<u16> + Into<u16>> Codes<'a, T> {
 }
 
 impl<T: Copy + Eq + From<u16> + Into<u16>> Codes<'_, T> {
-    /// Whether `code` is among them.
+    /// Whether the list has `code`.
     #[must_use]
     pub fn contains(&self, code: T) -> bool {
         self.iter().any(|each| each == code)

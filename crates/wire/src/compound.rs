@@ -6,15 +6,15 @@ use std::ops::Range;
 use crate::error::DecodeError;
 use crate::header::{self, Header};
 
-/// The messages of a frame, each from its header to the next header or to the frame's end.
+/// The messages of a frame, each from its header to the next header or to the end of the frame.
 ///
 /// A chain that leaves the frame, or an element that is not 8-byte aligned or shorter than its
-/// header, is an error value, after which nothing follows. Every element is at least 64 bytes long,
-/// so the frame's length bounds their number.
+/// header, is an error value, which ends the iteration. Every element is at least 64 bytes long, so
+/// the length of the frame bounds their number.
 #[derive(Clone, Debug)]
 pub struct Compound<'a> {
     frame: &'a [u8],
-    /// Where the next element begins; nothing when the last was given out.
+    /// Offset of the next element; `None` after the last.
     next: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Compound<'a> {
         Self { frame, next: Some(0) }
     }
 
-    /// Where the messages lie in the frame.
+    /// The messages as ranges of the frame.
     pub fn ranges(self) -> impl Iterator<Item = Result<Range<usize>, DecodeError>> + use<'a> {
         let mut compound = self;
         std::iter::from_fn(move || compound.next_range())
@@ -41,7 +41,7 @@ impl<'a> Compound<'a> {
     }
 }
 
-/// The headers of a frame's messages, as [`Compound`] finds them.
+/// The headers of the frame's messages, under the rules of [`Compound`].
 pub fn headers(frame: &[u8]) -> impl Iterator<Item = Result<Header, DecodeError>> {
     let mut next = Some(0);
     std::iter::from_fn(move || {
@@ -53,17 +53,17 @@ pub fn headers(frame: &[u8]) -> impl Iterator<Item = Result<Header, DecodeError>
     })
 }
 
-/// The header of the first message of what is left of a frame, and how long the message is.
+/// Returns the header of the first message in the rest of a frame, and the message's length.
 ///
 /// # Errors
 ///
-/// If it leaves the frame, or is not as [`Compound`] says.
+/// If the message leaves the frame, or breaks a rule of [`Compound`].
 pub fn first(rest: &[u8]) -> Result<(Header, usize), DecodeError> {
     element(rest, 0).map(|(header, range)| (header, range.len()))
 }
 
-/// The element that begins at `start`. A NextCommand that points exactly to the frame's end
-/// would make an element of no bytes, and is refused like one that points beyond.
+/// Returns the element at `start`. A NextCommand that points exactly to the end of the frame would
+/// make an element of no bytes, and is refused like one that points beyond.
 fn element(frame: &[u8], start: usize) -> Result<(Header, Range<usize>), DecodeError> {
     let rest = &frame[start..];
     let header = Header::decode(rest)?;
@@ -101,7 +101,7 @@ mod tests {
     use crate::error::DecodeError;
     use crate::header::{Header, set_next_command};
 
-    /// A frame of headers with the given NextCommand each, at the given places.
+    /// A frame with headers at the given offsets, each with the given NextCommand.
     fn frame(length: usize, headers: &[(usize, u32)]) -> Vec<u8> {
         let mut frame = vec![0; length];
         for &(at, next_command) in headers {

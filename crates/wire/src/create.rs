@@ -1,4 +1,4 @@
-//! SMB2 CREATE opens or makes a file: [MS-SMB2] 2.2.13, 2.2.14.
+//! SMB2 CREATE opens or creates a file: [MS-SMB2] 2.2.13, 2.2.14.
 
 use dtyp::{AccessMask, FileAttributes, FileTime};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -12,7 +12,7 @@ use crate::message::{self, Decode, Encode};
 use crate::oplock_level::OplockLevel;
 
 codes! {
-    /// How far the server may act for the client. Checked and then ignored by servers.
+    /// Extent to which the server may impersonate the client. Servers check it and then ignore it.
     ImpersonationLevel(u32) {
         ANONYMOUS = 0x0000_0000,
         IDENTIFICATION = 0x0000_0001,
@@ -22,7 +22,7 @@ codes! {
 }
 
 bitflags::bitflags! {
-    /// What other opens may do at the same time.
+    /// Access that other opens may have at the same time.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct ShareAccess: u32 {
         /// Others may read.
@@ -37,28 +37,28 @@ bitflags::bitflags! {
 }
 
 codes! {
-    /// What to do when the file is there, and when it is not.
+    /// Action for an existing file, and for a missing one.
     CreateDisposition(u32) {
-        /// Replace it, or make it.
+        /// Replace the file, or create it.
         SUPERSEDE = 0x0000_0000,
-        /// Open it, or fail.
+        /// Open the file, or fail.
         OPEN = 0x0000_0001,
-        /// Fail, or make it.
+        /// Fail, or create the file.
         CREATE = 0x0000_0002,
-        /// Open it, or make it.
+        /// Open the file, or create it.
         OPEN_IF = 0x0000_0003,
-        /// Open and empty it, or fail.
+        /// Open and empty the file, or fail.
         OVERWRITE = 0x0000_0004,
-        /// Open and empty it, or make it.
+        /// Open and empty the file, or create it.
         OVERWRITE_IF = 0x0000_0005,
     }
 }
 
 bitflags::bitflags! {
-    /// How to open or make the file.
+    /// Options for the open and for a new file: [MS-SMB2] 2.2.13.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct CreateOptions: u32 {
-        /// It must be a directory.
+        /// The file must be a directory.
         const DIRECTORY_FILE = 0x0000_0001;
         /// Writes reach the disk before they are answered.
         const WRITE_THROUGH = 0x0000_0002;
@@ -70,7 +70,7 @@ bitflags::bitflags! {
         const SYNCHRONOUS_IO_ALERT = 0x0000_0010;
         /// Ignored by servers.
         const SYNCHRONOUS_IO_NONALERT = 0x0000_0020;
-        /// It must not be a directory.
+        /// The file must not be a directory.
         const NON_DIRECTORY_FILE = 0x0000_0040;
         /// Ignored by servers.
         const COMPLETE_IF_OPLOCKED = 0x0000_0100;
@@ -80,23 +80,23 @@ bitflags::bitflags! {
         const OPEN_REMOTE_INSTANCE = 0x0000_0400;
         /// Access will be random.
         const RANDOM_ACCESS = 0x0000_0800;
-        /// The file goes when the last open goes.
+        /// The file is deleted when its last open is closed.
         const DELETE_ON_CLOSE = 0x0000_1000;
-        /// The name is an identifier.
+        /// The name is a file id, not a path.
         const OPEN_BY_FILE_ID = 0x0000_2000;
-        /// Rights of a backup operator.
+        /// The open has the rights of a backup operator.
         const OPEN_FOR_BACKUP_INTENT = 0x0000_4000;
         /// A new file is not compressed.
         const NO_COMPRESSION = 0x0000_8000;
         /// Fail rather than break an oplock.
         const OPEN_REQUIRING_OPLOCK = 0x0001_0000;
-        /// Fail rather than wait for a file with an open by others.
+        /// Fail rather than wait for a file that others have open.
         const DISALLOW_EXCLUSIVE = 0x0002_0000;
         /// Reserve, and take, a filter oplock.
         const RESERVE_OPFILTER = 0x0010_0000;
-        /// Open the reparse point, not what it points to.
+        /// Open the reparse point itself, not its target.
         const OPEN_REPARSE_POINT = 0x0020_0000;
-        /// Do not fetch what is not at hand.
+        /// Do not fetch data from remote storage.
         const OPEN_NO_RECALL = 0x0040_0000;
         /// Reserved by the protocol.
         const OPEN_FOR_FREE_SPACE_QUERY = 0x0080_0000;
@@ -106,7 +106,7 @@ bitflags::bitflags! {
 }
 
 codes! {
-    /// What was done to the file.
+    /// Action that the server took.
     CreateAction(u32) {
         SUPERSEDED = 0x0000_0000,
         OPENED = 0x0000_0001,
@@ -119,7 +119,7 @@ bitflags::bitflags! {
     /// Flags of the response, 3.x.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct CreateResponseFlags: u8 {
-        /// The file is or passes a reparse point.
+        /// The path has a reparse point, or the file is one.
         const REPARSEPOINT = 0x01;
 
         const _ = !0;
@@ -129,24 +129,24 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.13.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CreateRequest<'a> {
-    /// The oplock that is wanted.
+    /// The requested oplock.
     pub requested_oplock_level: OplockLevel,
-    /// How far the server may act for the client.
+    /// Extent to which the server may impersonate the client.
     pub impersonation_level: ImpersonationLevel,
-    /// The access that is wanted.
+    /// The requested access.
     pub desired_access: AccessMask,
-    /// The attributes of a new file.
+    /// Attributes of a new file.
     pub file_attributes: FileAttributes,
-    /// What other opens may do.
+    /// Access that other opens may have.
     pub share_access: ShareAccess,
-    /// What to do when the file is there, and when not.
+    /// Action for an existing file, and for a missing one.
     pub create_disposition: CreateDisposition,
-    /// How to open or make it.
+    /// Options for the open and for a new file.
     pub create_options: CreateOptions,
-    /// The name below the share, in UTF-16LE, without an end mark. Not validated: its length may
-    /// be odd, its units any.
+    /// Path below the share, in UTF-16LE, without a terminator. Not validated: its length may be
+    /// odd, and its units may be anything.
     pub name: &'a [u8],
-    /// What else is asked for.
+    /// Further parameters of the open.
     pub create_contexts: CreateContexts<'a>,
 }
 
@@ -231,29 +231,29 @@ impl Encode for CreateRequest<'_> {
 /// The response: [MS-SMB2] 2.2.14.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CreateResponse<'a> {
-    /// The oplock that is granted.
+    /// The granted oplock.
     pub oplock_level: OplockLevel,
-    /// Whether a reparse point is in the way.
+    /// Whether the path has a reparse point.
     pub flags: CreateResponseFlags,
-    /// What was done.
+    /// Action that the server took.
     pub create_action: CreateAction,
-    /// When the file was made.
+    /// Time of the file's creation.
     pub creation_time: FileTime,
-    /// When it was last read.
+    /// Time of the last read.
     pub last_access_time: FileTime,
-    /// When its data last changed.
+    /// Time of the last change of the data.
     pub last_write_time: FileTime,
-    /// When anything of it last changed.
+    /// Time of the last change of data or metadata.
     pub change_time: FileTime,
-    /// Bytes that it takes on disk.
+    /// Bytes allocated on disk.
     pub allocation_size: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub end_of_file: u64,
-    /// Its attributes.
+    /// Attributes of the file.
     pub file_attributes: FileAttributes,
-    /// The open.
+    /// The new open.
     pub file_id: FileId,
-    /// What else is answered.
+    /// Results of the request's contexts.
     pub create_contexts: CreateContexts<'a>,
 }
 

@@ -1,7 +1,7 @@
 //! The contexts of CREATE requests and responses: [MS-SMB2] 2.2.13.2, 2.2.14.2.
 //!
 //! A chain of named byte strings. [`CreateContexts`] is a chain that was checked as a whole, so
-//! walking it cannot fail; what a context says is read by the type that has its name.
+//! iterating over it cannot fail; the data of a context is decoded by the type with its name.
 
 use std::fmt;
 
@@ -59,25 +59,25 @@ names! {
     EA_BUFFER = b"ExtA";
     /// `SecD`: the security descriptor of a new file.
     SD_BUFFER = b"SecD";
-    /// `DHnQ`: a durable open is wanted, or granted.
+    /// `DHnQ`: a durable open is requested, or granted.
     DURABLE_HANDLE_REQUEST = b"DHnQ";
-    /// `DHnC`: a durable open is to be taken up again.
+    /// `DHnC`: a durable open is reconnected.
     DURABLE_HANDLE_RECONNECT = b"DHnC";
     /// `AlSi`: the allocation size of a new file.
     ALLOCATION_SIZE = b"AlSi";
-    /// `MxAc`: the most access that the user could have.
+    /// `MxAc`: the maximal access of the user.
     QUERY_MAXIMAL_ACCESS_REQUEST = b"MxAc";
     /// `TWrp`: the snapshot to open.
     TIMEWARP_TOKEN = b"TWrp";
-    /// `QFid`: the file's number on disk.
+    /// `QFid`: the number of the file on disk.
     QUERY_ON_DISK_ID = b"QFid";
-    /// `RqLs`: a lease, in two versions that differ in length.
+    /// `RqLs`: a lease, in two versions of different length.
     REQUEST_LEASE = b"RqLs";
-    /// `DH2Q`: a durable or persistent open is wanted, or granted.
+    /// `DH2Q`: a durable or persistent open is requested, or granted.
     DURABLE_HANDLE_REQUEST_V2 = b"DH2Q";
-    /// `DH2C`: such an open is to be taken up again.
+    /// `DH2C`: a durable or persistent open is reconnected.
     DURABLE_HANDLE_RECONNECT_V2 = b"DH2C";
-    /// Names the application that opens: [MS-SMB2] 2.2.13.2.13.
+    /// The application that opens: [MS-SMB2] 2.2.13.2.13.
     APP_INSTANCE_ID = &[
         0x45, 0xBC, 0xA6, 0x6A, 0xEF, 0xA7, 0xF7, 0x4A,
         0x90, 0x08, 0xFA, 0x46, 0x2E, 0x14, 0x4D, 0x74,
@@ -92,7 +92,7 @@ names! {
         0x9C, 0xCB, 0xCF, 0x9E, 0x04, 0xC1, 0xE6, 0x43,
         0x98, 0x0E, 0x15, 0x8D, 0xA1, 0xF6, 0xEC, 0x83,
     ];
-    /// The POSIX extensions, which Linux and Samba speak.
+    /// The POSIX extensions of Linux and Samba.
     POSIX = &[
         0x93, 0xAD, 0x25, 0x50, 0x9C, 0xB4, 0x11, 0xE7,
         0xB4, 0x23, 0x83, 0xDE, 0x96, 0x8B, 0xCD, 0x7C,
@@ -101,37 +101,37 @@ names! {
     AAPL = b"AAPL";
 }
 
-/// The data of one kind of context.
+/// Data of one kind of context.
 pub trait CreateContextData<'a>: Sized {
-    /// The name that says so.
+    /// Name of the contexts with this data.
     const NAME: CreateContextName<'static>;
 
-    /// Reads the data.
+    /// Decodes the data of a context.
     ///
     /// # Errors
     ///
-    /// When it is too short, or of a length that no version has.
+    /// If the data is too short, or has the length of no version.
     fn decode(data: &'a [u8]) -> Result<Self, DecodeError>;
 
-    /// Appends the data.
+    /// Appends the data to `out`.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
-/// One context, its data not yet read.
+/// One context, with its data undecoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CreateContext<'a> {
-    /// What it is.
+    /// Name, which decides on the type of the data.
     pub name: CreateContextName<'a>,
-    /// What it says; may be empty.
+    /// Encoded data; may be empty.
     pub data: &'a [u8],
 }
 
 impl<'a> CreateContext<'a> {
-    /// Reads the data as `T`, whatever the name says.
+    /// Decodes the data as `T`, without a look at the name.
     ///
     /// # Errors
     ///
-    /// When the data is not a `T`.
+    /// If the data is not a `T`.
     pub fn read<T: CreateContextData<'a>>(&self) -> Result<T, DecodeError> {
         T::decode(self.data)
     }
@@ -149,19 +149,19 @@ struct Layout {
     data_length: U32,
 }
 
-/// A chain of contexts that was checked.
+/// A chain of contexts whose bounds are checked.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub struct CreateContexts<'a>(&'a [u8]);
 
 impl<'a> CreateContexts<'a> {
-    /// No context.
+    /// A chain without contexts.
     pub const EMPTY: Self = Self(&[]);
 
-    /// The chain in `bytes`; no bytes are no contexts.
+    /// Checks the chain in `bytes`; an empty slice is an empty chain.
     ///
     /// # Errors
     ///
-    /// When a context, its name or its data leaves the chain, or a Next is not 8-byte aligned or
+    /// If a context, its name or its data leaves the chain, or a Next is not 8-byte aligned or
     /// points back. Each context is at least 16 bytes long, which bounds their number.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut rest = bytes;
@@ -184,28 +184,28 @@ impl<'a> CreateContexts<'a> {
         })
     }
 
-    /// The data of the first context of this name.
+    /// Data of the first context with this name.
     #[must_use]
     pub fn get(&self, name: CreateContextName<'_>) -> Option<&'a [u8]> {
         self.iter().find(|context| context.name.0 == name.0).map(|context| context.data)
     }
 
-    /// The first context of the name of `T`, read.
+    /// Decodes the first context with the name of `T`.
     ///
     /// # Errors
     ///
-    /// When there is one and its data is not a `T`.
+    /// If the context exists and its data is not a `T`.
     pub fn find<T: CreateContextData<'a>>(&self) -> Result<Option<T>, DecodeError> {
         self.get(T::NAME).map(T::decode).transpose()
     }
 
-    /// Whether there is none.
+    /// True without contexts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The chain as it travels.
+    /// The encoded chain.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
@@ -218,7 +218,7 @@ impl fmt::Debug for CreateContexts<'_> {
     }
 }
 
-/// The first context of a chain that is not empty, and the chain behind it.
+/// Splits the first context off a chain that is not empty, and returns the rest of the chain too.
 fn split(chain: &[u8]) -> Result<(CreateContext<'_>, &[u8]), DecodeError> {
     let (layout, _) = message::prefix::<Layout>(chain)?;
     let next = layout.next.get();
@@ -243,33 +243,33 @@ fn split(chain: &[u8]) -> Result<(CreateContext<'_>, &[u8]), DecodeError> {
     Ok((CreateContext { name: CreateContextName(name), data }, behind))
 }
 
-/// Contexts that are to be sent.
+/// Contexts to send, already encoded.
 #[derive(Clone, Debug, Default)]
 pub struct CreateContextList {
     bytes: Vec<u8>,
-    /// Where the last context begins, whose Next is still zero.
+    /// Offset of the last context, whose Next is still zero.
     last: usize,
 }
 
 impl CreateContextList {
-    /// No context.
+    /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), last: 0 }
     }
 
-    /// Adds a context.
+    /// Adds a context under the name of its type.
     pub fn push<'a, T: CreateContextData<'a>>(&mut self, context: &T) {
         let mut data = Vec::new();
         context.encode(&mut data);
         self.push_raw(T::NAME, &data);
     }
 
-    /// Adds a context of any name. The data begins 8-byte aligned, as does every context.
+    /// Adds a context under any name. Its data is 8-byte aligned, as is every context.
     ///
     /// # Panics
     ///
-    /// When the name is longer than 65,000 bytes.
+    /// If the name is longer than 65,000 bytes.
     pub fn push_raw(&mut self, name: CreateContextName<'_>, data: &[u8]) {
         if !self.bytes.is_empty() {
             message::align(&mut self.bytes, 0, 8);
@@ -294,7 +294,7 @@ impl CreateContextList {
         self.bytes.extend_from_slice(data);
     }
 
-    /// The chain, for a request or response.
+    /// The encoded chain, for a request or response.
     #[must_use]
     pub fn contexts(&self) -> CreateContexts<'_> {
         CreateContexts(&self.bytes)

@@ -3,11 +3,11 @@
 use crate::codes::{Codes, codes};
 
 codes! {
-    /// A revision of the protocol. Later ones are greater.
+    /// A revision of the protocol. Later revisions are greater.
     Dialect(u16) {
         SMB_2_0_2 = 0x0202,
         SMB_2_1 = 0x0210,
-        /// The answer to an SMB1 negotiate that offered "SMB 2.???"; the client asks again.
+        /// The response to an SMB1 negotiate that offered "SMB 2.???"; the client negotiates again.
         SMB_2_WILDCARD = 0x02FF,
         SMB_3_0 = 0x0300,
         SMB_3_0_2 = 0x0302,

@@ -1,4 +1,4 @@
-//! SMB2 ECHO asks whether the server is there: [MS-SMB2] 2.2.28, 2.2.29.
+//! SMB2 ECHO tests the connection: [MS-SMB2] 2.2.28, 2.2.29.
 
 use crate::message::empty_bodies;
 

@@ -1,46 +1,46 @@
-//! Why bytes are not what they claim to be.
+//! Reasons why bytes cannot be decoded.
 
 use std::fmt;
 
-/// Why a header, a body or a structure inside a body could not be decoded.
+/// Reason why a header, a body or a structure inside a body could not be decoded.
 ///
-/// Counts are in bytes. Whether the sender gets STATUS_INVALID_PARAMETER or loses its connection
-/// for it is decided elsewhere.
+/// Counts are in bytes. The caller decides between STATUS_INVALID_PARAMETER and the end of the
+/// connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DecodeError {
-    /// A field has a value with which the rest cannot be read.
+    /// The value of a field makes the rest unreadable.
     BadValue {
-        /// The field's name in the document.
+        /// Name of the field in the specification.
         field: &'static str,
-        /// What it holds.
+        /// The value of the field.
         value: u64,
     },
-    /// The bytes begin with none of the protocol identifiers of [MS-SMB2] 2.2.
+    /// The bytes begin with no protocol identifier of [MS-SMB2] 2.2.
     NotSmb2 {
         /// The first four bytes, read as little-endian.
         protocol_id: u32,
     },
-    /// An offset and length point outside of the message.
+    /// Offset and length of a buffer point outside of the message.
     Offset {
-        /// Where the buffer is said to begin.
+        /// Stated offset of the buffer.
         offset: usize,
-        /// How long it is said to be.
+        /// Stated length of the buffer.
         length: usize,
-        /// How long the message is.
+        /// Length of the message in bytes.
         have: usize,
     },
-    /// The fixed part does not fit.
+    /// The message is too short for the fixed part.
     Short {
-        /// Bytes that the fixed part ends at.
+        /// Offset of the end of the fixed part.
         need: usize,
-        /// Bytes there are.
+        /// Length of the message in bytes.
         have: usize,
     },
-    /// StructureSize is not the one of this structure.
+    /// StructureSize is not that of this structure.
     StructureSize {
-        /// What the document says.
+        /// The value in the specification.
         want: u16,
-        /// What the bytes say.
+        /// The value in the message.
         got: u16,
     },
 }

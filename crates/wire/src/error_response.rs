@@ -1,4 +1,4 @@
-//! The body of a response that refuses: [MS-SMB2] 2.2.2.
+//! The body of a response with an error status: [MS-SMB2] 2.2.2.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,19 +13,19 @@ mod symbolic_link;
 pub use symbolic_link::{SymbolicLinkError, SymbolicLinkFlags};
 
 codes! {
-    /// What an error context is about: [MS-SMB2] 2.2.2.1.
+    /// Subject of an error context: [MS-SMB2] 2.2.2.1.
     ErrorId(u32) {
         DEFAULT = 0x0000_0000,
         SHARE_REDIRECT = 0x7264_5253,
     }
 }
 
-/// The body: [MS-SMB2] 2.2.2. Why the request was refused stands in the header.
+/// The body: [MS-SMB2] 2.2.2. The header has the status.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ErrorResponse<'a> {
-    /// How many contexts `error_data` is made of; zero before 3.1.1, where it has none.
+    /// Number of contexts in `error_data`; always zero before dialect 3.1.1.
     pub error_context_count: u8,
-    /// What else is to be said; mostly nothing.
+    /// Details of the error; empty for most statuses.
     pub error_data: &'a [u8],
 }
 
@@ -50,7 +50,7 @@ impl<'a> Decode<'a> for ErrorResponse<'a> {
 }
 
 impl Encode for ErrorResponse<'_> {
-    /// No data is one byte of zero: [MS-SMB2] 2.2.2 asks for it, and clients count on it.
+    /// Encodes empty data as one byte of zero: [MS-SMB2] 2.2.2 demands it, and clients rely on it.
     fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let layout = Layout {
@@ -67,8 +67,8 @@ impl Encode for ErrorResponse<'_> {
 
 /// Whether the body of `message` has the form of an [`ErrorResponse`].
 ///
-/// Some statuses that are no success come with the body of the command (STATUS_BUFFER_OVERFLOW,
-/// STATUS_MORE_PROCESSING_REQUIRED), whose StructureSize may be nine too; the status decides there.
+/// Responses with STATUS_BUFFER_OVERFLOW or STATUS_MORE_PROCESSING_REQUIRED have the body of the
+/// command, whose StructureSize may be nine too; there the status decides.
 #[must_use]
 pub fn is_error_response(message: &[u8]) -> bool {
     message.get(header::SIZE..header::SIZE + 2) == Some(&SIZE.to_le_bytes())
@@ -77,15 +77,15 @@ pub fn is_error_response(message: &[u8]) -> bool {
 /// One error context, 3.1.1: [MS-SMB2] 2.2.2.1.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ErrorContext<'a> {
-    /// What it is about.
+    /// Subject of the context.
     pub error_id: ErrorId,
-    /// What it says.
+    /// Details, in a form that the subject decides.
     pub error_context_data: &'a [u8],
 }
 
 impl<'a> ErrorContext<'a> {
-    /// The contexts of `error_data`, of which there are said to be `count`. One that cannot be read
-    /// is an error value, after which nothing follows.
+    /// The contexts of `error_data`, `count` of them according to the response. An unreadable one
+    /// is an error value, which ends the iteration.
     pub fn iter(
         error_data: &'a [u8],
         count: u8,
@@ -109,7 +109,7 @@ impl<'a> ErrorContext<'a> {
     }
 }
 
-/// The first context of a chain, and the chain behind its padding.
+/// Splits the first context off a chain, and returns the chain behind its padding too.
 fn split(chain: &[u8]) -> Result<(ErrorContext<'_>, &[u8]), DecodeError> {
     let ([length, error_id], rest) = message::prefix::<[U32; 2]>(chain)?;
     let length = usize::try_from(length.get()).unwrap_or(usize::MAX);

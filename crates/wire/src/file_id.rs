@@ -3,22 +3,22 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Names an open.
+/// Identifies an open on its connection.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileId {
-    /// Stays the same when a durable open is reconnected.
+    /// Part that stays the same when a durable open is reconnected.
     pub persistent: u64,
-    /// Is new on every connection.
+    /// Part that is new on every connection.
     pub volatile: u64,
 }
 
 impl FileId {
-    /// All ones: "the one that the previous request of this compound made" in a related request,
-    /// and "no file" in the FSCTLs that need none.
+    /// All ones: the open of the previous request of the compound in a related request, and no file
+    /// in the FSCTLs that need none.
     pub const ANY: Self = Self { persistent: u64::MAX, volatile: u64::MAX };
 }
 
-/// The bytes of a [`FileId`].
+/// Encoded form of a [`FileId`].
 #[derive(Clone, Copy, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct FileIdLayout {

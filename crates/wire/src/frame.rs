@@ -1,40 +1,40 @@
 //! The four bytes before every message on TCP: [MS-SMB2] 2.1.
 //!
 //! Direct TCP has a zero byte and a 24-bit length; NetBIOS over TCP (RFC 1002 4.3) has a type and a
-//! 17-bit length in the same place. They are the only big-endian number of the protocol.
+//! 17-bit length in the same position. The length is the only big-endian number of the protocol.
 
 use crate::codes::codes;
 
-/// Bytes of a [`FrameHeader`].
+/// Number of bytes of a [`FrameHeader`].
 pub const SIZE: usize = 4;
 
 /// The largest length that a frame can announce.
 pub const LENGTH_MAX: usize = 0x00FF_FFFF;
 
 codes! {
-    /// The first byte of a frame.
+    /// The first byte of a frame: RFC 1002 4.3.1.
     FrameType(u8) {
         /// A message follows.
         SESSION_MESSAGE = 0x00,
         SESSION_REQUEST = 0x81,
         POSITIVE_SESSION_RESPONSE = 0x82,
         NEGATIVE_SESSION_RESPONSE = 0x83,
-        /// Nothing follows, and nothing is to be answered.
+        /// Without a message, and not answered.
         SESSION_KEEP_ALIVE = 0x85,
     }
 }
 
-/// What a frame is and how many bytes follow.
+/// Type and length of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FrameHeader {
-    /// What follows.
+    /// Type of the frame.
     pub frame_type: FrameType,
-    /// How long it is, in bytes; at most [`LENGTH_MAX`].
+    /// Bytes that follow; at most [`LENGTH_MAX`].
     pub length: usize,
 }
 
 impl FrameHeader {
-    /// Reads a frame header. Any four bytes are one.
+    /// Decodes a frame header. Any four bytes are one.
     #[must_use]
     pub const fn decode(bytes: [u8; SIZE]) -> Self {
         let [frame_type, high, middle, low] = bytes;
@@ -42,7 +42,8 @@ impl FrameHeader {
         Self { frame_type: FrameType(frame_type), length }
     }
 
-    /// The frame header of a message of `length` bytes; nothing when it is too long for one.
+    /// Encodes the frame header of a message of `length` bytes; `None` if it is too long for a
+    /// frame.
     #[must_use]
     pub fn message(length: usize) -> Option<[u8; SIZE]> {
         if length > LENGTH_MAX {

@@ -13,7 +13,7 @@ pub const SIZE: usize = 0x40;
 /// ProtocolId: `0xFE 'S' 'M' 'B'`.
 pub const PROTOCOL_ID: [u8; 4] = [0xFE, b'S', b'M', b'B'];
 
-/// Where Signature lies in a message.
+/// Range of Signature in a message.
 pub const SIGNATURE: std::ops::Range<usize> = 0x30..0x40;
 
 codes! {
@@ -50,7 +50,7 @@ bitflags::bitflags! {
         const SERVER_TO_REDIR = 0x0000_0001;
         /// The header has an AsyncId in place of the TreeId.
         const ASYNC_COMMAND = 0x0000_0002;
-        /// The request is related to the one before it in the compound.
+        /// The request is related to the previous one in the compound.
         const RELATED_OPERATIONS = 0x0000_0004;
         /// The message is signed.
         const SIGNED = 0x0000_0008;
@@ -58,7 +58,7 @@ bitflags::bitflags! {
         const PRIORITY_MASK = 0x0000_0070;
         /// The command is a DFS operation.
         const DFS_OPERATIONS = 0x1000_0000;
-        /// The request is sent again: 3.x.
+        /// The request is a replay, 3.x.
         const REPLAY_OPERATION = 0x2000_0000;
 
         const _ = !0;
@@ -68,11 +68,11 @@ bitflags::bitflags! {
 /// A header, synchronous or asynchronous, of a request or a response.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Header {
-    /// CreditCharge: credits that the request consumes. Zero before 2.1.
+    /// Credits that the request consumes. Zero before 2.1.
     pub credit_charge: u16,
     /// Status of a response. A request of 3.x has its ChannelSequence in the low 16 bits.
     pub status: NtStatus,
-    /// What is asked or answered.
+    /// Command of the message.
     pub command: Command,
     /// CreditRequest of a request, CreditResponse of a response.
     pub credits: u16,
@@ -80,15 +80,15 @@ pub struct Header {
     pub flags: HeaderFlags,
     /// Bytes from this header to the next of the compound; zero in the last.
     pub next_command: u32,
-    /// Pairs a response with its request. All ones in a break notification.
+    /// Identifies the request of a response. All ones in a break notification.
     pub message_id: u64,
-    /// The AsyncId, exactly when ASYNC_COMMAND is set.
+    /// AsyncId; `Some` exactly if ASYNC_COMMAND is set.
     pub async_id: Option<u64>,
-    /// The tree connect; zero in an asynchronous header, which has no room for it.
+    /// The tree connect; zero in an asynchronous header, which has no such field.
     pub tree_id: u32,
     /// The session.
     pub session_id: u64,
-    /// The signature, or zeros.
+    /// The signature; zeros in an unsigned message.
     pub signature: [u8; 16],
 }
 
@@ -111,11 +111,12 @@ struct Layout {
 }
 
 impl Header {
-    /// Reads the header at the start of `message`.
+    /// Decodes the header at the start of `message`.
     ///
     /// # Errors
     ///
-    /// When there are no 64 bytes, the protocol identifier is another, or StructureSize is not 64.
+    /// If `message` has fewer than 64 bytes, another protocol identifier, or a StructureSize other
+    /// than 64.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         if let Some(protocol_id) = message.first_chunk()
             && *protocol_id != PROTOCOL_ID
@@ -153,7 +154,7 @@ impl Header {
         out.extend_from_slice(&self.to_bytes());
     }
 
-    /// The 64 bytes of the header, for a message whose room is there already.
+    /// Encodes the header, for a message with a reserved space for it.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; SIZE] {
         let mut flags = self.flags;
@@ -183,64 +184,64 @@ impl Header {
         u16::from_le_bytes([low, high])
     }
 
-    /// Makes this the header of a 3.x request with this ChannelSequence.
+    /// Sets the ChannelSequence of a 3.x request.
     pub fn set_channel_sequence(&mut self, channel_sequence: u16) {
         self.status = NtStatus(channel_sequence.into());
     }
 
-    /// Whether this is the header of a response.
+    /// True for a response.
     #[must_use]
     pub const fn is_response(&self) -> bool {
         self.flags.contains(HeaderFlags::SERVER_TO_REDIR)
     }
 
-    /// Whether the request is related to the one before it: [MS-SMB2] 3.3.5.2.7.2.
+    /// True if the request is related to the previous one: [MS-SMB2] 3.3.5.2.7.2.
     #[must_use]
     pub const fn is_related(&self) -> bool {
         self.flags.contains(HeaderFlags::RELATED_OPERATIONS)
     }
 
-    /// Whether the message says that it is signed.
+    /// True if the flags call the message signed.
     #[must_use]
     pub const fn is_signed(&self) -> bool {
         self.flags.contains(HeaderFlags::SIGNED)
     }
 }
 
-/// The header of a message that is already laid out.
+/// Borrows the header of a complete message.
 fn layout_of(message: &mut [u8]) -> &mut Layout {
     Layout::mut_from_prefix(message).expect("a laid-out message has its 64-byte header").0
 }
 
-/// Sets NextCommand of a message that is laid out.
+/// Sets NextCommand of a complete message.
 ///
 /// # Panics
 ///
-/// When `message` is shorter than a header, as for the other setters.
+/// If `message` is shorter than a header, as for the other setters.
 pub fn set_next_command(message: &mut [u8], next_command: u32) {
     layout_of(message).next_command = next_command.into();
 }
 
-/// Sets CreditResponse (CreditRequest) of a message that is laid out.
+/// Sets CreditResponse (or CreditRequest) of a complete message.
 pub fn set_credits(message: &mut [u8], credits: u16) {
     layout_of(message).credits = credits.into();
 }
 
-/// Sets Flags of a message that is laid out, all of them.
+/// Replaces all Flags of a complete message.
 pub fn set_flags(message: &mut [u8], flags: HeaderFlags) {
     layout_of(message).flags = flags.bits().into();
 }
 
-/// Sets Signature of a message that is laid out.
+/// Sets Signature of a complete message.
 pub fn set_signature(message: &mut [u8], signature: [u8; 16]) {
     layout_of(message).signature = signature;
 }
 
-/// Signature of a message.
+/// Returns the Signature of a message.
 ///
 /// # Panics
 ///
-/// When `message` is shorter than a header.
+/// If `message` is shorter than a header.
 #[must_use]
 pub fn signature(message: &[u8]) -> [u8; 16] {
     message[SIGNATURE].try_into().expect("the range is 16 bytes long")

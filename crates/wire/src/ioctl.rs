@@ -32,10 +32,10 @@ pub use snapshot_array::SnapshotArray;
 pub use validate_negotiate::{ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse};
 
 bitflags::bitflags! {
-    /// Flags of the request.
+    /// Flags of the request: [MS-SMB2] 2.2.31.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct IoctlFlags: u32 {
-        /// The code is an FSCTL; the only kind that there is.
+        /// The code is an FSCTL; no other kind is defined.
         const IS_FSCTL = 0x0000_0001;
 
         const _ = !0;
@@ -45,17 +45,17 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.31.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct IoctlRequest<'a> {
-    /// What is to be done.
+    /// The operation.
     pub ctl_code: FsctlCode,
-    /// With which file; [`FileId::ANY`] for the codes that need none.
+    /// The open; [`FileId::ANY`] for the codes that need none.
     pub file_id: FileId,
-    /// What goes in.
+    /// Parameters of the operation.
     pub input: &'a [u8],
-    /// The most bytes that the answer's input may have.
+    /// Highest number of bytes of input in the response.
     pub max_input_response: u32,
-    /// OutputCount: clients send no output, so this should be zero. It is not followed.
+    /// OutputCount: clients send no output, so this should be zero. Servers ignore it.
     pub output_count: u32,
-    /// The most bytes that the answer may have.
+    /// Highest number of bytes of output in the response.
     pub max_output_response: u32,
     /// Whether the code is an FSCTL.
     pub flags: IoctlFlags,
@@ -126,15 +126,15 @@ impl Encode for IoctlRequest<'_> {
 /// The response: [MS-SMB2] 2.2.32.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct IoctlResponse<'a> {
-    /// What was done.
+    /// The operation.
     pub ctl_code: FsctlCode,
-    /// With which file.
+    /// The open of the request.
     pub file_id: FileId,
-    /// The input, for the codes that give it back; mostly empty.
+    /// The input, for codes that return it; mostly empty.
     pub input: &'a [u8],
-    /// What came out.
+    /// Result of the operation.
     pub output: &'a [u8],
-    /// Bytes without a meaning before the input. Decoding does not see them.
+    /// Meaningless bytes before the input. Zero after decoding.
     pub padding: u8,
 }
 
@@ -174,8 +174,8 @@ impl<'a> Decode<'a> for IoctlResponse<'a> {
 }
 
 impl Encode for IoctlResponse<'_> {
-    /// Both offsets are set even when nothing is there, as [MS-SMB2] 3.3.5.15 says; the output
-    /// begins at the first multiple of eight behind the input.
+    /// Sets both offsets even for empty buffers: [MS-SMB2] 3.3.5.15. The output begins at the first
+    /// multiple of eight behind the input.
     fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let padding = usize::from(self.padding);

@@ -1,12 +1,12 @@
-//! [MS-SMB2] 2.2: bytes to values and back. No policy.
+//! Codecs of [MS-SMB2] 2.2: from bytes to values and back, without policy.
 //!
 //! A *message* is the bytes of one element of a compound, from its 64-byte header to its end. Every
-//! body decodes from the whole message, because the offsets in it are relative to the header; every
-//! body encodes behind a header that was just appended. Requests and responses go both ways, so
-//! that the server, the test client and the load generator share one codec.
+//! body decodes from the whole message, because its offsets are relative to the header, and encodes
+//! behind a header that was just appended. Requests and responses have both directions, so that the
+//! server, the test client and the load generator share one codec.
 //!
-//! Decoders check bounds and nothing else: unknown codes and flags survive, lengths of zero are
-//! lengths. What a value means is decided in `proto`, in the order of the section that says so.
+//! Decoders check bounds and nothing else: they keep unknown codes and flags, and lengths of zero.
+//! `proto` decides on the meaning of a value, in the order of the section that defines it.
 
 #![forbid(unsafe_code)]
 

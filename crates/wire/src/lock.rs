@@ -10,16 +10,16 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode, empty_bodies};
 
 bitflags::bitflags! {
-    /// Flags of a [`LockElement`].
+    /// Flags of a [`LockElement`]: [MS-SMB2] 2.2.26.1.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct LockFlags: u32 {
-        /// Others may read and lock shared.
+        /// Others may read the range, and lock it shared.
         const SHARED_LOCK = 0x0000_0001;
-        /// Nobody else may read, write or lock.
+        /// No other open may read, write or lock the range.
         const EXCLUSIVE_LOCK = 0x0000_0002;
-        /// Gives the range back.
+        /// Releases the range.
         const UNLOCK = 0x0000_0004;
-        /// Do not wait.
+        /// Fail instead of waiting.
         const FAIL_IMMEDIATELY = 0x0000_0010;
 
         const _ = !0;
@@ -29,11 +29,11 @@ bitflags::bitflags! {
 /// One range: [MS-SMB2] 2.2.26.1.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LockElement {
-    /// Where it begins.
+    /// First byte of the range.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length of the range in bytes.
     pub length: u64,
-    /// What to do with it.
+    /// Operation on the range.
     pub flags: LockFlags,
 }
 
@@ -67,7 +67,7 @@ impl From<LockElement> for ElementLayout {
     }
 }
 
-/// The ranges of a request: a view of received bytes, or of values that are to be sent.
+/// The ranges of a request: a view of received bytes, or of values to send.
 #[derive(Clone, Copy)]
 pub struct Locks<'a>(Source<'a>);
 
@@ -78,13 +78,13 @@ enum Source<'a> {
 }
 
 impl<'a> Locks<'a> {
-    /// These ranges.
+    /// A list of `elements`, to be sent.
     #[must_use]
     pub const fn new(elements: &'a [LockElement]) -> Self {
         Self(Source::Values(elements))
     }
 
-    /// How many there are; may be none, which [MS-SMB2] 3.3.5.14 refuses.
+    /// Number of ranges; [MS-SMB2] 3.3.5.14 refuses zero.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self.0 {
@@ -93,7 +93,7 @@ impl<'a> Locks<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// True without ranges.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -134,9 +134,9 @@ impl fmt::Debug for Locks<'_> {
 pub struct LockRequest<'a> {
     /// LockSequenceNumber (low 4 bits) and LockSequenceIndex (high 28 bits); reserved in 2.0.2.
     pub lock_sequence: u32,
-    /// The open whose ranges are meant.
+    /// The open that locks or unlocks.
     pub file_id: FileId,
-    /// The ranges.
+    /// The ranges to lock or unlock.
     pub locks: Locks<'a>,
 }
 
@@ -149,7 +149,7 @@ struct RequestLayout {
     file_id: FileIdLayout,
 }
 
-/// Counts one range, although LockCount may say none.
+/// Includes one range, although LockCount may be zero.
 const REQUEST_SIZE: u16 = 48;
 
 impl LockRequest<'_> {
@@ -159,7 +159,7 @@ impl LockRequest<'_> {
         self.lock_sequence & 0x0000_000F
     }
 
-    /// LockSequenceIndex, the place in Open.LockSequenceArray; 1 to 64 when it is used.
+    /// LockSequenceIndex, the index into Open.LockSequenceArray; 1 to 64 if in use.
     #[must_use]
     pub const fn lock_sequence_index(&self) -> u32 {
         self.lock_sequence >> 4

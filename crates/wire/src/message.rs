@@ -1,9 +1,9 @@
-//! How the bodies of a message are read and written.
+//! Encoding and decoding of message bodies.
 //!
 //! A message is one element of a compound: its 64-byte header, its body, and the padding up to the
 //! next element. Offsets in bodies are relative to the header ([MS-SMB2] 2.2), so decoders take the
-//! whole message and index it as the sender meant. Encoders append the body behind a header that
-//! lies anywhere in `out`: only distances from the body's start count.
+//! whole message and index it directly. Encoders append the body behind a header that lies anywhere
+//! in `out`: only distances from the start of the body count.
 
 use std::ops::Range;
 
@@ -14,22 +14,23 @@ use crate::error::DecodeError;
 use crate::file_id::FileId;
 use crate::header;
 
-/// A body that can be read from a message.
+/// A body that can be decoded from a message.
 pub trait Decode<'a>: Sized {
-    /// Reads the body of `message`, which begins with its SMB2 header.
+    /// Decodes the body of `message`, which begins with its SMB2 header.
     ///
     /// # Errors
     ///
-    /// When the fixed part does not fit, StructureSize is another, or an offset and length leave
+    /// If the message is shorter than the fixed part, StructureSize is wrong, or a buffer leaves
     /// the message. A buffer of length zero may have any offset.
     fn decode(message: &'a [u8]) -> Result<Self, DecodeError>;
 
-    /// Reads the body of a message whose last `behind` bytes are somewhere else. Only WRITE has a use
-    /// for that.
+    /// Decodes a body without its last `behind` bytes, which are not in memory. Only WRITE supports
+    /// that.
     ///
     /// # Errors
     ///
-    /// As [`Decode::decode`], and for a body that has to be looked at as a whole.
+    /// As for [`Decode::decode`]; and for a command that needs its whole body, if `behind` is not
+    /// zero.
     fn decode_front(message: &'a [u8], behind: usize) -> Result<Self, DecodeError> {
         match behind {
             0 => Self::decode(message),
@@ -37,7 +38,7 @@ pub trait Decode<'a>: Sized {
         }
     }
 
-    /// The open that the body names, if its structure has a FileId.
+    /// FileId of the body, if its structure has one.
     fn file_id(&self) -> Option<FileId> {
         None
     }
@@ -47,14 +48,14 @@ pub trait Decode<'a>: Sized {
 ///
 /// # Panics
 ///
-/// Implementations panic when a buffer is longer than its length field can say. The largest buffers
-/// are bounded far below that by what was negotiated.
+/// Implementations panic if a buffer is too long for its length field. The negotiated limits are
+/// far below that.
 pub trait Encode {
     /// Appends the body to `out`, directly behind the SMB2 header.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
-/// The fixed part of a body, whose StructureSize must be `structure_size`.
+/// Returns the fixed part of a body, whose StructureSize must be `structure_size`.
 pub(crate) fn body<T>(message: &[u8], structure_size: u16) -> Result<&T, DecodeError>
 where
     T: FromBytes + Immutable + KnownLayout + Unaligned,
@@ -69,7 +70,7 @@ where
     T::ref_from_prefix(body).map(|(fixed, _)| fixed).map_err(|_| short)
 }
 
-/// The structure at the start of `bytes` and what follows it.
+/// Splits the structure at the start off `bytes`, and returns the rest too.
 pub(crate) fn prefix<T>(bytes: &[u8]) -> Result<(&T, &[u8]), DecodeError>
 where
     T: FromBytes + Immutable + KnownLayout + Unaligned,
@@ -78,10 +79,10 @@ where
     T::ref_from_prefix(bytes).map_err(|_| short)
 }
 
-/// Where in `message` the buffer at `offset` lies. It may not begin inside the header.
+/// Returns the range of the buffer at `offset` in `message`. It may not begin inside the header.
 ///
-/// An empty buffer is `0..0`, wherever it is said to be: [MS-SMB2] lets the offset of an absent
-/// buffer be anything.
+/// An empty buffer is `0..0`, whatever its offset: [MS-SMB2] lets the offset of an absent buffer be
+/// anything.
 pub(crate) fn buffer_range(
     message: &[u8],
     offset: impl TryInto<usize>,
@@ -98,7 +99,7 @@ pub(crate) fn buffer_range(
     }
 }
 
-/// The buffer at `offset`: [`buffer_range`] as a slice.
+/// Returns the buffer at `offset`: [`buffer_range`] as a slice.
 pub(crate) fn buffer(
     message: &[u8],
     offset: impl TryInto<usize>,
@@ -107,19 +108,19 @@ pub(crate) fn buffer(
     Ok(&message[buffer_range(message, offset, length)?])
 }
 
-/// The `length` bytes at `offset` of a structure that is not a message.
+/// Returns the `length` bytes at `offset` of a structure that is not a message.
 pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Result<&[u8], DecodeError> {
     let error = DecodeError::Offset { offset, length, have: bytes.len() };
     let end = offset.checked_add(length).ok_or(error)?;
     bytes.get(offset..end).ok_or(error)
 }
 
-/// Appends a fixed part.
+/// Appends the fixed part of a body.
 pub(crate) fn put<T: IntoBytes + Immutable>(out: &mut Vec<u8>, fixed: &T) {
     out.extend_from_slice(fixed.as_bytes());
 }
 
-/// The message offset behind a fixed part of type `T`, where the first buffer goes.
+/// Offset in the message behind a fixed part of type `T`, where the first buffer goes.
 pub(crate) const fn offset_behind<T>() -> u16 {
     assert!(header::SIZE + size_of::<T>() <= 0xFF, "fixed parts are shorter than 192 bytes");
     #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
@@ -127,23 +128,23 @@ pub(crate) const fn offset_behind<T>() -> u16 {
     offset
 }
 
-/// A length for a 16-bit field.
+/// Length of `bytes` for a 16-bit field.
 pub(crate) fn len16(bytes: &[u8]) -> u16 {
     u16::try_from(bytes.len()).expect("a buffer with a 16-bit length is shorter than 64 KiB")
 }
 
-/// A length for a 32-bit field.
+/// Length of `bytes` for a 32-bit field.
 pub(crate) fn len32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).expect("a buffer with a 32-bit length is shorter than 4 GiB")
 }
 
-/// Zeros up to the next multiple of `alignment` counted from `start`.
+/// Appends zeros up to the next multiple of `alignment`, counted from `start`.
 pub(crate) fn align(out: &mut Vec<u8>, start: usize, alignment: usize) {
     let length = (out.len() - start).next_multiple_of(alignment);
     out.resize(start + length, 0);
 }
 
-/// Zeros up to the StructureSize that a request names.
+/// Appends zeros up to the StructureSize of a request.
 ///
 /// An odd StructureSize counts one byte of the variable part, and servers may insist on it.
 pub(crate) fn fill_request(out: &mut Vec<u8>, start: usize, structure_size: u16) {
@@ -151,7 +152,7 @@ pub(crate) fn fill_request(out: &mut Vec<u8>, start: usize, structure_size: u16)
     out.resize(start + length, 0);
 }
 
-/// Declares the bodies that are a StructureSize of 4 and two reserved bytes.
+/// Declares bodies of a StructureSize of 4 and two reserved bytes.
 macro_rules! empty_bodies {
     ($($(#[$meta:meta])* $type:ident;)*) => {$(
         $(#[$meta])*
@@ -173,7 +174,7 @@ macro_rules! empty_bodies {
 }
 pub(crate) use empty_bodies;
 
-/// The fixed part of the responses that are one buffer.
+/// The fixed part of responses with a single buffer.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct OutputBufferLayout {
@@ -185,7 +186,7 @@ pub(crate) struct OutputBufferLayout {
 impl OutputBufferLayout {
     pub(crate) const STRUCTURE_SIZE: u16 = 9;
 
-    /// The fixed part for a buffer of `length` bytes that follows directly.
+    /// The fixed part before a buffer of `length` bytes.
     pub(crate) fn new(length: u32) -> Self {
         Self {
             structure_size: Self::STRUCTURE_SIZE.into(),
@@ -194,14 +195,14 @@ impl OutputBufferLayout {
         }
     }
 
-    /// The buffer of `message`.
+    /// Returns the single buffer of `message`.
     pub(crate) fn decode(message: &[u8]) -> Result<&[u8], DecodeError> {
         let layout: &Self = body(message, Self::STRUCTURE_SIZE)?;
         buffer(message, layout.output_buffer_offset.get(), layout.output_buffer_length.get())
     }
 }
 
-/// Declares the responses that are one buffer: QUERY_DIRECTORY, CHANGE_NOTIFY, QUERY_INFO.
+/// Declares the responses with a single buffer: QUERY_DIRECTORY, CHANGE_NOTIFY, QUERY_INFO.
 macro_rules! output_buffer_body {
     ($(#[$meta:meta])* $type:ident;) => {
         $(#[$meta])*

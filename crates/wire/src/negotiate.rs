@@ -11,12 +11,12 @@ use crate::message::{self, Decode, Encode};
 use crate::negotiate_context::NegotiateContexts;
 
 bitflags::bitflags! {
-    /// SecurityMode: what an end says about signing. SESSION_SETUP has the same bits in a byte.
+    /// SecurityMode: signing of one end. SESSION_SETUP has the same bits in a byte.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct SecurityMode: u16 {
-        /// Signs when the other end wants it.
+        /// Signs if the other end requests it.
         const SIGNING_ENABLED = 0x0001;
-        /// Does not talk unsigned.
+        /// Refuses unsigned messages.
         const SIGNING_REQUIRED = 0x0002;
 
         const _ = !0;
@@ -24,18 +24,18 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// Capabilities of either end.
+    /// Capabilities of client or server: [MS-SMB2] 2.2.3, 2.2.4.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct Capabilities: u32 {
         /// The distributed file system.
         const DFS = 0x0000_0001;
         /// Leases: 2.1.
         const LEASING = 0x0000_0002;
-        /// Requests of more than one credit: 2.1.
+        /// Requests that cost several credits: 2.1.
         const LARGE_MTU = 0x0000_0004;
-        /// Several connections for one session: 3.0.
+        /// Several connections in one session: 3.0.
         const MULTI_CHANNEL = 0x0000_0008;
-        /// Opens that survive the server: 3.0.
+        /// Opens that survive a restart of the server: 3.0.
         const PERSISTENT_HANDLES = 0x0000_0010;
         /// Leases on directories: 3.0.
         const DIRECTORY_LEASING = 0x0000_0020;
@@ -51,13 +51,13 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.3.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NegotiateRequest<'a> {
-    /// What the client says about signing.
+    /// The client's signing mode.
     pub security_mode: SecurityMode,
-    /// What the client can, from 3.0 on.
+    /// Capabilities of the client, from 3.0 on.
     pub capabilities: Capabilities,
-    /// Names the client machine, from 2.1 on.
+    /// Identifies the client machine, from 2.1 on.
     pub client_guid: Guid,
-    /// The dialects in the order of the client.
+    /// Offered dialects, in the order of the client.
     pub dialects: Dialects<'a>,
     /// The contexts; empty unless 3.1.1 is among the dialects.
     pub negotiate_contexts: NegotiateContexts<'a>,
@@ -72,7 +72,7 @@ struct RequestLayout {
     reserved: U16,
     capabilities: U32,
     client_guid: [u8; 16],
-    /// With the two that follow, ClientStartTime when 3.1.1 is not offered.
+    /// ClientStartTime, together with the next two, if 3.1.1 is not offered.
     negotiate_context_offset: U32,
     negotiate_context_count: U16,
     reserved2: U16,
@@ -135,13 +135,13 @@ impl Encode for NegotiateRequest<'_> {
 /// The response: [MS-SMB2] 2.2.4.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NegotiateResponse<'a> {
-    /// What the server says about signing.
+    /// The server's signing mode.
     pub security_mode: SecurityMode,
-    /// The dialect of the connection, or the wildcard.
+    /// Dialect of the connection, or the wildcard.
     pub dialect_revision: Dialect,
-    /// Names the server.
+    /// Identifies the server.
     pub server_guid: Guid,
-    /// What the server can.
+    /// Capabilities of the server.
     pub capabilities: Capabilities,
     /// Largest buffer of QUERY_INFO, QUERY_DIRECTORY, SET_INFO and CHANGE_NOTIFY, in bytes.
     pub max_transact_size: u32,
@@ -149,11 +149,11 @@ pub struct NegotiateResponse<'a> {
     pub max_read_size: u32,
     /// Largest WRITE, in bytes.
     pub max_write_size: u32,
-    /// The server's clock.
+    /// Time of the server's clock.
     pub system_time: FileTime,
-    /// When the server was started, or zero.
+    /// Start time of the server, or zero.
     pub server_start_time: FileTime,
-    /// The first token of the security exchange.
+    /// First token of the authentication.
     pub security_buffer: &'a [u8],
     /// The contexts; empty unless the dialect is 3.1.1.
     pub negotiate_contexts: NegotiateContexts<'a>,

@@ -18,7 +18,7 @@ pub use capabilities::{
 };
 
 codes! {
-    /// What a negotiate context is about.
+    /// Subject of a negotiate context: [MS-SMB2] 2.2.3.1.
     NegotiateContextType(u16) {
         PREAUTH_INTEGRITY_CAPABILITIES = 0x0001,
         ENCRYPTION_CAPABILITIES = 0x0002,
@@ -27,42 +27,42 @@ codes! {
         TRANSPORT_CAPABILITIES = 0x0006,
         RDMA_TRANSFORM_CAPABILITIES = 0x0007,
         SIGNING_CAPABILITIES = 0x0008,
-        /// Reserved in [MS-SMB2]; the POSIX extensions use it.
+        /// Reserved in [MS-SMB2]; used by the POSIX extensions.
         POSIX_EXTENSIONS_AVAILABLE = 0x0100,
     }
 }
 
-/// The data of one type of context.
+/// Data of one type of context.
 pub trait NegotiateContextData<'a>: Sized {
-    /// The type that says so.
+    /// Type of the contexts with this data.
     const TYPE: NegotiateContextType;
 
-    /// Reads the data.
+    /// Decodes the data of a context.
     ///
     /// # Errors
     ///
-    /// When the fixed part or a list does not fit.
+    /// If the data is too short for the fixed part or a list.
     fn decode(data: &'a [u8]) -> Result<Self, DecodeError>;
 
-    /// Appends the data.
+    /// Appends the data to `out`.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
-/// One context, its data not yet read.
+/// One context, with its data undecoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NegotiateContext<'a> {
-    /// What it is about.
+    /// Type, which decides on the form of the data.
     pub context_type: NegotiateContextType,
-    /// What it says.
+    /// Encoded data of the context.
     pub data: &'a [u8],
 }
 
 impl<'a> NegotiateContext<'a> {
-    /// Reads the data as `T`, whatever the type says.
+    /// Decodes the data as `T`, without a look at the type.
     ///
     /// # Errors
     ///
-    /// When the data is not a `T`.
+    /// If the data is not a `T`.
     pub fn read<T: NegotiateContextData<'a>>(&self) -> Result<T, DecodeError> {
         T::decode(self.data)
     }
@@ -76,19 +76,19 @@ struct Layout {
     reserved: U32,
 }
 
-/// A list of contexts whose chain was checked.
+/// A list of contexts whose bounds are checked.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NegotiateContexts<'a> {
     count: u16,
-    /// From the first context to the end of the last one's data.
+    /// Bytes from the first context to the end of the last one's data.
     bytes: &'a [u8],
 }
 
 impl<'a> NegotiateContexts<'a> {
-    /// The `count` contexts at `offset` of `message`.
+    /// Checks the `count` contexts at `offset` of `message`.
     ///
-    /// Each begins at a multiple of eight, counted from the header; so an offset that is none
-    /// cannot be followed.
+    /// Each begins at a multiple of eight, counted from the header; an offset that is not a
+    /// multiple of eight is refused.
     pub(crate) fn parse(message: &'a [u8], offset: u32, count: u16) -> Result<Self, DecodeError> {
         if count == 0 {
             return Ok(Self::default());
@@ -112,13 +112,13 @@ impl<'a> NegotiateContexts<'a> {
         Ok(Self { count, bytes: &bytes[..end] })
     }
 
-    /// How many there are.
+    /// Number of contexts.
     #[must_use]
     pub const fn len(&self) -> u16 {
         self.count
     }
 
-    /// Whether there is none.
+    /// True without contexts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -135,23 +135,23 @@ impl<'a> NegotiateContexts<'a> {
         })
     }
 
-    /// The first context of type `T`, read.
+    /// Decodes the first context of type `T`.
     ///
     /// # Errors
     ///
-    /// When there is one and its data is not a `T`.
+    /// If the context exists and its data is not a `T`.
     pub fn find<T: NegotiateContextData<'a>>(&self) -> Result<Option<T>, DecodeError> {
         let found = self.iter().find(|context| context.context_type == T::TYPE);
         found.map(|context| context.read()).transpose()
     }
 
-    /// The chain as it travels.
+    /// The encoded chain, unpadded at its end.
     pub(crate) const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }
 
-/// The context that begins at `at`, and its length without padding.
+/// Returns the context at offset `at`, and its length without padding.
 fn context_at(bytes: &[u8], at: usize) -> Result<(NegotiateContext<'_>, usize), DecodeError> {
     let rest = bytes.get(at..).unwrap_or_default();
     let (layout, rest) = message::prefix::<Layout>(rest)?;
@@ -161,7 +161,7 @@ fn context_at(bytes: &[u8], at: usize) -> Result<(NegotiateContext<'_>, usize), 
     Ok((NegotiateContext { context_type, data }, size_of::<Layout>() + length))
 }
 
-/// Contexts that are to be sent.
+/// Contexts to send, already encoded.
 #[derive(Clone, Debug, Default)]
 pub struct NegotiateContextList {
     count: u16,
@@ -169,13 +169,13 @@ pub struct NegotiateContextList {
 }
 
 impl NegotiateContextList {
-    /// No context.
+    /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { count: 0, bytes: Vec::new() }
     }
 
-    /// Adds a context.
+    /// Adds a context of the type of `T`.
     pub fn push<'a, T: NegotiateContextData<'a>>(&mut self, context: &T) {
         let mut data = Vec::new();
         context.encode(&mut data);
@@ -186,7 +186,7 @@ impl NegotiateContextList {
     ///
     /// # Panics
     ///
-    /// When `data` is longer than 65,535 bytes.
+    /// If `data` is longer than 65,535 bytes.
     pub fn push_raw(&mut self, context_type: NegotiateContextType, data: &[u8]) {
         message::align(&mut self.bytes, 0, 8);
         let layout = Layout {
@@ -199,7 +199,7 @@ impl NegotiateContextList {
         self.count += 1;
     }
 
-    /// The list, for a request or response.
+    /// The encoded list, for a request or response.
     #[must_use]
     pub fn contexts(&self) -> NegotiateContexts<'_> {
         NegotiateContexts { count: self.count, bytes: &self.bytes }

@@ -1,6 +1,6 @@
-//! SMB2 OPLOCK_BREAK takes an oplock or lease away: [MS-SMB2] 2.2.23 to 2.2.25.
+//! SMB2 OPLOCK_BREAK reduces an oplock or lease: [MS-SMB2] 2.2.23 to 2.2.25.
 //!
-//! Oplocks and leases share the command; their bodies are told apart by StructureSize.
+//! Oplocks and leases share the command; StructureSize tells their bodies apart.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,11 +12,11 @@ use crate::lease::{LeaseKey, LeaseState};
 use crate::message::{self, Decode, Encode};
 use crate::oplock_level::OplockLevel;
 
-/// An oplock: notification, acknowledgment and response look alike ([MS-SMB2] 2.2.23.1, 2.2.24.1,
-/// 2.2.25.1).
+/// A break of an oplock: notification, acknowledgment and response have one form ([MS-SMB2]
+/// 2.2.23.1, 2.2.24.1, 2.2.25.1).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct OplockBreak {
-    /// The level that is left, or accepted.
+    /// The level after the break.
     pub oplock_level: OplockLevel,
     /// The open that holds the oplock.
     pub file_id: FileId,
@@ -63,25 +63,25 @@ bitflags::bitflags! {
     /// Flags of a lease break notification.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct LeaseBreakFlags: u32 {
-        /// The server waits for an acknowledgment.
+        /// The client must acknowledge the break.
         const ACK_REQUIRED = 0x0000_0001;
 
         const _ = !0;
     }
 }
 
-/// The server takes a lease back: [MS-SMB2] 2.2.23.2.
+/// Notification that the server reduces a lease: [MS-SMB2] 2.2.23.2.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LeaseBreakNotification {
-    /// The epoch after the change; zero for a lease of the first version.
+    /// The epoch after the break; zero for a lease of the first version.
     pub new_epoch: u16,
-    /// Whether the client must answer.
+    /// Whether the client must acknowledge.
     pub flags: LeaseBreakFlags,
-    /// The lease.
+    /// Key of the lease.
     pub lease_key: LeaseKey,
-    /// What it lets the client do now.
+    /// State before the break.
     pub current_lease_state: LeaseState,
-    /// What will be left.
+    /// State after the break.
     pub new_lease_state: LeaseState,
 }
 
@@ -94,7 +94,7 @@ struct LeaseNotificationLayout {
     lease_key: [u8; 16],
     current_lease_state: U32,
     new_lease_state: U32,
-    /// This and the two hints are zero from every server.
+    /// Zero from every server, like the two hints.
     break_reason: U32,
     access_mask_hint: U32,
     share_mask_hint: U32,
@@ -132,12 +132,12 @@ impl Encode for LeaseBreakNotification {
     }
 }
 
-/// A lease: acknowledgment and response look alike ([MS-SMB2] 2.2.24.2, 2.2.25.2).
+/// A break of a lease: acknowledgment and response have one form ([MS-SMB2] 2.2.24.2, 2.2.25.2).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LeaseBreak {
-    /// The lease.
+    /// Key of the lease.
     pub lease_key: LeaseKey,
-    /// What is left.
+    /// State after the break.
     pub lease_state: LeaseState,
 }
 
@@ -176,18 +176,18 @@ impl Encode for LeaseBreak {
     }
 }
 
-/// StructureSize of a body, or zero when there is none.
+/// StructureSize of a body, or zero without a body.
 fn structure_size(message: &[u8]) -> u16 {
     let body = message.get(header::SIZE..).unwrap_or_default();
     body.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }
 
-/// What a client sends, and what the server answers: [MS-SMB2] 2.2.24, 2.2.25.
+/// Acknowledgment by the client, and the server's response: [MS-SMB2] 2.2.24, 2.2.25.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BreakAcknowledgment {
-    /// Of a lease.
+    /// Acknowledgment of a lease break.
     Lease(LeaseBreak),
-    /// Of an oplock.
+    /// Acknowledgment of an oplock break.
     Oplock(OplockBreak),
 }
 
@@ -216,12 +216,12 @@ impl Encode for BreakAcknowledgment {
     }
 }
 
-/// What a server sends unasked: [MS-SMB2] 2.2.23.
+/// Notification by the server: [MS-SMB2] 2.2.23.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BreakNotification {
-    /// Of a lease.
+    /// Break of a lease.
     Lease(LeaseBreakNotification),
-    /// Of an oplock.
+    /// Break of an oplock.
     Oplock(OplockBreak),
 }
 

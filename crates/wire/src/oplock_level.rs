@@ -3,7 +3,7 @@
 use crate::codes::codes;
 
 codes! {
-    /// The oplock that is asked for, granted, or left.
+    /// The oplock that is requested, granted, or left after a break.
     OplockLevel(u8) {
         NONE = 0x00,
         /// Level II: shared reading.

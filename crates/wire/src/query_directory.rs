@@ -9,16 +9,16 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode};
 
 bitflags::bitflags! {
-    /// Flags of the request.
+    /// Flags of the request: [MS-SMB2] 2.2.33.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct QueryDirectoryFlags: u8 {
-        /// From the first entry again.
+        /// Start again at the first entry.
         const RESTART_SCANS = 0x01;
-        /// One entry only.
+        /// Return one entry only.
         const RETURN_SINGLE_ENTRY = 0x02;
-        /// From FileIndex on.
+        /// Start at FileIndex.
         const INDEX_SPECIFIED = 0x04;
-        /// From the first entry again, with another pattern.
+        /// Start again at the first entry, with another pattern.
         const REOPEN = 0x10;
 
         const _ = !0;
@@ -28,17 +28,17 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.33.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueryDirectoryRequest<'a> {
-    /// What an entry of the answer looks like.
+    /// Form of an entry in the response.
     pub file_information_class: FileInformationClass,
-    /// Where to begin, how many to return.
+    /// Start of the listing, and number of entries.
     pub flags: QueryDirectoryFlags,
-    /// Where to begin, when the flags say so.
+    /// Start of the listing, if INDEX_SPECIFIED is set.
     pub file_index: u32,
     /// The directory.
     pub file_id: FileId,
-    /// The most bytes that the answer may have.
+    /// Highest number of bytes in the response's buffer.
     pub output_buffer_length: u32,
-    /// The pattern of the names in UTF-16LE; may be empty.
+    /// Pattern of the names in UTF-16LE; may be empty.
     pub file_name: &'a [u8],
 }
 
@@ -96,7 +96,7 @@ impl Encode for QueryDirectoryRequest<'_> {
 }
 
 message::output_buffer_body! {
-    /// The response: [MS-SMB2] 2.2.34. Its buffer has entries of the class that was asked for.
+    /// The response: [MS-SMB2] 2.2.34. Its buffer has entries of the requested class.
     QueryDirectoryResponse;
 }
 

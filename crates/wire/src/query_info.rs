@@ -1,4 +1,4 @@
-//! SMB2 QUERY_INFO asks about a file or file system: [MS-SMB2] 2.2.37, 2.2.38.
+//! SMB2 QUERY_INFO returns information on a file or file system: [MS-SMB2] 2.2.37, 2.2.38.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -9,7 +9,7 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode};
 
 codes! {
-    /// What the information is about.
+    /// Subject of the information: [MS-SMB2] 2.2.37.
     InfoType(u8) {
         /// The file: classes of [MS-FSCC] 2.4.
         FILE = 0x01,
@@ -26,11 +26,11 @@ bitflags::bitflags! {
     /// Flags of the request, for FileFullEaInformation.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct QueryInfoFlags: u32 {
-        /// From the first attribute again.
+        /// Start again at the first attribute.
         const RESTART_SCAN = 0x0000_0001;
-        /// One attribute only.
+        /// Return one attribute only.
         const RETURN_SINGLE_ENTRY = 0x0000_0002;
-        /// From the index in AdditionalInformation on.
+        /// Start at the index in AdditionalInformation.
         const INDEX_SPECIFIED = 0x0000_0004;
 
         const _ = !0;
@@ -40,17 +40,17 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.37.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueryInfoRequest<'a> {
-    /// What the information is about.
+    /// Subject of the information.
     pub info_type: InfoType,
-    /// The class, of the list that `info_type` chooses.
+    /// Information class, from the list of `info_type`.
     pub file_info_class: u8,
-    /// The most bytes that the answer may have.
+    /// Highest number of bytes in the response's buffer.
     pub output_buffer_length: u32,
     /// Parts of a security descriptor, or an index, by `info_type`.
     pub additional_information: u32,
-    /// How to list extended attributes.
+    /// Part of the extended attributes to return.
     pub flags: QueryInfoFlags,
-    /// The file.
+    /// Open of the file.
     pub file_id: FileId,
     /// Names of attributes, or a quota query; may be empty.
     pub input_buffer: &'a [u8],

@@ -9,10 +9,10 @@ use crate::file_id::{FileId, FileIdLayout};
 use crate::message::{self, Decode, Encode};
 
 bitflags::bitflags! {
-    /// Flags of the request.
+    /// Flags of the request: [MS-SMB2] 2.2.19.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct ReadFlags: u8 {
-        /// Read from the disk, not from a cache: 3.0.2.
+        /// Bypass the server's cache: 3.0.2.
         const UNBUFFERED = 0x01;
         /// The response may be compressed: 3.1.1.
         const REQUEST_COMPRESSED = 0x02;
@@ -22,7 +22,7 @@ bitflags::bitflags! {
 }
 
 codes! {
-    /// Where the data of READ and WRITE goes.
+    /// Transfer of the data of READ and WRITE.
     Channel(u32) {
         /// In the message.
         NONE = 0x0000_0000,
@@ -33,13 +33,13 @@ codes! {
 }
 
 impl Channel {
-    /// Whether the data goes past the message, to where the request's channel information says.
+    /// True if RDMA transfers the data, to or from memory that the channel information describes.
     #[must_use]
     pub fn is_rdma(self) -> bool {
         matches!(self, Self::RDMA_V1 | Self::RDMA_V1_INVALIDATE | Self::RDMA_TRANSFORM)
     }
 
-    /// The channel information, which has no meaning where there is no such channel.
+    /// Returns the channel information; empty for a channel without RDMA, where it has no meaning.
     pub(crate) fn info(
         self,
         message: &[u8],
@@ -53,23 +53,23 @@ impl Channel {
 /// The request: [MS-SMB2] 2.2.19.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReadRequest<'a> {
-    /// Where the client would like the data, counted from the response's header.
+    /// Offset of the data that the client prefers, counted from the response's header.
     pub padding: u8,
-    /// How to read.
+    /// Caching and compression of the data.
     pub flags: ReadFlags,
-    /// Bytes wanted.
+    /// Number of bytes to read.
     pub length: u32,
-    /// Where in the file.
+    /// First byte in the file.
     pub offset: u64,
     /// The open to read from.
     pub file_id: FileId,
-    /// Bytes below which the read has failed.
+    /// Smallest number of bytes read that is a success.
     pub minimum_count: u32,
-    /// Where the data goes.
+    /// Transfer of the data.
     pub channel: Channel,
-    /// Bytes that the application will ask for after this.
+    /// Bytes that the application will read after this.
     pub remaining_bytes: u32,
-    /// Describes the memory of an RDMA channel.
+    /// Description of the memory of an RDMA channel.
     pub read_channel_info: &'a [u8],
 }
 
@@ -151,21 +151,21 @@ bitflags::bitflags! {
 
 /// The response without its data: [MS-SMB2] 2.2.20.
 ///
-/// The data follows at message offset [`READ_DATA_OFFSET`]; whoever has it appends it, or sends it
-/// from where it lies.
+/// The data follows at message offset [`READ_DATA_OFFSET`]: the caller appends it, or sends it from
+/// another buffer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReadResponseHead {
-    /// Bytes of data that follow.
+    /// Number of bytes of data that follow.
     pub data_length: u32,
-    /// Bytes that went through an RDMA channel instead.
+    /// Number of bytes that RDMA transfers instead.
     pub data_remaining: u32,
-    /// What was done to the data.
+    /// Whether the data was transformed.
     pub flags: ReadResponseFlags,
-    /// Bytes without a meaning between this and the data.
+    /// Meaningless bytes before the data.
     pub padding: u8,
 }
 
-/// Where the data of an encoded [`ReadResponseHead`] without padding begins, counted from the header.
+/// Offset of the data of an encoded [`ReadResponseHead`] without padding, counted from the header.
 pub const READ_DATA_OFFSET: u8 = 0x50;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -199,11 +199,11 @@ impl Encode for ReadResponseHead {
 /// The response: [MS-SMB2] 2.2.20.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReadResponse<'a> {
-    /// What was read; may be empty.
+    /// The data; may be empty.
     pub data: &'a [u8],
-    /// Bytes that went through an RDMA channel instead.
+    /// Number of bytes that RDMA transfers instead.
     pub data_remaining: u32,
-    /// What was done to the data.
+    /// Whether the data was transformed.
     pub flags: ReadResponseFlags,
 }
 

@@ -1,4 +1,4 @@
-//! SMB2 SESSION_SETUP authenticates, step by step: [MS-SMB2] 2.2.5, 2.2.6.
+//! SMB2 SESSION_SETUP authenticates in several steps: [MS-SMB2] 2.2.5, 2.2.6.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -8,7 +8,7 @@ use crate::message::{self, Decode, Encode};
 use crate::negotiate::{Capabilities, SecurityMode};
 
 bitflags::bitflags! {
-    /// Flags of the request.
+    /// Flags of the request: [MS-SMB2] 2.2.5.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct SessionSetupFlags: u8 {
         /// Adds this connection to an existing session.
@@ -19,14 +19,14 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// SessionFlags of the response.
+    /// SessionFlags of the response: [MS-SMB2] 2.2.6.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct SessionFlags: u16 {
         /// The user is a guest.
         const IS_GUEST = 0x0001;
-        /// The user is nobody.
+        /// The user is anonymous.
         const IS_NULL = 0x0002;
-        /// The session is to be encrypted.
+        /// The session must be encrypted.
         const ENCRYPT_DATA = 0x0004;
 
         const _ = !0;
@@ -36,15 +36,15 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.5.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SessionSetupRequest<'a> {
-    /// Whether a connection is bound to a session.
+    /// Whether the request binds a connection to a session.
     pub flags: SessionSetupFlags,
-    /// What the client says about signing; one byte here.
+    /// The client's signing mode; one byte here.
     pub security_mode: SecurityMode,
-    /// What the client can: only DFS has a meaning.
+    /// Capabilities of the client: only DFS has a meaning.
     pub capabilities: Capabilities,
-    /// The session that this one takes the place of, or zero.
+    /// The session that the new one replaces, or zero.
     pub previous_session_id: u64,
-    /// The next token of the security exchange.
+    /// Next token of the authentication.
     pub security_buffer: &'a [u8],
 }
 
@@ -100,9 +100,9 @@ impl Encode for SessionSetupRequest<'_> {
 /// The response: [MS-SMB2] 2.2.6.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SessionSetupResponse<'a> {
-    /// What kind of session it became.
+    /// Kind of the new session.
     pub session_flags: SessionFlags,
-    /// The next token of the security exchange.
+    /// Next token of the authentication.
     pub security_buffer: &'a [u8],
 }
 

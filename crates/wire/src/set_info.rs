@@ -1,4 +1,4 @@
-//! SMB2 SET_INFO changes what is known of a file: [MS-SMB2] 2.2.39, 2.2.40.
+//! SMB2 SET_INFO changes the metadata of a file: [MS-SMB2] 2.2.39, 2.2.40.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -11,15 +11,15 @@ use crate::query_info::InfoType;
 /// The request: [MS-SMB2] 2.2.39.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SetInfoRequest<'a> {
-    /// What the information is about.
+    /// Subject of the information.
     pub info_type: InfoType,
-    /// The class, of the list that `info_type` chooses.
+    /// Information class, from the list of `info_type`.
     pub file_info_class: u8,
     /// Parts of a security descriptor.
     pub additional_information: u32,
-    /// The file.
+    /// Open of the file.
     pub file_id: FileId,
-    /// The information.
+    /// The encoded information.
     pub buffer: &'a [u8],
 }
 
@@ -75,7 +75,7 @@ impl Encode for SetInfoRequest<'_> {
     }
 }
 
-/// The response: [MS-SMB2] 2.2.40. The only body that is nothing but its StructureSize.
+/// The response: [MS-SMB2] 2.2.40. The only body without a field besides StructureSize.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SetInfoResponse;
 

@@ -1,6 +1,7 @@
-//! The SMB 1 negotiate with which a client may begin: [MS-SMB2] 3.3.5.3, [MS-CIFS] 2.2.4.52.
+//! The SMB 1 negotiate that may begin a connection: [MS-SMB2] 3.3.5.3, [MS-CIFS] 2.2.4.52.
 //!
-//! Only what leads to SMB 2 is read: the names of the dialects. Nothing else of SMB 1 exists here.
+//! Only the names of the dialects are read, which lead to SMB 2. The rest of SMB 1 is not
+//! supported.
 
 use std::ffi::CStr;
 
@@ -14,13 +15,13 @@ use crate::transform::SMB1_PROTOCOL_ID;
 /// "SMB 2.002": the client speaks 2.0.2.
 pub const DIALECT_SMB_2_002: &[u8] = b"SMB 2.002";
 
-/// "SMB 2.???": the client speaks 2.1 or later, and will say so in SMB 2.
+/// "SMB 2.???": the client speaks 2.1 or later, and negotiates again in SMB 2.
 pub const DIALECT_SMB_2_WILDCARD: &[u8] = b"SMB 2.???";
 
-/// SMB_COM_NEGOTIATE.
+/// SMB_COM_NEGOTIATE: [MS-CIFS] 2.2.4.52.
 const COMMAND_NEGOTIATE: u8 = 0x72;
 
-/// What stands before each name.
+/// The byte before each name.
 const BUFFER_FORMAT_DIALECT: u8 = 0x02;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -28,25 +29,25 @@ const BUFFER_FORMAT_DIALECT: u8 = 0x02;
 struct Layout {
     protocol_id: [u8; 4],
     command: u8,
-    /// Status, flags and identifiers, which have no meaning for SMB 2.
+    /// Status, flags and identifiers, without a meaning for SMB 2.
     header: [u8; 27],
     word_count: u8,
     byte_count: U16,
 }
 
-/// The names of the dialects that a client offers in SMB 1.
+/// Names of the dialects that a client offers in SMB 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Smb1Negotiate<'a> {
-    /// Names, each between its format byte and its end mark.
+    /// Names, each between its format byte and its terminator.
     bytes: &'a [u8],
 }
 
 impl<'a> Smb1Negotiate<'a> {
-    /// Reads the request that is `frame`.
+    /// Decodes the request in `frame`.
     ///
     /// # Errors
     ///
-    /// When it is not the negotiate of SMB 1, or the list of names is broken.
+    /// If the frame is not an SMB 1 negotiate, or its list of names is malformed.
     pub fn decode(frame: &'a [u8]) -> Result<Self, DecodeError> {
         let (layout, rest) = message::prefix::<Layout>(frame)?;
         if layout.protocol_id != SMB1_PROTOCOL_ID {
@@ -81,7 +82,7 @@ impl<'a> Smb1Negotiate<'a> {
         })
     }
 
-    /// Whether the client offers `dialect`.
+    /// True if the client offers `dialect`.
     #[must_use]
     pub fn offers(&self, dialect: &[u8]) -> bool {
         self.dialects().any(|each| each == dialect)
@@ -91,7 +92,7 @@ impl<'a> Smb1Negotiate<'a> {
     ///
     /// # Panics
     ///
-    /// When the names together are longer than 65,535 bytes.
+    /// If the names together are longer than 65,535 bytes.
     pub fn encode(dialects: &[&CStr], out: &mut Vec<u8>) {
         let mut names = Vec::new();
         for dialect in dialects {
@@ -110,7 +111,7 @@ impl<'a> Smb1Negotiate<'a> {
     }
 }
 
-/// The first name of a list that is not empty, and the list behind it.
+/// Splits the first name off a list that is not empty, and returns the rest too.
 fn split(list: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
     let short = DecodeError::Short { need: list.len() + 1, have: list.len() };
     let (&format, list) = list.split_first().ok_or(short)?;

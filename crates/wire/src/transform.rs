@@ -1,4 +1,5 @@
-//! What may stand before a message instead of its header: [MS-SMB2] 2.2.41, 2.2.42.
+//! Headers of encrypted and compressed messages, which precede the message's own: [MS-SMB2] 2.2.41,
+//! 2.2.42.
 
 use std::ops::Range;
 
@@ -10,25 +11,25 @@ use crate::header;
 use crate::message;
 use crate::negotiate_context::CompressionAlgorithmId;
 
-/// What the first bytes of a frame say it is.
+/// Form of a frame, told by its first four bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Protocol {
     /// A compressed message: [`CompressionTransformHeader`].
     Compressed,
     /// An encrypted message: [`TransformHeader`].
     Encrypted,
-    /// A message of SMB 1, which may be a negotiate that leads to SMB 2.
+    /// A message of SMB 1, possibly a negotiate that leads to SMB 2.
     Smb1,
-    /// A message with its header, or a compound of them.
+    /// A plain message, or a compound of them.
     Smb2,
 }
 
 impl Protocol {
-    /// What `frame` is, by its first four bytes.
+    /// Form of `frame`.
     ///
     /// # Errors
     ///
-    /// When there are none, or they are no protocol identifier.
+    /// If the frame is shorter than four bytes, or begins with no protocol identifier.
     pub fn of(frame: &[u8]) -> Result<Self, DecodeError> {
         let Some(protocol_id) = frame.first_chunk::<4>() else {
             return Err(DecodeError::Short { need: 4, have: frame.len() });
@@ -49,14 +50,14 @@ pub const COMPRESSION_PROTOCOL_ID: [u8; 4] = [0xFC, b'S', b'M', b'B'];
 /// ProtocolId of an encrypted message: `0xFD 'S' 'M' 'B'`.
 pub const TRANSFORM_PROTOCOL_ID: [u8; 4] = [0xFD, b'S', b'M', b'B'];
 
-/// The identifier of SMB 1: `0xFF 'S' 'M' 'B'`.
+/// ProtocolId of SMB 1: `0xFF 'S' 'M' 'B'`.
 pub const SMB1_PROTOCOL_ID: [u8; 4] = [0xFF, b'S', b'M', b'B'];
 
 bitflags::bitflags! {
     /// Flags (3.1.1) or EncryptionAlgorithm (3.0, 3.0.2) of a [`TransformHeader`].
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct TransformFlags: u16 {
-        /// The message is encrypted; as an algorithm it means AES-128-CCM.
+        /// The message is encrypted; as an algorithm, this value is AES-128-CCM.
         const ENCRYPTED = 0x0001;
 
         const _ = !0;
@@ -66,15 +67,15 @@ bitflags::bitflags! {
 /// The header of an encrypted message: [MS-SMB2] 2.2.41.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TransformHeader {
-    /// The tag over the message and the part of this header from Nonce on.
+    /// Authentication tag of the message and of this header from Nonce on.
     pub signature: [u8; 16],
     /// The nonce: the first 11 bytes for CCM, 12 for GCM.
     pub nonce: [u8; 16],
-    /// Bytes of the message.
+    /// Bytes of the plain message.
     pub original_message_size: u32,
-    /// Says that it is encrypted.
+    /// Always ENCRYPTED in a valid header.
     pub flags: TransformFlags,
-    /// The session whose key is used.
+    /// The session with the key.
     pub session_id: u64,
 }
 
@@ -91,20 +92,20 @@ struct TransformLayout {
 }
 
 impl TransformHeader {
-    /// Bytes of the header, behind which the encrypted message begins.
+    /// Bytes of the header, which the encrypted message follows.
     pub const SIZE: usize = size_of::<TransformLayout>();
 
-    /// Where Signature lies.
+    /// Range of Signature in the frame.
     pub const SIGNATURE: Range<usize> = 0x04..0x14;
 
-    /// The part that is authenticated with the message: from Nonce to the end.
+    /// Range that is authenticated with the message: from Nonce to the end.
     pub const AUTHENTICATED: Range<usize> = 0x14..0x34;
 
-    /// Reads the header at the start of `frame`.
+    /// Decodes the header at the start of `frame`.
     ///
     /// # Errors
     ///
-    /// When it does not fit, or is the header of something else.
+    /// If the frame is too short, or has another protocol identifier.
     pub fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
         let (layout, _) = message::prefix::<TransformLayout>(frame)?;
         verify_protocol_id(layout.protocol_id, TRANSFORM_PROTOCOL_ID)?;
@@ -117,7 +118,7 @@ impl TransformHeader {
         })
     }
 
-    /// Appends the header.
+    /// Appends the 52 bytes of the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let layout = TransformLayout {
             protocol_id: TRANSFORM_PROTOCOL_ID,
@@ -145,13 +146,13 @@ bitflags::bitflags! {
 
 /// The header of a compressed message: [MS-SMB2] 2.2.42.
 ///
-/// The second half is the whole of it in the unchained form, and the header of the first payload
-/// in the chained form; `flags` tells which.
+/// The second half belongs to the header in the unchained form, and is the header of the first
+/// payload in the chained form; `flags` tells which.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CompressionTransformHeader {
-    /// Bytes that the compressed part has when it is expanded.
+    /// Bytes of the compressed part after decompression.
     pub original_compressed_segment_size: u32,
-    /// How it is compressed.
+    /// Algorithm of the compressed part.
     pub compression_algorithm: CompressionAlgorithmId,
     /// Whether payloads form a chain.
     pub flags: CompressionFlags,
@@ -171,14 +172,14 @@ struct CompressionLayout {
 }
 
 impl CompressionTransformHeader {
-    /// Bytes of the header.
+    /// Bytes of the encoded header.
     pub const SIZE: usize = size_of::<CompressionLayout>();
 
-    /// Reads the header at the start of `frame`.
+    /// Decodes the header at the start of `frame`.
     ///
     /// # Errors
     ///
-    /// When it does not fit, or is the header of something else.
+    /// If the frame is too short, or has another protocol identifier.
     pub fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
         let (layout, _) = message::prefix::<CompressionLayout>(frame)?;
         verify_protocol_id(layout.protocol_id, COMPRESSION_PROTOCOL_ID)?;
@@ -190,7 +191,7 @@ impl CompressionTransformHeader {
         })
     }
 
-    /// Appends the header.
+    /// Appends the 16 bytes of the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let layout = CompressionLayout {
             protocol_id: COMPRESSION_PROTOCOL_ID,
@@ -203,7 +204,7 @@ impl CompressionTransformHeader {
     }
 }
 
-/// Checks that a header is the one that is wanted.
+/// Checks the ProtocolId of a header.
 fn verify_protocol_id(got: [u8; 4], want: [u8; 4]) -> Result<(), DecodeError> {
     if got == want {
         return Ok(());

@@ -12,9 +12,9 @@ bitflags::bitflags! {
     /// Flags of the request, 3.1.1.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct TreeConnectFlags: u16 {
-        /// The client was connected to this cluster share before.
+        /// The client reconnects to a cluster share.
         const CLUSTER_RECONNECT = 0x0001;
-        /// The client understands being sent to the share's owner.
+        /// The client supports a redirection to the owner of the share.
         const REDIRECT_TO_OWNER = 0x0002;
         /// The buffer begins with an extension.
         const EXTENSION_PRESENT = 0x0004;
@@ -24,7 +24,7 @@ bitflags::bitflags! {
 }
 
 codes! {
-    /// What a share gives access to.
+    /// Kind of a share: [MS-SMB2] 2.2.10.
     ShareType(u8) {
         DISK = 0x01,
         PIPE = 0x02,
@@ -48,13 +48,13 @@ bitflags::bitflags! {
         const NO_CACHING = 0x0000_0030;
         /// Exclusive opens that deny reading are refused.
         const RESTRICT_EXCLUSIVE_OPENS = 0x0000_0100;
-        /// Files may be deleted although they are open.
+        /// Files may be deleted while they are open.
         const FORCE_SHARED_DELETE = 0x0000_0200;
         /// Directories may be cached by clients.
         const ALLOW_NAMESPACE_CACHING = 0x0000_0400;
-        /// Listings leave out what the user may not read.
+        /// Listings leave out files that the user may not read.
         const ACCESS_BASED_DIRECTORY_ENUM = 0x0000_0800;
-        /// Nobody gets more than a level II oplock.
+        /// No open gets more than a level II oplock.
         const FORCE_LEVELII_OPLOCK = 0x0000_1000;
         /// Branch caching, version 1.
         const ENABLE_HASH_V1 = 0x0000_2000;
@@ -66,7 +66,7 @@ bitflags::bitflags! {
         const IDENTITY_REMOTING = 0x0004_0000;
         /// Messages may be compressed.
         const COMPRESS_DATA = 0x0010_0000;
-        /// SMB2_SHAREFLAG_ISOLATED_TRANSPORT: the share wants connections of its own.
+        /// SMB2_SHAREFLAG_ISOLATED_TRANSPORT: the share requires connections of its own.
         const ISOLATED_TRANSPORT = 0x0020_0000;
 
         const _ = !0;
@@ -74,20 +74,20 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// Capabilities of a share.
+    /// Capabilities of a share: [MS-SMB2] 2.2.10.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct ShareCapabilities: u32 {
         /// The share is in a DFS tree.
         const DFS = 0x0000_0008;
         /// Opens may be persistent.
         const CONTINUOUS_AVAILABILITY = 0x0000_0010;
-        /// The share is on several nodes.
+        /// Several nodes serve the share.
         const SCALEOUT = 0x0000_0020;
-        /// The witness protocol tells of it.
+        /// The witness protocol reports on the share.
         const CLUSTER = 0x0000_0040;
-        /// The share may move without warning.
+        /// The share may move to another node without warning.
         const ASYMMETRIC = 0x0000_0080;
-        /// The server can send the client to the share's owner.
+        /// The server can redirect the client to the owner of the share.
         const REDIRECT_TO_OWNER = 0x0000_0100;
 
         const _ = !0;
@@ -99,7 +99,7 @@ bitflags::bitflags! {
 pub struct TreeConnectRequest<'a> {
     /// Flags; reserved before 3.1.1.
     pub flags: TreeConnectFlags,
-    /// `\\server\share` in UTF-16LE, without an end mark.
+    /// `\\server\share` in UTF-16LE, without a terminator.
     pub path: &'a [u8],
 }
 
@@ -115,7 +115,7 @@ struct RequestLayout {
 const REQUEST_SIZE: u16 = 9;
 
 impl<'a> Decode<'a> for TreeConnectRequest<'a> {
-    /// The extension of [MS-SMB2] 2.2.9.1 is passed over: PathOffset points behind it.
+    /// Passes over the extension of [MS-SMB2] 2.2.9.1: PathOffset points behind it.
     fn decode(message: &'a [u8]) -> Result<Self, DecodeError> {
         let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
         Ok(Self {
@@ -143,13 +143,13 @@ impl Encode for TreeConnectRequest<'_> {
 /// The response: [MS-SMB2] 2.2.10.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TreeConnectResponse {
-    /// What the share gives access to.
+    /// Kind of the share.
     pub share_type: ShareType,
     /// Properties of the share.
     pub share_flags: ShareFlags,
-    /// What the share can.
+    /// Capabilities of the share.
     pub capabilities: ShareCapabilities,
-    /// The most that this user may have on the share.
+    /// Maximal access of this user on the share.
     pub maximal_access: AccessMask,
 }
 

@@ -12,12 +12,12 @@ use crate::message::{self, Decode, Encode};
 use crate::read::Channel;
 
 bitflags::bitflags! {
-    /// Flags of the request.
+    /// Flags of the request: [MS-SMB2] 2.2.21.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct WriteFlags: u32 {
-        /// On disk before the response: 2.1.
+        /// Write to disk before the response: 2.1.
         const WRITE_THROUGH = 0x0000_0001;
-        /// Not by a cache: 3.0.2.
+        /// Bypass the server's cache: 3.0.2.
         const UNBUFFERED = 0x0000_0002;
 
         const _ = !0;
@@ -27,23 +27,23 @@ bitflags::bitflags! {
 /// The request: [MS-SMB2] 2.2.21.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WriteRequest<'a> {
-    /// Where in the file.
+    /// First byte in the file.
     pub offset: u64,
     /// The open to write to.
     pub file_id: FileId,
-    /// Where the data comes from.
+    /// Transfer of the data.
     pub channel: Channel,
     /// Bytes that the application will write after this; the length for an RDMA channel.
     pub remaining_bytes: u32,
-    /// Describes the memory of an RDMA channel.
+    /// Description of the memory of an RDMA channel.
     pub write_channel_info: &'a [u8],
-    /// How to write.
+    /// Caching of the data.
     pub flags: WriteFlags,
-    /// DataOffset as received. When encoded, the data lies behind the fixed part whatever this says.
+    /// DataOffset as received. Encoding ignores it and puts the data behind the fixed part.
     pub data_offset: u16,
-    /// Where the data lies in the message, `0..0` when it is empty. Not looked at when encoded.
+    /// Range of the data in the message, `0..0` without data. Encoding ignores it.
     pub data_range: Range<usize>,
-    /// Bytes of data that follow the message: see [`Decode::decode_front`]. Not looked at when encoded.
+    /// Bytes of data that follow the message: see [`Decode::decode_front`]. Encoding ignores it.
     pub behind: usize,
     data: &'a [u8],
 }
@@ -66,7 +66,7 @@ struct RequestLayout {
 const REQUEST_SIZE: u16 = 49;
 
 impl<'a> WriteRequest<'a> {
-    /// Where the data of an encoded request begins, counted from the header.
+    /// Offset of the data of an encoded request, counted from the header.
     pub const DATA_OFFSET: u16 = message::offset_behind::<RequestLayout>();
 
     /// A plain write of `data` at `offset`.
@@ -78,7 +78,7 @@ impl<'a> WriteRequest<'a> {
         Self { offset, file_id, data_offset, data_range, data, ..Self::default() }
     }
 
-    /// The data itself, as far as it is in the message.
+    /// The part of the data that is in the message.
     #[must_use]
     pub const fn data(&self) -> &'a [u8] {
         self.data
@@ -90,7 +90,7 @@ impl<'a> Decode<'a> for WriteRequest<'a> {
         Self::decode_front(message, 0)
     }
 
-    /// What is behind has to be data, to the last byte.
+    /// The bytes behind the message must be data, to the last one.
     fn decode_front(message: &'a [u8], behind: usize) -> Result<Self, DecodeError> {
         let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
         let (offset, length) = (layout.write_channel_info_offset, layout.write_channel_info_length);
@@ -120,7 +120,7 @@ impl<'a> Decode<'a> for WriteRequest<'a> {
     }
 }
 
-/// Where that part of the data lies that is in the message, if the rest is what follows it.
+/// Returns the range of the part of the data that is in the message; the rest follows the message.
 fn range_in_front(
     message: &[u8],
     behind: usize,

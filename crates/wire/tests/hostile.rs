@@ -1,4 +1,4 @@
-//! Whatever bytes come, every decoder answers with a value or an error.
+//! Every decoder returns a value or an error, whatever the bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ use wire::{Decode, DecodeError};
 const STRUCTURE_SIZES: [u16; 19] =
     [2, 4, 9, 16, 17, 24, 25, 32, 33, 36, 41, 44, 48, 49, 57, 60, 65, 89, 0xFFFF];
 
-/// Decodes `message` as a `T`; `Debug` walks what the value refers to.
+/// Decodes `message` as a `T`; formatting with `Debug` visits all borrowed parts.
 fn decode<'a, T: Decode<'a> + std::fmt::Debug>(message: &'a [u8]) -> Option<T> {
     let decoded = T::decode(message).ok()?;
     assert!(!format!("{decoded:?}").is_empty());
@@ -140,7 +140,7 @@ fn negotiate_contexts(bytes: &[u8]) -> Result<(), DecodeError> {
     .collect()
 }
 
-/// Bytes that are mostly small numbers: offsets and lengths that have a chance to fit.
+/// Bytes that are mostly small numbers: offsets and lengths that may fit.
 fn plausible_byte() -> impl Strategy<Value = u8> {
     prop_oneof![4 => Just(0_u8), 3 => 0..0xA0_u8, 1 => any::<u8>()]
 }
@@ -158,7 +158,7 @@ proptest! {
         decode_responses(&message);
     }
 
-    /// The dialect 3.1.1, so that contexts are looked for.
+    /// The dialect 3.1.1, so that contexts are decoded.
     #[test]
     fn random_negotiate_contexts_are_errors_or_values(
         offset in 0x60..0x90_u8,

@@ -8,7 +8,7 @@ use crate::error::DecodeError;
 use crate::message;
 
 codes! {
-    /// What happened to a file.
+    /// Kind of a change: [MS-FSCC] 2.7.1.
     NotifyAction(u32) {
         ADDED = 0x0000_0001,
         REMOVED = 0x0000_0002,
@@ -24,12 +24,12 @@ codes! {
     }
 }
 
-/// One change.
+/// One change of a name in the directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NotifyInformation<'a> {
-    /// What happened.
+    /// Kind of the change.
     pub action: NotifyAction,
-    /// To which name, relative to the directory, in UTF-16LE.
+    /// The changed name, relative to the directory, in UTF-16LE.
     pub file_name: &'a [u8],
 }
 
@@ -45,8 +45,8 @@ impl<'a> NotifyInformation<'a> {
     /// Bytes of the fixed part of an entry.
     pub const FIXED_SIZE: usize = size_of::<Layout>();
 
-    /// The changes in the buffer of a response. An entry that cannot be read is an error value,
-    /// after which nothing follows.
+    /// The changes in the buffer of a response. An unreadable entry is an error value, which ends
+    /// the iteration.
     pub fn iter(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, DecodeError>> + use<'a> {
         let mut rest = bytes;
         std::iter::from_fn(move || {
@@ -63,7 +63,7 @@ impl<'a> NotifyInformation<'a> {
     }
 }
 
-/// The first entry of a chain that is not empty, and the chain behind it.
+/// Splits the first entry off a chain that is not empty, and returns the rest of the chain too.
 fn split(chain: &[u8]) -> Result<(NotifyInformation<'_>, &[u8]), DecodeError> {
     let (layout, rest) = message::prefix::<Layout>(chain)?;
     let length = usize::try_from(layout.file_name_length.get()).unwrap_or(usize::MAX);
@@ -79,22 +79,22 @@ fn split(chain: &[u8]) -> Result<(NotifyInformation<'_>, &[u8]), DecodeError> {
     Ok((NotifyInformation { action: NotifyAction(layout.action.get()), file_name }, behind))
 }
 
-/// Changes that are to be sent.
+/// Changes to send, already encoded.
 #[derive(Clone, Debug, Default)]
 pub struct NotifyInformationList {
     bytes: Vec<u8>,
-    /// Where the last entry begins, whose NextEntryOffset is still zero.
+    /// Offset of the last entry, whose NextEntryOffset is still zero.
     last: usize,
 }
 
 impl NotifyInformationList {
-    /// No change.
+    /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), last: 0 }
     }
 
-    /// Adds a change if the list stays within `length_max` bytes; says whether it did.
+    /// Adds a change if the list stays within `length_max` bytes. Returns whether it did.
     #[must_use]
     pub fn push(&mut self, change: &NotifyInformation<'_>, length_max: usize) -> bool {
         let start = self.bytes.len().next_multiple_of(4);
@@ -118,13 +118,13 @@ impl NotifyInformationList {
         true
     }
 
-    /// Whether there is no change.
+    /// True without changes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The entries as they travel.
+    /// The encoded entries, for a response.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

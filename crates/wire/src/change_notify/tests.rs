@@ -54,7 +54,7 @@ fn changes_are_a_chain_of_4_byte_aligned_entries() {
     });
 }
 
-/// The client's buffer is the limit; a change that does not fit leaves the list as it was.
+/// The client's buffer is the limit; a change that does not fit leaves the list unchanged.
 #[test]
 fn a_list_stays_within_the_buffer_of_the_client() {
     let mut list = NotifyInformationList::new();

@@ -1,4 +1,4 @@
-//! Who opens: [MS-SMB2] 2.2.13.2.13, 2.2.13.2.15.
+//! The application that opens: [MS-SMB2] 2.2.13.2.13, 2.2.13.2.15.
 
 use dtyp::Guid;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -13,10 +13,10 @@ fn verify_structure_size(got: u16, want: u16) -> Result<(), DecodeError> {
     if got == want { Ok(()) } else { Err(DecodeError::StructureSize { want, got }) }
 }
 
-/// Names the application that opens, so that it may take over its own opens after a failover.
+/// Identifies the application, which takes over its own opens after a failover.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AppInstanceId {
-    /// The application.
+    /// Identifier of the application instance.
     pub app_instance_id: Guid,
 }
 
@@ -44,12 +44,12 @@ impl CreateContextData<'_> for AppInstanceId {
     }
 }
 
-/// Which of two instances of an application is the newer.
+/// Version of the application instance; the newer one takes over opens.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct AppInstanceVersion {
-    /// The more significant half.
+    /// More significant half of the version.
     pub app_instance_version_high: u64,
-    /// The less significant half.
+    /// Less significant half of the version.
     pub app_instance_version_low: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The context of Apple's clients, `AAPL`; no part of [MS-SMB2]. Known from Apple's published client and
-//! from Samba.
+//! The `AAPL` context of Apple's clients; no part of [MS-SMB2]. Its form is known from Apple's
+//! published client and from Samba.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -9,7 +9,7 @@ use crate::error::DecodeError;
 use crate::message;
 
 bitflags::bitflags! {
-    /// What a query asks for, and an answer has.
+    /// Parts of a query and of its response.
     #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
     pub struct AppleQuery: u64 {
         /// The capabilities of the server.
@@ -22,55 +22,55 @@ bitflags::bitflags! {
         const _ = !0;
     }
 
-    /// What a client or a server is able to do.
+    /// Capabilities of a client or a server.
     #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
     pub struct AppleCapabilities: u64 {
-        /// FileIdBothDirectoryInformation tells rights, resource fork and Finder information.
+        /// FileIdBothDirectoryInformation has rights, resource fork length and Finder information.
         const READ_DIRECTORY_ATTRIBUTES = 0x1;
-        /// Copies whole files within the server.
+        /// Whole files are copied within the server.
         const COPY_FILE = 0x2;
-        /// Is a Unix: the mode of files means something.
+        /// The end is a Unix: the mode of files has its POSIX meaning.
         const UNIX_BASED = 0x4;
-        /// The mode can be set by entries of the security descriptor.
+        /// Entries of the security descriptor can set the mode.
         const NFS_ACE = 0x8;
 
         const _ = !0;
     }
 
-    /// What a share is able to do.
+    /// Capabilities of a share, by `AAPL`.
     #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
     pub struct AppleVolumeCapabilities: u64 {
-        /// A file is found by its number.
+        /// A file can be found by its number.
         const RESOLVE_ID = 0x1;
-        /// Names that differ in case are different.
+        /// File names are case-sensitive.
         const CASE_SENSITIVE = 0x2;
-        /// FLUSH reaches the disk: what backups need.
+        /// FLUSH reaches the disk, as Time Machine requires.
         const FULL_SYNC = 0x4;
 
         const _ = !0;
     }
 }
 
-/// The command that asks what a server is able to do; the only one in use.
+/// The command that queries capabilities; the only one in use.
 const SERVER_QUERY: u32 = 1;
 
-/// Asks what the server is able to do.
+/// Queries the capabilities of the server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AppleRequest {
-    /// What is asked for.
+    /// The requested parts.
     pub query: AppleQuery,
-    /// What the client is able to do.
+    /// Capabilities of the client.
     pub client_capabilities: AppleCapabilities,
 }
 
-/// What the server is able to do. What was not asked for is absent.
+/// Capabilities of the server. Parts that were not requested are absent.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AppleResponse {
-    /// Of the server.
+    /// Capabilities of the server.
     pub server_capabilities: Option<AppleCapabilities>,
-    /// Of the share.
+    /// Capabilities of the share.
     pub volume_capabilities: Option<AppleVolumeCapabilities>,
-    /// What a Finder shows the server as.
+    /// Model of machine that the Finder shows an icon of.
     pub model: Option<String>,
 }
 

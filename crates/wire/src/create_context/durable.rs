@@ -13,14 +13,14 @@ bitflags::bitflags! {
     /// Flags of the second version.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct DurableFlags: u32 {
-        /// The open is, or is to be, persistent.
+        /// The open is persistent, or persistence is requested.
         const PERSISTENT = 0x0000_0002;
 
         const _ = !0;
     }
 }
 
-/// Asks for a durable open; says nothing more.
+/// Requests a durable open; has no fields.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurableHandleRequest;
 
@@ -36,7 +36,7 @@ impl CreateContextData<'_> for DurableHandleRequest {
     }
 }
 
-/// Grants a durable open.
+/// Grants a durable open; has no fields.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurableHandleResponse;
 
@@ -52,10 +52,10 @@ impl CreateContextData<'_> for DurableHandleResponse {
     }
 }
 
-/// Takes up a durable open.
+/// Reconnects a durable open: [MS-SMB2] 2.2.13.2.4.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurableHandleReconnect {
-    /// The open.
+    /// The open to reconnect.
     pub file_id: FileId,
 }
 
@@ -72,14 +72,15 @@ impl CreateContextData<'_> for DurableHandleReconnect {
     }
 }
 
-/// Asks for a durable or persistent open, 3.x.
+/// Requests a durable or persistent open, 3.x.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurableHandleRequestV2 {
-    /// How long the open is to be kept, in milliseconds; zero leaves it to the server.
+    /// Requested time to keep the open without a connection, in milliseconds; zero leaves it to the
+    /// server.
     pub timeout_ms: u32,
-    /// Whether it is to be persistent.
+    /// Whether persistence is requested.
     pub flags: DurableFlags,
-    /// Names the request, so that it can be replayed.
+    /// Identifies the request, so that it can be replayed.
     pub create_guid: Guid,
 }
 
@@ -118,9 +119,9 @@ impl CreateContextData<'_> for DurableHandleRequestV2 {
 /// Grants a durable or persistent open.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurableHandleResponseV2 {
-    /// How long the open will be kept, in milliseconds.
+    /// Time for which the open is kept without a connection, in milliseconds.
     pub timeout_ms: u32,
-    /// Whether it is persistent.
+    /// Whether the open is persistent.
     pub flags: DurableFlags,
 }
 
@@ -138,14 +139,14 @@ impl CreateContextData<'_> for DurableHandleResponseV2 {
     }
 }
 
-/// Takes up a durable or persistent open, 3.x.
+/// Reconnects a durable or persistent open, 3.x.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DurableHandleReconnectV2 {
-    /// The open.
+    /// The open to reconnect.
     pub file_id: FileId,
-    /// The name under which it was asked for.
+    /// The CreateGuid of the request that made the open.
     pub create_guid: Guid,
-    /// Whether it is persistent.
+    /// Whether the open is persistent.
     pub flags: DurableFlags,
 }
 

@@ -1,4 +1,4 @@
-//! What a CREATE gives to a file, and asks of it: [MS-SMB2] 2.2.13.2.1, .2, .5 to .7, .9 and
+//! Properties of a file that a CREATE sets or queries: [MS-SMB2] 2.2.13.2.1, .2, .5 to .7, .9 and
 //! 2.2.14.2.5, .9.
 
 use dtyp::{AccessMask, FileTime, NtStatus};
@@ -67,10 +67,10 @@ impl CreateContextData<'_> for AllocationSize {
     }
 }
 
-/// Asks for the most access that the user could have.
+/// Queries the maximal access of the user.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueryMaximalAccessRequest {
-    /// Answer only if the file changed since; absent in the short form.
+    /// Skips the answer unless the file changed after this time; absent in the short form.
     pub timestamp: Option<FileTime>,
 }
 
@@ -92,12 +92,12 @@ impl CreateContextData<'_> for QueryMaximalAccessRequest {
     }
 }
 
-/// The most access that the user could have.
+/// The maximal access of the user.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueryMaximalAccessResponse {
-    /// Whether the question could be answered.
+    /// Status of the query.
     pub query_status: NtStatus,
-    /// The answer.
+    /// The access, if the status is a success.
     pub maximal_access: AccessMask,
 }
 
@@ -119,7 +119,7 @@ impl CreateContextData<'_> for QueryMaximalAccessResponse {
 /// Opens the file as it was in a snapshot.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TimewarpToken {
-    /// When the snapshot was made.
+    /// Creation time of the snapshot.
     pub timestamp: FileTime,
 }
 
@@ -136,7 +136,7 @@ impl CreateContextData<'_> for TimewarpToken {
     }
 }
 
-/// Asks for the file's number on disk; has no data.
+/// Queries the number of the file on disk; has no data.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueryOnDiskIdRequest;
 
@@ -150,12 +150,12 @@ impl CreateContextData<'_> for QueryOnDiskIdRequest {
     fn encode(&self, _: &mut Vec<u8>) {}
 }
 
-/// The file's number on disk.
+/// Number of the file on disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueryOnDiskIdResponse {
-    /// The file on its volume.
+    /// Number of the file on its volume.
     pub disk_file_id: u64,
-    /// The volume.
+    /// Number of the volume.
     pub volume_id: u64,
 }
 

@@ -8,25 +8,25 @@ use crate::error::DecodeError;
 use crate::lease::{LeaseFlags, LeaseKey, LeaseState};
 use crate::message;
 
-/// A lease that is asked for, or granted: requests and responses look alike.
+/// A requested or a granted lease: requests and responses have one form.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LeaseContext {
-    /// The lease.
+    /// Key that the client chose.
     pub lease_key: LeaseKey,
-    /// What it lets the client do.
+    /// Caching that is requested or granted.
     pub lease_state: LeaseState,
     /// Flags; reserved in a request of the first version.
     pub lease_flags: LeaseFlags,
-    /// What the second version adds; nothing in the first.
+    /// Fields of the second version; `None` in the first.
     pub v2: Option<LeaseV2>,
 }
 
-/// What a lease has from 3.0 on.
+/// Additional fields of a lease from dialect 3.0 on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LeaseV2 {
-    /// The lease of the directory that the file is in, if the flags say that it is set.
+    /// Key of the lease on the parent directory, valid if the flags have PARENT_LEASE_KEY_SET.
     pub parent_lease_key: LeaseKey,
-    /// Counts the changes of the state.
+    /// Number of changes of the state so far.
     pub epoch: u16,
 }
 
@@ -53,7 +53,7 @@ const V2_LENGTH: usize = V1_LENGTH + size_of::<V2Layout>();
 impl CreateContextData<'_> for LeaseContext {
     const NAME: CreateContextName<'static> = CreateContextName::REQUEST_LEASE;
 
-    /// The version is told by the length, so no other length than 32 and 52 can be read.
+    /// Decodes both versions, told apart by their lengths of 32 and 52 bytes.
     fn decode(data: &[u8]) -> Result<Self, DecodeError> {
         let (layout, rest) = message::prefix::<Layout>(data)?;
         let v2 = match data.len() {

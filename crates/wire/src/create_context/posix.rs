@@ -1,4 +1,4 @@
-//! The POSIX create context, as Linux and Samba speak it; no part of [MS-SMB2].
+//! The POSIX create context of Linux and Samba; no part of [MS-SMB2].
 
 use dtyp::Sid;
 use zerocopy::little_endian::U32;
@@ -7,10 +7,10 @@ use crate::create_context::{CreateContextData, CreateContextName};
 use crate::error::DecodeError;
 use crate::message;
 
-/// Asks for POSIX meaning of the open.
+/// Requests POSIX semantics for the open.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PosixRequest {
-    /// The mode of a new file: permission bits.
+    /// Permission bits of a new file.
     pub mode: u32,
 }
 
@@ -27,18 +27,18 @@ impl CreateContextData<'_> for PosixRequest {
     }
 }
 
-/// What POSIX knows of the file.
+/// POSIX metadata of the file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PosixResponse {
-    /// How many names it has.
+    /// Number of hard links.
     pub hard_links: u32,
-    /// The reparse tag that tells what kind of special file it is, or zero.
+    /// Reparse tag of a special file, which tells its kind; zero for others.
     pub reparse_tag: u32,
-    /// Its mode: permission bits.
+    /// Permission bits of the file.
     pub mode: u32,
-    /// Its owner.
+    /// Owner of the file.
     pub owner: Sid,
-    /// Its group.
+    /// Group of the file.
     pub group: Sid,
 }
 

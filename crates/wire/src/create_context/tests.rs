@@ -18,7 +18,7 @@ use crate::lease::{LeaseFlags, LeaseKey, LeaseState};
 const FILE_ID: FileId = FileId { persistent: 1, volatile: 2 };
 const GUID: Guid = Guid([0x33; 16]);
 
-/// `value` survives, is `length` bytes long, and every shorter form is an error.
+/// Asserts that `value` survives, has `length` bytes, and that every shorter form is an error.
 #[track_caller]
 fn check<T>(value: &T, length: usize)
 where
@@ -139,7 +139,7 @@ fn a_list_is_a_chain_of_aligned_contexts() {
     });
 }
 
-/// A context of 24 bytes, and then another, with a field of the first overwritten.
+/// A context of 24 bytes, and another one behind it, with a field of the first overwritten.
 fn chain(at: usize, field: u8) -> Vec<u8> {
     let mut list = CreateContextList::new();
     list.push_raw(CreateContextName::QUERY_ON_DISK_ID, &[]);
@@ -158,7 +158,7 @@ fn a_chain_that_cannot_be_followed_is_an_error() {
     assert_eq!(CreateContexts::parse(&chain(0, 0x30)), Err(beyond));
 }
 
-/// Name and data may not lie in the next context, even where that is in the chain.
+/// Name and data may not lie in the next context, although the chain has room for them.
 #[test]
 fn name_and_data_stay_in_their_context() {
     let name = DecodeError::Offset { offset: 0x10, length: 9, have: 0x18 };

@@ -7,7 +7,7 @@ use crate::error::DecodeError;
 use crate::message;
 
 bitflags::bitflags! {
-    /// Flags of the link.
+    /// Flags of the link: [MS-SMB2] 2.2.2.2.1.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct SymbolicLinkFlags: u32 {
         /// The target is relative to the link's directory.
@@ -17,16 +17,16 @@ bitflags::bitflags! {
     }
 }
 
-/// Where a path goes on, with STATUS_STOPPED_ON_SYMLINK.
+/// Target of a link in the path, sent with STATUS_STOPPED_ON_SYMLINK.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SymbolicLinkError<'a> {
-    /// Bytes at the end of the path that lie behind the link, in UTF-16LE.
+    /// Length in bytes of the end of the path, behind the link, in UTF-16LE.
     pub unparsed_path_length: u16,
-    /// What kind of target it is.
+    /// Whether the target is relative.
     pub flags: SymbolicLinkFlags,
     /// The target, in UTF-16LE.
     pub substitute_name: &'a [u8],
-    /// The target as it is shown, in UTF-16LE.
+    /// The target in a form for display, in UTF-16LE.
     pub print_name: &'a [u8],
 }
 
@@ -48,18 +48,18 @@ struct Layout {
 /// `SYML`.
 const SYM_LINK_ERROR_TAG: u32 = 0x4C4D_5953;
 
-/// IO_REPARSE_TAG_SYMLINK, the only kind of link that is reported so.
+/// IO_REPARSE_TAG_SYMLINK, the only kind of link in this error.
 const REPARSE_TAG: u32 = 0xA000_000C;
 
-/// Bytes that ReparseDataLength counts beside the names: from SubstituteNameOffset to Flags.
+/// Bytes of ReparseDataLength apart from the names: from SubstituteNameOffset to Flags.
 const REPARSE_FIXED: u16 = 12;
 
 impl<'a> SymbolicLinkError<'a> {
-    /// Reads ErrorData, or the data of an error context.
+    /// Decodes ErrorData, or the data of an error context.
     ///
     /// # Errors
     ///
-    /// When it is no link, or a name leaves the data.
+    /// If the data is no symbolic link, or a name leaves it.
     pub fn decode(data: &'a [u8]) -> Result<Self, DecodeError> {
         let (layout, path_buffer) = message::prefix::<Layout>(data)?;
         for (field, got, want) in [
@@ -85,7 +85,7 @@ impl<'a> SymbolicLinkError<'a> {
     ///
     /// # Panics
     ///
-    /// When the names together are longer than 65,000 bytes.
+    /// If the names together are longer than 65,000 bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let substitute_name_length = message::len16(self.substitute_name);
         let print_name_length = message::len16(self.print_name);

@@ -53,7 +53,7 @@ fn an_asynchronous_header_has_an_id_in_place_of_the_tree() {
     assert_eq!(Header::decode(&bytes), Ok(header));
 }
 
-/// The flag cannot contradict the field.
+/// The field decides, and not the flag.
 #[test]
 fn the_async_flag_follows_the_async_id() {
     let with_flag = Header { flags: HeaderFlags::ASYNC_COMMAND, async_id: None, ..HEADER };

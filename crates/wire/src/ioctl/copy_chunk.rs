@@ -8,27 +8,27 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::error::DecodeError;
 use crate::message;
 
-/// Names the source of a copy. Only the server that made it knows what is in it.
+/// Identifies the source of a copy. Its content has a meaning only for the server that made it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ResumeKey(pub [u8; 24]);
 
-/// The answer to SRV_REQUEST_RESUME_KEY: [MS-SMB2] 2.2.32.3.
+/// The response to SRV_REQUEST_RESUME_KEY: [MS-SMB2] 2.2.32.3.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RequestResumeKeyResponse {
-    /// The key of the open.
+    /// Key of the open.
     pub resume_key: ResumeKey,
 }
 
 impl RequestResumeKeyResponse {
-    /// Bytes of the structure: key, ContextLength, and four bytes of Context that Windows sends
-    /// although ContextLength is zero, and that clients make room for.
+    /// Bytes of the structure: key, ContextLength, and four bytes of Context, which Windows sends
+    /// although ContextLength is zero, and clients expect.
     pub const SIZE: usize = 32;
 
-    /// Reads the output of the IOCTL.
+    /// Decodes the output of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it does not fit.
+    /// If the output is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (resume_key, _) = message::prefix::<[u8; 24]>(bytes)?;
         Ok(Self { resume_key: ResumeKey(*resume_key) })
@@ -44,11 +44,11 @@ impl RequestResumeKeyResponse {
 /// One range to copy: [MS-SMB2] 2.2.31.1.1.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CopyChunk {
-    /// Where it lies in the source.
+    /// First byte in the source.
     pub source_offset: u64,
-    /// Where it goes in the target.
+    /// First byte in the target.
     pub target_offset: u64,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub length: u32,
 }
 
@@ -61,18 +61,18 @@ struct ChunkLayout {
     reserved: U32,
 }
 
-/// The ranges of a copy, as received.
+/// The received ranges of a copy.
 #[derive(Clone, Copy)]
 pub struct CopyChunks<'a>(&'a [ChunkLayout]);
 
 impl<'a> CopyChunks<'a> {
-    /// How many there are.
+    /// Number of ranges.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// True without ranges.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -97,7 +97,7 @@ impl fmt::Debug for CopyChunks<'_> {
 /// The input of SRV_COPYCHUNK and SRV_COPYCHUNK_WRITE: [MS-SMB2] 2.2.31.1.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyChunkCopy<'a> {
-    /// The source.
+    /// Key of the source.
     pub source_key: ResumeKey,
     /// The ranges.
     pub chunks: CopyChunks<'a>,
@@ -112,11 +112,11 @@ struct CopyLayout {
 }
 
 impl<'a> CopyChunkCopy<'a> {
-    /// Reads the input of the IOCTL.
+    /// Decodes the input of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When the ranges that are announced do not fit.
+    /// If the input is too short for its number of ranges.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (layout, rest) = message::prefix::<CopyLayout>(bytes)?;
         let count = usize::try_from(layout.chunk_count.get()).unwrap_or(usize::MAX);
@@ -131,7 +131,7 @@ impl<'a> CopyChunkCopy<'a> {
     ///
     /// # Panics
     ///
-    /// When there are more than `u32::MAX` ranges.
+    /// If there are more than `u32::MAX` ranges.
     pub fn encode(source_key: ResumeKey, chunks: &[CopyChunk], out: &mut Vec<u8>) {
         let chunk_count = u32::try_from(chunks.len()).expect("a few ranges").into();
         let reserved = U32::ZERO;
@@ -148,27 +148,27 @@ impl<'a> CopyChunkCopy<'a> {
     }
 }
 
-/// The output of SRV_COPYCHUNK: [MS-SMB2] 2.2.32.1. With STATUS_INVALID_PARAMETER it tells the
-/// server's limits instead.
+/// The output of SRV_COPYCHUNK: [MS-SMB2] 2.2.32.1. With STATUS_INVALID_PARAMETER it has the limits
+/// of the server instead.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CopyChunkResponse {
-    /// Ranges written; or the most ranges of a request.
+    /// Number of ranges written; or the highest number of a request.
     pub chunks_written: u32,
-    /// Bytes written of a range that was not written whole; or the most bytes of a range.
+    /// Bytes written of the last, incomplete range; or the highest number of a range.
     pub chunk_bytes_written: u32,
-    /// Bytes written in all; or the most bytes of a request.
+    /// Bytes written in total; or the highest number of a request.
     pub total_bytes_written: u32,
 }
 
 impl CopyChunkResponse {
-    /// Bytes of the structure.
+    /// Bytes of the encoded structure.
     pub const SIZE: usize = 12;
 
-    /// Reads the output of the IOCTL.
+    /// Decodes the output of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it does not fit.
+    /// If the output is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (fields, _) = message::prefix::<[U32; 3]>(bytes)?;
         let [chunks_written, chunk_bytes_written, total_bytes_written] =

@@ -1,5 +1,5 @@
-//! REQ_GET_DFS_REFERRAL and RESP_GET_DFS_REFERRAL: [MS-DFSC] 2.2.2 to 2.2.5. Where a path of a DFS
-//! namespace leads.
+//! REQ_GET_DFS_REFERRAL and RESP_GET_DFS_REFERRAL resolve a path of a DFS namespace to its targets:
+//! [MS-DFSC] 2.2.2 to 2.2.5.
 
 use dtyp::utf16;
 use zerocopy::little_endian::{U16, U32};
@@ -9,41 +9,41 @@ use crate::error::DecodeError;
 use crate::message;
 
 bitflags::bitflags! {
-    /// ReferralHeaderFlags.
+    /// ReferralHeaderFlags: [MS-DFSC] 2.2.4.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct DfsReferralFlags: u32 {
-        /// The targets answer further questions like this one.
+        /// The targets answer further referral requests.
         const REFERRAL_SERVERS = 0x0000_0001;
-        /// The targets have the files.
+        /// The targets hold the files.
         const STORAGE_SERVERS = 0x0000_0002;
 
         const _ = !0;
     }
 }
 
-/// The input of FSCTL_DFS_GET_REFERRALS.
+/// The input of FSCTL_DFS_GET_REFERRALS: [MS-DFSC] 2.2.2.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DfsReferralRequest {
-    /// The newest form of entries that the client knows.
+    /// Newest version of entries that the client supports.
     pub max_referral_level: u16,
     /// RequestFileName: `\server\share\path`.
     pub request_file_name: String,
 }
 
-/// The output.
+/// The output of FSCTL_DFS_GET_REFERRALS: [MS-DFSC] 2.2.4.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DfsReferralResponse {
-    /// The form of the entries: 2, 3 or 4.
+    /// Version of the entries: 2, 3 or 4.
     pub version: u16,
-    /// What the targets are.
+    /// Kind of the targets.
     pub flags: DfsReferralFlags,
-    /// ServerType: they are those of the namespace's root.
+    /// ServerType: true for targets of the root of the namespace.
     pub is_root: bool,
     /// TimeToLive in seconds.
     pub time_to_live: u32,
-    /// What of the client's path the targets stand for. PathConsumed is its length.
+    /// Part of the client's path that the targets replace. PathConsumed is its length.
     pub dfs_path: String,
-    /// NetworkAddress of each target, the best first: `\server\share\path`.
+    /// NetworkAddress of each target, the preferred one first: `\server\share\path`.
     pub targets: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ struct HeaderLayout {
     flags: U32,
 }
 
-/// What entries of all forms begin with.
+/// First fields of an entry of any version.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct EntryLayout {
@@ -65,28 +65,28 @@ struct EntryLayout {
     flags: U16,
 }
 
-/// TargetSetBoundary, in the first entry of the fourth form.
+/// TargetSetBoundary, set in the first entry of version 4.
 const TARGET_SET_BOUNDARY: u16 = 0x0004;
 
-/// Bytes of an entry of the second form, and of the third and fourth.
+/// Bytes of an entry of version 2, and of versions 3 and 4.
 const ENTRY_BYTES: [u16; 2] = [22, 34];
 
 impl DfsReferralRequest {
-    /// Reads the input of the IOCTL.
+    /// Decodes the input of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it is cut, or the path is no UTF-16.
+    /// If the input is too short, or the path is not UTF-16.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (level, name) = message::prefix::<U16>(bytes)?;
         Ok(Self { max_referral_level: level.get(), request_file_name: text(name)? })
     }
 
-    /// Reads the input of FSCTL_DFS_GET_REFERRALS_EX: [MS-DFSC] 2.2.3.
+    /// Decodes the input of FSCTL_DFS_GET_REFERRALS_EX: [MS-DFSC] 2.2.3.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As for [`DfsReferralRequest::decode`].
     pub fn decode_extended(bytes: &[u8]) -> Result<Self, DecodeError> {
         // MaxReferralLevel, RequestFlags; RequestDataLength; RequestFileNameLength.
         let ([level, _], rest) = message::prefix::<[U16; 2]>(bytes)?;
@@ -106,8 +106,8 @@ impl DfsReferralRequest {
 }
 
 impl DfsReferralResponse {
-    /// The output with as many of the targets as fit `room` bytes; nothing if not even the first
-    /// does.
+    /// Encodes the output with the first targets that fit into `room` bytes; `None` if not even one
+    /// fits.
     #[must_use]
     pub fn fitting(mut self, room: usize) -> Option<Vec<u8>> {
         while !self.targets.is_empty() {
@@ -125,7 +125,7 @@ impl DfsReferralResponse {
     ///
     /// # Panics
     ///
-    /// When paths and targets together are longer than 64 KiB.
+    /// If paths and targets together are longer than 64 KiB.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let path_bytes = utf16::to_bytes(&self.dfs_path).len();
         let short = |length: usize| U16::new(u16::try_from(length).expect("paths are short"));
@@ -170,11 +170,11 @@ impl DfsReferralResponse {
         out.extend_from_slice(&strings);
     }
 
-    /// Reads the output of the IOCTL.
+    /// Decodes the output of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it is cut, or its entries are of several forms.
+    /// If the output is too short, or its entries have different versions.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (header, mut entries) = message::prefix::<HeaderLayout>(bytes)?;
         let flags = DfsReferralFlags::from_bits_retain(header.flags.get());
@@ -208,7 +208,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&[0; 2]);
 }
 
-/// Up to the first zero.
+/// Decodes UTF-16LE up to the first zero unit.
 fn text(bytes: &[u8]) -> Result<String, DecodeError> {
     let end = bytes.chunks_exact(2).position(|unit| unit == [0, 0]);
     let bytes = &bytes[..end.map_or(bytes.len() & !1, |units| 2 * units)];

@@ -1,4 +1,4 @@
-//! Sharing storage between files: [MS-FSCC] 2.3.7.2, 2.3.9.2.
+//! Shared storage of files (reflinks): [MS-FSCC] 2.3.7.2, 2.3.9.2.
 
 use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -10,7 +10,7 @@ use crate::message;
 /// SMB2_DUPLICATE_EXTENTS_DATA, the input of FSCTL_DUPLICATE_EXTENTS_TO_FILE: [MS-FSCC] 2.3.7.2.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DuplicateExtents {
-    /// The open to take from. The IOCTL itself names the one to give to.
+    /// Open of the source. The IOCTL itself names the target.
     pub source_file_id: FileId,
     /// First byte in the source.
     pub source_file_offset: i64,
@@ -30,11 +30,11 @@ struct Layout {
 }
 
 impl DuplicateExtents {
-    /// Reads the input of the IOCTL.
+    /// Decodes the input of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it is too short.
+    /// If the input is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (layout, _) = message::prefix::<Layout>(bytes)?;
         Ok(Self {
@@ -58,10 +58,10 @@ impl DuplicateExtents {
 }
 
 bitflags::bitflags! {
-    /// Flags of [`DuplicateExtentsEx`].
+    /// Flags of [`DuplicateExtentsEx`]: [MS-FSCC] 2.3.9.2.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct DuplicateExtentsFlags: u32 {
-        /// DUPLICATE_EXTENTS_DATA_EX_SOURCE_ATOMIC: all of the range, or nothing.
+        /// DUPLICATE_EXTENTS_DATA_EX_SOURCE_ATOMIC: share all of the range, or nothing.
         const SOURCE_ATOMIC = 0x0000_0001;
 
         const _ = !0;
@@ -72,9 +72,9 @@ bitflags::bitflags! {
 /// 2.3.9.2.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DuplicateExtentsEx {
-    /// What to share.
+    /// The range to share.
     pub extents: DuplicateExtents,
-    /// How.
+    /// Whether the operation is atomic.
     pub flags: DuplicateExtentsFlags,
 }
 
@@ -87,16 +87,16 @@ struct LayoutEx {
     reserved: U32,
 }
 
-/// What StructureSize says by [MS-FSCC]. Clients also send the size that the structure has, 0x38, so
-/// it is not looked at.
+/// Value of StructureSize by [MS-FSCC]. Some clients send the true size of the structure, 0x38, so
+/// decoding ignores it.
 const STRUCTURE_SIZE: u64 = 0x30;
 
 impl DuplicateExtentsEx {
-    /// Reads the input of the IOCTL.
+    /// Decodes the input of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it is too short.
+    /// If the input is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (layout, _) = message::prefix::<LayoutEx>(bytes)?;
         let extents = DuplicateExtents::decode(layout.extents.as_bytes())?;

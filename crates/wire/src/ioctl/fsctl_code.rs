@@ -3,7 +3,7 @@
 use crate::codes::codes;
 
 codes! {
-    /// What an IOCTL asks for.
+    /// Operation of an IOCTL: [MS-FSCC] 2.3.
     FsctlCode(u32) {
         LOCK_VOLUME = 0x0009_0018,
         IS_PATHNAME_VALID = 0x0009_002C,

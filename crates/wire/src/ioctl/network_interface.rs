@@ -1,4 +1,4 @@
-//! NETWORK_INTERFACE_INFO: [MS-SMB2] 2.2.32.5. How clients find the addresses for multichannel.
+//! NETWORK_INTERFACE_INFO lists the server's addresses, for multichannel: [MS-SMB2] 2.2.32.5.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,28 +9,28 @@ use crate::error::DecodeError;
 use crate::message;
 
 bitflags::bitflags! {
-    /// What an interface can.
+    /// Capabilities of an interface: [MS-SMB2] 2.2.32.5.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct NetworkInterfaceCapability: u32 {
-        /// Spreads connections over processors.
+        /// The interface spreads connections over processors.
         const RSS_CAPABLE = 0x0000_0001;
-        /// Moves data by RDMA.
+        /// The interface transfers data by RDMA.
         const RDMA_CAPABLE = 0x0000_0002;
 
         const _ = !0;
     }
 }
 
-/// One address of an interface of the server.
+/// One address of a network interface of the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NetworkInterface {
-    /// The interface: the same number at each of its addresses.
+    /// Number of the interface, the same for each of its addresses.
     pub if_index: u32,
-    /// What it can.
+    /// Capabilities of the interface.
     pub capability: NetworkInterfaceCapability,
-    /// Bits per second.
+    /// Speed in bits per second.
     pub link_speed: u64,
-    /// The address; nothing when its family is unknown.
+    /// The address; `None` if its family is unknown.
     pub address: Option<IpAddr>,
 }
 
@@ -42,7 +42,7 @@ struct Layout {
     capability: U32,
     reserved: U32,
     link_speed: U64,
-    /// SockAddr_Storage: the family decides what follows it.
+    /// SockAddr_Storage: the family decides on the layout of the rest.
     family: U16,
     address: [u8; 126],
 }
@@ -98,15 +98,15 @@ impl NetworkInterface {
     }
 }
 
-/// The addresses in the output of QUERY_NETWORK_INTERFACE_INFO. One that cannot be read is an error
-/// value, after which nothing follows.
+/// The addresses in the output of QUERY_NETWORK_INTERFACE_INFO. An unreadable entry is an error
+/// value, which ends the iteration.
 #[derive(Clone, Debug)]
 pub struct NetworkInterfaces<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> NetworkInterfaces<'a> {
-    /// The addresses in `output`.
+    /// Reads the addresses in `output`.
     #[must_use]
     pub const fn new(output: &'a [u8]) -> Self {
         Self { rest: output }
@@ -137,25 +137,25 @@ impl Iterator for NetworkInterfaces<'_> {
     }
 }
 
-/// Addresses that are to be sent.
+/// Addresses to send, already encoded.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkInterfaceList {
     bytes: Vec<u8>,
-    /// Where the last entry begins, whose Next is still zero.
+    /// Offset of the last entry, whose Next is still zero.
     last: usize,
 }
 
 impl NetworkInterfaceList {
-    /// Bytes that each address takes.
+    /// Bytes of each encoded address.
     pub const ENTRY_SIZE: usize = size_of::<Layout>();
 
-    /// No address.
+    /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new(), last: 0 }
     }
 
-    /// Adds an address.
+    /// Adds an address to the end.
     pub fn push(&mut self, interface: &NetworkInterface) {
         if !self.bytes.is_empty() {
             let next = message::len32(&self.bytes[self.last..]);
@@ -165,7 +165,7 @@ impl NetworkInterfaceList {
         message::put(&mut self.bytes, &interface.layout());
     }
 
-    /// The entries as they travel.
+    /// The encoded entries, for a response.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,4 +1,4 @@
-//! FSCTL_PIPE_WAIT: [MS-FSCC] 2.3.49. Waits until a pipe of this name can be opened.
+//! FSCTL_PIPE_WAIT waits until a pipe can be opened: [MS-FSCC] 2.3.49.
 
 use zerocopy::little_endian::{I64, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -9,9 +9,9 @@ use crate::message;
 /// The input of the IOCTL.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PipeWait<'a> {
-    /// How long to wait, in units of 100 ms by [MS-FSCC]; without end when nothing is said.
+    /// Longest wait, in units of 100 ms by [MS-FSCC]; `None` is without limit.
     pub timeout: Option<i64>,
-    /// The name of the pipe in UTF-16LE, without `\pipe\`.
+    /// Name of the pipe in UTF-16LE, without `\pipe\`.
     pub name: &'a [u8],
 }
 
@@ -25,11 +25,11 @@ struct Layout {
 }
 
 impl<'a> PipeWait<'a> {
-    /// Reads the input of the IOCTL.
+    /// Decodes the input of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When the name does not fit.
+    /// If the input is too short for the name.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (layout, rest) = message::prefix::<Layout>(bytes)?;
         let length = usize::try_from(layout.name_length.get()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! SRV_SNAPSHOT_ARRAY: [MS-SMB2] 2.2.32.2. Which earlier versions of a file there are.
+//! SRV_SNAPSHOT_ARRAY lists earlier versions of a file: [MS-SMB2] 2.2.32.2.
 
 use dtyp::{FileTime, utf16};
 use zerocopy::little_endian::U32;
@@ -6,39 +6,39 @@ use zerocopy::little_endian::U32;
 use crate::error::DecodeError;
 use crate::message;
 
-/// The output of FSCTL_SRV_ENUMERATE_SNAPSHOTS.
+/// The output of FSCTL_SRV_ENUMERATE_SNAPSHOTS: [MS-SMB2] 2.2.32.2.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SnapshotArray {
-    /// NumberOfSnapShots: how many there are.
+    /// NumberOfSnapShots: number of all snapshots.
     pub number_of_snapshots: u32,
-    /// SnapShotArraySize: bytes that the list of all of them takes.
+    /// SnapShotArraySize: bytes of the list of all snapshots.
     pub snapshot_array_size: u32,
-    /// Those that are told, in whole seconds: all or, if there is no room for them, none.
+    /// The returned snapshots, in whole seconds: all of them or, if there is no room, none.
     pub snapshots: Vec<FileTime>,
 }
 
-/// Bytes of a token and the zero behind it.
+/// Bytes of a token and its terminator.
 const TOKEN_BYTES: usize = 2 * (FileTime::GMT_TOKEN_UNITS + 1);
 
 /// Bytes of the three counts.
 const COUNTS_BYTES: usize = 12;
 
 impl SnapshotArray {
-    /// Bytes of the structure without snapshots: the counts, and the empty list padded to a size
-    /// below which clients do not believe that it is one.
+    /// Bytes of the structure without snapshots: the counts, and the empty list, padded because
+    /// clients reject a shorter structure.
     pub const EMPTY_BYTES: usize = 16;
 
-    /// All snapshots, if the structure fits `room` bytes with them; else their number and the size
-    /// of the list.
+    /// Returns all snapshots, if the structure fits into `room` bytes with them; else their number
+    /// and the size of the list.
     ///
     /// # Panics
     ///
-    /// When there are more than 2^26 snapshots.
+    /// If there are more than 2^26 snapshots.
     #[must_use]
     pub fn fitting(snapshots: Vec<FileTime>, room: usize) -> Self {
         let list_bytes = match snapshots.len() {
             0 => 0,
-            // The list ends with one more zero.
+            // One more zero ends the list.
             count => count * TOKEN_BYTES + 2,
         };
         Self {
@@ -48,11 +48,11 @@ impl SnapshotArray {
         }
     }
 
-    /// Reads the output of the IOCTL.
+    /// Decodes the output of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When the list is cut, or what is in it is no token.
+    /// If the list is too short, or an element is no token.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let ([number, returned, size], mut rest) = message::prefix::<[U32; 3]>(bytes)?;
         let mut snapshots = Vec::new();
@@ -71,7 +71,7 @@ impl SnapshotArray {
     ///
     /// # Panics
     ///
-    /// When there are more than 2^32 snapshots.
+    /// If there are more than 2^32 snapshots.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let returned = u32::try_from(self.snapshots.len()).expect("fewer than there are");

@@ -107,7 +107,7 @@ fn copy_chunks_round_trip() {
     });
 }
 
-/// A count whose ranges would be longer than memory must not wrap around.
+/// A count of ranges beyond the address space must not wrap around.
 #[test]
 fn a_count_of_ranges_that_do_not_fit_is_an_error() {
     let mut bytes = Vec::new();

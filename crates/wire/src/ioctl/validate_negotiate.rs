@@ -1,4 +1,4 @@
-//! VALIDATE_NEGOTIATE_INFO: [MS-SMB2] 2.2.31.4, 2.2.32.6. A signed repetition of the negotiation.
+//! VALIDATE_NEGOTIATE_INFO repeats the negotiation under a signature: [MS-SMB2] 2.2.31.4, 2.2.32.6.
 
 use dtyp::Guid;
 use zerocopy::little_endian::{U16, U32};
@@ -10,16 +10,16 @@ use crate::error::DecodeError;
 use crate::message;
 use crate::negotiate::{Capabilities, SecurityMode};
 
-/// What the client said in its NEGOTIATE.
+/// Fields of the client's NEGOTIATE request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ValidateNegotiateInfoRequest<'a> {
-    /// Its capabilities.
+    /// Capabilities of the client.
     pub capabilities: Capabilities,
-    /// Its ClientGuid.
+    /// ClientGuid of the request.
     pub guid: Guid,
-    /// What it said about signing.
+    /// The client's signing mode.
     pub security_mode: SecurityMode,
-    /// The dialects that it offered.
+    /// Dialects that the client offered.
     pub dialects: Dialects<'a>,
 }
 
@@ -34,11 +34,11 @@ struct Layout {
 }
 
 impl<'a> ValidateNegotiateInfoRequest<'a> {
-    /// Reads the input of the IOCTL.
+    /// Decodes the input of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When the dialects that are announced do not fit.
+    /// If the input is too short for its number of dialects.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let (layout, rest) = message::prefix::<Layout>(bytes)?;
         let dialects = message::slice(rest, 0, usize::from(layout.dialect.get()) * 2)?;
@@ -54,7 +54,7 @@ impl<'a> ValidateNegotiateInfoRequest<'a> {
     ///
     /// # Panics
     ///
-    /// When there are more than 65,535 dialects.
+    /// If there are more than 65,535 dialects.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let dialect_count = u16::try_from(self.dialects.len()).expect("a few dialects");
         let layout = Layout {
@@ -68,28 +68,28 @@ impl<'a> ValidateNegotiateInfoRequest<'a> {
     }
 }
 
-/// What the server said in its NEGOTIATE.
+/// Fields of the server's NEGOTIATE response.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ValidateNegotiateInfoResponse {
-    /// Its capabilities.
+    /// Capabilities of the server.
     pub capabilities: Capabilities,
-    /// Its ServerGuid.
+    /// ServerGuid of the response.
     pub guid: Guid,
-    /// What it said about signing.
+    /// The server's signing mode.
     pub security_mode: SecurityMode,
-    /// The dialect that it chose.
+    /// Dialect that the server chose.
     pub dialect: Dialect,
 }
 
 impl ValidateNegotiateInfoResponse {
-    /// Bytes of the structure.
+    /// Bytes of the encoded structure.
     pub const SIZE: usize = size_of::<Layout>();
 
-    /// Reads the output of the IOCTL.
+    /// Decodes the output of the IOCTL.
     ///
     /// # Errors
     ///
-    /// When it does not fit.
+    /// If the output is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (layout, _) = message::prefix::<Layout>(bytes)?;
         Ok(Self {

@@ -68,7 +68,7 @@ fn responses_round_trip() {
     round_trip!(NegotiateResponse<'_>, response, newer);
 }
 
-/// The request of [MS-SMB2] 4.3: signing enabled, the one dialect 2.0.2, all else zero.
+/// The request of [MS-SMB2] 4.3: signing enabled, dialect 2.0.2 alone, all other fields zero.
 #[test]
 fn the_request_of_the_example() {
     let request = NegotiateRequest {
@@ -105,7 +105,7 @@ fn contexts_begin_8_byte_aligned_behind_dialects_and_security_buffer() {
     assert_eq!(bytes[0x90..0x94], [1, 0, 38, 0]);
 }
 
-/// Without 3.1.1 the last eight bytes are a time, which may be anything.
+/// Without 3.1.1 the last eight bytes are a time, with any value.
 #[test]
 fn a_start_time_is_not_a_context_list() {
     let request =

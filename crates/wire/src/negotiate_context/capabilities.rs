@@ -9,14 +9,14 @@ use crate::message;
 use crate::negotiate_context::{NegotiateContextData, NegotiateContextType};
 
 codes! {
-    /// Hash of the preauthentication integrity.
+    /// Hash algorithm of the preauthentication integrity.
     HashAlgorithmId(u16) {
         SHA_512 = 0x0001,
     }
 }
 
 codes! {
-    /// Cipher of encrypted messages. Zero in a response: none in common.
+    /// Cipher of encrypted messages. Zero in a response: no common cipher.
     CipherId(u16) {
         NONE = 0x0000,
         AES_128_CCM = 0x0001,
@@ -27,7 +27,7 @@ codes! {
 }
 
 codes! {
-    /// Compression of messages.
+    /// Compression algorithm of messages.
     CompressionAlgorithmId(u16) {
         NONE = 0x0000,
         LZNT1 = 0x0001,
@@ -39,7 +39,7 @@ codes! {
 }
 
 codes! {
-    /// Signing of messages.
+    /// Signing algorithm of messages.
     SigningAlgorithmId(u16) {
         HMAC_SHA256 = 0x0000,
         AES_CMAC = 0x0001,
@@ -48,7 +48,7 @@ codes! {
 }
 
 codes! {
-    /// What may be done to data that goes by RDMA.
+    /// Transform of data sent by RDMA: [MS-SMB2] 2.2.3.1.6.
     RdmaTransformId(u16) {
         NONE = 0x0000,
         ENCRYPTION = 0x0001,
@@ -57,10 +57,10 @@ codes! {
 }
 
 bitflags::bitflags! {
-    /// Flags of [`CompressionCapabilities`].
+    /// Flags of [`CompressionCapabilities`]: [MS-SMB2] 2.2.3.1.3.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct CompressionCapabilityFlags: u32 {
-        /// Several algorithms in one message.
+        /// Several algorithms may be chained in one message.
         const CHAINED = 0x0000_0001;
 
         const _ = !0;
@@ -68,26 +68,26 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// Flags of [`TransportCapabilities`].
+    /// Flags of [`TransportCapabilities`]: [MS-SMB2] 2.2.3.1.5.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct TransportCapabilityFlags: u32 {
-        /// Encryption below (QUIC) is enough.
+        /// Encryption by the transport (QUIC) suffices.
         const ACCEPT_TRANSPORT_LEVEL_SECURITY = 0x0000_0001;
 
         const _ = !0;
     }
 }
 
-/// The two numbers that most of the contexts begin with.
+/// The first two fields of most contexts.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Counts {
     count: U16,
-    /// SaltLength, Padding or Reserved1.
+    /// SaltLength, Padding or Reserved1, by the type of context.
     second: U16,
 }
 
-/// The `count` 16-bit codes at the start of `bytes`, and the rest.
+/// Splits the first `count` 16-bit codes off `bytes`, and returns the rest too.
 fn split<T: Copy + From<u16> + Into<u16>>(
     bytes: &[u8],
     count: u16,
@@ -97,17 +97,17 @@ fn split<T: Copy + From<u16> + Into<u16>>(
     Ok((Codes::from_bytes(list), &bytes[length..]))
 }
 
-/// The count of `list`, as a field.
+/// Number of codes in `list`, for a field.
 fn count<T: Copy + From<u16> + Into<u16>>(list: &Codes<'_, T>) -> U16 {
     U16::new(u16::try_from(list.len()).expect("a list of a few algorithms"))
 }
 
-/// Which hashes the sender knows: [MS-SMB2] 2.2.3.1.1.
+/// Hash algorithms of the sender: [MS-SMB2] 2.2.3.1.1.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PreauthIntegrityCapabilities<'a> {
-    /// The hashes, or in a response the one that is used.
+    /// The algorithms; in a response, the chosen one.
     pub hash_algorithms: Codes<'a, HashAlgorithmId>,
-    /// Random bytes that make the hash unforeseeable.
+    /// Random bytes that make the hash unpredictable.
     pub salt: &'a [u8],
 }
 
@@ -129,10 +129,10 @@ impl<'a> NegotiateContextData<'a> for PreauthIntegrityCapabilities<'a> {
     }
 }
 
-/// Which ciphers the sender knows: [MS-SMB2] 2.2.3.1.2.
+/// Ciphers of the sender: [MS-SMB2] 2.2.3.1.2.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct EncryptionCapabilities<'a> {
-    /// The ciphers, most wanted first; in a response the one that is used, or zero.
+    /// The ciphers, the preferred one first; in a response, the chosen one or zero.
     pub ciphers: Codes<'a, CipherId>,
 }
 
@@ -150,12 +150,12 @@ impl<'a> NegotiateContextData<'a> for EncryptionCapabilities<'a> {
     }
 }
 
-/// Which compressions the sender knows: [MS-SMB2] 2.2.3.1.3.
+/// Compression algorithms of the sender: [MS-SMB2] 2.2.3.1.3.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CompressionCapabilities<'a> {
-    /// Whether they may be chained.
+    /// Whether algorithms may be chained.
     pub flags: CompressionCapabilityFlags,
-    /// The algorithms.
+    /// The algorithms, the preferred one first.
     pub compression_algorithms: Codes<'a, CompressionAlgorithmId>,
 }
 
@@ -179,10 +179,10 @@ impl<'a> NegotiateContextData<'a> for CompressionCapabilities<'a> {
     }
 }
 
-/// The name by which the client calls the server: [MS-SMB2] 2.2.3.1.4.
+/// Name of the server in the client's view: [MS-SMB2] 2.2.3.1.4.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NetnameNegotiateContextId<'a> {
-    /// The name in UTF-16LE, without an end mark.
+    /// The name in UTF-16LE, without a terminator.
     pub net_name: &'a [u8],
 }
 
@@ -198,10 +198,10 @@ impl<'a> NegotiateContextData<'a> for NetnameNegotiateContextId<'a> {
     }
 }
 
-/// What the transport does: [MS-SMB2] 2.2.3.1.5.
+/// Capabilities of the transport: [MS-SMB2] 2.2.3.1.5.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TransportCapabilities {
-    /// Whether it encrypts.
+    /// Whether the transport encrypts.
     pub flags: TransportCapabilityFlags,
 }
 
@@ -218,7 +218,7 @@ impl NegotiateContextData<'_> for TransportCapabilities {
     }
 }
 
-/// What may be done to data that goes by RDMA: [MS-SMB2] 2.2.3.1.6.
+/// Transforms of data sent by RDMA: [MS-SMB2] 2.2.3.1.6.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RdmaTransformCapabilities<'a> {
     /// The transforms.
@@ -242,10 +242,10 @@ impl<'a> NegotiateContextData<'a> for RdmaTransformCapabilities<'a> {
     }
 }
 
-/// Which signings the sender knows: [MS-SMB2] 2.2.3.1.7.
+/// Signing algorithms of the sender: [MS-SMB2] 2.2.3.1.7.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SigningCapabilities<'a> {
-    /// The algorithms, most wanted first; in a response the one that is used.
+    /// The algorithms, the preferred one first; in a response, the chosen one.
     pub signing_algorithms: Codes<'a, SigningAlgorithmId>,
 }
 
@@ -263,15 +263,15 @@ impl<'a> NegotiateContextData<'a> for SigningCapabilities<'a> {
     }
 }
 
-/// The POSIX extensions: a GUID that names their version, no part of [MS-SMB2].
+/// The POSIX extensions, identified by a GUID of their version; no part of [MS-SMB2].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PosixExtensions {
-    /// The version.
+    /// GUID of the version.
     pub version: [u8; 16],
 }
 
 impl PosixExtensions {
-    /// The version that Linux and Samba speak, the name of the create context too.
+    /// The version of Linux and Samba; the name of the create context as well.
     pub const VERSION_1: Self = Self {
         version: [
             0x93, 0xAD, 0x25, 0x50, 0x9C, 0xB4, 0x11, 0xE7, 0xB4, 0x23, 0x83, 0xDE, 0x96, 0x8B,

@@ -10,7 +10,7 @@ use super::{
 use crate::codes::Codes;
 use crate::error::DecodeError;
 
-/// `value` has these bytes, and every prefix that the list does not cover is an error.
+/// Asserts that `value` has these bytes, and that every prefix that cuts a list is an error.
 #[track_caller]
 fn check<'a, T>(value: &T, bytes: &'a [u8])
 where

@@ -36,7 +36,7 @@ fn the_bytes_of_a_request() {
     assert_eq!(message(&REQUEST)[64..], want.concat());
 }
 
-/// Some clients leave out the one byte of buffer; nothing is missed without it.
+/// Some clients leave out the one byte of buffer, which has no content.
 #[test]
 fn a_request_without_a_buffer_is_read() {
     let bytes = message(&REQUEST);

@@ -35,7 +35,7 @@ fn the_bytes_of_a_response() {
     assert_eq!(message(&response)[64..], want);
 }
 
-/// [MS-SMB2] 2.2.9.1: with an extension the buffer begins with 16 other bytes.
+/// With an extension ([MS-SMB2] 2.2.9.1) the buffer begins with 16 other bytes.
 #[test]
 fn the_path_is_found_behind_an_extension() {
     let mut bytes =

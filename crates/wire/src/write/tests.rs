@@ -71,12 +71,12 @@ fn nothing_but_data_follows_a_message() {
         WriteRequest::decode_front(&bytes, behind).map(|it| it.behind)
     };
     assert_eq!(front(5, 5), Ok(5));
-    // Fewer data than follow, more, and none.
+    // Fewer bytes of data than follow the message, more, and none.
     for length in [4_u8, 6, 0] {
         let want = DecodeError::Offset { offset: 112, length: length.into(), have: 117 };
         assert_eq!(front(length, 5), Err(want));
     }
-    // What is between the fixed part and the data is not in front.
+    // Padding between the fixed part and the data is refused.
     let mut padded = bytes[..112].to_vec();
     padded[64 + 2] = 120;
     let want = DecodeError::Offset { offset: 120, length: 5, have: 125 };

@@ -40,7 +40,7 @@ fn responses_of_all_forms_round_trip() {
         response(version).encode(&mut bytes);
         assert_eq!(DfsReferralResponse::decode(&bytes), Ok(response(version)));
         for len in 0..bytes.len() {
-            // What is cut has no panic in it; the last strings may end early.
+            // No prefix panics; the last strings may end early.
             let _ = DfsReferralResponse::decode(&bytes[..len]);
         }
     }
