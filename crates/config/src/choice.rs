@@ -31,11 +31,11 @@ macro_rules! choices {
 }
 
 choices! {
-    /// `case sensitive`, `strict locking`, `use sendfile`: yes, no, or as the situation asks.
+    /// Yes, no, or as the situation asks: `case sensitive`, `strict locking`, `use sendfile`.
     Tri {
-        /// Never.
+        /// Never, for any client or file.
         No = "No" | "False" | "0" | "Off",
-        /// Always.
+        /// Always, for every client and file.
         Yes = "Yes" | "True" | "1" | "On",
         /// The server decides per client or file.
         Auto = "Auto",
@@ -43,29 +43,29 @@ choices! {
 
     /// Client-side caching a share suggests: [MS-SMB2] 2.2.10 ShareFlags.
     CscPolicy {
-        /// Users choose the files.
+        /// Users choose the files to cache.
         Manual = "manual",
         /// Documents are cached as they are opened.
         Documents = "documents",
         /// As documents, and programs run from the cache.
         Programs = "programs",
-        /// No caching.
+        /// No caching by the client.
         Disable = "disable",
     }
 
     /// Case of new names when `preserve case` is off.
     DefaultCase {
-        /// Small letters.
+        /// Small letters: `Name` becomes `name`.
         Lower = "lower",
-        /// Capital letters.
+        /// Capital letters: `Name` becomes `NAME`.
         Upper = "upper",
     }
 
-    /// Whether messages are encrypted.
+    /// Encryption of messages ([MS-SMB2] 3.3.1.5 EncryptData).
     Encryption {
         /// As [`Encryption::IfRequired`]; a session or share may turn it on.
         Default = "default",
-        /// Never, also when the client could.
+        /// Never, not even with clients that could.
         Off = "No" | "False" | "0" | "Off" | "disabled",
         /// Offered; used when the client asks for it.
         IfRequired = "if_required" | "Yes" | "True" | "1" | "On" | "enabled" | "auto",
@@ -77,13 +77,13 @@ choices! {
 
     /// Ciphers of SMB 3: [MS-SMB2] 2.2.3.1.2.
     EncryptionAlgorithm {
-        /// AES-128-GCM.
+        /// AES-128-GCM, the fastest on processors with AES instructions.
         Aes128Gcm = "AES-128-GCM",
         /// AES-128-CCM, the only one of SMB 3.0 and 3.0.2.
         Aes128Ccm = "AES-128-CCM",
-        /// AES-256-GCM.
+        /// AES-256-GCM, of SMB 3.1.1 only.
         Aes256Gcm = "AES-256-GCM",
-        /// AES-256-CCM.
+        /// AES-256-CCM, of SMB 3.1.1 only.
         Aes256Ccm = "AES-256-CCM",
     }
 
@@ -97,9 +97,9 @@ choices! {
         UnixOnly = "unix only",
     }
 
-    /// Which names get a short name of 8.3 form.
+    /// Names for which a short name of 8.3 form is made.
     MangledNames {
-        /// None.
+        /// None: no file has a short name.
         No = "no" | "false" | "0",
         /// Only names that are not allowed on Windows.
         Illegal = "illegal",
@@ -107,37 +107,37 @@ choices! {
         Yes = "yes" | "true" | "1",
     }
 
-    /// Where the read-only attribute comes from when it is not stored.
+    /// Source of the read-only attribute while none is stored.
     MapReadonly {
-        /// Nowhere.
+        /// No source: the file is not read-only.
         No = "no" | "false" | "0",
-        /// The owner's write permission.
+        /// The owner's write permission: read-only without it.
         Yes = "yes" | "true" | "1",
-        /// Whether the user may write.
+        /// The user's access: read-only without the right to write.
         Permissions = "permissions" | "perms",
     }
 
-    /// Which failed logons become guest.
+    /// Failed logons that become guest sessions.
     MapToGuest {
-        /// None.
+        /// None: every failed logon is refused.
         Never = "Never",
         /// Unknown users; a wrong password of a known user stays an error.
         BadUser = "Bad User",
-        /// Every failed logon.
+        /// Every failed logon, also one with a wrong password.
         BadPassword = "Bad Password",
         /// Valid logons without an account of this system.
         BadUid = "Bad Uid",
     }
 
-    /// How the processes of the server talk.
+    /// Means by which the processes of the server exchange messages.
     MessagingType {
         /// The first of dgram, stream and tdb that was built in.
         Default = "default",
-        /// Datagrams.
+        /// Datagrams over one Unix socket per process.
         Dgram = "dgram",
-        /// Connected sockets.
+        /// Connected Unix sockets between two processes.
         Stream = "stream",
-        /// A shared TDB file.
+        /// Records in a shared TDB file, announced by signals.
         Tdb = "tdb",
     }
 
@@ -147,39 +147,39 @@ choices! {
         Default = "default",
         /// Anything before SMB 2; not spoken here.
         BeforeSmb2 = "NT1" | "LANMAN2" | "LANMAN1" | "CORE" | "COREPLUS" | "CORE+",
-        /// SMB 2.0.2.
+        /// Dialect 0x0202, SMB 2.0.2 ([MS-SMB2] 2.2.3).
         Smb202 = "SMB2_02",
-        /// SMB 2.1.
+        /// Dialect 0x0210, SMB 2.1 ([MS-SMB2] 2.2.3).
         Smb210 = "SMB2" | "SMB2_10",
-        /// SMB 3.0.
+        /// Dialect 0x0300, SMB 3.0 ([MS-SMB2] 2.2.3).
         Smb300 = "SMB3_00",
-        /// SMB 3.0.2.
+        /// Dialect 0x0302, SMB 3.0.2 ([MS-SMB2] 2.2.3).
         Smb302 = "SMB3_02",
-        /// SMB 3.1.1.
+        /// Dialect 0x0311, SMB 3.1.1 ([MS-SMB2] 2.2.3).
         Smb311 = "SMB3" | "SMB3_11",
     }
 
-    /// Whether messages are signed.
+    /// Signing of messages ([MS-SMB2] 3.3.1.5 RequireMessageSigning).
     Signing {
         /// Offered, as every SMB2 server must: [MS-SMB2] 3.3.5.4.
         Default = "default",
         /// As [`Signing::Default`] for SMB 2 and later, which cannot turn signing off.
         Off = "No" | "False" | "0" | "Off" | "disabled",
-        /// Offered.
+        /// Offered; the client decides, as with [`Signing::Default`].
         IfRequired = "if_required" | "Yes" | "True" | "1" | "On" | "enabled" | "auto",
-        /// Offered.
+        /// Offered; the client decides, as with [`Signing::Default`].
         Desired = "desired",
-        /// Clients must sign.
+        /// Required: a client that does not sign is refused.
         Required = "required" | "mandatory" | "force" | "forced" | "enforced",
     }
 
     /// Signatures of SMB 3: [MS-SMB2] 2.2.3.1.7.
     SigningAlgorithm {
-        /// AES-128-GMAC.
+        /// AES-128-GMAC, of SMB 3.1.1 only.
         Aes128Gmac = "AES-128-GMAC",
-        /// AES-128-CMAC.
+        /// AES-128-CMAC, of SMB 3.0 and later.
         Aes128Cmac = "AES-128-CMAC",
-        /// HMAC-SHA256.
+        /// HMAC-SHA256, of SMB 2.0.2 and 2.1.
         HmacSha256 = "HMAC-SHA256",
     }
 }

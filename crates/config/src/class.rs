@@ -6,9 +6,9 @@
 //!     max bandwidth = 20M
 //! ```
 //!
-//! A comma joins conditions that have to hold together, a bar separates what is enough by itself.
-//! Unlike a share, a class that cannot be understood is an error: a limit that silently does not
-//! hold is worse than a server that keeps its old configuration.
+//! Conditions joined by a comma must all hold; a bar separates alternatives. Unlike a share, a
+//! class that cannot be understood is an error: a limit that is silently missing is worse than a
+//! server that keeps its old configuration.
 
 use qos::class::{CLASSES_MAX, InterimResponses, Match, Network};
 use qos::credits::FLOOR;
@@ -20,15 +20,15 @@ use crate::load::Place;
 use crate::section::Section;
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
 
-/// What the name of a section begins with that is a class.
+/// Prefix of the name of a section that is a class.
 pub(crate) const PREFIX: &str = "qos:";
 
-/// A class, and how it was written.
+/// A class of service and the lines that it was written with.
 #[derive(Clone, Debug)]
 pub struct ClassSection {
-    /// What it means.
+    /// Limits and conditions that were read.
     pub class: Class,
-    /// Its lines, by parameter.
+    /// Parameters and values as written, for [`crate::render_effective`].
     pub(crate) lines: Vec<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Written {
     pub(crate) lines: Vec<(String, String, Place)>,
 }
 
-/// Reads the classes. `has_share` says whether there is a share of a name.
+/// Reads the classes. `has_share` tells whether a share of that name exists.
 pub(crate) fn read(
     sections: Vec<Written>,
     has_share: impl Fn(&str) -> bool,
@@ -65,7 +65,7 @@ pub(crate) fn read(
     Ok(classes)
 }
 
-/// The class that cannot have what is promised within it, and why.
+/// Returns a class whose minimums add up to more than its maximum, and the reason.
 fn promised_too_much(classes: &[ClassSection]) -> Option<(usize, String)> {
     for (limited, promised) in
         [(Meter::Bandwidth, Meter::MinBandwidth), (Meter::Iops, Meter::MinIops)]
@@ -89,9 +89,9 @@ fn promised_too_much(classes: &[ClassSection]) -> Option<(usize, String)> {
     None
 }
 
-/// What `aio_ratelimit` is told to do to a share, as a class: Samba limits each share by itself, in
-/// each direction, and lets a multiple of a second's worth through at once (in tenths, 15 by
-/// default).
+/// Translates the options of Samba's module `aio_ratelimit` into a class for the share. Samba
+/// limits each share by itself and in each direction, and allows a burst of a multiple of one
+/// second's bytes (in tenths, 15 by default).
 pub(crate) fn of_rate_limits(
     share: &str,
     at: usize,
@@ -179,12 +179,12 @@ fn read_one(
     Ok(ClassSection { class, lines })
 }
 
-/// The name of a parameter as it is compared: small letters, single spaces.
+/// Returns a parameter's name in the form for comparison: small letters, single spaces.
 pub(crate) fn canonical(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
-/// Sets one parameter; gives a remark if there is one to make.
+/// Sets one parameter. Returns a remark for the operator, if any.
 fn set(
     class: &mut Class,
     parameter: &str,
@@ -230,11 +230,11 @@ fn set(
     Ok(None)
 }
 
-/// What a parameter of a class that is a number is set to; nothing for a priority of zero, which is
-/// as none.
+/// Reads the value of a numeric parameter of a class. A priority of zero is `None`, the same as an
+/// absent one.
 ///
 /// # Errors
-/// What would have been understood.
+/// The values that are accepted, in words.
 pub fn number(meter: Meter, text: &str) -> Result<Option<u64>, String> {
     let name = meter.name();
     let number = match meter {
@@ -256,7 +256,7 @@ pub fn number(meter: Meter, text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// The largest weight.
+/// Largest weight of a class; the smallest is 1.
 const WEIGHT_MAX: u64 = 1_000;
 
 /// A time such as `10ms`, `500us` or `2s`, in nanoseconds.
@@ -335,7 +335,7 @@ fn one_match(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Match, Str
             _ => return Err(format!("`match`: unknown condition `{}`", quoted(what))),
         }
     }
-    // Both of two cannot hold: nobody has two names.
+    // Conditions that exclude each other: a request has one user and one share.
     for (what, count) in [("users", result.users.len()), ("shares", result.shares.len())] {
         if count > 1 {
             return Err(format!("`match`: no request has two {what}; separate them by `|`"));
@@ -344,7 +344,7 @@ fn one_match(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Match, Str
     Ok(result)
 }
 
-/// Why two limits do not go together, if they do not.
+/// Returns the reason why two limits contradict each other, if they do.
 fn contradiction(limits: &Limits) -> Option<String> {
     let of = |meter: Meter| limits.numbers[meter as usize];
     for (all, parts) in [
@@ -442,7 +442,7 @@ mod tests {
         let promises = "[qos:a]\nmatch = user a, share data\nmin iops = 60\n\
                         [qos:b]\nmatch = user b, share data\nmin iops = 60\n";
         refused(&format!("{promises}[qos:all]\nmatch = share data\nmax iops = 100\n"), 7, "120");
-        // What is promised elsewhere does not matter.
+        // Minimums of classes for another share do not count.
         let elsewhere = format!("{promises}[qos:all]\nmatch = share vital\nmax iops = 100\n");
         parse(&elsewhere).expect("it is right");
     }
@@ -460,7 +460,7 @@ mod tests {
         let limits = section.class.limits;
         assert_eq!(limits.numbers[..6], [None, Some(2 << 20), None, None, None, Some(500)]);
         assert_eq!(limits.burst_bytes, 4 << 20);
-        // Written down for the workers it is the same, once.
+        // Rendered and read again, it is the same single class.
         let once = render_effective(&config, false);
         let (again, warnings) = Config::parse(&once, "again").expect("it is right");
         assert_eq!((again.classes.len(), render_effective(&again, false)), (1, once));

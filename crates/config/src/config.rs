@@ -14,18 +14,18 @@ use crate::substitutions::Substitutions;
 use crate::user_list::UserList;
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
 
-/// What an `smb.conf` says.
+/// Everything that an `smb.conf` sets.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// Parameters of the server.
+    /// Parameters of the whole server, from `[global]`.
     pub global: Global,
-    /// Parameters of shares as `[global]` left them: what holds where no share is concerned, such
-    /// as `hosts allow` of a connection or `smb encrypt` of a session.
+    /// Defaults of shares from `[global]`, for use where no share is involved: `hosts allow` of a
+    /// connection, `smb encrypt` of a session.
     pub defaults: Share,
     /// Shares to serve, in the order of the file. Those with `available` off are among them.
     pub shares: Vec<Share>,
-    /// `[IPC$]`: who may use the pipes. As `defaults` when the file does not speak of it.
+    /// `[IPC$]`: the users who may open pipes. Equals `defaults` if the file has no such section.
     pub ipc: Share,
     /// `[homes]`, if there: a pattern of shares, not a share.
     pub homes: Option<Share>,
@@ -33,14 +33,14 @@ pub struct Config {
     pub classes: Vec<ClassSection>,
 }
 
-/// Folders of the server.
+/// Folders of the server, with substitutions done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories {
     /// Databases that outlive the server.
     pub state: PathBuf,
     /// Files that live as long as the server runs.
     pub lock: PathBuf,
-    /// Secrets.
+    /// Keys and password hashes; only root may enter.
     pub private: PathBuf,
     /// The file with the process id.
     pub pid: PathBuf,
@@ -48,14 +48,14 @@ pub struct Directories {
     pub cache: PathBuf,
 }
 
-/// What a server without a file needs to know.
+/// Settings of a server that runs without a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedDefault {
     /// Folder to serve, as `share`.
     pub share_path: PathBuf,
     /// The only user who may connect; every known user when none.
     pub user: Option<String>,
-    /// TCP port.
+    /// TCP port to listen on.
     pub port: u16,
     /// Folder below which the server keeps its own files.
     pub base_dir: PathBuf,
@@ -129,7 +129,7 @@ impl Config {
         self.shares.iter().find(|share| share.name.to_lowercase() == name)
     }
 
-    /// What a process of this server knows before any client.
+    /// Returns the values that a process of this server knows before any client.
     #[must_use]
     pub fn substitutions(&self) -> Substitutions {
         let known = Substitutions::of_this_process();
@@ -153,8 +153,8 @@ impl Config {
         }
     }
 
-    /// Makes parameters of `[global]` what they are in `running`: what a running server cannot
-    /// change. Returns those that were to be changed.
+    /// Takes the parameters `names` of `[global]` over from `running`, because a running server
+    /// cannot change them. Returns the names of parameters whose new value was dropped.
     pub fn keep_global(&mut self, running: &Self, names: &[&'static str]) -> Vec<&'static str> {
         let mut section = self.global.section.clone();
         let differ = |name: &&'static str| section.take_over(&running.global.section, name);
@@ -247,7 +247,7 @@ fn escaped(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%%")
 }
 
-/// What parts a share from the rest of a UNC path, or cannot stand in one.
+/// Characters that separate or cannot occur in the share name of a UNC path.
 const UNADDRESSABLE: [char; 3] = ['\\', '/', '\0'];
 
 #[cfg(test)]

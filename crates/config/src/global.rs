@@ -9,13 +9,15 @@ use crate::parameter::parameter_table;
 use crate::startups::Startups;
 
 parameter_table! {
-    /// What `[global]` says about the whole server. What it says about shares is in each share.
+    /// Parameters of the whole server from `[global]`. Those of shares are in each
+    /// [`crate::Share`].
     Global in Global {
-        /// Further names and addresses by which clients may call this server; `*` for any. A client that says
-        /// which server it means is refused if it means another one.
+        /// Further names and addresses by which clients may call this server; `*` for any. A client
+        /// that names its target server is refused if it names another one.
         additional_dns_hostnames: Vec<String> = "additional dns hostnames", Kind::List, "";
         /// Threads that do blocking file operations.
-        aio_max_threads: u32 = "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100", NotYet;
+        aio_max_threads: u32 =
+            "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100", NotYet;
         /// Listen on the addresses of `interfaces` only, and refuse clients that come in elsewhere.
         bind_interfaces_only: bool = "bind interfaces only", Kind::Bool, "No";
         /// Folder for files that may be lost without harm.
@@ -26,17 +28,18 @@ parameter_table! {
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
-        /// Users with a lower id have no home in `[homes]`: accounts of the system's programs, and root.
-        /// Samba knows no such limit; with 0 there is none.
+        /// Users with a lower id have no home in `[homes]`: accounts of the system's programs, and
+        /// root. Samba knows no such limit; 0 means none.
         homes_min_uid: u32 =
             "homes min uid", Kind::Integer { min: 0, max: 4_294_967_295 }, "1000";
         /// Serve DFS namespaces, where a share is the root of one: see `msdfs root`.
         host_msdfs: bool = "host msdfs", Kind::Bool, "Yes";
         /// Look up the names of clients. Lists of hosts go by address all the same.
         hostname_lookups: bool = "hostname lookups", Kind::Bool, "No", NotYet;
-        /// Interfaces to serve on and to tell clients about: names, patterns, addresses or networks.
-        /// What stands behind one, as in `"eth0;if_index=65,speed=1000000000,capability=RSS,RDMA"`,
-        /// counts instead of what was found; `capability=NONE` is none.
+        /// Interfaces to serve on and to tell clients about: names, patterns, addresses or
+        /// networks. Properties after a name, as in
+        /// `"eth0;if_index=65,speed=1000000000,capability=RSS,RDMA"`, override those found;
+        /// `capability=NONE` is none.
         interfaces: Vec<InterfaceSpec> = "interfaces", Kind::Interfaces, "";
         /// Seconds between probes of idle connections; 0 for none.
         keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300", NotYet;
@@ -44,65 +47,69 @@ parameter_table! {
         lock_directory: String = "lock directory" / "lock dir", Kind::Path, "/run/choro";
         /// File the log goes to; standard error when empty.
         log_file: String = "log file", Kind::Path, "";
-        /// Detail of the log, 0 to 10. Of single subjects, `subject:level`, only `auth_audit` has an effect: at 3
-        /// it shows who logs on.
+        /// Detail of the log, 0 to 10. Of single subjects, `subject:level`, only `auth_audit` has
+        /// an effect: at 3 it shows each logon.
         log_level: String = "log level" / "debuglevel", Kind::Text, "1";
         /// Have logons wait after others from the same address, or of the same user, have failed.
         logon_delay: bool = "logon delay", Kind::Bool, "Yes";
-        /// Failed logons after which those from the same address are refused for a time; 0 for never.
+        /// Failed logons after which others from the same address are refused for a time; 0 for
+        /// never.
         logon_failures_max: u32 = "logon failures max", Kind::Integer { min: 0, max: 65_535 }, "0";
-        /// Seconds for which they are.
+        /// Seconds of that refusal, after the last failed logon.
         logon_refusal_time: u32 =
             "logon refusal time", Kind::Integer { min: 1, max: 31_536_000 }, "300";
         /// Letters of a name that its short name begins with.
         mangle_prefix: u32 = "mangle prefix", Kind::Integer { min: 1, max: 6 }, "1";
-        /// Which failed logons become guest.
+        /// Failed logons that become guest sessions.
         map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
-        /// Bytes of memory that one client may make its process take, for all that it keeps open
-        /// and all that is on its way; beyond it requests fail, or nothing more is received.
+        /// Bytes of memory that one client may use in its process, for open files and requests in
+        /// progress; beyond it requests fail, or reception stops.
         max_client_memory: u64 =
-            "max client memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "268435456";
-        /// Clients of one address (in IPv6, of one network of 64 bits) over which no user has
-        /// logged on: not yet, or as guests, who have three quarters of them. Users are not
-        /// counted, but no address has more than three quarters of all places. More where many
-        /// guests come through one address; 0 for no limit.
+    "max client memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 },
+            "268435456";
+        /// Clients of one address (in IPv6, of one network of 64 bits) without a logged-on user:
+        /// connections before their logon, and guests, who have three quarters of the places. Users
+        /// are not counted, but no address has more than three quarters of all places. Raise it
+        /// where many guests come through one address; 0 for no limit.
         max_clients_per_address: u32 =
             "max clients per address", Kind::Integer { min: 0, max: 65_536 }, "64";
-        /// Clients over which only guests and anonymous users have logged on. Beyond it the address that
-        /// has most of them loses its newest; so it does when a user needs the place. 0 for no limit.
+        /// Clients over which only guests and anonymous users have logged on. Beyond it the newest
+        /// client of the address with most of them is dropped, also when a user needs the place. 0
+        /// for no limit.
         max_guest_clients: u32 =
             "max guest clients", Kind::Integer { min: 0, max: 65_536 }, "512";
-        /// `max client memory` for a client over whose connections no user has logged on: guests and nobody in
-        /// particular.
+        /// As `max client memory`, for clients without a logged-on user: guests and anonymous
+        /// users.
         max_guest_memory: u64 =
             "max guest memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "16777216";
         /// Size in KiB at which the log file is renamed and started anew; 0 for never.
-        max_log_size: u32 = "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000", NotYet;
+        max_log_size: u32 =
+            "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000", NotYet;
         /// Files one client process may have open.
         max_open_files: u32 = "max open files", Kind::Integer { min: 1, max: 16_777_216 }, "16424";
         /// Worker processes; 0 for no limit.
         max_smbd_processes: u32 =
             "max smbd processes", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
-        /// Clients that have not logged on yet, as `start:rate:full`: from `start` on, `rate` of a
-        /// hundred new ones are turned away, then more and more, and from `full` on all. The first
-        /// of an address is not: from `full` on it has the place of one whose address has several,
-        /// or of the one that waits longest.
+        /// Clients that have not logged on yet, as `start:rate:full`: from `start` on, `rate`
+        /// percent of new ones are refused, then more and more, and from `full` on all. The first
+        /// client of an address is exempt: from `full` on it takes the place of one whose address
+        /// has several, or of the oldest one.
         max_startups: Startups = "max startups", Kind::Startups, "64:30:512";
-        /// Milliseconds that a connection between two processes is kept that nothing is sent over;
-        /// for `messaging type = stream`. Takes effect with a restart.
+        /// Milliseconds for which an idle connection between two processes is kept; for `messaging
+        /// type = stream`. Takes effect with a restart.
         messaging_stream_idle_time: u32 =
             "messaging stream idle time", Kind::Integer { min: 1, max: 3_600_000 }, "1000";
-        /// Connections that a process keeps to others although nothing is sent over them; for
-        /// `messaging type = stream`. Takes effect with a restart.
+        /// Idle connections to other processes that a process keeps; for `messaging type = stream`.
+        /// Takes effect with a restart.
         messaging_stream_connections: u32 =
             "messaging stream connections", Kind::Integer { min: 1, max: 256 }, "10";
-        /// How the processes of the server talk: over datagrams, over connections, or by records in a
-        /// TDB file and signals; `default` is the first of these that was built in. Takes effect with
-        /// a restart.
+        /// Messages between the server's processes: over datagrams, over connections, or by records
+        /// in a TDB file and signals; `default` is the first of these in this build. Takes effect
+        /// with a restart.
         messaging_type: MessagingType =
             "messaging type", Kind::Choice(MessagingType::WORDS), "default";
-        /// Bytes from which on the data of a WRITE go to the file without passing through memory, though
-        /// never below 128 KiB; 0 where that is found to cost less.
+        /// Smallest size in bytes of a WRITE whose data go to the file without passing through
+        /// memory, at least 128 KiB; 0 where measurements show that it costs less.
         min_receivefile_size: u64 =
             "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0";
         /// Further names of this server.
@@ -114,23 +121,23 @@ parameter_table! {
         /// Folder of secrets; only root may enter it.
         private_directory: String =
             "private dir" / "private directory", Kind::Path, "/var/lib/choro/private";
-        /// What connections without a user, and guests, may do in IPC$: 0 list shares and look up users, 1
+        /// Rights of anonymous users and guests in IPC$: 0 list shares and look up users, 1
         /// neither, 2 nothing at all.
         restrict_anonymous: u32 = "restrict anonymous", Kind::Integer { min: 0, max: 2 }, "0";
-        /// Highest dialect.
+        /// Highest dialect to negotiate with clients.
         server_max_protocol: Protocol = "server max protocol" / "max protocol" / "protocol",
             Kind::Choice(Protocol::WORDS), "SMB3";
-        /// Lowest dialect.
+        /// Lowest dialect to negotiate with clients.
         server_min_protocol: Protocol =
             "server min protocol" / "min protocol", Kind::Choice(Protocol::WORDS), "SMB2_02";
-        /// Interfaces, addresses and networks on which clients are served, and of which they are not
-        /// told that they may come there with further connections: such as addresses that move between
-        /// the nodes of a cluster, where all connections of a client must be to one node.
+        /// Interfaces, addresses and networks that serve clients but are not offered to them for
+        /// further connections: such as addresses that move between the nodes of a cluster, where
+        /// all connections of a client must go to one node.
         server_multi_channel_hidden_interfaces: Vec<InterfaceSpec> =
             "server multi channel hidden interfaces", Kind::Interfaces, "";
         /// Let a session use several connections.
         server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes";
-        /// Whether messages are signed.
+        /// Signing of messages; see the values.
         server_signing: Signing = "server signing", Kind::Choice(Signing::WORDS), "default";
         /// Ciphers to negotiate, best first.
         server_smb3_encryption_algorithms: Vec<EncryptionAlgorithm> =
@@ -140,33 +147,36 @@ parameter_table! {
         server_smb3_signing_algorithms: Vec<SigningAlgorithm> =
             "server smb3 signing algorithms", Kind::Choices(SigningAlgorithm::WORDS),
             "AES-128-GMAC, AES-128-CMAC, HMAC-SHA256";
-        /// What the server says about itself in lists of servers.
+        /// Description of the server in lists of servers.
         server_string: String = "server string", Kind::Text, "Choro %v";
-        /// Milliseconds from which on a request is logged with all its phases; 0 for never. What it
-        /// waits for an event, such as a change or a lock, is not counted.
+        /// Milliseconds after which a request is logged with all its phases; 0 for never. Waiting
+        /// for an event, such as a change or a lock, is not counted.
         slow_operation_threshold: u32 =
             "slow operation threshold", Kind::Integer { min: 0, max: 3_600_000 }, "0";
         /// Do not recognize the repetition of lock requests after a channel was lost.
         smb2_disable_lock_sequence_checking: bool =
             "smb2 disable lock sequence checking", Kind::Bool, "No";
-        /// Tell a break of an oplock once, on the newest channel, as Windows does, and not again on
-        /// another when that one does not take it. Those of leases are told again in any case.
+        /// Send the break of an oplock once, on the newest channel, as Windows does, without trying
+        /// another channel if that fails. Breaks of leases are repeated in any case.
         smb2_disable_oplock_break_retry: bool =
             "smb2 disable oplock break retry", Kind::Bool, "No";
-        /// Grant leases.
+        /// Grant leases on files to clients.
         smb2_leases: bool = "smb2 leases", Kind::Bool, "Yes";
         /// Credits one connection may hold.
         smb2_max_credits: u32 = "smb2 max credits", Kind::Integer { min: 1, max: 65_535 }, "8192";
-        /// Bytes of one READ.
-        smb2_max_read: u32 = "smb2 max read", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Bytes of one READ request.
+        smb2_max_read: u32 =
+            "smb2 max read", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
         /// Credits that all clients may hold together; 0 for no limit but that of each.
         smb2_total_credits: u32 =
             "smb2 total credits", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
         /// Bytes of one query, answer or control code.
-        smb2_max_trans: u32 = "smb2 max trans", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
-        /// Bytes of one WRITE.
-        smb2_max_write: u32 = "smb2 max write", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
-        /// Grant leases on folders.
+        smb2_max_trans: u32 =
+            "smb2 max trans", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Bytes of one WRITE request.
+        smb2_max_write: u32 =
+            "smb2 max write", Kind::Bytes { min: 65_536, max: 8_388_608 }, "8388608";
+        /// Grant leases on folders, too.
         smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto";
         /// Offer the POSIX extensions of SMB 3.1.1.
         smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No";
@@ -187,8 +197,8 @@ parameter_table! {
 }
 
 impl Global {
-    /// Lowest and highest dialect to negotiate, as codes of [MS-SMB2] 2.2.3. Loading made sure that
-    /// the first is not above the second.
+    /// Lowest and highest dialect to negotiate, as codes of [MS-SMB2] 2.2.3. Loading has verified
+    /// their order.
     #[must_use]
     pub fn dialects(&self) -> (u16, u16) {
         let min = self.server_min_protocol.dialect().unwrap_or(DIALECT_MIN);
@@ -202,14 +212,14 @@ impl Global {
         self.server_signing == Signing::Required
     }
 
-    /// Detail of the log for everything without a level of its own.
+    /// Detail of the log for subjects without their own level.
     #[must_use]
     pub fn log_detail(&self) -> u32 {
         let first = self.log_level.split_whitespace().next().unwrap_or("");
         first.strip_prefix("all:").unwrap_or(first).parse().map_or(1, |level: u32| level.min(10))
     }
 
-    /// Detail of the log for one subject: what `subject:level` says, else that for everything.
+    /// Detail of the log for one subject: the level in `subject:level`, or the general one.
     #[must_use]
     pub fn log_detail_of(&self, subject: &str) -> u32 {
         let words = self.log_level.split_whitespace();
@@ -227,8 +237,8 @@ impl Global {
     }
 }
 
-/// SMB 2.0.2.
+/// SMB 2.0.2 ([MS-SMB2] 2.2.3).
 const DIALECT_MIN: u16 = 0x0202;
 
-/// SMB 3.1.1.
+/// SMB 3.1.1 ([MS-SMB2] 2.2.3).
 const DIALECT_MAX: u16 = 0x0311;

@@ -1,20 +1,20 @@
 //! `hosts allow` and `hosts deny`.
 //!
-//! A word is `ALL`, an address, a network as `address/bits` or `address/mask`, or the beginning of an
-//! IPv4 address that ends with a dot. `EXCEPT` takes what stands behind it out of what stands before it.
+//! A word is `ALL`, an address, a network as `address/bits` or `address/mask`, or the beginning of
+//! an IPv4 address that ends with a dot. `EXCEPT` excludes the words after it from those before it.
 //!
-//! Samba also knows names (`pc.example`, `.example`, `LOCAL`), for which it asks the name service who has
-//! the client's address. Whoever owns an address also decides what it is called, and every connection would
-//! wait for the answer, so names match no client here. Where that would let a client in that was to be
-//! kept out, the configuration is refused: see [`names`].
+//! Samba also accepts names (`pc.example`, `.example`, `LOCAL`) and looks up the client's address
+//! in the name service. The owner of an address decides its name, and every connection would wait
+//! for the answer, so names match no client here. Where this would admit a client that the operator
+//! meant to exclude, the configuration is refused: see [`names`].
 
 use std::net::IpAddr;
 
-/// May a client of this address connect?
+/// Returns true if a client of this address may connect.
 ///
-/// Both lists empty: yes. One empty: the other decides. Both there: `allow` outweighs `deny`, and
-/// who is on neither may. The loopback address may unless `deny` names it and `allow` does not,
-/// because the server's own tools use it.
+/// Both lists empty: yes. One empty: the other decides. Neither empty: `allow` outweighs `deny`,
+/// and clients on neither list may connect. The loopback address may unless `deny` names it and
+/// `allow` does not, because the server's own tools use it.
 pub fn allows<W: AsRef<str>>(allow: &[W], deny: &[W], address: IpAddr) -> bool {
     let client = Client { address: address.to_canonical() };
     let denied = || client.is_on(deny);
@@ -29,7 +29,7 @@ pub fn allows<W: AsRef<str>>(allow: &[W], deny: &[W], address: IpAddr) -> bool {
     }
 }
 
-/// Words that no client can match, because they look like a network or a group and are none.
+/// Returns words that match no client: malformed networks, and groups.
 #[must_use]
 pub fn malformed<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
     let words = words.iter().map(AsRef::as_ref);
@@ -37,7 +37,7 @@ pub fn malformed<W: AsRef<str>>(words: &[W]) -> Vec<&str> {
     words.filter(|word| is_network(word) || word.starts_with('@')).collect()
 }
 
-/// The words that are names, which match no client.
+/// Returns the words that are names, which match no client.
 #[must_use]
 pub fn names<W: AsRef<str>>(words: &[W]) -> Vec<Name<'_>> {
     let mut is_excepted = false;
@@ -52,8 +52,8 @@ pub fn names<W: AsRef<str>>(words: &[W]) -> Vec<Name<'_>> {
     names
 }
 
-/// Returns the word for all addresses of one version of IP, if the list has none for those of the
-/// other one.
+/// Returns the word for all addresses of one version of IP, if the list has no such word for the
+/// other version.
 #[must_use]
 pub fn half_of_all<W: AsRef<str>>(words: &[W]) -> Option<&str> {
     let all_of = |word: &str, is_ipv4| {
@@ -64,12 +64,12 @@ pub fn half_of_all<W: AsRef<str>>(words: &[W]) -> Option<&str> {
     find(true).xor(find(false))
 }
 
-/// A word of a list that is the name of a client.
+/// A host name in a list, which matches no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a> {
-    /// The word.
+    /// The name as the operator wrote it.
     pub word: &'a str,
-    /// True behind an `EXCEPT`, where it takes clients out of the list; behind two of them it adds some
+    /// True behind an `EXCEPT`, where the word excludes clients; a second `EXCEPT` includes them
     /// again.
     pub is_excepted: bool,
 }
@@ -163,7 +163,7 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// The lowest `count` bits.
+/// Returns a number with the lowest `count` bits set.
 fn ones(count: u32) -> u128 {
     u128::MAX.checked_shl(count).map_or(u128::MAX, |high| !high)
 }

@@ -1,36 +1,37 @@
-//! One word of `interfaces`.
+//! One word of the parameter `interfaces`.
 
 use std::net::IpAddr;
 
-/// An interface and what the operator says about it: `what;if_index=2,speed=1000000000,capability=RSS`.
+/// An interface with properties set by the operator, in the form
+/// `what;if_index=2,speed=1000000000,capability=RSS`.
 ///
-/// The word needs quotes in the file, because `;` and `,` part words. What is not said is as it was
-/// found.
+/// The word needs quotes in the file, because `;` and `,` separate words. Properties that are
+/// absent keep the values of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterfaceSpec {
     /// Name, pattern with `*` and `?`, address, or network as `address/bits` or `address/mask`.
     pub what: String,
     /// Index to tell clients instead of the kernel's.
     pub if_index: Option<u32>,
-    /// Bits per second to tell clients instead of what the driver says.
+    /// Bits per second to tell clients instead of the driver's.
     pub speed: Option<u64>,
-    /// What it can, instead of what was found.
+    /// Capabilities to tell clients instead of the interface's own.
     pub capability: Option<Capability>,
-    /// What stands behind the `;` and was not understood.
+    /// Properties after the `;` that were not understood.
     pub ignored: Vec<String>,
 }
 
-/// What an interface can: [MS-SMB2] 2.2.32.5.
+/// Capabilities of an interface: [MS-SMB2] 2.2.32.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capability {
-    /// Spread its connections over processors: `RSS_CAPABLE`.
+    /// Spreads connections over processors: `RSS_CAPABLE`.
     pub rss: bool,
-    /// Remote direct memory access: `RDMA_CAPABLE`.
+    /// Supports remote direct memory access: `RDMA_CAPABLE`.
     pub rdma: bool,
 }
 
 impl InterfaceSpec {
-    /// Takes a word apart. Never fails: what is not understood is in `ignored`.
+    /// Parses a word. Never fails: properties that are not understood go to `ignored`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let (what, properties) = text.split_once(';').unwrap_or((text, ""));
@@ -51,7 +52,7 @@ impl InterfaceSpec {
         spec
     }
 
-    /// What is wrong with the word, in words.
+    /// Returns a remark for the operator if the word has a fault.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         if ["if_index=", "speed=", "capability="].iter().any(|key| self.what.starts_with(key)) {
@@ -61,7 +62,7 @@ impl InterfaceSpec {
         (!ignored.is_empty()).then(|| format!("not understood of `{}`: {ignored}", self.what))
     }
 
-    /// The address, when `what` is one or a network that an address names.
+    /// Returns the address if `what` is one, or the address before the `/` of a network.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         self.what.split('/').next().and_then(|address| address.parse().ok())
@@ -73,7 +74,7 @@ impl InterfaceSpec {
         let pattern: Vec<char> = self.what.chars().collect();
         let name: Vec<char> = name.chars().collect();
         let (mut p, mut n) = (0, 0);
-        // Where to go on when the text after the last `*` turns out not to fit.
+        // Place to continue from if the text after the last `*` does not fit.
         let mut retry: Option<(usize, usize)> = None;
         while n < name.len() {
             match pattern.get(p) {
@@ -96,7 +97,7 @@ impl InterfaceSpec {
         pattern[p..].iter().all(|c| *c == '*')
     }
 
-    /// `None` if the value is none. No interface has the index 0, and none the speed 0.
+    /// Sets a property. Returns `None` for a bad value; index 0 and speed 0 do not exist.
     fn take(&mut self, key: &str, value: &str) -> Option<()> {
         match key.to_ascii_lowercase().as_str() {
             "if_index" => self.if_index = Some(value.parse().ok().filter(|index| *index > 0)?),
@@ -116,7 +117,7 @@ impl InterfaceSpec {
     }
 }
 
-/// The property that may have several values.
+/// Property that may have several values.
 const CAPABILITY: &str = "capability";
 
 #[cfg(test)]

@@ -5,21 +5,21 @@ use crate::list;
 use crate::startups::Startups;
 use crate::user_list::UserList;
 
-/// What a parameter's value may be.
+/// Form of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// yes, true, 1, on and their opposites.
     Bool,
-    /// A number of bytes, with `K`, `M`, `G` or `T` behind it or not.
+    /// A number of bytes, with or without `K`, `M`, `G` or `T` behind it.
     Bytes {
         /// Smallest number accepted as it is.
         min: u64,
         /// Largest number accepted as it is.
         max: u64,
     },
-    /// One character.
+    /// One character, the first of the value.
     Character,
-    /// One of the words, kept as the word beside it.
+    /// One of the words, stored as the word next to it in the pair.
     Choice(&'static [(&'static str, &'static str)]),
     /// A list of such words. `+word` and `-word` change the default instead of replacing it.
     Choices(&'static [(&'static str, &'static str)]),
@@ -32,41 +32,41 @@ pub enum Kind {
     },
     /// Interfaces, addresses and networks: a list of [`InterfaceSpec`].
     Interfaces,
-    /// Words, see [`crate::UserList`] for what they mean in lists of users.
+    /// Words; lists of users give them a meaning, see [`crate::UserList`].
     List,
-    /// Permission bits, octal.
+    /// Permission bits in octal digits.
     Mode,
     /// A file or folder; may contain substitutions.
     Path,
-    /// Port numbers.
+    /// TCP port numbers from 1.
     Ports,
     /// Clients that are logging on: a [`crate::Startups`].
     Startups,
-    /// Text; may contain substitutions.
+    /// Text, in which substitutions may occur.
     Text,
     /// Text, kept in capital letters.
     Upper,
 }
 
-/// A value that was understood.
+/// A valid value in its canonical form, and a remark if it was corrected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Canonical {
-    /// The form that is kept and written back.
+    /// Text that is stored and written back.
     pub text: String,
-    /// What was not as it should be, in words.
+    /// Fault of the value that was corrected, in words.
     pub remark: Option<String>,
 }
 
-/// A value that was not understood: what would have been.
+/// A value that was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}")]
 pub struct BadValue {
-    /// In words.
+    /// Accepted values, in words for the message.
     pub expected: String,
 }
 
 impl Kind {
-    /// Reads `text`. `default` is the parameter's, to which changes of a list apply.
+    /// Reads `text`. `default` is the parameter's default, to which `+word` and `-word` apply.
     ///
     /// # Errors
     /// The value is none of this kind.
@@ -95,8 +95,8 @@ impl Kind {
     }
 }
 
-/// A type that a canonical value turns into. The text was made by [`Kind::canonical`] or is a
-/// default of the table, which `parameter::tests` reads the same way.
+/// A type that a canonical value converts to. The text comes from [`Kind::canonical`] or is a
+/// default of the table, which `parameter::tests` reads in the same way.
 pub(crate) trait Typed {
     fn typed(canonical: &str) -> Self;
 }
@@ -172,7 +172,7 @@ impl Typed for UserList {
     }
 }
 
-/// "Yes" or "No" for the words that mean it.
+/// Returns "Yes" or "No" for the words with that meaning.
 pub(crate) fn boolean(text: &str) -> Option<&'static str> {
     choice(BOOLEAN_WORDS, text)
 }
@@ -248,7 +248,7 @@ fn integer(text: &str, min: u32, max: u32) -> Result<Canonical, BadValue> {
     if number.is_empty() {
         return Err(bad());
     }
-    // A number too large to be read is too large for the range, too.
+    // A number that overflows is outside the range, too.
     let value = u64::from_str_radix(number, radix).unwrap_or(u64::MAX);
     let value = if negative { 0 } else { value };
     let used = value.clamp(u64::from(min), u64::from(max));
@@ -285,7 +285,7 @@ fn bytes(text: &str, min: u64, max: u64) -> Result<Canonical, BadValue> {
 }
 
 fn mode(text: &str) -> Result<Canonical, BadValue> {
-    // A sign would be taken by `from_str_radix`, and no permission has one.
+    // `from_str_radix` would accept a sign, and no permission has one.
     match u32::from_str_radix(text, 8) {
         Ok(bits) if bits <= MODE_MAX && !text.starts_with('+') => Ok(plain(format!("0{bits:03o}"))),
         _ => Err(expected("octal permission bits such as 0644")),
@@ -320,10 +320,11 @@ fn expected(what: &str) -> BadValue {
     BadValue { expected: what.to_owned() }
 }
 
-/// All permission bits and some of the file type that `create mask = 077777` of old files sets.
+/// Largest mode: permission bits and some of the file type, as in `create mask = 077777` of old
+/// files.
 const MODE_MAX: u32 = 0o177_777;
 
-/// Ports to listen on.
+/// Highest number of ports to listen on.
 const PORTS_MAX: usize = 16;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What a configuration may cost, whatever the text is.
+//! Limits on the cost of a configuration, whatever its text.
 //!
 //! The file is the operator's, but a file made by a broken script must not take the supervisor
 //! down with it. Each limit is far above what people write.
 
-/// Bytes of one file.
+/// Bytes of one file; includes count separately.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Bytes of all files together, counted once per inclusion.

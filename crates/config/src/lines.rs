@@ -22,9 +22,9 @@ pub(crate) enum Statement {
     Junk(String),
     /// `[name]`; what follows the bracket is ignored.
     Section(String),
-    /// `[`, and no name or no `]`.
+    /// `[` without a name or without `]`.
     BadSection { missing: &'static str },
-    /// Longer than [`LINE_BYTES_MAX`].
+    /// A line longer than [`LINE_BYTES_MAX`] bytes.
     TooLong,
 }
 
@@ -70,8 +70,8 @@ fn statement(line: &str) -> Statement {
     }
     match line.split_once('=') {
         Some((name, value)) if !name.trim_matches(is_space).is_empty() => {
-            // A backslash that still ends the value would join it to the next line wherever the
-            // value is written out again.
+            // A backslash at the end of the value would join the next line once the value is
+            // written out again.
             let value = value.trim_end_matches(|end| is_space(end) || end == '\\');
             Statement::Assignment { name: squeezed(name), value: squeezed(value) }
         }

@@ -21,16 +21,16 @@ use crate::warning::{LoadError, Warning, WarningKind, quoted};
 mod include;
 mod inherit;
 
-/// What the files say.
+/// Sections and warnings of all files that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     /// `[global]`'s parameters of the server, and its parametric options.
     pub(crate) global: Section,
-    /// `[global]`'s parameters of shares.
+    /// `[global]`'s parameters of shares, the defaults of later sections.
     pub(crate) defaults: Section,
     /// All other sections in the order in which they were first opened.
     pub(crate) sections: Vec<Named>,
-    /// Sections `[qos:NAME]`.
+    /// Sections `[qos:NAME]`, in the order of the files.
     pub(crate) classes: Vec<class::Written>,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -41,9 +41,9 @@ pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) section: Section,
     pub(crate) place: Place,
-    /// `copy` found nothing, so what is missing here is unknown.
+    /// True if `copy` named no section, so that some parameters are unknown.
     pub(crate) incomplete: bool,
-    /// `-valid = no`: as if it were not written.
+    /// True after `-valid = no`: the section is left out.
     pub(crate) dropped: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Place {
     pub(crate) line: u32,
 }
 
-/// Reads `name` from `source`, and what it includes.
+/// Reads `path` and its includes from `source`.
 pub(crate) fn load(
     path: &Path,
     source: &dyn Source,
@@ -86,11 +86,11 @@ struct Loader<'a> {
     substitutions: &'a Substitutions,
     loaded: Loaded,
     by_name: HashMap<String, usize>,
-    /// Section that assignments go to; none for `[global]`, also before the first header.
+    /// Section that receives assignments; `None` for `[global]`, also before the first header.
     current: Option<usize>,
-    /// Class that assignments go to, before anything else.
+    /// Class that receives assignments; takes precedence over `current`.
     current_class: Option<usize>,
-    /// Files from the main one to the one being read.
+    /// Files being read: the main one, then each nested include.
     reading: Vec<PathBuf>,
     inclusions: usize,
     total_bytes: u64,
@@ -242,8 +242,8 @@ impl<'a> Loader<'a> {
             return self.assign_option(&option_key(module, option), value, place);
         }
         let Some((parameter, inverse)) = find(name) else {
-            // The comparison with every known name is the only dear thing here, so it is not done
-            // for warnings that nobody will see.
+            // The comparison with every known name is the only expensive step here; skip it for
+            // warnings beyond the limit.
             let shown = self.loaded.warnings.len() < WARNINGS_MAX;
             let near = if shown { nearest(name) } else { None };
             let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
@@ -317,8 +317,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Where a parameter of this scope goes. A share takes either; parametric options count as
-    /// global.
+    /// Returns the section that receives a parameter of this scope. A share takes either;
+    /// parametric options count as global.
     fn target(&mut self, scope: Scope) -> &mut Section {
         match (self.current, scope) {
             (Some(index), _) => &mut self.loaded.sections[index].section,
@@ -327,7 +327,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Remarks on values that are understood but not done as Samba would.
+    /// Warns of values that are valid but work differently from Samba.
     fn remark(
         &mut self,
         parameter: &Parameter,
@@ -361,8 +361,8 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// A word that matches nobody is a smaller circle in `hosts allow`, and a hole in `hosts deny`
-    /// or behind `EXCEPT`.
+    /// Remarks on words of lists of hosts. A word that matches no client only narrows `hosts
+    /// allow`, but leaves a gap in `hosts deny` or behind `EXCEPT`.
     fn remark_hosts(
         &mut self,
         parameter: &Parameter,
@@ -374,7 +374,8 @@ impl<'a> Loader<'a> {
         let excludes = denies || words.iter().any(|word| word.eq_ignore_ascii_case("EXCEPT"));
         for word in crate::hosts_access::malformed(&words) {
             if excludes {
-                let reason = "no address or network that could be kept out".to_owned();
+                let reason = "neither an address nor a network, so it would exclude nobody";
+                let reason = reason.to_owned();
                 return Err(bad_protection(parameter.name, word, reason, place));
             }
             let text = format!("`{}` matches no client", quoted(word));
@@ -382,14 +383,14 @@ impl<'a> Loader<'a> {
         }
         if let Some(word) = crate::hosts_access::half_of_all(&words).filter(|_| denies) {
             let text = format!(
-                "`{}` is not all clients, who come by IPv4 and by IPv6; `ALL` is",
+                "`{}` does not cover all clients, which use IPv4 and IPv6; `ALL` does",
                 quoted(word)
             );
             self.warn(place, WarningKind::Contradiction, text);
         }
         for Name { word, is_excepted } in crate::hosts_access::names(&words) {
             if denies != is_excepted {
-                let reason = "clients are not looked up by name, so it would keep nobody out; give \
+                let reason = "clients are not looked up by name, so it would exclude nobody; give \
                               addresses or networks";
                 return Err(bad_protection(parameter.name, word, reason.to_owned(), place));
             }
@@ -434,7 +435,7 @@ fn limit(limit: u64, what: &'static str, place: &Place) -> LoadError {
     LoadError::Limit { file: place.file.clone(), line: place.line, limit, what }
 }
 
-/// Modules of Samba whose work this server does, always or where they are named.
+/// Modules of Samba whose function this server has, always or if named in `vfs objects`.
 const BUILT_IN: &[&str] = &[
     "acl_xattr",
     class::RATE_LIMITS,

@@ -1,8 +1,8 @@
 //! The table of parameters.
 //!
 //! A parameter is one entry of `parameter_table!` in `global.rs` or `share.rs`: field, type, name,
-//! synonyms, kind, default and documentation stand together, and nothing else has to be touched to
-//! add one. Parameters that Samba knows and that mean nothing here are names in `accepted.rs`.
+//! synonyms, kind, default and documentation together; nothing else has to change to add one.
+//! Parameters of Samba that have no effect here are names in `accepted.rs`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,40 +13,40 @@ use crate::global;
 use crate::kind::Kind;
 use crate::share;
 
-/// One parameter.
+/// A parameter as an entry of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     /// The name that is written back.
     pub name: &'static str,
-    /// Other names.
+    /// Other names, with the same or the opposite meaning.
     pub synonyms: &'static [Synonym],
-    /// Where it may stand.
+    /// Sections in which it is accepted.
     pub scope: Scope,
-    /// What its value may be.
+    /// Kind of value that it accepts.
     pub kind: Kind,
-    /// The value when nobody sets it, in canonical form.
+    /// Default value, in canonical form.
     pub default: &'static str,
-    /// Whether the server does what it says.
+    /// Effect of setting it in this version.
     pub effect: Effect,
-    /// What it does.
+    /// Documentation for operators, one or more sentences.
     pub doc: &'static str,
 }
 
-/// Whether setting a parameter changes anything.
+/// Effect of setting a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It does.
+    /// The server acts on it.
     Now,
-    /// Its value is checked and kept; what it is about is still to come.
+    /// The value is checked and stored; the function is not implemented yet.
     NotYet,
     /// Accepted so that files of Samba load, and ignored.
     Never,
 }
 
-/// Where a parameter may stand.
+/// Sections in which a parameter is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// In `[global]` only.
+    /// Accepted in the section `[global]` only.
     Global,
     /// In a share, or in `[global]` as the default of the shares below it.
     Share,
@@ -55,15 +55,15 @@ pub enum Scope {
 /// Another name of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synonym {
-    /// Means the opposite.
+    /// Name with the opposite meaning.
     Inverse(&'static str),
-    /// Means the same.
+    /// Name with the same meaning.
     Same(&'static str),
 }
 
 impl Parameter {
-    /// True where the default can be weaker than what the operator meant, so that a value which
-    /// cannot be read refuses the configuration instead of falling back.
+    /// True if the default can be weaker than the operator's intention, so that an unreadable value
+    /// refuses the configuration instead of falling back.
     #[must_use]
     pub fn refuses_bad_values(&self) -> bool {
         REFUSED_WHEN_BAD.contains(&self.name)
@@ -79,16 +79,15 @@ pub fn parameters() -> &'static [Parameter] {
     })
 }
 
-/// The parameter called `name`, and whether that name means its opposite. Case and white space in
-/// names do not matter.
+/// Returns the parameter called `name`, and true if that name means its opposite. Case and white
+/// space in names do not matter.
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
-    // Those of the two tables are few and lie in the program; the table of all the others is made
-    // only when one of them is met, which a process that reads what another checked never does.
+    // The two tables are small constants. The table of the accepted names is built only when one of
+    // them occurs, never in a process that reads a configuration already checked.
     let ours = || global::PARAMETERS.iter().chain(share::PARAMETERS);
     let of_ours = || ours().flat_map(names_of);
-    // Each process asks for the default of every parameter, by the name and in the order that they have
-    // in the tables.
+    // Each process asks for the default of every parameter, by name and in the order of the tables.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let next = NEXT.load(Ordering::Relaxed);
     if let Some(parameter) = ours().nth(next).filter(|parameter| parameter.name == name) {
@@ -108,7 +107,7 @@ pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
     found.or_else(|| by_name().get(&folded(name)).copied())
 }
 
-/// The known name nearest to a misspelled one, if one is near enough to be worth saying.
+/// Returns the known name closest to a misspelled one, if it is close enough to suggest.
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     let name = folded(name);
@@ -145,7 +144,7 @@ fn names() -> impl Iterator<Item = (&'static str, &'static Parameter, bool)> {
     parameters().iter().flat_map(names_of)
 }
 
-/// What a parameter may be called, and whether that means its opposite.
+/// Names of a parameter, each with true if it means the opposite.
 fn names_of(
     parameter: &'static Parameter,
 ) -> impl Iterator<Item = (&'static str, &'static Parameter, bool)> {
@@ -208,12 +207,12 @@ macro_rules! parameter_table {
 }
 pub(crate) use parameter_table;
 
-/// What an entry of the table says at its end, or that it has an effect if it says nothing.
+/// Returns the effect at the end of an entry of the table; [`Effect::Now`] if it has none.
 pub(crate) const fn effect(said: &[Effect]) -> Effect {
     if let [effect, ..] = said { *effect } else { Effect::Now }
 }
 
-/// Protection that a misspelled value must not take away.
+/// Protective parameters that a misspelled value must not disable.
 const REFUSED_WHEN_BAD: &[&str] = &[
     "available",
     "bind interfaces only",

@@ -8,31 +8,32 @@ use crate::parameter::{Effect, Parameter, Scope, parameters};
 use crate::section::Section;
 use crate::share::Share;
 
-/// What holds, as a file that means the same: canonical names and values, sections in the order of
-/// the file, includes and copies already done.
+/// Renders the effective settings as a file with the same meaning: canonical names and values,
+/// sections in the order of the file, includes and copies already done.
 ///
-/// Brief, it has what differs from the default; `verbose`, it has everything that has an effect.
+/// The brief form has settings that differ from the default; `verbose` adds all others that have an
+/// effect.
 #[must_use]
 pub fn render_effective(config: &Config, verbose: bool) -> String {
     let detail = if verbose { Detail::Everything } else { Detail::Changed };
     render(config, detail)
 }
 
-/// What holds, as a file for processes that are to have the same configuration as this one: without
-/// what is accepted and means nothing, whose names each of them would have to look for among hundreds.
+/// Renders the effective settings for processes that need the same configuration. Leaves out
+/// ignored parameters, to spare each process their lookup among hundreds of names.
 #[must_use]
 pub fn render_for_processes(config: &Config) -> String {
     render(config, Detail::Meant)
 }
 
-/// Which parameters are written.
+/// Parameters that a rendering contains.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Detail {
-    /// Those that differ from the default.
+    /// Parameters that differ from the default.
     Changed,
-    /// All that have an effect, and those that differ from the default.
+    /// All parameters with an effect, and others that differ from the default.
     Everything,
-    /// Those that differ from the default and mean something.
+    /// Parameters that differ from the default and have an effect.
     Meant,
 }
 
@@ -57,7 +58,7 @@ fn render(config: &Config, detail: Detail) -> String {
     out
 }
 
-/// Writes parameters of one scope, by name; what differs, differs from `base`.
+/// Writes parameters of one scope by name, compared with `base`.
 fn write_scope(out: &mut String, scope: Scope, section: &Section, base: &Section, detail: Detail) {
     let mut shown: Vec<(&str, &str)> = parameters()
         .iter()
@@ -101,5 +102,5 @@ fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect()
 }
 
-/// Statements whose work is done once the file is read.
+/// Statements that only affect reading.
 const DONE: &[&str] = &["-valid", "copy", "include"];

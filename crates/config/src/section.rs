@@ -1,4 +1,4 @@
-//! The settings of one section as they were written, and as they came to it.
+//! Settings of one section, own and inherited.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub(crate) struct Section {
 #[derive(Debug, Clone)]
 struct Setting {
     text: Arc<str>,
-    /// Written in this section, not taken over: `copy` leaves it alone.
+    /// True if written in this section, not inherited: `copy` keeps it.
     own: bool,
 }
 
 impl Section {
-    /// A new section below a `[global]` whose share parameters are `defaults`: what is set there
-    /// later no longer reaches it.
+    /// Creates a section below a `[global]` whose share parameters so far are `defaults`. Later
+    /// changes of `[global]` no longer reach it.
     pub(crate) fn below(defaults: &Self) -> Self {
         let settings = defaults.settings.iter().map(|(name, setting)| {
             (*name, Setting { text: Arc::clone(&setting.text), own: false })
@@ -39,7 +39,7 @@ impl Section {
         self.options.insert(key, text.into());
     }
 
-    /// Takes over everything from `source` but what was written here already.
+    /// Copies all settings of `source` except those already written here.
     pub(crate) fn copy(&mut self, source: &Self) {
         self.settings.retain(|_, setting| setting.own);
         for (name, setting) in &source.settings {
@@ -52,7 +52,7 @@ impl Section {
         }
     }
 
-    /// Has of one parameter what `source` has; whether that is something else.
+    /// Takes the value of one parameter over from `source`. Returns true if it changed.
     pub(crate) fn take_over(&mut self, source: &Self, name: &'static str) -> bool {
         let changed = self.text(name) != source.text(name);
         match source.settings.get(name) {
@@ -85,14 +85,14 @@ impl Section {
         self.options.contains_key(key)
     }
 
-    /// Bytes of all values, for the limit on what sections take over.
+    /// Bytes of all values, for the limit on inherited values.
     pub(crate) fn value_bytes(&self) -> usize {
         let settings: usize = self.settings.values().map(|setting| setting.text.len()).sum();
         settings + self.options.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>()
     }
 }
 
-/// `module:option` without outer white space, in small letters.
+/// Returns `module:option` without outer white space, in small letters.
 pub(crate) fn option_key(module: &str, option: &str) -> String {
     format!("{}:{}", module.trim().to_lowercase(), option.trim().to_lowercase())
 }

@@ -1,4 +1,4 @@
-//! Parameters of one share.
+//! Parameters of one share, with their defaults and documentation.
 
 use crate::choice::{
     CscPolicy, DefaultCase, Encryption, InheritOwner, MangledNames, MapReadonly, Tri,
@@ -8,7 +8,7 @@ use crate::parameter::parameter_table;
 use crate::user_list::{GroupKind, UserList};
 
 parameter_table! {
-    /// What a share's section says, on top of what `[global]` said above it.
+    /// Settings of a share: its own section on top of `[global]` above it.
     Share in Share {
         /// Show a share only to those who may connect to it.
         access_based_share_enum: bool = "access based share enum", Kind::Bool, "No";
@@ -19,17 +19,17 @@ parameter_table! {
         admin_users: UserList = "admin users", Kind::List, "";
         /// Hide the share from everyone but administrators, who may still connect.
         administrative_share: bool = "administrative share", Kind::Bool, "No", NotYet;
-        /// Off: nobody can connect.
+        /// Off: nobody can connect to the share.
         available: bool = "available", Kind::Bool, "Yes";
         /// Show the share in lists of shares.
         browseable: bool = "browseable" / "browsable", Kind::Bool, "Yes";
         /// Tell names apart by case.
         case_sensitive: Tri = "case sensitive" / "casesignames", Kind::Choice(Tri::WORDS), "Auto";
-        /// What the share is for, in lists of shares.
+        /// Description of the share in lists of shares.
         comment: String = "comment", Kind::Text, "";
         /// Permission bits a new file may have.
         create_mask: u32 = "create mask" / "create mode", Kind::Mode, "0744";
-        /// Client-side caching.
+        /// Caching by clients of files for offline use.
         csc_policy: CscPolicy = "csc policy", Kind::Choice(CscPolicy::WORDS), "manual";
         /// Case of new names when `preserve case` is off.
         default_case: DefaultCase = "default case", Kind::Choice(DefaultCase::WORDS), "lower";
@@ -48,7 +48,7 @@ parameter_table! {
         /// Let opens outlive their connection. Samba grants them only where no local program can
         /// interfere, that is with `kernel oplocks`, `kernel share modes` and `posix locking` off.
         durable_handles: bool = "durable handles", Kind::Bool, "Yes";
-        /// Keep extended attributes.
+        /// Serve and store extended attributes.
         ea_support: bool = "ea support", Kind::Bool, "Yes";
         /// Follow symbolic links that stay inside the share.
         follow_symlinks: bool = "follow symlinks", Kind::Bool, "Yes";
@@ -56,13 +56,14 @@ parameter_table! {
         force_create_mode: u32 = "force create mode", Kind::Mode, "0000";
         /// Permission bits a new folder has in any case.
         force_directory_mode: u32 = "force directory mode", Kind::Mode, "0000";
-        /// Primary group of everyone in this share; with `+`, of its members only.
+        /// Primary group for access to this share; with `+`, only if the user is a member.
         force_group: String = "force group" / "group", Kind::Text, "";
-        /// User as whom everyone acts in this share. The masks then hold also for modes that clients give.
+        /// User whose rights everyone has in this share. The masks then also apply to modes that
+        /// clients give.
         force_user: String = "force user", Kind::Text, "";
         /// Name of the file system to tell clients.
         fstype: String = "fstype", Kind::Text, "NTFS";
-        /// Let guests in.
+        /// Let guests connect to the share.
         guest_ok: bool = "guest ok" / "public", Kind::Bool, "No";
         /// Everyone is a guest; needs `guest ok`.
         guest_only: bool = "guest only" / "only guest", Kind::Bool, "No";
@@ -76,10 +77,11 @@ parameter_table! {
         hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
         /// Leave files the user cannot write out of listings.
         hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
-        /// Clients that may connect, by address or network. Names admit nobody: they are not looked up.
+        /// Clients that may connect, by address or network. Names admit nobody: they are not looked
+        /// up.
         hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
-        /// Clients that may not connect, by address or network. A name refuses the configuration: clients
-        /// are not looked up by name, which Samba does.
+        /// Clients that may not connect, by address or network. A name refuses the configuration,
+        /// because this server, unlike Samba, does not look up names of clients.
         hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
         /// Let default entries of a POSIX ACL pass to new files.
         inherit_acls: bool = "inherit acls", Kind::Bool, "No";
@@ -88,22 +90,23 @@ parameter_table! {
             "inherit owner", Kind::Choice(InheritOwner::WORDS), "no";
         /// New files and folders take their permission bits from the folder.
         inherit_permissions: bool = "inherit permissions", Kind::Bool, "No";
-        /// Users who may not connect, whatever else is said.
+        /// Users who may not connect, even if another list admits them.
         invalid_users: UserList = "invalid users", Kind::List, "";
         /// Tell clients also of changes that other programs make in folders they watch.
         kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
-        /// Break oplocks when local programs open the file. The kernel would have to keep those
-        /// programs waiting until a client answers. What they change is told to clients who watch
-        /// (`kernel change notify`), not to those who cache: switch `oplocks` off where both write.
+        /// Break oplocks when local programs open the file. The kernel would have to delay those
+        /// programs until a client answers. Changes by local programs are reported to clients that
+        /// watch a folder (`kernel change notify`), not to clients that cache: switch `oplocks` off
+        /// where both write.
         kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No", NotYet;
         /// Keep local programs from files that a client opened for itself.
         kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No", NotYet;
-        /// Let several clients keep what they read of one file; without it only the one that has
-        /// it for itself. Folders are not concerned.
+        /// Let several clients cache reads of one file; without it only a client that is alone with
+        /// it. Folders are not affected.
         level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes";
-        /// Honor byte-range locks.
+        /// Honor byte-range locks of other programs.
         locking: bool = "locking", Kind::Bool, "Yes", NotYet;
-        /// Which names get a short name of 8.3 form; made as by `mangling method = hash2`.
+        /// Names for which a short name of 8.3 form is made, as by `mangling method = hash2`.
         mangled_names: MangledNames =
             "mangled names", Kind::Choice(MangledNames::WORDS), "illegal";
         /// Character in short names of the old method `hash`; those of `hash2` always have `~`.
@@ -112,7 +115,7 @@ parameter_table! {
         map_archive: bool = "map archive", Kind::Bool, "Yes", NotYet;
         /// Keep the hidden attribute in the others' execute permission.
         map_hidden: bool = "map hidden", Kind::Bool, "No", NotYet;
-        /// Where the read-only attribute comes from when it is not stored.
+        /// Source of the read-only attribute when it is not stored.
         map_readonly: MapReadonly = "map readonly", Kind::Choice(MapReadonly::WORDS), "no", NotYet;
         /// Keep the system attribute in the group's execute permission.
         map_system: bool = "map system", Kind::Bool, "No", NotYet;
@@ -122,14 +125,13 @@ parameter_table! {
         /// `msdfs:server\share`, or to several with commas between them, lead clients there. Needs
         /// `host msdfs`.
         msdfs_root: bool = "msdfs root", Kind::Bool, "No";
-        /// Serve the named streams of files; Samba does where `vfs objects` has one of its modules
-        /// for them.
+        /// Serve the named streams of files; Samba does so with a module for them in `vfs objects`.
         named_streams: bool = "named streams", Kind::Bool, "Yes";
-        /// Keep Windows ACLs.
+        /// Store and serve Windows ACLs.
         nt_acl_support: bool = "nt acl support", Kind::Bool, "Yes";
-        /// Grant oplocks.
+        /// Grant oplocks on files to clients.
         oplocks: bool = "oplocks", Kind::Bool, "Yes";
-        /// Folder that is served.
+        /// Folder that the share serves.
         path: String = "path" / "directory", Kind::Path, "";
         /// Let local programs see the byte-range locks of clients.
         posix_locking: bool = "posix locking", Kind::Bool, "Yes", NotYet;
@@ -140,7 +142,7 @@ parameter_table! {
         /// Nobody may write, except `write list`.
         read_only: bool =
             "read only" / not "writeable" / not "writable" / not "write ok", Kind::Bool, "Yes";
-        /// Whether messages are encrypted; in `[global]`, for whole sessions.
+        /// Encryption of messages; in `[global]`, for whole sessions.
         smb_encrypt: Encryption =
             "server smb encrypt" / "smb encrypt", Kind::Choice(Encryption::WORDS), "default";
         /// New names of 8.3 form keep their case.
@@ -152,18 +154,17 @@ parameter_table! {
         store_dos_attributes: bool = "store dos attributes", Kind::Bool, "Yes";
         /// Give a file its space when its size is set.
         strict_allocate: bool = "strict allocate", Kind::Bool, "No", NotYet;
-        /// Check byte-range locks on every READ and WRITE; automatic: where no oplock makes it
-        /// needless.
+        /// Check byte-range locks on every READ and WRITE; automatic: unless an oplock makes it
+        /// unnecessary.
         strict_locking: Tri = "strict locking", Kind::Choice(Tri::WORDS), "Auto", NotYet;
-        /// Refuse to rename a folder in which files are open, by whatever process.
+        /// Refuse to rename a folder in which any process has a file open.
         strict_rename: bool = "strict rename", Kind::Bool, "No", NotYet;
         /// FLUSH waits until the data is on the disk.
         strict_sync: bool = "strict sync", Kind::Bool, "Yes";
         /// Every WRITE waits until the data is on the disk; needs `strict sync`.
         sync_always: bool = "sync always", Kind::Bool, "No";
-        /// Send what is read from the page cache without a copy, where it is neither signed nor sealed;
-        /// automatic, which Samba does not know: where trying both ways on each connection shows that
-        /// it costs less.
+        /// Send data from the page cache without a copy, if neither signed nor sealed; automatic,
+        /// unknown to Samba: where a trial on each connection shows that it costs less.
         use_sendfile: Tri = "use sendfile", Kind::Choice(Tri::WORDS), "Auto";
         /// Users who may connect; everyone when empty.
         valid_users: UserList = "valid users", Kind::List, "";
@@ -171,7 +172,7 @@ parameter_table! {
         veto_files: String = "veto files", Kind::Text, "";
         /// Names for which no oplock is granted, patterns between slashes.
         veto_oplock_files: String = "veto oplock files", Kind::Text, "", NotYet;
-        /// Modules; those that are part of this server are always there.
+        /// Modules of Samba; the built-in ones are always active.
         vfs_objects: Vec<String> = "vfs objects" / "vfs object", Kind::List, "";
         /// Label of the volume; the name of the share when empty.
         volume: String = "volume", Kind::Text, "";
@@ -183,7 +184,7 @@ parameter_table! {
 }
 
 impl Share {
-    /// May this user connect? `invalid users` outweighs `valid users`.
+    /// Returns true if this user may connect. `invalid users` outweighs `valid users`.
     ///
     /// `is_member` tells whether the user belongs to a group. Lists that contain substitutions are
     /// to be expanded first, see [`UserList::expanded`].
@@ -192,8 +193,8 @@ impl Share {
             && (self.valid_users.is_empty() || self.valid_users.contains(user, &is_member))
     }
 
-    /// Is the share read-only for this user? `write list` outweighs `read list`, and that
-    /// outweighs `read only`.
+    /// Returns true if the share is read-only for this user. `write list` outweighs `read list`,
+    /// and that outweighs `read only`.
     pub fn is_read_only_for(
         &self,
         user: &str,
@@ -211,8 +212,8 @@ impl Share {
         self.section.option(module, option)
     }
 
-    /// Value of the parametric option `module:option` as a truth value; `default` if it is not there
-    /// or is none.
+    /// Value of the parametric option `module:option` as a boolean; `default` if it is absent or no
+    /// boolean.
     #[must_use]
     pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
         let word = self.option(module, option).and_then(|text| boolean(text.trim()));

@@ -1,4 +1,4 @@
-//! Where the text of files comes from.
+//! Sources of the text of files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::FILE_BYTES_MAX;
 
-/// Files for `include`.
+/// Reads the files that `include` names.
 pub(crate) trait Source {
-    /// One name for one file, by which a loop is recognized.
+    /// Returns one unique name for each file, to recognize loops.
     fn identity(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// The bytes of a file; at most one byte more than [`FILE_BYTES_MAX`].
+    /// Returns the bytes of a file; at most one byte more than [`FILE_BYTES_MAX`].
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 }
 
-/// The file system.
+/// Reads from the file system.
 #[derive(Debug)]
 pub(crate) struct Disk;
 
@@ -25,7 +25,7 @@ impl Source for Disk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        // Opening a pipe would wait for a writer, and a folder fails later with a worse message.
+        // Opening a pipe would wait for a writer, and reading a folder fails with a worse message.
         if !path.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -35,7 +35,7 @@ impl Source for Disk {
     }
 }
 
-/// No files: text that comes from somewhere else must not make the server read some.
+/// Has no files: text from another origin must not make the server read files.
 #[derive(Debug)]
 pub(crate) struct Nothing;
 

@@ -2,15 +2,15 @@
 
 use crate::kind::Typed;
 
-/// As in `sshd_config`: from `start` clients on, `rate` of a hundred new ones are dropped, and the
-/// more the more there are, until from `full` on all are.
+/// As in `sshd_config`: from `start` clients on, `rate` percent of new ones are dropped, a share
+/// that grows linearly to all of them at `full`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Startups {
-    /// Clients below which none is dropped.
+    /// Number of clients below which none is dropped.
     pub start: u32,
-    /// Of a hundred, how many are dropped at `start`.
+    /// Percentage of new clients dropped at `start`.
     pub rate: u32,
-    /// Clients from which on all are dropped.
+    /// Number of clients from which all new ones are dropped.
     pub full: u32,
 }
 
@@ -19,8 +19,8 @@ const CLIENTS_MAX: u32 = 65_536;
 
 impl Startups {
     /// The form of a value, in words.
-    pub(crate) const EXPECTED: &str = "start:rate:full, such as 64:30:512, with 1 <= start <= full and a \
-                                       rate of 1 to 100, or one number";
+    pub(crate) const EXPECTED: &str = "start:rate:full, such as 64:30:512, with 1 <= start <= full \
+         and a rate of 1 to 100, or one number";
 
     /// Reads `start:rate:full`, or one number, which is both `start` and `full`.
     pub(crate) fn parse(text: &str) -> Option<Self> {

@@ -1,15 +1,15 @@
 //! `%` in values.
 //!
-//! One pass: what a substitution puts in is never looked at again, so a user named `%$(SECRET)` or
-//! `../../etc` is only a strange name. Where the result is a path, [`Substitutions::expand_path`]
-//! also keeps such names from being more than one component of it.
+//! One pass: an inserted value is never expanded again, so a user named `%$(SECRET)` or `../../etc`
+//! is only a strange name. Where the result is a path, [`Substitutions::expand_path`] also
+//! restricts such names to one component of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::limits::LINE_BYTES_MAX;
 
-/// What the letters stand for. A field that is not known is empty.
+/// Values of the letters. An unknown field is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Substitutions {
     /// `%u`: user of the tree connect, after `force user`.
@@ -34,9 +34,9 @@ pub struct Substitutions {
     pub domain: String,
     /// `%U`: user the client asked for.
     pub requested_user: String,
-    /// `%a`: kind of client.
+    /// `%a`: kind of client, such as `Win10`.
     pub arch: String,
-    /// `%R`: dialect in use.
+    /// `%R`: dialect of the connection in use.
     pub dialect: String,
     /// `%h`: name of the host.
     pub hostname: String,
@@ -51,8 +51,8 @@ pub struct Substitutions {
 }
 
 impl Substitutions {
-    /// What a process knows before any client: its id; host and environment, as they were when it or the
-    /// one that it was forked off asked first.
+    /// Returns the values that a process knows before any client: its id; host and environment as
+    /// of the first call in this process or in the one that it was forked from.
     #[must_use]
     pub fn of_this_process() -> Self {
         static OF_THIS_PROCESS: OnceLock<Substitutions> = OnceLock::new();
@@ -75,15 +75,15 @@ impl Substitutions {
         }
     }
 
-    /// The text with its substitutions done. `%%` is a percent sign; a letter that means nothing
+    /// Returns the text with its substitutions done. `%%` is a percent sign; an unknown letter
     /// stays as it is, percent sign included. The result is cut at [`LINE_BYTES_MAX`] bytes.
     #[must_use]
     pub fn expand(&self, text: &str) -> String {
         self.replaced(text, |value, _| value)
     }
 
-    /// As [`Substitutions::expand`], for text that names a file or folder: what a client could
-    /// have chosen never adds a component, never is `.` or `..`, and never makes one vanish.
+    /// As [`Substitutions::expand`], for the name of a file or folder: a value that a client could
+    /// have chosen never adds a component, never is `.` or `..`, and never removes one.
     #[must_use]
     pub fn expand_path(&self, text: &str) -> String {
         let component = |meant: &str| {
@@ -92,8 +92,8 @@ impl Substitutions {
                 has_trusted |= trusted;
                 if trusted { value } else { one_component(&value) }
             });
-            // Two harmless values side by side can still make a `..`, and an empty one can make
-            // the parent folder of what was meant.
+            // Two harmless values side by side can still make a `..`, and an empty one can turn the
+            // path into its parent folder.
             let harmless = !matches!(expanded.as_str(), "" | "." | "..");
             if harmless || has_trusted || expanded == meant { expanded } else { "_".to_owned() }
         };
@@ -134,8 +134,8 @@ impl Substitutions {
         shortened(out)
     }
 
-    /// What the text behind a percent sign stands for, whether it is trusted in a path, and how
-    /// many bytes name it.
+    /// Returns the value for the text behind a percent sign, whether it is trusted in a path, and
+    /// the number of bytes that name it.
     fn value(&self, after: &str) -> Option<(String, bool, usize)> {
         if let Some(environment) = after.strip_prefix("$(") {
             let (name, _) = environment.split_once(')')?;
@@ -172,7 +172,7 @@ impl Substitutions {
     }
 }
 
-/// At most [`LINE_BYTES_MAX`] bytes of the text.
+/// Cuts the text at [`LINE_BYTES_MAX`] bytes, between characters.
 fn shortened(mut text: String) -> String {
     let mut end = text.len().min(LINE_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -182,7 +182,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// The value with nothing in it that means more than a name to the file system.
+/// Returns the value without characters that have a meaning to the file system.
 fn one_component(value: &str) -> String {
     if value == "." {
         return "_".to_owned();

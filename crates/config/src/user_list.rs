@@ -2,7 +2,7 @@
 
 use crate::substitutions::Substitutions;
 
-/// The users a parameter names.
+/// The users that a parameter names.
 ///
 /// A word is a user, or with a prefix a group: `+group` of the system, `&group` a netgroup,
 /// `@group` either, netgroup first; `+&` and `&+` say the order. Names are compared without case.
@@ -11,18 +11,18 @@ pub struct UserList {
     entries: Vec<Entry>,
 }
 
-/// Where to look a group up.
+/// Database for the lookup of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GroupKind {
-    /// Among the netgroups.
+    /// The netgroups, through the name service.
     Netgroup,
-    /// Among the groups of the system.
+    /// The groups of the system.
     Unix,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    /// Where to look, in order; empty for a user.
+    /// Databases to look in, in order; empty for a user.
     kinds: &'static [GroupKind],
     prefix: &'static str,
     name: String,
@@ -41,7 +41,7 @@ impl UserList {
         Self { entries: vec![Entry { kinds: &[], prefix: "", name: name.replace('%', "%%") }] }
     }
 
-    /// True when no word is there, which for `valid users` means everyone.
+    /// True if the list has no word, which for `valid users` means everyone.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -53,11 +53,12 @@ impl UserList {
         self.entries.iter().map(|entry| format!("{}{}", entry.prefix, entry.name)).collect()
     }
 
-    /// Is the user named, or a member of a group that is? `is_member` looks the group up.
+    /// Returns true if the user is named, or is a member of a named group. `is_member` looks the
+    /// group up.
     pub fn contains(&self, user: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> bool {
         let user = user.to_lowercase();
-        // A substitution may leave nothing of a name. That names nobody, but it does not make the
-        // list empty either: an empty `valid users` would admit everyone.
+        // A substitution may leave an empty name. It matches nobody, but the list is not empty
+        // either: an empty `valid users` would admit everyone.
         let named = self.entries.iter().filter(|entry| !entry.name.is_empty());
         named.into_iter().any(|entry| match entry.kinds {
             [] => entry.name.to_lowercase() == user,
@@ -65,10 +66,10 @@ impl UserList {
         })
     }
 
-    /// The list with its substitutions done. Whether a word means a user or a group was decided by
-    /// the operator's text: a client that calls itself `@wheel` is not a group. A word of which
-    /// nothing is left stays, and names nobody. The server's users are also called by its name or as those
-    /// of the system: `SERVER\anna`, `Unix User\anna`.
+    /// Returns the list with its substitutions done. The operator's text has decided which words
+    /// are users and which are groups: a client that calls itself `@wheel` is not a group. A word
+    /// that becomes empty stays, and names nobody. Users of the server may be written with its name
+    /// or the system's domain: `SERVER\anna`, `Unix User\anna`.
     #[must_use]
     pub fn expanded(&self, substitutions: &Substitutions) -> Self {
         let entries = self.entries.iter();
@@ -84,7 +85,7 @@ impl UserList {
     }
 }
 
-/// The name of a user without the domain, if that is this server's or the system's.
+/// Returns the name of a user without the domain, if the domain is this server's or the system's.
 fn local<'a>(name: &'a str, server: &str) -> &'a str {
     match name.split_once('\\') {
         Some((domain, user))
@@ -102,7 +103,7 @@ fn entry(word: &str) -> Entry {
     Entry { kinds, prefix, name: word[prefix.len()..].to_owned() }
 }
 
-/// Longer ones first.
+/// Prefixes of groups, longer ones first.
 const PREFIXES: &[(&str, &[GroupKind])] = &[
     ("+&", &[GroupKind::Unix, GroupKind::Netgroup]),
     ("&+", &[GroupKind::Netgroup, GroupKind::Unix]),
@@ -184,7 +185,7 @@ mod tests {
         for word in ["DOMAIN\\bob", "\\bob", "NAS\\alice", "NAS\\"] {
             check(word, false);
         }
-        // What a client calls itself says nothing of whose it is.
+        // A domain in a client's own user name makes nobody local.
         let hostile = Substitutions { user: "NAS\\bob".to_owned(), ..here.clone() };
         assert!(!list(&["%u"]).expanded(&hostile).contains("bob", member));
     }

@@ -1,13 +1,13 @@
-//! `username map`: users of this system for names that clients give.
+//! `username map`: users of this system for the names from clients.
 
 use crate::list;
 use crate::user_list::{GroupKind, UserList};
 
-/// What a file of `username map` says.
+/// Contents of a file of `username map`.
 ///
-/// A line is `user = name…`: whoever gives one of the names is the user. Names are as in [`UserList`],
-/// `*` is everybody's. The last line that fits decides; behind a fitting line that begins with `!` no
-/// other is looked at. A line that begins with `#` or `;`, or has no `=`, says nothing. A backslash at the
+/// A line is `user = name…`: it maps each of the names to the user. Names are as in [`UserList`],
+/// `*` stands for all. The last matching line decides; a matching line that begins with `!` ends
+/// the search. A line that begins with `#` or `;`, or has no `=`, is ignored. A backslash at the
 /// end of a line joins the next one to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsernameMap {
@@ -29,8 +29,8 @@ impl UsernameMap {
         Self { lines: joined(text).iter().filter_map(|text| line(text)).collect() }
     }
 
-    /// The user that somebody is who gives this name; `None` if that is for the name alone to say.
-    /// `is_member` tells whether the user of the name is in a group.
+    /// Returns the user that a name maps to; `None` if no line matches. `is_member` tells whether
+    /// the user of the name is in a group.
     pub fn user(&self, name: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> Option<&str> {
         let mut user = None;
         for line in &self.lines {
@@ -81,7 +81,7 @@ fn line(text: &str) -> Option<Line> {
 mod tests {
     use super::*;
 
-    /// Everyone is in the system's group `staff`.
+    /// Maps with everyone in the system's group `staff`.
     #[track_caller]
     fn check(text: &str, name: &str, want: Option<&str>) {
         let is_member = |kind, group: &str| kind == GroupKind::Unix && group == "staff";

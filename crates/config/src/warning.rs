@@ -1,4 +1,4 @@
-//! What loading has to say: warnings, and the reasons not to serve at all.
+//! Remarks and errors of loading: warnings, and reasons not to serve at all.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use crate::limits::QUOTED_CHARACTERS_MAX;
 
-/// A remark about one line of the configuration. The configuration is usable all the same.
+/// A remark about one line of the configuration, which is usable all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// File as it was named, by the caller or in an `include`.
     pub file: String,
     /// Line on which the statement starts, from 1; 0 when the remark is about the whole file.
     pub line: u32,
-    /// What sort of remark it is.
+    /// Sort of remark, for filters and machine-readable output.
     pub kind: WarningKind,
     /// The remark, one line, without file and line.
     pub message: String,
@@ -25,20 +25,20 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The sorts of [`Warning`].
+/// Sorts of [`Warning`], one for each cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WarningKind {
-    /// Whoever connects acts as root.
+    /// All users of the setting act as root.
     ActsAsRoot,
-    /// The value cannot be read, or only a part of it; the message says what is used instead.
+    /// The value is unreadable in whole or in part; the message gives the value in use.
     BadValue,
     /// Two settings do not go together.
     Contradiction,
-    /// An `include` that is not there.
+    /// An `include` of a missing file.
     MissingInclude,
-    /// Samba knows the parameter; here it has no effect, or none yet.
+    /// Samba knows the parameter; here it has no effect, or not yet.
     NoEffect,
-    /// A module of `vfs objects` that is not part of this server.
+    /// A module in `vfs objects` that this server does not have.
     NotBuiltIn,
     /// The section is kept, but is not served as written.
     NotServed,
@@ -46,16 +46,16 @@ pub enum WarningKind {
     NotUtf8,
     /// A line that is neither a section nor `name = value`.
     Syntax,
-    /// More warnings than [`crate::limits::WARNINGS_MAX`].
+    /// Number of warnings beyond [`crate::limits::WARNINGS_MAX`] that are not shown.
     TooMany,
-    /// Nobody knows the parameter.
+    /// A parameter that neither this server nor Samba knows.
     UnknownParameter,
     /// A parameter of `[global]` in a share.
     WrongScope,
 }
 
 impl WarningKind {
-    /// True for a remark that asks nothing of the operator.
+    /// True for a remark that needs no action by the operator.
     #[must_use]
     pub fn is_note(self) -> bool {
         self == Self::NoEffect
@@ -81,84 +81,83 @@ impl WarningKind {
     }
 }
 
-/// Why a configuration cannot be served safely.
+/// Reasons not to serve a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A value that decides about protection cannot be read, and every guess could be the weaker
-    /// one.
+    /// An unreadable value of a protective parameter; every guess could be the weaker one.
     #[error("{file}:{line}: `{parameter} = {value}`: {reason}")]
     BadProtection {
-        /// File.
+        /// File with the bad value.
         file: String,
-        /// Line.
+        /// Line of the setting, from 1.
         line: u32,
         /// Canonical name of the parameter.
         parameter: &'static str,
-        /// The value, shortened.
+        /// The value, shortened for the message.
         value: String,
-        /// What would have been understood.
+        /// Accepted values, or another reason.
         reason: String,
     },
-    /// A section `[qos:NAME]` that cannot be understood, or that would not do what it says.
+    /// A section `[qos:NAME]` that is not understood, or whose limits contradict each other.
     #[error("{file}:{line}: [qos:{class}]: {reason}")]
     BadClass {
-        /// File.
+        /// File that has the section.
         file: String,
-        /// Line.
+        /// Line of the fault, from 1.
         line: u32,
-        /// The class's name.
+        /// Name of the class, without `qos:`.
         class: String,
-        /// What is wrong with it.
+        /// Fault of the section, in words.
         reason: String,
     },
     /// A section header without name or without `]`. The lines below it would land in the section
     /// above it.
     #[error("{file}:{line}: section header without {missing}")]
     BadSection {
-        /// File.
+        /// File that has the header.
         file: String,
-        /// Line.
+        /// Line of the header, from 1.
         line: u32,
-        /// "name" or "closing bracket".
+        /// Missing part: "name" or "closing bracket".
         missing: &'static str,
     },
-    /// One of [`crate::limits`] was exceeded.
+    /// A limit of [`crate::limits`] was exceeded.
     #[error("{file}:{line}: more than {limit} {what}")]
     Limit {
-        /// File.
+        /// File that exceeded the limit.
         file: String,
         /// Line, 0 for the file.
         line: u32,
-        /// The limit.
+        /// Highest count that is accepted.
         limit: u64,
-        /// What is counted.
+        /// Unit of the count, in words.
         what: &'static str,
     },
     /// A file includes itself, directly or through others.
     #[error("{file}:{line}: include loop: {} is being read already", path.display())]
     IncludeLoop {
-        /// File with the `include`.
+        /// File that has the `include`.
         file: String,
-        /// Line.
+        /// Line of the `include`, from 1.
         line: u32,
         /// File that is included again.
         path: PathBuf,
     },
-    /// `server min protocol` is above `server max protocol`.
+    /// No dialect is left: `server min protocol` is above `server max protocol`.
     #[error("server min protocol = {min} is above server max protocol = {max}: no dialect is left")]
     NoDialect {
-        /// Lowest dialect asked for.
+        /// Word of the configured lowest dialect.
         min: String,
-        /// Highest dialect asked for.
+        /// Word of the configured highest dialect.
         max: String,
     },
-    /// A file is there but cannot be read, or the main file is not there.
+    /// An included file cannot be read, or the main file is unreadable or missing.
     #[error("cannot read {}: {error}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the unreadable file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system call.
         #[source]
         error: io::Error,
     },

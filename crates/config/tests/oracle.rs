@@ -1,8 +1,8 @@
 //! The sample files of `data/`, read by us and, where it is installed, by Samba's `testparm`.
 //!
-//! `NAME.expected` is what we make of `NAME.conf`, normalized; `UPDATE_EXPECTED=1` writes it anew.
-//! Both readings must equal it, so a machine without `testparm` still compares with what one with
-//! it has confirmed.
+//! `NAME.expected` is our reading of `NAME.conf`, normalized; `UPDATE_EXPECTED=1` writes it anew.
+//! Both readings must equal it, so a machine without `testparm` compares with the results of one
+//! that has it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn synonyms() {
 
 #[test]
 fn lists() {
-    // Names in lists of hosts.
+    // Host names in `hosts allow`.
     check("lists", &[WarningKind::BadValue, WarningKind::BadValue]);
 }
 
@@ -42,14 +42,14 @@ fn includes() {
     check("includes", &[WarningKind::MissingInclude, WarningKind::MissingInclude]);
 }
 
-/// A file as an installation would have it: it loads without anything to worry about but what this
-/// server knowingly lacks.
+/// The configuration of a typical installation: it loads with warnings only for known gaps of this
+/// server.
 #[test]
 fn office() {
     check("office", &[]);
 }
 
-/// What we refuse to serve, Samba refuses as well.
+/// Files that we refuse to serve, Samba refuses as well.
 #[test]
 fn refused_files() {
     for (text, line) in [
@@ -96,17 +96,18 @@ fn check(name: &str, want: &[WarningKind]) {
     }
 }
 
-/// Whether `testparm` accepts the file, and what it prints; nothing if it is not installed.
+/// Runs `testparm`. Returns true if it accepts the file, and its output; `None` if it is not
+/// installed.
 fn testparm(file: &Path) -> Option<(bool, String)> {
     // Relative includes are relative to the working directory there.
     let output = Command::new("testparm").arg("-s").arg(file).current_dir(data()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Its exit code also speaks of folders that are not there on this machine.
+    // Its exit code also reports missing folders of this machine.
     Some((text.contains("[global]"), text))
 }
 
-/// The same text from both: sections in order, lines sorted, without what only one of the two
-/// programs knows or writes in its own way.
+/// Returns the same text for both programs: sections in order, lines sorted, without parameters and
+/// forms that only one of them has.
 fn normalized(text: &str) -> String {
     let mut sections: Vec<(String, BTreeMap<String, String>)> = Vec::new();
     for line in text.lines().map(str::trim) {

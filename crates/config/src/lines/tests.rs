@@ -76,8 +76,8 @@ fn a_line_at_the_limit_is_read_and_one_above_is_refused() {
     check(&joined, &[(1, Statement::TooLong)]);
 }
 
-/// A value that ended in one would swallow the parameter behind it in what is written for processes.
-/// Samba keeps the one before the end of a file.
+/// A trailing backslash would swallow the parameter after it in the text for processes. Samba keeps
+/// one before the end of a file.
 #[test]
 fn no_value_ends_with_a_backslash() {
     let ends = [

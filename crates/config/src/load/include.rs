@@ -1,4 +1,4 @@
-//! `include`: another file in the place of the line.
+//! `include`: replaces the line by another file's contents.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use crate::limits::{INCLUDE_DEPTH_MAX, INCLUSIONS_MAX};
 use crate::warning::{LoadError, WarningKind, quoted};
 
 impl Loader<'_> {
-    /// Reads the file now, into the section that is open, and leaves open the one it ends with. A
-    /// relative name is relative to the file with the `include`.
+    /// Reads the file into the current section; the last section of the file becomes the current
+    /// one. A relative name is relative to the file with the `include`.
     pub(super) fn include(
         &mut self,
         value: &str,

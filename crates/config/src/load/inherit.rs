@@ -1,4 +1,4 @@
-//! What a section takes over: from `[global]` when it is opened, and by `copy`.
+//! Inheritance of parameters: from `[global]` at the start of a section, and by `copy`.
 
 use super::{Loader, Place, limit};
 use crate::kind::boolean;
@@ -7,7 +7,7 @@ use crate::section::Section;
 use crate::warning::{LoadError, WarningKind, quoted};
 
 impl Loader<'_> {
-    /// Takes over from a section above what this one does not say itself.
+    /// Copies parameters from a section above, except those that this section sets itself.
     pub(super) fn copy(&mut self, value: &str, place: &Place) -> Result<(), LoadError> {
         let Some(target) = self.current else {
             let text = "`copy` has no meaning in [global] and is ignored";
@@ -18,7 +18,7 @@ impl Loader<'_> {
         match source {
             Some(index) if index != target => {
                 let source = &self.loaded.sections[index];
-                // What the source misses is missing here as well.
+                // Settings missing in the source are missing in the copy, too.
                 let incomplete = source.incomplete;
                 let section = source.section.clone();
                 self.inherit(&section, place)?;
@@ -42,14 +42,14 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// `-valid`: whether the section counts.
+    /// Handles `-valid`: a section with the value "no" is left out.
     pub(super) fn drop_section(&mut self, value: &str) {
         if let (Some(index), Some(valid)) = (self.current, boolean(value)) {
             self.loaded.sections[index].dropped = valid == "No";
         }
     }
 
-    /// Accounts for what a section is about to take over.
+    /// Counts the bytes of inherited values against the limit.
     pub(super) fn inherit(&mut self, section: &Section, place: &Place) -> Result<(), LoadError> {
         self.inherited_bytes = self.inherited_bytes.saturating_add(section.value_bytes());
         if self.inherited_bytes > INHERITED_BYTES_MAX {

@@ -48,7 +48,7 @@ fn warns(text: &str, want: &[(u32, WarningKind)]) -> Config {
     config
 }
 
-/// Samba opens the section a second time and goes on where it was.
+/// As Samba does: the second header continues the section.
 #[test]
 fn a_section_opened_twice_is_one_section_of_the_first_name() {
     let config = warns("[Data]\npath=/a\nx:y = 1\n[b]\npath=/b\n[dATA]\ncomment=c\npath=/c\n", &[]);
@@ -87,7 +87,7 @@ fn copy_takes_what_was_not_written_and_what_is_above() {
     assert!(c.read_only);
 }
 
-/// What the missing section would have forbidden is unknown.
+/// The missing section might have contained restrictions.
 #[test]
 fn a_share_that_copies_nothing_is_not_available() {
     let config = warns("[a]\npath=/a\ncopy=template\n", &[(3, WarningKind::NotServed)]);
@@ -131,7 +131,8 @@ fn each_sort_of_trouble_has_its_warning() {
     let config = warns(
         "[global]\nread onyl = no\nmystery\nmax open files = many\ndeadtime = 15x\n\
          realm = X\n\
-         [a]\npath=/a\nworkgroup = Y\nvfs objects = recycle streams_xattr\nhosts allow = 1.2.3.4/99\n\
+         [a]\npath=/a\nworkgroup = Y\nvfs objects = recycle streams_xattr\n\
+         hosts allow = 1.2.3.4/99\n\
          [homes]\n[printers]\nprintable = yes\n[nopath]\n[x/y]\npath=/x\n",
         &[
             (2, UnknownParameter),
@@ -229,10 +230,10 @@ fn hosts_deny_by_name_refuses_the_file_instead_of_admitting_the_host() {
     ] {
         for text in [format!("{line}\n"), format!("[a]\npath=/a\n{line}\n")] {
             let refused = Config::parse(&text, "t").expect_err(line).to_string();
-            assert!(refused.contains("would keep nobody out; give addresses"), "{refused}");
+            assert!(refused.contains("would exclude nobody; give addresses"), "{refused}");
         }
     }
-    // Those are let in nowhere: nothing is open that should not be.
+    // Names that would be admitted are only ignored: no client gains access.
     for line in ["hosts allow = pc1", "hosts allow = 10. LOCAL", "hosts deny = ALL EXCEPT .example"]
     {
         warns(line, &[(1, WarningKind::BadValue)]);
@@ -303,7 +304,7 @@ fn an_include_may_depend_on_the_client_and_be_missing() {
         (missing.sections.len(), missing.warnings[0].kind),
         (0, WarningKind::MissingInclude)
     );
-    // A client that calls itself a path finds no file outside.
+    // A client name with slashes finds no file outside of the folder.
     assert_eq!(of("/../smb.conf.pc1").warnings[0].kind, WarningKind::MissingInclude);
 }
 
@@ -394,7 +395,7 @@ fn a_message_cannot_move_the_cursor_or_fill_the_screen() {
     assert!(warnings[0].message.len() < 200);
 }
 
-/// The largest file with nothing but nonsense in it: the guesses must not take forever.
+/// Takes the largest file of unknown parameters: the search for similar names stays bounded.
 #[test]
 fn a_file_full_of_unknown_parameters_is_read_in_linear_time() {
     let count = usize::try_from(FILE_BYTES_MAX).expect("fits") / "rd onl=\n".len();
@@ -403,7 +404,7 @@ fn a_file_full_of_unknown_parameters_is_read_in_linear_time() {
     assert!(warnings[WARNINGS_MAX].message.starts_with(&(count - WARNINGS_MAX).to_string()));
 }
 
-/// Something that looks like a configuration, with real names and odd values.
+/// Returns text like a configuration's, with real names and odd values.
 fn likely_text() -> impl Strategy<Value = String> {
     let names: Vec<&'static str> =
         crate::parameters().iter().map(|parameter| parameter.name).collect();
@@ -446,11 +447,11 @@ proptest! {
         let _ = load(Path::new("/c"), &files, &Substitutions::default());
     }
 
-    /// What is written back means the same.
+    /// Text that is written back has the same meaning.
     #[test]
     fn what_is_rendered_reads_back_the_same(text in likely_text()) {
-        // A value that ends with a backslash can only be the last of a file, and is not once it is
-        // written back.
+        // A value that ends with a backslash can only be the last one of a file, and no longer is
+        // once it is written back.
         prop_assume!(!text.trim_end().ends_with('\\'));
         if let Ok((config, _)) = Config::parse(&text, "t") {
             for verbose in [false, true] {
