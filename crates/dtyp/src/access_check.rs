@@ -1,62 +1,64 @@
 //! The access check: [MS-DTYP] 2.5.3.2.
 //!
-//! Pure: a descriptor, a token and what is asked for in; what is granted out. Conditional entries
-//! (callback types) and entries for objects of a directory are not evaluated: one that would grant
-//! grants nothing, and one that would deny denies, so that not understanding never opens a door.
+//! A pure function from a descriptor, a token and requested rights to granted rights. Conditional
+//! entries (callback types) and entries for objects of a directory service are not evaluated: one
+//! that would grant grants nothing, and one that would deny denies, so that an unknown entry never
+//! opens access.
 
 use crate::{AccessMask, Ace, AceFlags, AceType, SecurityDescriptor, Sid};
 
-/// Who asks.
+/// Identity and privileges of a requester.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     /// The user.
     pub user: &'a Sid,
-    /// The groups, with Everyone and the like among them.
+    /// The groups of the user, with Everyone and other well-known groups among them.
     pub groups: &'a [Sid],
-    /// What the user may do regardless of descriptors.
+    /// Rights that the user has regardless of descriptors.
     pub privileges: Privileges,
 }
 
-/// The privileges that matter to files.
+/// The privileges that concern files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Privileges {
     /// SeSecurityPrivilege: read and write SACLs.
     pub security: bool,
-    /// SeTakeOwnershipPrivilege: become the owner of anything.
+    /// SeTakeOwnershipPrivilege: become the owner of any file.
     pub take_ownership: bool,
-    /// SeBackupPrivilege: read anything. Set it only for an open with backup intent.
+    /// SeBackupPrivilege: read any file. Set it only for an open with backup intent.
     pub backup: bool,
-    /// SeRestorePrivilege: write anything. Set it only for an open with backup intent.
+    /// SeRestorePrivilege: write any file. Set it only for an open with backup intent.
     pub restore: bool,
 }
 
-/// Why access is refused.
+/// Reason for a refused access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AccessDenied {
     /// The DACL does not grant these rights, or denies them.
     Dacl {
-        /// The rights asked for that were not granted.
+        /// Requested rights that were not granted.
         missing: AccessMask,
     },
-    /// ACCESS_SYSTEM_SECURITY needs a privilege, whatever the DACL says.
+    /// ACCESS_SYSTEM_SECURITY requires a privilege; no DACL can grant it.
     PrivilegeNotHeld,
 }
 
 impl Token<'_> {
-    /// Whether `sid` is the user or one of the groups.
+    /// True if `sid` is the user or one of the groups.
     #[must_use]
     pub fn contains(&self, sid: &Sid) -> bool {
         self.user == sid || self.groups.contains(sid)
     }
 }
 
-/// What `token` gets of `desired` on an object with `descriptor`: all of it or an error.
+/// Returns the rights that `token` gets on an object with `descriptor`: all of `desired`, or an
+/// error.
 ///
-/// Generic bits are mapped to file rights first. With MAXIMUM_ALLOWED the answer is all that the
-/// token can have, which must include what else was asked for.
+/// Generic bits are mapped to file rights first. With MAXIMUM_ALLOWED the result has all rights
+/// that the token can have, which must include the other requested ones.
 ///
 /// # Errors
-/// If any of the rights is not granted.
+/// If one of the rights is not granted.
 pub fn access_check(
     descriptor: &SecurityDescriptor,
     token: &Token<'_>,
@@ -81,7 +83,7 @@ pub fn access_check(
     if !missing.is_empty() {
         return Err(AccessDenied::Dacl { missing });
     }
-    // ACCESS_SYSTEM_SECURITY is no right of the object, so asking for the maximum does not give it.
+    // ACCESS_SYSTEM_SECURITY is not a right of the object, so MAXIMUM_ALLOWED does not include it.
     let all = granted.difference(AccessMask::ACCESS_SYSTEM_SECURITY);
     Ok(if maximum { all | desired } else { desired })
 }
@@ -110,8 +112,8 @@ fn granted_by_privilege(privileges: Privileges) -> AccessMask {
     granted
 }
 
-/// The owner may read the descriptor and change the DACL, unless an entry for OWNER RIGHTS says
-/// what the owner may do.
+/// Rights of the owner: to read the descriptor and change the DACL, unless an entry for OWNER
+/// RIGHTS replaces them.
 fn granted_to_owner(
     descriptor: &SecurityDescriptor,
     token: &Token<'_>,
@@ -129,7 +131,7 @@ fn granted_to_owner(
     }
 }
 
-/// The first entry that names a right decides on it.
+/// Rights by the entries: the first entry with a right decides on it.
 fn granted_by_aces(
     descriptor: &SecurityDescriptor,
     token: &Token<'_>,
@@ -155,7 +157,7 @@ fn granted_by_aces(
             _ => {}
         }
     }
-    // An ACE cannot grant this one; only a privilege does.
+    // Only a privilege grants this right.
     granted.difference(AccessMask::ACCESS_SYSTEM_SECURITY)
 }
 

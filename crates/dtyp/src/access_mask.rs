@@ -1,9 +1,9 @@
 //! ACCESS_MASK: [MS-DTYP] 2.4.3, with the file bits of [MS-SMB2] 2.2.13.1.
 
 bitflags::bitflags! {
-    /// Rights asked for or granted on a file, pipe, printer or directory.
+    /// Rights that are requested or granted on a file, pipe, printer or directory.
     ///
-    /// A directory reads the low bits by other names ([MS-SMB2] 2.2.13.1.2): LIST_DIRECTORY is
+    /// The low bits have other names for a directory ([MS-SMB2] 2.2.13.1.2): LIST_DIRECTORY is
     /// READ_DATA, ADD_FILE is WRITE_DATA, ADD_SUBDIRECTORY is APPEND_DATA, TRAVERSE is EXECUTE.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct AccessMask: u32 {
@@ -37,7 +37,7 @@ bitflags::bitflags! {
         const SYNCHRONIZE = 0x0010_0000;
         /// Read or write the SACL.
         const ACCESS_SYSTEM_SECURITY = 0x0100_0000;
-        /// Ask for all that the caller may have.
+        /// Request all rights that the caller may have.
         const MAXIMUM_ALLOWED = 0x0200_0000;
         /// All file rights.
         const GENERIC_ALL = 0x1000_0000;
@@ -54,17 +54,16 @@ bitflags::bitflags! {
 }
 
 impl AccessMask {
-    /// Everything that GENERIC_ALL means for a file: FILE_ALL_ACCESS.
+    /// The meaning of GENERIC_ALL for a file: FILE_ALL_ACCESS.
     pub const FILE_ALL: Self = Self::from_bits_retain(0x001F_01FF);
-    /// What GENERIC_READ means for a file.
+    /// The meaning of GENERIC_READ for a file.
     pub const FILE_GENERIC_READ: Self = Self::from_bits_retain(0x0012_0089);
-    /// What GENERIC_WRITE means for a file.
+    /// The meaning of GENERIC_WRITE for a file.
     pub const FILE_GENERIC_WRITE: Self = Self::from_bits_retain(0x0012_0116);
-    /// What GENERIC_EXECUTE means for a file.
+    /// The meaning of GENERIC_EXECUTE for a file.
     pub const FILE_GENERIC_EXECUTE: Self = Self::from_bits_retain(0x0012_00A0);
 
-    /// The mask with its generic bits replaced by the file rights that they mean: [MS-SMB2]
-    /// 2.2.13.1. MAXIMUM_ALLOWED stays.
+    /// Replaces the generic bits by file rights: [MS-SMB2] 2.2.13.1. MAXIMUM_ALLOWED stays.
     #[must_use]
     pub fn map_generic(self) -> Self {
         let generic = [

@@ -63,7 +63,7 @@ ace_types! {
 }
 
 impl AceType {
-    /// Whether a mask, a SID and perhaps more data follow the header.
+    /// True if a mask, a SID and perhaps more data follow the header.
     fn has_sid(self) -> bool {
         matches!(
             self,
@@ -84,19 +84,19 @@ bitflags::bitflags! {
     /// The AceFlags of an ACE_HEADER: [MS-DTYP] 2.4.4.1.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct AceFlags: u8 {
-        /// Files created in this directory inherit it.
+        /// Files created in this directory inherit the entry.
         const OBJECT_INHERIT = 0x01;
-        /// Directories created in this directory inherit it.
+        /// Directories created in this directory inherit the entry.
         const CONTAINER_INHERIT = 0x02;
-        /// Those who inherit it do not pass it on.
+        /// Objects that inherit the entry do not pass it on.
         const NO_PROPAGATE_INHERIT = 0x04;
-        /// It has no effect on the directory itself.
+        /// The entry has no effect on the directory itself.
         const INHERIT_ONLY = 0x08;
-        /// It was inherited.
+        /// The entry was inherited.
         const INHERITED = 0x10;
-        /// Audits what was granted.
+        /// Granted accesses are audited.
         const SUCCESSFUL_ACCESS = 0x40;
-        /// Audits what was denied.
+        /// Denied accesses are audited.
         const FAILED_ACCESS = 0x80;
 
         // Other bits survive a round trip.
@@ -107,24 +107,24 @@ bitflags::bitflags! {
 /// One entry of an [`Acl`](crate::Acl).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Ace {
-    /// What it does.
+    /// Effect of the entry.
     pub ace_type: AceType,
-    /// How it is inherited and audited.
+    /// Inheritance and auditing of the entry.
     pub flags: AceFlags,
-    /// To whom and what.
+    /// Trustee and rights of the entry.
     pub body: AceBody,
 }
 
-/// What follows the header of an ACE.
+/// The bytes behind the header of an ACE.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum AceBody {
-    /// A type this crate does not look into, byte for byte.
+    /// The bytes of a type that this crate does not interpret.
     Opaque(Vec<u8>),
-    /// The common form.
+    /// Mask and SID, as most types have.
     Sid {
-        /// The rights.
+        /// Rights that are granted, denied or audited.
         mask: AccessMask,
-        /// The trustee.
+        /// User or group with these rights.
         sid: Sid,
         /// A condition or attribute; empty in simple entries.
         application_data: Vec<u8>,
@@ -150,7 +150,7 @@ impl Ace {
         Self { ace_type, flags, body: AceBody::Sid { mask, sid, application_data: Vec::new() } }
     }
 
-    /// The rights; none for an opaque entry.
+    /// Rights of the entry; empty for an opaque one.
     #[must_use]
     pub fn mask(&self) -> AccessMask {
         match &self.body {
@@ -159,14 +159,14 @@ impl Ace {
         }
     }
 
-    /// Replaces generic bits by the file rights that they mean.
+    /// Replaces generic bits by file rights.
     pub fn map_generic(&mut self) {
         if let AceBody::Sid { mask, .. } = &mut self.body {
             *mask = mask.map_generic();
         }
     }
 
-    /// The trustee; none for an opaque entry.
+    /// Trustee of the entry; `None` for an opaque one.
     #[must_use]
     pub fn sid(&self) -> Option<&Sid> {
         match &self.body {
@@ -175,7 +175,7 @@ impl Ace {
         }
     }
 
-    /// Bytes of the packet form, a multiple of 4.
+    /// Length of the packet form in bytes, a multiple of 4.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         let body = match &self.body {
@@ -190,7 +190,7 @@ impl Ace {
     /// Appends the packet form.
     ///
     /// # Panics
-    /// If it is longer than the 64 KiB that AceSize can say.
+    /// If it is longer than 64 KiB, the limit of AceSize.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let len = self.encoded_len();
@@ -209,8 +209,8 @@ impl Ace {
         out.resize(start + len, 0);
     }
 
-    /// Reads one entry from the front of `reader`; `None` if it is not whole, or its size is not a
-    /// multiple of 4 or too small for what its type needs.
+    /// Reads one entry from the front of `reader`; `None` if it is incomplete, or its size is not a
+    /// multiple of 4 or too small for its type.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let (ace_type, flags) = (AceType(reader.u8()?), AceFlags::from_bits_retain(reader.u8()?));
         let size = usize::from(reader.u16()?);

@@ -3,12 +3,12 @@
 use crate::Ace;
 use crate::reader::Reader;
 
-/// An access control list.
+/// An access control list, [MS-DTYP] 2.4.5: a DACL or a SACL.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Acl {
-    /// AclRevision: 2, or 4 where object types occur.
+    /// AclRevision: 2, or 4 for lists with object types.
     pub revision: u8,
-    /// The entries, in the order that decides.
+    /// The entries, in the order of their evaluation.
     pub aces: Vec<Ace>,
 }
 
@@ -17,7 +17,7 @@ impl Acl {
     pub const REVISION: u8 = 2;
     /// ACL_REVISION_DS.
     pub const REVISION_DS: u8 = 4;
-    /// Bytes that AclSize can say, and so the bound of any list.
+    /// Highest value of AclSize, in bytes, and so the limit of any list.
     pub const SIZE_MAX: usize = 0xFFFC;
 
     /// A list of revision 2.
@@ -26,7 +26,7 @@ impl Acl {
         Self { revision: Self::REVISION, aces }
     }
 
-    /// Bytes of the packet form.
+    /// Length of the packet form in bytes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         8 + self.aces.iter().map(Ace::encoded_len).sum::<usize>()
@@ -35,7 +35,7 @@ impl Acl {
     /// Appends the packet form.
     ///
     /// # Panics
-    /// If it is longer than [`Self::SIZE_MAX`]; a list that was decoded never is.
+    /// If it is longer than [`Self::SIZE_MAX`]; a decoded list never is.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let len = u16::try_from(self.encoded_len()).expect("an ACL has at most 64 KiB");
         let count = u16::try_from(self.aces.len()).expect("each has 4 bytes of 64 KiB");
@@ -48,10 +48,10 @@ impl Acl {
         }
     }
 
-    /// Reads a list from the front of `bytes`; what follows AclSize is left alone.
+    /// Reads a list from the front of `bytes`, up to AclSize.
     ///
-    /// `None` if it or one of its entries is not whole, if entries reach beyond AclSize, or if the
-    /// revision is none of the two that exist. Space after the last entry is allowed, and lost.
+    /// `None` if the list or an entry is incomplete, if entries reach beyond AclSize, or if the
+    /// revision is neither 2, 3 nor 4. Space after the last entry is allowed, and dropped.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut header = Reader::new(bytes);

@@ -4,9 +4,9 @@ bitflags::bitflags! {
     /// The attributes of a file or directory.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct FileAttributes: u32 {
-        /// May not be written or deleted.
+        /// The file may not be written or deleted.
         const READONLY = 0x0000_0001;
-        /// Not shown by default.
+        /// Listings hide the file by default.
         const HIDDEN = 0x0000_0002;
         /// Part of the operating system.
         const SYSTEM = 0x0000_0004;
@@ -16,7 +16,7 @@ bitflags::bitflags! {
         const ARCHIVE = 0x0000_0020;
         /// No other attribute is set; valid alone.
         const NORMAL = 0x0000_0080;
-        /// Need not be kept.
+        /// The file need not reach the disk.
         const TEMPORARY = 0x0000_0100;
         /// Has ranges without storage.
         const SPARSE_FILE = 0x0000_0200;
@@ -24,18 +24,19 @@ bitflags::bitflags! {
         const REPARSE_POINT = 0x0000_0400;
         /// Compressed on disk.
         const COMPRESSED = 0x0000_0800;
-        /// Data is not at hand.
+        /// The data is in remote storage.
         const OFFLINE = 0x0000_1000;
         /// Left out of content indexing.
         const NOT_CONTENT_INDEXED = 0x0000_2000;
         /// Encrypted on disk.
         const ENCRYPTED = 0x0000_4000;
-        /// Kept with integrity checks.
+        /// Protected by integrity checks.
         const INTEGRITY_STREAM = 0x0000_8000;
-        /// Left out of the integrity scrubber.
+        /// Skipped by the integrity scrubber.
         const NO_SCRUB_DATA = 0x0002_0000;
 
-        // A client may set any bit; [MS-FSCC] 2.6 says unknown ones are ignored, not refused.
+        // A client may set any bit; [MS-FSCC] 2.6 demands that unknown ones are ignored, not
+        // refused.
         const _ = !0;
     }
 }
@@ -52,7 +53,7 @@ impl FileAttributes {
             | 0x0000_2000,
     );
 
-    /// The form to show: NORMAL when nothing else is set, and never NORMAL beside others.
+    /// The form in responses: NORMAL if no other attribute is set, and never NORMAL beside others.
     #[must_use]
     pub fn shown(self) -> Self {
         let others = self.difference(Self::NORMAL);

@@ -2,20 +2,20 @@
 
 /// Hundreds of nanoseconds since 1601-01-01T00:00:00Z.
 ///
-/// Zero means "not given"; in a SetInfo request −1 (`u64::MAX`) and −2 have the meanings of
+/// Zero is an absent time; in a SetInfo request −1 (`u64::MAX`) and −2 have the meanings of
 /// [MS-FSCC] 2.4.7.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileTime(pub u64);
 
-/// Between 1601-01-01 and 1970-01-01, in hundreds of nanoseconds.
+/// Time between 1601-01-01 and 1970-01-01, in hundreds of nanoseconds.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
 
 impl FileTime {
-    /// "Not given".
+    /// An absent time.
     pub const ZERO: Self = Self(0);
 
-    /// The time that is `seconds` and `nanoseconds` after 1970. Times before 1601 become 1 (zero
-    /// would mean "not given"); times that a FILETIME cannot hold become the last that it can.
+    /// The time `seconds` and `nanoseconds` after 1970. Times before 1601 become 1, because zero is
+    /// an absent time; times after the last FILETIME become the last one.
     #[must_use]
     pub fn from_unix(seconds: i64, nanoseconds: u32) -> Self {
         let ticks = i128::from(seconds) * 10_000_000

@@ -1,12 +1,12 @@
 //! Information classes: [MS-FSCC] 2.4 and 2.5.
 //!
-//! A class is a value with `encode` (append the packet form) and `decode` (read it from the front of
-//! bytes; `None` if it is not whole). Nothing here decides: how much of a variable answer fits, and
-//! which status says that it does not, is the caller's, who finds the fixed sizes in
-//! [`FileInformationClass::minimum_len`].
+//! A class is a value with `encode` (append the packet form) and `decode` (read it from the front
+//! of a slice; `None` if it is incomplete). The caller decides how much of a variable response
+//! fits, and on the status if it does not; [`FileInformationClass::minimum_len`] has the fixed
+//! sizes.
 //!
-//! Sizes and offsets are LARGE_INTEGER on the wire. They are `u64` here; a value above `i64::MAX`
-//! was negative, and it is for the caller to refuse it.
+//! Sizes and offsets are LARGE_INTEGER on the wire and `u64` here; a value above `i64::MAX` was
+//! negative, and the caller has to refuse it.
 
 pub mod class;
 pub mod directory;

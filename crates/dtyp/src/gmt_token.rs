@@ -2,20 +2,20 @@
 
 use crate::FileTime;
 
-/// Seconds of a day.
+/// Number of seconds of a day.
 const DAY: i64 = 86_400;
 
 /// Days from 0000-03-01 to 1970-01-01. Years that begin in March end with the leap day.
 const EPOCH_DAYS: i64 = 719_468;
 
-/// Days of 400 years.
+/// Days of 400 years, after which the calendar repeats.
 const ERA_DAYS: i64 = 146_097;
 
 impl FileTime {
     /// UTF-16 code units of a token.
     pub const GMT_TOKEN_UNITS: usize = 24;
 
-    /// The token of the second in which this is. Years above 9999 become 9999.
+    /// The token of this time, rounded down to a second. Years above 9999 become 9999.
     #[must_use]
     pub fn to_gmt_token(self) -> String {
         let (seconds, _) = self.to_unix();
@@ -26,7 +26,7 @@ impl FileTime {
         format!("@GMT-{year:04}.{month:02}.{day:02}-{hour:02}.{minute:02}.{second:02}")
     }
 
-    /// The time that a token names, if it is one.
+    /// The time of a token; `None` if `token` has another form or is not a date.
     #[must_use]
     pub fn from_gmt_token(token: &str) -> Option<Self> {
         let (head, digits) = token.split_at_checked(5)?;
@@ -56,7 +56,7 @@ impl FileTime {
     }
 }
 
-/// Year, month and day of a day that is so many days after 1970-01-01.
+/// Year, month and day of the date `days` days after 1970-01-01.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH_DAYS;
     let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
@@ -69,7 +69,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year + carry, month, day)
 }
 
-/// Days from 1970-01-01 to a date. One that does not exist becomes one that does.
+/// Days from 1970-01-01 to a date. An invalid date counts as one near it.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9).rem_euclid(12);

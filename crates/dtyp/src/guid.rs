@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// A GUID as its 16 bytes on the wire.
+/// A GUID, as its 16 bytes on the wire.
 #[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// The GUID of zeros, which the documents use for "none".
+    /// The GUID of zeros: no GUID, in most specifications.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// Makes a GUID from the fields of its text form, `data1-data2-data3-data4`.
+    /// Builds a GUID from the fields of its text form, `data1-data2-data3-data4`.
     #[must_use]
     pub const fn from_fields(data1: u32, data2: u16, data3: u16, data4: [u8; 8]) -> Self {
         let (a, b, c, d) = (data1.to_le_bytes(), data2.to_le_bytes(), data3.to_le_bytes(), data4);
@@ -20,7 +20,7 @@ impl Guid {
         ])
     }
 
-    /// Whether this is the GUID of zeros.
+    /// True for the GUID of zeros.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self == Self::ZERO

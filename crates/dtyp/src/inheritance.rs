@@ -1,30 +1,30 @@
-//! What a new object gets from its parent: [MS-DTYP] 2.5.3.4.
+//! Inheritance of a new object's descriptor: [MS-DTYP] 2.5.3.4.
 
 use crate::ace::AceBody;
 use crate::security_descriptor::Control;
 use crate::{Ace, AceFlags, Acl, SecurityDescriptor, Sid};
 
-/// Who creates an object: these replace CREATOR OWNER and CREATOR GROUP.
+/// Creator of an object, who replaces CREATOR OWNER and CREATOR GROUP.
 #[derive(Clone, Copy, Debug)]
 pub struct Creator<'a> {
     /// The owner of the new object.
     pub owner: &'a Sid,
-    /// Its primary group.
+    /// Primary group of the new object.
     pub group: &'a Sid,
 }
 
-/// Whether files (or directories, with `container`) created beneath `parent` inherit anything.
+/// True if files (or directories, with `container`) created beneath `parent` inherit an entry.
 #[must_use]
 pub fn has_inheritable_entries(parent: &SecurityDescriptor, container: bool) -> bool {
     parent.dacl.as_ref().is_some_and(|dacl| dacl.aces.iter().any(|ace| inherits(ace, container)))
 }
 
-/// The descriptor of an object created in a directory with `parent`; `None` if the DACL of `parent`
-/// has nothing for it. SACLs are not inherited.
+/// Returns the descriptor of an object created in a directory with `parent`; `None` if the DACL of
+/// `parent` has no entry to inherit. SACLs are not inherited.
 ///
-/// As [MS-DTYP] 2.5.3.4.1 for an object whose creator gave no descriptor. Entries are marked INHERITED
-/// if the parent's own list was computed by inheritance, which is what Windows does when nothing says
-/// SEF_DACL_AUTO_INHERIT, and what Samba does.
+/// This is [MS-DTYP] 2.5.3.4.1 for a creator that gave no descriptor. Entries are marked INHERITED
+/// if the parent's own list was computed by inheritance, as in Samba, and as in Windows without
+/// SEF_DACL_AUTO_INHERIT.
 #[must_use]
 pub fn inherited_descriptor(
     parent: &SecurityDescriptor,
@@ -41,14 +41,14 @@ pub fn inherited_descriptor(
     for ace in dacl.aces.iter().filter(|ace| inherits(ace, container)) {
         for ace in inherited_entries(ace, creator, container) {
             let ace = Ace { flags: ace.flags | mark, ..ace };
-            // A parent whose lists name the creator also by its SID would give the same entry twice.
+            // An entry for CREATOR OWNER duplicates the parent's entry for the creator's own SID.
             if !aces.contains(&ace) {
                 aces.push(ace);
             }
         }
     }
-    // Entries for creators become two, so a list of nearly 64 KiB can outgrow its form. What is lost
-    // are grants, where the list is in the usual order.
+    // Entries for creators become two, so a list of nearly 64 KiB can outgrow AclSize. The entries
+    // dropped here are grants, if the list is in the usual order.
     let mut dacl = Acl { revision: dacl.revision, aces };
     while dacl.encoded_len() > Acl::SIZE_MAX {
         dacl.aces.pop();
@@ -62,7 +62,8 @@ pub fn inherited_descriptor(
     })
 }
 
-/// A directory also inherits what is only for files, to pass it on.
+/// True if an object inherits the entry. A directory also inherits entries for files, to pass them
+/// on.
 fn inherits(ace: &Ace, container: bool) -> bool {
     let flags = ace.flags;
     if !container {
@@ -73,8 +74,8 @@ fn inherits(ace: &Ace, container: bool) -> bool {
             && !flags.contains(AceFlags::NO_PROPAGATE_INHERIT)
 }
 
-/// What one entry of the parent becomes: one entry, or two if a directory both uses an entry for its
-/// creator and passes it on.
+/// The entries that inherit from one entry of the parent: one, or two if a directory both applies
+/// an entry for its creator and passes it on.
 fn inherited_entries(ace: &Ace, creator: Creator<'_>, container: bool) -> Vec<Ace> {
     let substitute = match ace.sid() {
         Some(sid) if *sid == Sid::creator_owner() => Some(creator.owner),

@@ -1,7 +1,8 @@
-//! Value types of [MS-DTYP], [MS-ERREF] and [MS-FSCC].
+//! Value types of [MS-DTYP], [MS-ERREF] and [MS-FSCC], and the rules that these documents define on
+//! values alone: access checks, inheritance, name matching.
 //!
-//! Everything here is a value: it has bytes, a meaning and a `Debug` form. Nothing decides
-//! anything; policy lives in `proto`, files in `store`.
+//! Every type has bytes, a meaning and a `Debug` form; every rule is a pure function. Which rule
+//! applies is decided in `proto` and `store`, which also holds the files.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,13 @@
 //! Search patterns of directory enumeration: [MS-FSA] 2.1.4.3 and 2.1.4.4.
 //!
-//! The wildcards are `*` and `?`, and the three that Windows clients send in their place to keep the
-//! habits of DOS: `<` (DOS_STAR), `>` (DOS_QM) and `"` (DOS_DOT). Matching follows all ways through
-//! the pattern at once, so a hostile pattern costs at most name × pattern steps and no stack.
+//! The wildcards are `*` and `?`, and the three that Windows clients send instead of them to match
+//! as DOS did: `<` (DOS_STAR), `>` (DOS_QM) and `"` (DOS_DOT). Matching keeps the set of all
+//! reachable positions in the pattern, so a hostile pattern costs at most name × pattern steps and
+//! no stack.
 
 use crate::upcase::{fold, upcase_unit};
 
-/// A pattern, read once to be compared with many names.
+/// A pattern, parsed once and matched with many names.
 #[derive(Clone, Debug)]
 pub struct NameExpression {
     shape: Shape,
@@ -17,13 +18,13 @@ pub struct NameExpression {
 enum Shape {
     /// `*` and `*.*`: every name, also one without a dot.
     All,
-    /// The empty pattern matches the empty name alone.
+    /// The empty pattern, matching the empty name alone.
     Empty,
-    /// No wildcard; upcased if case is ignored.
+    /// Pattern without wildcards; upcased if case is ignored.
     Literal(String),
     Wild {
         tokens: Vec<Token>,
-        /// Units that a name needs at least.
+        /// Smallest number of units of a matching name.
         units_min: usize,
     },
 }
@@ -32,26 +33,26 @@ enum Shape {
 enum Token {
     /// A code unit; upcased if case is ignored.
     Unit(u16),
-    /// `?`: one unit, whatever it is.
+    /// `?`: any single unit.
     Any,
     /// `*`: any number of units.
     Star,
-    /// `<`: any number of units, but not the last dot of the name.
+    /// `<`: any number of units, except the last dot of the name.
     DosStar,
-    /// `>`: one unit that is not a dot; nothing before a dot or at the end.
+    /// `>`: one unit other than a dot; matches the empty string before a dot or at the end.
     DosQuestionMark,
-    /// `"`: a dot; nothing at the end.
+    /// `"`: a dot; matches the empty string at the end.
     DosDot,
 }
 
 impl NameExpression {
-    /// Reads a pattern that ignores case, as every Windows client expects.
+    /// Parses a pattern that ignores case, as every Windows client expects.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self::with_case(pattern, true)
     }
 
-    /// Reads a pattern that matches case.
+    /// Parses a pattern that matches case.
     #[must_use]
     pub fn case_sensitive(pattern: &str) -> Self {
         Self::with_case(pattern, false)
@@ -70,20 +71,20 @@ impl NameExpression {
         Self { shape, ignores_case }
     }
 
-    /// Whether every name matches, so that none needs to be compared.
+    /// True if every name matches, so that an enumeration need not compare names.
     #[must_use]
     pub fn matches_all(&self) -> bool {
         matches!(self.shape, Shape::All)
     }
 
-    /// Whether the pattern has no wildcard, so that at most one name matches and an enumeration may
-    /// look it up instead.
+    /// True for a pattern without wildcards: at most one name matches, and an enumeration may look
+    /// it up instead.
     #[must_use]
     pub fn is_literal(&self) -> bool {
         matches!(self.shape, Shape::Literal(_) | Shape::Empty)
     }
 
-    /// Whether `name` is in the expression.
+    /// True if `name` matches the pattern.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         match &self.shape {
@@ -110,7 +111,7 @@ impl NameExpression {
     }
 }
 
-/// Whether `text` has one of the five wildcards: [MS-FSA] 2.1.4.3.
+/// True if `text` has one of the five wildcards: [MS-FSA] 2.1.4.3.
 #[must_use]
 pub fn has_wildcards(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, b'*' | b'?' | b'<' | b'>' | b'"'))
@@ -127,7 +128,7 @@ fn wild(pattern: &str, ignores_case: bool) -> Shape {
             Ok(b'"') => Token::DosDot,
             _ => Token::Unit(if ignores_case { upcase_unit(unit) } else { unit }),
         };
-        // A run of stars means what its most general member means.
+        // A run of stars equals its most general member.
         match (tokens.last_mut(), token) {
             (Some(Token::Star), Token::Star | Token::DosStar)
             | (Some(Token::DosStar), Token::DosStar) => {}
@@ -139,8 +140,8 @@ fn wild(pattern: &str, ignores_case: bool) -> Shape {
     Shape::Wild { tokens, units_min }
 }
 
-/// Follows every way through `tokens` at once. Bit `i` of `now` says that the tokens before `i`
-/// can have consumed the name so far.
+/// Matches `name`, with all reachable positions in `tokens` at once. Bit `i` of `now` is set if the
+/// tokens before `i` can consume the name so far.
 fn matches_wild(
     tokens: &[Token],
     name: &str,
@@ -161,7 +162,7 @@ fn matches_wild(
         };
         next.fill(0);
         let mut alive = false;
-        // Ascending, so that a state reached without consuming is visited in the same pass.
+        // Ascending, so that a position reached without consuming is visited in the same pass.
         let mut from = 0;
         while let Some(state) = first_at_or_after(now, from).filter(|&s| s < tokens.len()) {
             let step = step(tokens[state], here);
@@ -182,7 +183,7 @@ fn matches_wild(
         }
         std::mem::swap(&mut now, &mut next);
     }
-    // At the end of the name, what may stand for nothing does.
+    // At the end of the name, tokens that match the empty string are skipped.
     let mut from = 0;
     while let Some(state) = first_at_or_after(now, from) {
         match tokens.get(state) {
@@ -195,7 +196,7 @@ fn matches_wild(
     false
 }
 
-/// One unit of the name, with what the DOS wildcards ask about it.
+/// One unit of the name, with its properties for the DOS wildcards.
 #[derive(Clone, Copy)]
 struct Unit {
     value: u16,
@@ -203,14 +204,14 @@ struct Unit {
     is_last_dot: bool,
 }
 
-/// What a token may do with a unit.
+/// Ways in which a token can handle a unit.
 #[derive(Clone, Copy, Default)]
 struct Step {
-    /// Consume it and remain.
+    /// Consumes it, and may consume more.
     stays: bool,
-    /// Consume it and be done.
+    /// Consumes it, and the next token follows.
     advances: bool,
-    /// Be done and leave it to the next token.
+    /// Leaves it to the next token.
     skips: bool,
 }
 

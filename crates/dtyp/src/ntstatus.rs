@@ -2,27 +2,27 @@
 
 use std::fmt;
 
-/// A status code as it travels in the SMB2 header's Status field.
+/// A status code, as in the Status field of the SMB2 header.
 ///
-/// A newtype and not an enum: a code that this list does not name must still round-trip.
+/// A newtype and not an enum: unknown codes must round-trip as well.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 #[must_use]
 pub struct NtStatus(pub u32);
 
 impl NtStatus {
-    /// Whether the severity bits say "error" (`0b11`).
+    /// True if the severity is error (`0b11`).
     #[must_use]
     pub const fn is_error(self) -> bool {
         self.0 >> 30 == 0b11
     }
 
-    /// Whether the severity bits say "warning" (`0b10`).
+    /// True if the severity is warning (`0b10`).
     #[must_use]
     pub const fn is_warning(self) -> bool {
         self.0 >> 30 == 0b10
     }
 
-    /// Whether this is exactly STATUS_SUCCESS.
+    /// True for STATUS_SUCCESS alone.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 == 0

@@ -1,6 +1,6 @@
-//! Reading little-endian fields from bytes that may end anywhere.
+//! A reader of little-endian fields, for bytes that may end anywhere.
 
-/// The bytes not yet read.
+/// The rest of the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A count of bytes in 32 bits, as a length in memory.
+    /// Reads a 32-bit length, in bytes.
     pub(crate) fn len32(&mut self) -> Option<usize> {
         usize::try_from(self.u32()?).ok()
     }

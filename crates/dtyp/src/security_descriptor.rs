@@ -11,29 +11,29 @@ bitflags::bitflags! {
         const OWNER_DEFAULTED = 0x0001;
         /// The group was set by default.
         const GROUP_DEFAULTED = 0x0002;
-        /// There is a DACL; without bytes it is the NULL DACL, which grants everything.
+        /// The descriptor has a DACL; without bytes it is the NULL DACL, which grants everything.
         const DACL_PRESENT = 0x0004;
         /// The DACL was set by default.
         const DACL_DEFAULTED = 0x0008;
-        /// There is a SACL.
+        /// The descriptor has a SACL.
         const SACL_PRESENT = 0x0010;
         /// The SACL was set by default.
         const SACL_DEFAULTED = 0x0020;
-        /// DACL_TRUSTED.
+        /// DACL_TRUSTED: [MS-DTYP] 2.4.6.
         const DACL_TRUSTED = 0x0040;
-        /// SERVER_SECURITY.
+        /// SERVER_SECURITY: [MS-DTYP] 2.4.6.
         const SERVER_SECURITY = 0x0080;
-        /// Asks that the DACL be computed by inheritance.
+        /// The DACL shall be computed by inheritance.
         const DACL_AUTO_INHERIT_REQ = 0x0100;
-        /// Asks that the SACL be computed by inheritance.
+        /// The SACL shall be computed by inheritance.
         const SACL_AUTO_INHERIT_REQ = 0x0200;
         /// The DACL was computed by inheritance.
         const DACL_AUTO_INHERITED = 0x0400;
         /// The SACL was computed by inheritance.
         const SACL_AUTO_INHERITED = 0x0800;
-        /// The DACL does not inherit.
+        /// The DACL inherits no entries.
         const DACL_PROTECTED = 0x1000;
-        /// The SACL does not inherit.
+        /// The SACL inherits no entries.
         const SACL_PROTECTED = 0x2000;
         /// The byte Sbz1 has a meaning.
         const RM_CONTROL_VALID = 0x4000;
@@ -47,10 +47,11 @@ impl Control {
     const OF_SACL: Self = Self::from_bits_retain(0x2A30);
 }
 
-/// Who owns an object and who may do what with it.
+/// Owner of an object, and the rights of others.
 ///
-/// `dacl` has three states: `Some` with its entries; `None` with [`Control::DACL_PRESENT`], the NULL
-/// DACL, which grants everything; `None` without it: there is none, which also grants everything.
+/// `dacl` has three states: `Some` with its entries; `None` with [`Control::DACL_PRESENT`], the
+/// NULL DACL, which grants everything; `None` without that flag: no DACL, which grants everything
+/// as well.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SecurityDescriptor {
     /// Flags.
@@ -66,10 +67,10 @@ pub struct SecurityDescriptor {
 }
 
 impl SecurityDescriptor {
-    /// Bytes before the first part.
+    /// Bytes before the first SID or ACL.
     const HEADER_LEN: usize = 20;
 
-    /// Bytes of the packet form.
+    /// Length of the packet form in bytes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         let sid = |sid: &Option<Sid>| sid.as_ref().map_or(0, Sid::encoded_len);
@@ -77,7 +78,7 @@ impl SecurityDescriptor {
         Self::HEADER_LEN + sid(&self.owner) + sid(&self.group) + acl(&self.sacl) + acl(&self.dacl)
     }
 
-    /// Appends the packet form. An ACL that is there is also marked as present.
+    /// Appends the packet form. Existing ACLs are marked as present.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let mut control = self.control | Control::SELF_RELATIVE;
@@ -113,7 +114,7 @@ impl SecurityDescriptor {
         }
     }
 
-    /// The packet form.
+    /// Returns the packet form, self-relative.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
@@ -123,9 +124,9 @@ impl SecurityDescriptor {
 
     /// Reads the packet form.
     ///
-    /// `None` if it is not of revision 1 and self-relative, or if an offset points into the header
-    /// or beyond the end, or a part is malformed. An ACL whose bit in Control is not set is left
-    /// out even if there is an offset to it.
+    /// `None` if its revision is not 1, if it is not self-relative, if an offset points into the
+    /// header or beyond the end, or if a part is malformed. An ACL is left out if its bit in
+    /// Control is not set, even if it has an offset.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
@@ -156,7 +157,7 @@ impl SecurityDescriptor {
         })
     }
 
-    /// The parts that `information` asks for, as a query answers.
+    /// The parts that `information` selects, for the response to a query.
     #[must_use]
     pub fn select(&self, information: SecurityInformation) -> Self {
         let all = information.contains(SecurityInformation::BACKUP);
@@ -184,8 +185,8 @@ impl SecurityDescriptor {
         selected
     }
 
-    /// Replaces the parts that `information` names by those of `new`, as a set does. Entries of the
-    /// SACL are replaced by their kind: setting the label leaves the audit entries alone.
+    /// Replaces the parts that `information` selects by those of `new`, for a set. Entries of the
+    /// SACL are replaced by kind: setting the label keeps the audit entries.
     pub fn replace(&mut self, information: SecurityInformation, new: Self) {
         let all = information.contains(SecurityInformation::BACKUP);
         let wants = |part| all || information.contains(part);

@@ -1,7 +1,7 @@
 //! SECURITY_INFORMATION: [MS-DTYP] 2.4.7.
 
 bitflags::bitflags! {
-    /// The parts of a security descriptor that a request is about.
+    /// Parts of a security descriptor that a request reads or changes.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct SecurityInformation: u32 {
         /// The owner.
@@ -22,7 +22,7 @@ bitflags::bitflags! {
         const PROCESS_TRUST_LABEL = 0x0000_0080;
         /// The access filter in the SACL.
         const ACCESS_FILTER = 0x0000_0100;
-        /// All of it, for a backup.
+        /// All parts, for a backup.
         const BACKUP = 0x0001_0000;
         /// The SACL inherits from the parent from now on.
         const UNPROTECTED_SACL = 0x1000_0000;
@@ -33,16 +33,16 @@ bitflags::bitflags! {
         /// The DACL inherits no longer.
         const PROTECTED_DACL = 0x8000_0000;
 
-        // A client may set any bit; unknown ones select nothing.
+        // A client may set any bit; unknown ones select no part.
         const _ = !0;
     }
 }
 
 impl SecurityInformation {
-    /// The bits that are about entries of the SACL.
+    /// The bits that select entries of the SACL.
     pub const IN_SACL: Self = Self::from_bits_retain(0x0001_01F8);
 
-    /// Whether any bit is set that is about the SACL.
+    /// True if one of the selected parts is in the SACL.
     #[must_use]
     pub fn touches_sacl(self) -> bool {
         self.intersects(Self::IN_SACL)

@@ -1,24 +1,24 @@
-//! The name of one process of one server.
+//! Identity of a process of a server.
 
 use std::fmt;
 
-/// Names a process of the server in messages and in the global tables.
+/// Identifies a process of the server in messages and in the global tables.
 ///
-/// A pid alone does not: the kernel gives it out again. `unique_id` is drawn at random when the
-/// process starts, so that what a dead process left behind is never taken for its successor's.
+/// A pid alone does not: the kernel reuses it. `unique_id` is drawn at random when the process
+/// starts, so that records of a dead process are never taken for its successor's.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ServerId {
-    /// The process id.
+    /// Process id of the kernel.
     pub pid: u32,
-    /// Random, drawn once for the life of the process.
+    /// Random number, drawn once for the life of the process.
     pub unique_id: u64,
 }
 
 impl ServerId {
-    /// Bytes of the encoded form.
+    /// Length of the encoded form in bytes.
     pub const ENCODED_LEN: usize = 12;
 
-    /// The encoded form: pid, then unique id, both little-endian.
+    /// Encodes pid and unique id, both little-endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::ENCODED_LEN] {
         let mut bytes = [0; Self::ENCODED_LEN];
@@ -27,7 +27,7 @@ impl ServerId {
         bytes
     }
 
-    /// Reads the encoded form.
+    /// Decodes the result of [`ServerId::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::ENCODED_LEN]) -> Self {
         let &[p0, p1, p2, p3, ref unique_id @ ..] = bytes;

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-/// A security identifier.
-///
-/// Holds at most 15 subauthorities, as the packet form does.
+/// A security identifier, with at most 15 subauthorities, as in the packet form.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Sid {
     authority: u64,
@@ -13,88 +11,88 @@ pub struct Sid {
 }
 
 impl Sid {
-    /// Subauthorities a SID may have.
+    /// Highest number of subauthorities of a SID.
     pub const SUBAUTHORITIES_MAX: usize = 15;
 
-    /// S-1-1-0, everyone.
+    /// S-1-1-0, Everyone: users of any kind.
     #[must_use]
     pub fn everyone() -> Self {
         Self::new(1, &[0])
     }
 
-    /// S-1-3-0, CREATOR OWNER.
+    /// S-1-3-0, CREATOR OWNER: replaced in inheritance.
     #[must_use]
     pub fn creator_owner() -> Self {
         Self::new(3, &[0])
     }
 
-    /// S-1-3-1, CREATOR GROUP.
+    /// S-1-3-1, CREATOR GROUP: replaced in inheritance.
     #[must_use]
     pub fn creator_group() -> Self {
         Self::new(3, &[1])
     }
 
-    /// S-1-3-4, OWNER RIGHTS: whoever owns the object.
+    /// S-1-3-4, OWNER RIGHTS: the owner of the object.
     #[must_use]
     pub fn owner_rights() -> Self {
         Self::new(3, &[4])
     }
 
-    /// S-1-5-2, whoever comes over the network.
+    /// S-1-5-2, NETWORK: users logged on over the network.
     #[must_use]
     pub fn network() -> Self {
         Self::new(5, &[2])
     }
 
-    /// S-1-5-7, anonymous.
+    /// S-1-5-7, ANONYMOUS LOGON: users without a name.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::new(5, &[7])
     }
 
-    /// S-1-5-11, authenticated users.
+    /// S-1-5-11, Authenticated Users: all users but guests and anonymous ones.
     #[must_use]
     pub fn authenticated_users() -> Self {
         Self::new(5, &[11])
     }
 
-    /// S-1-5-18, the system.
+    /// S-1-5-18, SYSTEM: the operating system.
     #[must_use]
     pub fn system() -> Self {
         Self::new(5, &[18])
     }
 
-    /// S-1-5-32-544, administrators.
+    /// S-1-5-32-544, Administrators, of the local machine.
     #[must_use]
     pub fn administrators() -> Self {
         Self::new(5, &[32, 544])
     }
 
-    /// S-1-5-32-545, users.
+    /// S-1-5-32-545, Users, of the local machine.
     #[must_use]
     pub fn users() -> Self {
         Self::new(5, &[32, 545])
     }
 
-    /// S-1-5-32-546, guests.
+    /// S-1-5-32-546, Guests, of the local machine.
     #[must_use]
     pub fn guests() -> Self {
         Self::new(5, &[32, 546])
     }
 
-    /// S-1-22-1-UID: the SID that stands for a Unix user without one of its own.
+    /// S-1-22-1-UID, Samba's SID of a Unix user without one of its own.
     #[must_use]
     pub fn unix_user(uid: u32) -> Self {
         Self::new(22, &[1, uid])
     }
 
-    /// S-1-22-2-GID: the SID that stands for a Unix group without one of its own.
+    /// S-1-22-2-GID, Samba's SID of a Unix group without one of its own.
     #[must_use]
     pub fn unix_group(gid: u32) -> Self {
         Self::new(22, &[2, gid])
     }
 
-    /// Makes a SID of revision 1.
+    /// Builds a SID of revision 1.
     ///
     /// # Panics
     /// If there are more than 15 subauthorities or the authority needs more than 48 bits.
@@ -107,7 +105,7 @@ impl Sid {
         Self { authority, count, subauthorities: all }
     }
 
-    /// The identifier authority.
+    /// The identifier authority, a 48-bit number.
     #[must_use]
     pub fn authority(&self) -> u64 {
         self.authority
@@ -119,7 +117,7 @@ impl Sid {
         &self.subauthorities[..usize::from(self.count)]
     }
 
-    /// Bytes of the packet form.
+    /// Length of the packet form in bytes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         8 + 4 * usize::from(self.count)
@@ -134,8 +132,8 @@ impl Sid {
         }
     }
 
-    /// Reads the packet form from the front of `bytes`; `None` if it is not whole, not of
-    /// revision 1, or has more than 15 subauthorities. What follows is left alone.
+    /// Reads the packet form from the front of `bytes`; `None` if it is incomplete, not of revision
+    /// 1, or has more than 15 subauthorities. Further bytes are ignored.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[revision, count, a0, a1, a2, a3, a4, a5], rest) = bytes.split_first_chunk::<8>()?;

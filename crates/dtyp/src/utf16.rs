@@ -1,21 +1,21 @@
-//! UTF-16LE, the form of every name on the wire, to and from `String`.
+//! UTF-16LE, the encoding of every name on the wire, to and from `String`.
 //!
-//! Windows allows unpaired surrogates in names; we do not, because a name must reach a Linux file
-//! system as UTF-8 and come back the same.
+//! Windows allows unpaired surrogates in names; this server does not, because a name must reach a
+//! Linux file system as UTF-8 and return unchanged.
 
 use std::fmt;
 
-/// Why bytes are not a string.
+/// Reason why bytes are not a string.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Utf16Error {
-    /// A code unit has two bytes; this many bytes cannot be whole units.
+    /// The bytes are no whole number of code units, of two bytes each.
     OddLength {
-        /// The length that was given, in bytes.
+        /// Length of the input in bytes.
         bytes: usize,
     },
-    /// Half of a surrogate pair stands alone.
+    /// A surrogate without its other half.
     UnpairedSurrogate {
-        /// Its position, in code units.
+        /// Position of the surrogate, in code units.
         index: usize,
     },
 }
@@ -31,16 +31,16 @@ impl fmt::Display for Utf16Error {
 
 impl std::error::Error for Utf16Error {}
 
-/// Reads all of `bytes` as UTF-16LE.
+/// Decodes all of `bytes` as UTF-16LE.
 ///
 /// # Errors
-/// If the length is odd or a surrogate stands alone.
+/// If the length is odd or a surrogate is unpaired.
 pub fn decode(bytes: &[u8]) -> Result<String, Utf16Error> {
     let (units, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {
         return Err(Utf16Error::OddLength { bytes: bytes.len() });
     }
-    // Most names are ASCII, and most of the work is seeing that.
+    // Most names are ASCII, and most of the work is the test for it.
     if units.iter().all(|[low, high]| *high == 0 && low.is_ascii()) {
         let text = units.iter().map(|[low, _]| *low).collect();
         return Ok(String::from_utf8(text).expect("it is ASCII"));
@@ -73,7 +73,7 @@ pub fn encode(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// `text` as UTF-16LE, without a terminator.
+/// Returns `text` as UTF-16LE, without a terminator.
 #[must_use]
 pub fn to_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -81,13 +81,13 @@ pub fn to_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes that [`encode`] appends.
+/// Length of the result of [`encode`] in bytes.
 #[must_use]
 pub fn encoded_len(text: &str) -> usize {
     2 * units(text)
 }
 
-/// UTF-16 code units of `text`: what Windows counts as the length of a name.
+/// Number of UTF-16 code units of `text`, the length of a name in Windows.
 #[must_use]
 pub fn units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.encode_utf16().count() }

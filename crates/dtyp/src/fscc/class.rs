@@ -18,8 +18,8 @@ macro_rules! classes {
                 pub const $name: Self = Self($code);
             )*
 
-            /// Bytes of the fixed part: the least that a buffer must have to be given, or to be
-            /// read as, this class. None for a class without a fixed part or an unknown one.
+            /// Bytes of the fixed part, and so of the smallest buffer for this class. `None` for a
+            /// class without a fixed part, and for an unknown one.
             #[must_use]
             pub const fn minimum_len(self) -> Option<usize> {
                 match self.0 {

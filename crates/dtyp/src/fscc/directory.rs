@@ -1,7 +1,7 @@
 //! Directory entries: [MS-FSCC] 2.4.8, 2.4.10, 2.4.15 to 2.4.25, 2.4.33.
 //!
-//! The classes are the same entry with more or fewer fields. One structure holds all that any of
-//! them can say, so that an enumeration collects once and encodes for whichever was asked.
+//! The classes are the same entry with more or fewer fields. One structure has the fields of all
+//! classes, so that an enumeration collects once and encodes for the requested class.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,11 @@ use super::name::put_len;
 use crate::reader::Reader;
 use crate::{AccessMask, FileAttributes, FileTime, utf16};
 
-/// What the directory classes tell of a file.
+/// Fields of a file in all directory classes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct DirectoryEntryFields<'a> {
-    /// FileIndex; zero where the position in a directory is not stable, which is everywhere here.
+    /// FileIndex; zero where the position in a directory is not stable, as on every file system of
+    /// this server.
     pub file_index: u32,
     /// CreationTime.
     pub creation_time: FileTime,
@@ -32,9 +33,9 @@ pub struct DirectoryEntryFields<'a> {
     pub file_attributes: FileAttributes,
     /// EaSize, in bytes.
     pub ea_size: u32,
-    /// ReparsePointTag. Classes without that field say it in EaSize, if REPARSE_POINT is set.
+    /// ReparsePointTag. Classes without that field have it in EaSize, if REPARSE_POINT is set.
     pub reparse_tag: u32,
-    /// ShortName: at most 12 units; empty if there is none.
+    /// ShortName: at most 12 units; empty for a file without one.
     pub short_name: Cow<'a, str>,
     /// FileId of 64 bits.
     pub file_id: u64,
@@ -42,21 +43,22 @@ pub struct DirectoryEntryFields<'a> {
     pub file_id_128: [u8; 16],
     /// FileName.
     pub file_name: Cow<'a, str>,
-    /// What Apple's clients are told in FileIdBothDirectoryInformation in place of EaSize and ShortName.
+    /// Fields for Apple's clients in FileIdBothDirectoryInformation, in place of EaSize and
+    /// ShortName.
     pub apple: Option<AppleFields>,
 }
 
-/// What Apple's clients, once they asked for it with the create context `AAPL`, find in
-/// FileIdBothDirectoryInformation. Not in [MS-FSCC].
+/// Fields of FileIdBothDirectoryInformation for Apple's clients that requested them by the create
+/// context `AAPL`. Not in [MS-FSCC].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AppleFields {
-    /// All rights that the user has on the file; in EaSize.
+    /// Maximal access of the user on the file; in EaSize.
     pub maximal_access: AccessMask,
-    /// Bytes of the resource fork; in the first part of ShortName.
+    /// Length of the resource fork in bytes; in the first part of ShortName.
     pub resource_fork_size: u64,
-    /// The Finder's information in short form; in the rest of ShortName.
+    /// The Finder information in short form; in the rest of ShortName.
     pub finder_info: [u8; 16],
-    /// The mode; in the reserved field before FileId.
+    /// POSIX mode; in the reserved field before FileId.
     pub unix_mode: u16,
 }
 
@@ -74,8 +76,8 @@ enum Part {
     Reserved4,
 }
 
-/// What a class has after FileNameLength; `None` if it is no directory class. The class with the
-/// names alone has none of the times and sizes either.
+/// Fields of a class after FileNameLength; `None` if it is not a directory class.
+/// FileNamesInformation lacks the times and sizes as well.
 fn parts(class: FileInformationClass) -> Option<&'static [Part]> {
     use Part::{EaSize, EaSizeOrTag, Id64, Id128, Reserved2, Reserved4, ShortName, Tag};
     Some(match class {
@@ -100,9 +102,9 @@ const HEAD_LEN: usize = 60;
 /// Bytes of the ShortName field.
 const SHORT_NAME_LEN: usize = 24;
 
-/// Appends one entry with a NextEntryOffset of zero, unpadded: what
-/// [`EntryListWriter::push`](super::EntryListWriter::push) expects. `None`, and nothing appended,
-/// if `class` is no directory class.
+/// Appends one entry with a NextEntryOffset of zero, unpadded, for
+/// [`EntryListWriter::push`](super::EntryListWriter::push). `None`, and nothing appended, if
+/// `class` is not a directory class.
 #[must_use]
 pub fn encode_directory_entry(
     class: FileInformationClass,
@@ -110,7 +112,7 @@ pub fn encode_directory_entry(
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let parts = parts(class)?;
-    // Made in one piece, because a directory has many entries.
+    // Built in one piece, because a directory has many entries.
     let mut head = [0; HEAD_LEN];
     head[4..8].copy_from_slice(&fields.file_index.to_le_bytes());
     let length = if class == FileInformationClass::NAMES { 8 } else { HEAD_LEN };
@@ -133,7 +135,7 @@ pub fn encode_directory_entry(
                 continue;
             }
             (Part::ShortName, Some(apple)) => {
-                // Clients want the length of the field here, whatever is in it.
+                // Clients expect the length of the field here, whatever its content.
                 out.extend_from_slice(&[24, 0]);
                 apple.resource_fork_size.put(out);
                 out.extend_from_slice(&apple.finder_info);
@@ -165,15 +167,15 @@ fn put_short_name(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
     utf16::encode(name, out);
     let len = out.len() - start - 2;
-    // A longer name is none of 8.3 form; better no short name than half of one.
+    // A longer name is not of 8.3 form; no short name is better than half of one.
     let len = if len > SHORT_NAME_LEN { 0 } else { len };
     out.truncate(start + 2 + len);
     out.resize(start + 2 + SHORT_NAME_LEN, 0);
     out[start] = u8::try_from(len).expect("at most 24");
 }
 
-/// Reads one entry from its beginning; NextEntryOffset is left to who walks the list. `None` if the
-/// entry is not whole, a name is not UTF-16, or `class` is no directory class.
+/// Reads one entry from its beginning; the caller follows NextEntryOffset. `None` if the entry is
+/// incomplete, a name is not UTF-16, or `class` is not a directory class.
 #[must_use]
 pub fn decode_directory_entry(
     class: FileInformationClass,
@@ -214,7 +216,7 @@ pub fn decode_directory_entry(
     Some(fields)
 }
 
-/// The entries of a whole answer; `None` if any is malformed.
+/// The entries of a whole response; `None` if one is malformed.
 #[must_use]
 pub fn decode_directory_list(
     class: FileInformationClass,

@@ -8,39 +8,39 @@ use crate::reader::Reader;
 
 /// One extended attribute.
 ///
-/// The name is ASCII, as the section asks; servers compare it without case.
+/// The name is ASCII, as the section demands; servers ignore its case.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FullEa {
-    /// Flags: FILE_NEED_EA or nothing.
+    /// Flags: FILE_NEED_EA or zero.
     pub flags: u8,
     /// EaName.
     pub name: String,
-    /// EaValue; empty means "delete this attribute" in a set.
+    /// EaValue; empty deletes the attribute in a set.
     pub value: Vec<u8>,
 }
 
 impl FullEa {
-    /// FILE_NEED_EA: the file cannot be understood without this attribute.
+    /// FILE_NEED_EA: the file cannot be interpreted without this attribute.
     pub const NEED_EA: u8 = 0x80;
 }
 
-/// Why a list of extended attributes is refused.
+/// Reason for refusing a list of extended attributes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EaListError {
-    /// An entry is not whole, or the chain leads outside the list.
+    /// An entry is incomplete, or the chain leaves the list.
     Inconsistent {
-        /// Where the entry begins.
+        /// Offset of the entry in the list.
         offset: usize,
     },
-    /// A name is empty, longer than 254 bytes, or has a character that it must not have.
+    /// A name is empty, longer than 254 bytes, or has a forbidden character.
     InvalidName {
-        /// Where the entry begins.
+        /// Offset of the entry in the list.
         offset: usize,
     },
 }
 
 impl EaListError {
-    /// What the section says to answer.
+    /// Status for a client: [MS-FSCC] 2.4.16.
     pub fn status(self) -> NtStatus {
         match self {
             Self::Inconsistent { .. } => NtStatus::EA_LIST_INCONSISTENT,
@@ -56,7 +56,7 @@ impl EaListError {
 pub struct FullEaList<'a>(pub &'a [u8]);
 
 impl<'a> FullEaList<'a> {
-    /// The entries.
+    /// Decodes the entries in order.
     pub fn iter(self) -> impl Iterator<Item = Result<FullEa, EaListError>> + use<'a> {
         entries(self.0).map(|entry| {
             let (offset, bytes) = entry.map_err(|offset| EaListError::Inconsistent { offset })?;
@@ -81,7 +81,7 @@ impl<'a> FullEaList<'a> {
 pub struct GetEaList<'a>(pub &'a [u8]);
 
 impl<'a> GetEaList<'a> {
-    /// The names.
+    /// Decodes the names in order.
     pub fn iter(self) -> impl Iterator<Item = Result<String, EaListError>> + use<'a> {
         entries(self.0).map(|entry| {
             let (offset, bytes) = entry.map_err(|offset| EaListError::Inconsistent { offset })?;
@@ -97,7 +97,7 @@ impl<'a> GetEaList<'a> {
     }
 }
 
-/// The name as text, if it may be one: [MS-FSCC] 2.4.16.
+/// The name as text; `None` if it is invalid: [MS-FSCC] 2.4.16.
 fn valid_name(name: &[u8]) -> Option<String> {
     let valid = !name.is_empty()
         && name.len() < 255
@@ -105,18 +105,18 @@ fn valid_name(name: &[u8]) -> Option<String> {
     if valid { String::from_utf8(name.to_vec()).ok() } else { None }
 }
 
-/// Characters that a name must not have, besides control characters.
+/// Characters that are forbidden in a name, besides control characters.
 const FORBIDDEN: &[u8] = b"\\/:*?\"<>|,+=[];";
 
-/// Whether `name` may be the name of an extended attribute.
+/// True if `name` is valid for an extended attribute.
 #[must_use]
 pub fn is_valid_ea_name(name: &str) -> bool {
     valid_name(name.as_bytes()).is_some()
 }
 
-/// Appends one attribute with a NextEntryOffset of zero: what
-/// [`EntryListWriter::push`](super::EntryListWriter::push), with an alignment of 4, expects. `None`,
-/// and nothing appended, if the name is not valid or the value longer than 64 KiB less one.
+/// Appends one attribute with a NextEntryOffset of zero, for
+/// [`EntryListWriter::push`](super::EntryListWriter::push) with an alignment of 4. `None`, and
+/// nothing appended, if the name is invalid or the value longer than 65,535 bytes.
 #[must_use]
 pub fn encode_full_ea_entry(ea: &FullEa, out: &mut Vec<u8>) -> Option<()> {
     valid_name(ea.name.as_bytes())?;
@@ -132,8 +132,7 @@ pub fn encode_full_ea_entry(ea: &FullEa, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Appends one name with a NextEntryOffset of zero. `None`, and nothing appended, if it is not
-/// valid.
+/// Appends one name with a NextEntryOffset of zero. `None`, and nothing appended, if it is invalid.
 #[must_use]
 pub fn encode_get_ea_entry(name: &str, out: &mut Vec<u8>) -> Option<()> {
     valid_name(name.as_bytes())?;

@@ -1,8 +1,8 @@
-//! Lists whose entries begin with NextEntryOffset.
+//! Lists of entries that begin with NextEntryOffset.
 
 /// Writes entries that are chained by NextEntryOffset, up to a number of bytes.
 ///
-/// Every entry begins with four bytes of zero; when another follows, they become the distance to
+/// Every entry begins with four bytes of zero; a following entry turns them into the distance to
 /// it. The last entry is not padded.
 #[derive(Debug)]
 pub struct EntryListWriter<'a> {
@@ -16,14 +16,14 @@ pub struct EntryListWriter<'a> {
 
 impl<'a> EntryListWriter<'a> {
     /// Appends to `out` at most `limit` bytes, in entries that begin at a multiple of `alignment`
-    /// (4 for extended attributes, 8 for all others) from where the list begins.
+    /// (4 for extended attributes, 8 for all others) from the start of the list.
     #[must_use]
     pub fn new(out: &'a mut Vec<u8>, limit: usize, alignment: usize) -> Self {
         let start = out.len();
         Self { out, start, limit, alignment, last: None, entries: 0 }
     }
 
-    /// Appends what `write` appends as one entry. Returns false, with nothing written, if it does
+    /// Appends the output of `write` as one entry. Returns false, with nothing written, if it does
     /// not fit.
     #[must_use]
     pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
@@ -47,23 +47,23 @@ impl<'a> EntryListWriter<'a> {
         true
     }
 
-    /// Entries written.
+    /// Number of entries written so far.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Bytes written.
+    /// Number of bytes written so far.
     #[must_use]
     pub fn written(&self) -> usize {
         self.out.len() - self.start
     }
 }
 
-/// The entries of a list, each from its beginning to the end of the list or the next entry.
+/// The entries of a list, each from its beginning to the next entry or to the end of the list.
 ///
-/// `Err` with the offset of the entry whose NextEntryOffset leads backwards, into its own first
-/// bytes, or beyond the end; the iteration ends there.
+/// `Err` has the offset of an entry whose NextEntryOffset leads backwards, into its own first
+/// bytes, or beyond the end; it ends the iteration.
 pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, &[u8]), usize>> {
     let mut at = if bytes.is_empty() { None } else { Some(0) };
     std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
-//! Structures of fixed size, as a list of their fields.
+//! Structures of fixed size, declared as lists of fields.
 
 use crate::reader::Reader;
 use crate::{AccessMask, FileAttributes, FileTime, Guid};
 
-/// A field of fixed size.
+/// A field of fixed size, little-endian.
 pub(crate) trait Field: Sized {
     const LEN: usize;
     fn put(&self, out: &mut Vec<u8>);
@@ -26,7 +26,7 @@ macro_rules! integer_fields {
 
 integer_fields!(u8, u16, u32, u64);
 
-/// Fields that are an integer with a meaning: how to reach the integer, and back.
+/// Fields that wrap an integer, with both conversions.
 macro_rules! wrapped_fields {
     ($($type:ty = $integer:ty, $value:ident => $get:expr, $make:expr;)*) => {$(
         impl Field for $type {
@@ -61,7 +61,7 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Bytes that are written as zero and ignored when read.
+/// Bytes that are written as zero and ignored by readers.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Reserved<const BYTES: usize>;
 
@@ -87,17 +87,17 @@ macro_rules! fixed {
         }
 
         impl $name {
-            /// Bytes of the packet form.
+            /// Length of the packet form in bytes.
             pub const LEN: usize = $len;
 
-            /// Appends the packet form.
+            /// Appends the packet form to `out`.
             pub fn encode(&self, out: &mut Vec<u8>) {
                 use crate::fscc::field::Field;
                 const { assert!(0 $(+ <$type>::LEN)* == $len, "the fields add up") };
                 $(self.$field.put(out);)*
             }
 
-            /// Reads the packet form from the front of `bytes`; `None` if it is not whole.
+            /// Reads the packet form from the front of `bytes`; `None` if it is incomplete.
             #[must_use]
             pub fn decode(bytes: &[u8]) -> Option<Self> {
                 let reader = &mut crate::reader::Reader::new(bytes);

@@ -6,7 +6,7 @@ use super::{
     FileStandardInformation,
 };
 
-/// What one query tells of a file: nine classes, one after the other.
+/// Nine classes of one file, one after the other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileAllInformation {
     /// BasicInformation.
@@ -30,7 +30,7 @@ pub struct FileAllInformation {
 }
 
 impl FileAllInformation {
-    /// Appends the packet form.
+    /// Appends the packet form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.basic.encode(out);
         self.standard.encode(out);
@@ -43,7 +43,7 @@ impl FileAllInformation {
         self.name.encode(out);
     }
 
-    /// Reads the packet form; `None` if it is not whole or the name is not UTF-16.
+    /// Reads the packet form; `None` if it is incomplete or the name is not UTF-16.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         Some(Self {

@@ -8,19 +8,19 @@ use crate::{FileTime, Guid, utf16};
 fixed! {
     /// [MS-FSCC] 2.5.2: quotas.
     FileFsControlInformation[48] {
-        /// FreeSpaceStartFiltering.
+        /// FreeSpaceStartFiltering: for content indexing; here always zero.
         free_space_start_filtering: u64,
-        /// FreeSpaceThreshold.
+        /// FreeSpaceThreshold: for content indexing; here always zero.
         free_space_threshold: u64,
-        /// FreeSpaceStopFiltering.
+        /// FreeSpaceStopFiltering: for content indexing; here always zero.
         free_space_stop_filtering: u64,
-        /// DefaultQuotaThreshold; `u64::MAX` for none.
+        /// DefaultQuotaThreshold: bytes that cause a warning; `u64::MAX` for none.
         default_quota_threshold: u64,
-        /// DefaultQuotaLimit; `u64::MAX` for none.
+        /// DefaultQuotaLimit: bytes that a user may have; `u64::MAX` for none.
         default_quota_limit: u64,
-        /// FileSystemControlFlags.
+        /// FileSystemControlFlags: tracking and enforcement of quotas.
         file_system_control_flags: u32,
-        /// Padding.
+        /// Written as zero, ignored by readers.
         reserved: Reserved<4>,
     }
 
@@ -28,59 +28,60 @@ fixed! {
     FileFsDeviceInformation[8] {
         /// DeviceType: 7 for a disk.
         device_type: u32,
-        /// Characteristics.
+        /// Characteristics: the constants of this type.
         characteristics: u32,
     }
 
     /// [MS-FSCC] 2.5.4.
     FileFsFullSizeInformation[32] {
-        /// TotalAllocationUnits.
+        /// TotalAllocationUnits: size of the volume, in units.
         total_allocation_units: u64,
-        /// CallerAvailableAllocationUnits: with quotas applied.
+        /// CallerAvailableAllocationUnits: free space of this user, under its quota.
         caller_available_allocation_units: u64,
-        /// ActualAvailableAllocationUnits: without them.
+        /// ActualAvailableAllocationUnits: free space regardless of quotas.
         actual_available_allocation_units: u64,
-        /// SectorsPerAllocationUnit.
+        /// SectorsPerAllocationUnit: sectors in one unit.
         sectors_per_allocation_unit: u32,
-        /// BytesPerSector.
+        /// BytesPerSector: bytes in one sector.
         bytes_per_sector: u32,
     }
 
     /// [MS-FSCC] 2.5.6.
     FileFsObjectIdInformation[64] {
-        /// ObjectId.
+        /// ObjectId: identifier of the volume.
         object_id: Guid,
-        /// ExtendedInfo, which no document gives a meaning.
+        /// ExtendedInfo, without a meaning in any specification.
         extended_info: Reserved<48>,
     }
 
     /// [MS-FSCC] 2.5.7.
     FileFsSectorSizeInformation[28] {
-        /// LogicalBytesPerSector.
+        /// LogicalBytesPerSector: smallest addressable block, in bytes.
         logical_bytes_per_sector: u32,
-        /// PhysicalBytesPerSectorForAtomicity.
+        /// PhysicalBytesPerSectorForAtomicity: bytes that the device writes atomically.
         physical_bytes_per_sector_for_atomicity: u32,
-        /// PhysicalBytesPerSectorForPerformance.
+        /// PhysicalBytesPerSectorForPerformance: preferred size of accesses, in bytes.
         physical_bytes_per_sector_for_performance: u32,
-        /// FileSystemEffectivePhysicalBytesPerSectorForAtomicity.
+        /// FileSystemEffectivePhysicalBytesPerSectorForAtomicity: unit of the file system, in
+        /// bytes.
         effective_physical_bytes_per_sector_for_atomicity: u32,
-        /// Flags.
+        /// Flags: the constants of this type.
         flags: u32,
-        /// ByteOffsetForSectorAlignment.
+        /// ByteOffsetForSectorAlignment: zero for aligned sectors.
         byte_offset_for_sector_alignment: u32,
-        /// ByteOffsetForPartitionAlignment.
+        /// ByteOffsetForPartitionAlignment: zero for an aligned partition.
         byte_offset_for_partition_alignment: u32,
     }
 
     /// [MS-FSCC] 2.5.8.
     FileFsSizeInformation[24] {
-        /// TotalAllocationUnits.
+        /// TotalAllocationUnits: size of the volume, in units.
         total_allocation_units: u64,
-        /// AvailableAllocationUnits, with quotas applied.
+        /// AvailableAllocationUnits: free space of this user, under its quota.
         available_allocation_units: u64,
-        /// SectorsPerAllocationUnit.
+        /// SectorsPerAllocationUnit: sectors in one unit.
         sectors_per_allocation_unit: u32,
-        /// BytesPerSector.
+        /// BytesPerSector: bytes in one sector.
         bytes_per_sector: u32,
     }
 }
@@ -116,7 +117,7 @@ pub struct FileFsAttributeInformation {
     pub file_system_attributes: FileSystemAttributes,
     /// MaximumComponentNameLength, in units.
     pub maximum_component_name_length: u32,
-    /// FileSystemName, such as `NTFS`, which is what some programs look for.
+    /// FileSystemName, such as `NTFS`, which some programs check.
     pub file_system_name: String,
 }
 
@@ -124,7 +125,7 @@ bitflags::bitflags! {
     /// FileSystemAttributes: [MS-FSCC] 2.5.1.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct FileSystemAttributes: u32 {
-        /// Names that differ in case only can both exist.
+        /// Names may differ in case only.
         const CASE_SENSITIVE_SEARCH = 0x0000_0001;
         /// Names keep their case.
         const CASE_PRESERVED_NAMES = 0x0000_0002;
@@ -150,7 +151,7 @@ bitflags::bitflags! {
         const SUPPORTS_ENCRYPTION = 0x0002_0000;
         /// Alternate data streams.
         const NAMED_STREAMS = 0x0004_0000;
-        /// Nothing can be written.
+        /// The volume cannot be written.
         const READ_ONLY_VOLUME = 0x0008_0000;
         /// Sequential write once.
         const SEQUENTIAL_WRITE_ONCE = 0x0010_0000;
@@ -171,20 +172,20 @@ bitflags::bitflags! {
         /// Sparse files without a valid data length.
         const SUPPORTS_SPARSE_VDL = 0x1000_0000;
 
-        // Others are for the caller to know.
+        // Unknown bits are kept for the caller.
         const _ = !0;
     }
 }
 
 impl FileFsAttributeInformation {
-    /// Appends the packet form.
+    /// Appends the packet form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.file_system_attributes.bits().put(out);
         self.maximum_component_name_length.put(out);
         put_name(&self.file_system_name, out);
     }
 
-    /// Reads the packet form; `None` if it is not whole or the name is not UTF-16.
+    /// Reads the packet form; `None` if it is incomplete or the name is not UTF-16.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
@@ -203,14 +204,14 @@ pub struct FileFsVolumeInformation {
     pub volume_creation_time: FileTime,
     /// VolumeSerialNumber.
     pub volume_serial_number: u32,
-    /// SupportsObjects: object ids.
+    /// SupportsObjects: whether files have object ids.
     pub supports_objects: bool,
     /// VolumeLabel.
     pub volume_label: String,
 }
 
 impl FileFsVolumeInformation {
-    /// Appends the packet form.
+    /// Appends the packet form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.volume_creation_time.put(out);
         self.volume_serial_number.put(out);
@@ -220,7 +221,7 @@ impl FileFsVolumeInformation {
         utf16::encode(&self.volume_label, out);
     }
 
-    /// Reads the packet form; `None` if it is not whole or the label is not UTF-16.
+    /// Reads the packet form; `None` if it is incomplete or the label is not UTF-16.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let reader = &mut Reader::new(bytes);
@@ -232,7 +233,7 @@ impl FileFsVolumeInformation {
     }
 }
 
-/// [MS-FSCC] 2.5.5: set the label of the volume.
+/// [MS-FSCC] 2.5.5: sets the label of the volume.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileFsLabelInformation {
     /// VolumeLabel.
@@ -240,12 +241,12 @@ pub struct FileFsLabelInformation {
 }
 
 impl FileFsLabelInformation {
-    /// Appends the packet form.
+    /// Appends the packet form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_name(&self.volume_label, out);
     }
 
-    /// Reads the packet form; `None` if it is not whole or the label is not UTF-16.
+    /// Reads the packet form; `None` if it is incomplete or the label is not UTF-16.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         Some(Self { volume_label: take_name(&mut Reader::new(bytes))? })

@@ -1,4 +1,4 @@
-//! Information classes that are a name: [MS-FSCC] 2.4.5, 2.4.28, 2.4.32, 2.4.36 and 2.4.41.
+//! Information classes that consist of a name: [MS-FSCC] 2.4.5, 2.4.28, 2.4.32, 2.4.36 and 2.4.41.
 
 use super::field::Field;
 use crate::reader::Reader;
@@ -13,25 +13,25 @@ pub struct FileNameInformation {
 }
 
 impl FileNameInformation {
-    /// Appends the packet form.
+    /// Appends the packet form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_name(&self.file_name, out);
     }
 
-    /// Reads the packet form; `None` if it is not whole or the name is not UTF-16.
+    /// Reads the packet form; `None` if it is incomplete or the name is not UTF-16.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         Some(Self { file_name: take_name(&mut Reader::new(bytes))? })
     }
 }
 
-/// FileRenameInformation and FileLinkInformation as SMB2 carries them: [MS-FSCC] 2.4.28.2 and
-/// 2.4.41.2; with flags for a boolean, FileRenameInformationEx and FileLinkInformationEx.
+/// FileRenameInformation and FileLinkInformation in their SMB2 form: [MS-FSCC] 2.4.28.2 and
+/// 2.4.41.2; with flags instead of a boolean, FileRenameInformationEx and FileLinkInformationEx.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileRenameInformation {
-    /// Flags. In the old classes bit 0 is ReplaceIfExists, and no other bit is read.
+    /// Flags. In the older classes bit 0 is ReplaceIfExists, and the other bits are ignored.
     pub flags: u32,
-    /// RootDirectory; SMB2 needs it to be zero.
+    /// RootDirectory; must be zero in SMB2.
     pub root_directory: u64,
     /// FileName: the path from the root of the share.
     pub file_name: String,
@@ -45,13 +45,13 @@ impl FileRenameInformation {
     /// FILE_RENAME_IGNORE_READONLY_ATTRIBUTE.
     pub const IGNORE_READONLY_ATTRIBUTE: u32 = 0x0000_0040;
 
-    /// Whether an existing file of that name is to be replaced.
+    /// True if an existing file with the new name shall be replaced.
     #[must_use]
     pub fn replace_if_exists(&self) -> bool {
         self.flags & Self::REPLACE_IF_EXISTS != 0
     }
 
-    /// Appends the packet form. Windows wants at least 24 bytes, so a short name is padded.
+    /// Appends the packet form. Windows requires at least 24 bytes, so a short name is padded.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         self.flags.put(out);
@@ -62,8 +62,8 @@ impl FileRenameInformation {
         out.resize(start + len.max(24), 0);
     }
 
-    /// Reads the form of the old classes, in which the seven bytes after ReplaceIfExists are
-    /// reserved. `None` if it is not whole or the name is not UTF-16.
+    /// Reads the form of the older classes, in which the seven bytes after ReplaceIfExists are
+    /// reserved. `None` if it is incomplete or the name is not UTF-16.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut information = Self::decode_ex(bytes)?;
@@ -81,13 +81,13 @@ impl FileRenameInformation {
     }
 }
 
-/// Appends a length in bytes (32 bits) and the name.
+/// Appends the length of `name` in bytes (32 bits), and the name.
 pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
     put_len(utf16::encoded_len(name), out);
     utf16::encode(name, out);
 }
 
-/// Appends a length in bytes, 32 bits.
+/// Appends a length in bytes as a 32-bit field.
 pub(super) fn put_len(len: usize, out: &mut Vec<u8>) {
     u32::try_from(len).expect("a name is far below 4 GiB").put(out);
 }

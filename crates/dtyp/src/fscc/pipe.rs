@@ -7,7 +7,7 @@ fixed! {
     FilePipeInformation[8] {
         /// ReadMode: 0 bytes, 1 messages.
         read_mode: u32,
-        /// CompletionMode: 0 waits, 1 does not.
+        /// CompletionMode: 0 blocks, 1 returns at once.
         completion_mode: u32,
     }
 
@@ -17,17 +17,17 @@ fixed! {
         named_pipe_type: u32,
         /// NamedPipeConfiguration: 0 inbound, 1 outbound, 2 both.
         named_pipe_configuration: u32,
-        /// MaximumInstances.
+        /// MaximumInstances: highest number of instances.
         maximum_instances: u32,
-        /// CurrentInstances.
+        /// CurrentInstances: number of open instances.
         current_instances: u32,
-        /// InboundQuota, in bytes.
+        /// InboundQuota: size of the buffer for data to the server.
         inbound_quota: u32,
-        /// ReadDataAvailable, in bytes.
+        /// ReadDataAvailable: bytes that can be read at once.
         read_data_available: u32,
-        /// OutboundQuota, in bytes.
+        /// OutboundQuota: size of the buffer for data to the client.
         outbound_quota: u32,
-        /// WriteQuotaAvailable, in bytes.
+        /// WriteQuotaAvailable: bytes that can be written at once.
         write_quota_available: u32,
         /// NamedPipeState: 1 disconnected, 2 listening, 3 connected, 4 closing.
         named_pipe_state: u32,
@@ -37,9 +37,9 @@ fixed! {
 
     /// [MS-FSCC] 2.4.39.
     FilePipeRemoteInformation[12] {
-        /// CollectDataTime, in 100 ns.
+        /// CollectDataTime: longest delay of written data, in 100 ns.
         collect_data_time: u64,
-        /// MaximumCollectionCount, in bytes.
+        /// MaximumCollectionCount: bytes that are sent without delay.
         maximum_collection_count: u32,
     }
 }

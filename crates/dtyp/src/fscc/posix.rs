@@ -1,5 +1,5 @@
-//! What the POSIX extensions of 3.1.1 tell of files and file systems; no part of [MS-FSCC]. Linux and
-//! Samba speak them.
+//! Metadata of files and file systems in the POSIX extensions of 3.1.1, for Linux clients and
+//! Samba; no part of [MS-FSCC].
 
 use super::field::Field;
 use super::name::put_name;
@@ -22,19 +22,19 @@ pub struct FilePosixInformation {
     pub allocation_size: u64,
     /// DosAttributes.
     pub file_attributes: FileAttributes,
-    /// The number of the file on its file system.
+    /// Inode number on the file system.
     pub inode: u64,
-    /// The number of the file system.
+    /// Number of the file system.
     pub device: u32,
-    /// How many names it has.
+    /// Number of hard links.
     pub hard_links: u32,
     /// The reparse tag, or zero.
     pub reparse_tag: u32,
-    /// Permission bits, and what kind of special file it is.
+    /// Permission bits and file type.
     pub mode: u32,
-    /// Its owner.
+    /// Owner of the file.
     pub owner: Sid,
-    /// Its group.
+    /// Group of the file.
     pub group: Sid,
 }
 
@@ -58,8 +58,8 @@ impl FilePosixInformation {
         self.group.encode(out);
     }
 
-    /// Appends the entry of a directory with a NextEntryOffset of zero, unpadded: what
-    /// [`EntryListWriter::push`](super::EntryListWriter::push) expects.
+    /// Appends a directory entry with a NextEntryOffset of zero, unpadded, for
+    /// [`EntryListWriter::push`](super::EntryListWriter::push).
     pub fn encode_entry(&self, file_name: &str, out: &mut Vec<u8>) {
         // NextEntryOffset, and four bytes that are ignored.
         0_u64.put(out);
@@ -71,28 +71,28 @@ impl FilePosixInformation {
 /// FileFsPosixInformation: class 100 of file systems.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FileFsPosixInformation {
-    /// Bytes of a block, in which the numbers of blocks count.
+    /// Size of a block in bytes; the other fields count such blocks.
     pub block_bytes: u32,
-    /// Blocks in all.
+    /// Number of all blocks.
     pub total_blocks: u64,
-    /// Blocks free.
+    /// Number of free blocks.
     pub free_blocks: u64,
-    /// Blocks free for this user.
+    /// Number of free blocks for this user.
     pub available_blocks: u64,
-    /// The number of the file system.
+    /// Number of the file system.
     pub identifier: u64,
 }
 
 impl FileFsPosixInformation {
-    /// Appends the packet form.
+    /// Appends the packet form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        // OptimalTransferSize: as blocks are.
+        // OptimalTransferSize: the size of a block.
         self.block_bytes.put(out);
         self.block_bytes.put(out);
         self.total_blocks.put(out);
         self.free_blocks.put(out);
         self.available_blocks.put(out);
-        // TotalFileNodes and FreeFileNodes are not known, which is said by all ones.
+        // TotalFileNodes and FreeFileNodes are unknown: all ones.
         u64::MAX.put(out);
         u64::MAX.put(out);
         self.identifier.put(out);
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The offsets at which Linux looks.
+    /// The offsets that Linux uses.
     #[test]
     fn fields_are_where_linux_looks_for_them() {
         let mut out = Vec::new();

@@ -2,14 +2,14 @@
 
 use crate::utf16;
 
-/// What kind of reparse point it is: [MS-FSCC] 2.1.2.1.
+/// Kind of a reparse point: [MS-FSCC] 2.1.2.1.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ReparseTag(pub u32);
 
 impl ReparseTag {
-    /// IO_REPARSE_TAG_RESERVED_ZERO: none.
+    /// IO_REPARSE_TAG_RESERVED_ZERO: no reparse point.
     pub const RESERVED_ZERO: Self = Self(0);
-    /// IO_REPARSE_TAG_RESERVED_ONE: none either.
+    /// IO_REPARSE_TAG_RESERVED_ONE: no reparse point either.
     pub const RESERVED_ONE: Self = Self(1);
     /// IO_REPARSE_TAG_MOUNT_POINT: a junction.
     pub const MOUNT_POINT: Self = Self(0xA000_0003);
@@ -20,7 +20,7 @@ impl ReparseTag {
     /// IO_REPARSE_TAG_NFS: a link, pipe, socket or device of a POSIX system.
     pub const NFS: Self = Self(0x8000_0014);
 
-    /// Whether Microsoft has given it out; others come with a GUID.
+    /// True for a tag of Microsoft's; others come with a GUID.
     #[must_use]
     pub const fn is_microsoft(self) -> bool {
         self.0 & 0x8000_0000 != 0
@@ -30,23 +30,23 @@ impl ReparseTag {
 /// REPARSE_DATA_BUFFER: [MS-FSCC] 2.1.2.2.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReparseData<'a> {
-    /// What kind.
+    /// Kind of the reparse point.
     pub tag: ReparseTag,
-    /// What it says; of tags that are not Microsoft's, behind the GUID.
+    /// Content of the reparse point, without the GUID of tags that are not Microsoft's.
     pub data: &'a [u8],
 }
 
-/// Bytes of tag, length and reserved.
+/// Bytes of tag, length and reserved field.
 const HEAD_LEN: usize = 8;
 
-/// Bytes of the GUID that comes with tags that are not Microsoft's: [MS-FSCC] 2.1.2.3.
+/// Bytes of the GUID of tags that are not Microsoft's: [MS-FSCC] 2.1.2.3.
 const GUID_LEN: usize = 16;
 
 impl<'a> ReparseData<'a> {
-    /// Bytes that a reparse point may have: [MS-FSA] 2.1.5.10.37.
+    /// Highest number of bytes of a reparse point: [MS-FSA] 2.1.5.10.37.
     pub const BYTES_MAX: usize = 16_384;
 
-    /// Reads it; `None` if its length is not what it says.
+    /// Reads a whole buffer; `None` if its length field is wrong.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (head, data) = bytes.split_first_chunk::<HEAD_LEN>()?;
@@ -57,7 +57,7 @@ impl<'a> ReparseData<'a> {
         (data.len() == length).then_some(Self { tag, data })
     }
 
-    /// Appends it. The GUID of a tag that is not Microsoft's is zero.
+    /// Appends the packet form. The GUID of a tag that is not Microsoft's is zero.
     ///
     /// # Panics
     /// If the data has more than 65,535 bytes.
@@ -76,19 +76,19 @@ impl<'a> ReparseData<'a> {
 /// The data of [`ReparseTag::SYMLINK`]: [MS-FSCC] 2.1.2.4.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SymbolicLinkReparse {
-    /// Where it leads.
+    /// Target of the link.
     pub substitute_name: String,
-    /// Where it leads, to be shown.
+    /// Target in a form for display.
     pub print_name: String,
-    /// It begins at the directory of the link, and not at a volume.
+    /// True if the target begins at the directory of the link, and not at a volume.
     pub is_relative: bool,
 }
 
-/// SYMLINK_FLAG_RELATIVE.
+/// SYMLINK_FLAG_RELATIVE: [MS-FSCC] 2.1.2.4.
 const RELATIVE: u32 = 1;
 
 impl SymbolicLinkReparse {
-    /// Reads it; `None` if a name leaves the data or is no UTF-16.
+    /// Reads the data; `None` if a name leaves it or is not UTF-16.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (head, names) = data.split_first_chunk::<12>()?;
@@ -105,7 +105,7 @@ impl SymbolicLinkReparse {
         })
     }
 
-    /// Appends it.
+    /// Appends the packet form to `out`.
     ///
     /// # Panics
     /// If a name has more than 32,767 UTF-16 units.
@@ -127,7 +127,7 @@ impl SymbolicLinkReparse {
 mod tests {
     use super::{ReparseData, ReparseTag, SymbolicLinkReparse};
 
-    /// What `mklink l a\b` makes.
+    /// The link that `mklink l a\b` creates.
     const LINK: [u8; 32] = [
         0x0C, 0, 0, 0xA0, 24, 0, 0, 0, 0, 0, 6, 0, 6, 0, 6, 0, 1, 0, 0, 0, b'a', 0, b'\\', 0, b'b',
         0, b'a', 0, b'\\', 0, b'b', 0,

@@ -8,7 +8,7 @@ use crate::utf16;
 /// One data stream of a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct StreamEntry {
-    /// StreamName in full: `:name:$DATA`, and `::$DATA` for the unnamed one.
+    /// StreamName in full: `:name:$DATA`, or `::$DATA` for the unnamed stream.
     pub name: String,
     /// StreamSize, in bytes.
     pub size: u64,
@@ -16,8 +16,8 @@ pub struct StreamEntry {
     pub allocation_size: u64,
 }
 
-/// Appends one entry with a NextEntryOffset of zero: what
-/// [`EntryListWriter::push`](super::EntryListWriter::push) expects.
+/// Appends one entry with a NextEntryOffset of zero, for
+/// [`EntryListWriter::push`](super::EntryListWriter::push).
 pub fn encode_stream_entry(entry: &StreamEntry, out: &mut Vec<u8>) {
     0_u32.put(out);
     put_len(utf16::encoded_len(&entry.name), out);
@@ -26,7 +26,7 @@ pub fn encode_stream_entry(entry: &StreamEntry, out: &mut Vec<u8>) {
     utf16::encode(&entry.name, out);
 }
 
-/// The entries of a whole answer; `None` if any is malformed.
+/// The entries of a whole response; `None` if one is malformed.
 #[must_use]
 pub fn decode_stream_list(bytes: &[u8]) -> Option<Vec<StreamEntry>> {
     let entry = |bytes| {

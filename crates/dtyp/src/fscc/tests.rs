@@ -4,7 +4,7 @@ use super::*;
 use crate::{AccessMask, FileAttributes, FileTime, Guid};
 use proptest::prelude::*;
 
-/// Everything that a packet form promises: the bytes, the way back, and no prefix.
+/// Checks a packet form: its bytes, decoding, and that no prefix decodes.
 macro_rules! check {
     ($value:expr, $type:ty, $bytes:expr) => {{
         let (value, bytes): ($type, Vec<u8>) = ($value, $bytes);
@@ -135,7 +135,7 @@ fn file_system_classes_have_their_bytes() {
     check!(label, FileFsLabelInformation, vec![2, 0, 0, 0, b'L', 0]);
 }
 
-/// The structures whose size is fixed are as long as their class says.
+/// The structures of fixed size have the length of their class.
 #[test]
 fn minimum_lengths_agree_with_the_structures() {
     use FileInformationClass as File;
@@ -259,7 +259,7 @@ fn the_widest_class_round_trips_everything() {
     assert_eq!(decode_directory_entry(class, &out), Some(fields));
 }
 
-/// [MS-FSCC] 2.4.10: a class without a field for it has the reparse tag in EaSize.
+/// A class without a field for it has the reparse tag in EaSize: [MS-FSCC] 2.4.10.
 #[test]
 fn the_tag_of_a_reparse_point_stands_in_for_the_size_of_attributes() {
     let class = FileInformationClass::FULL_DIRECTORY;

@@ -22,7 +22,7 @@ fn parent(trustee: Sid, flags: AceFlags) -> SecurityDescriptor {
     }
 }
 
-/// Trustees and flags of what is inherited.
+/// Trustees and flags of the inherited entries.
 fn child(parent: &SecurityDescriptor, container: bool) -> Vec<(Sid, AceFlags)> {
     let (owner, group) = (owner(), Sid::unix_group(1_000));
     let creator = Creator { owner: &owner, group: &group };

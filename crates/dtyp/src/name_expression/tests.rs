@@ -50,7 +50,7 @@ fn dos_star_leaves_the_last_dot() {
     check("a<b", &["ab", "axb", "axbxb"], &["a.b", "a.b.b"]);
 }
 
-/// `dir ab??.txt` reaches the server as `ab>>.txt`, and must match `ab.txt`.
+/// `dir ab??.txt` reaches the server as `ab>>.txt`, which must match `ab.txt`.
 #[test]
 fn dos_question_marks_may_stand_for_nothing_before_a_dot() {
     check("ab>>.txt", &["ab.txt", "abc.txt", "abcd.txt"], &["abcde.txt", "a.txt"]);
@@ -66,7 +66,7 @@ fn dos_dot_is_a_dot_or_the_end() {
     check("*\"*", &["a", "a.b", "."], &[""]);
 }
 
-/// A pattern that makes a backtracking matcher take 2³⁰ steps and more.
+/// A pattern that costs a backtracking matcher 2³⁰ steps and more.
 #[test]
 fn hostile_patterns_are_cheap() {
     let name = "a".repeat(255);
@@ -80,7 +80,7 @@ fn hostile_patterns_are_cheap() {
     check(&"?".repeat(100), &[&name[..100]], &[&name[..99], &name[..101]]);
 }
 
-/// The same rules, by recursion over the rest of pattern and name: slow and obvious.
+/// The same rules by recursion over the rest of pattern and name: slow and obvious.
 fn reference(pattern: &[u8], name: &[u8]) -> bool {
     let Some((&token, rest)) = pattern.split_first() else { return name.is_empty() };
     let last_dot = name.first() == Some(&b'.') && !name[1..].contains(&b'.');
@@ -116,7 +116,7 @@ proptest! {
         prop_assume!(pattern != "*.*");
         let want = reference(pattern.as_bytes(), name.as_bytes());
         prop_assert_eq!(NameExpression::new(&pattern).matches(&name), want);
-        // The same through the form for long patterns.
+        // The same in a form that is long enough for the heap.
         let long = format!("{}{pattern}", "b?".repeat(40));
         let name = format!("{}{name}", "ba".repeat(40));
         prop_assert_eq!(NameExpression::new(&long).matches(&name), want);

@@ -38,7 +38,7 @@ fn full() -> SecurityDescriptor {
     }
 }
 
-/// What Windows answers for a file that everyone may do everything with.
+/// The descriptor of Windows for a file with all rights for everyone.
 #[test]
 fn vector_decodes_and_encodes() {
     #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! The data of the upper case mapping, and its expansion at compile time.
+//! Data of the upper case mapping, expanded at compile time.
 
 /// A run of units that map by the same distance: first, last, step, distance modulo 2¹⁶.
 type Run = (u16, u16, u16, i16);
@@ -51,13 +51,13 @@ const RUNS: &[Run] = &[
     (0xA78C, 0xA78C, 1, -1), (0xFF41, 0xFF5A, 1, -32),
 ];
 
-/// Pages of 256 units that hold a mapping, and page 0 of [`PAGES`], which holds none.
+/// Number of pages of 256 units with a mapping, and page 0 of [`PAGES`] without one.
 const PAGE_COUNT: usize = 17;
 
 /// For each high byte of a unit, the index of its page in [`PAGES`].
 pub(super) static PAGE_OF: [u8; 256] = EXPANDED.0;
 
-/// Distances from units to their upper case, to be added modulo 2¹⁶.
+/// Distances from units to their upper case, added modulo 2¹⁶.
 pub(super) static PAGES: [[u16; 256]; PAGE_COUNT] = EXPANDED.1;
 
 const EXPANDED: ([u8; 256], [[u16; 256]; PAGE_COUNT]) = expand();

@@ -44,8 +44,8 @@ fn upper_case_is_stable_and_surrogates_are_never_touched() {
     assert_eq!(mapped, 973);
 }
 
-/// Where both know a letter, Rust's own (newer) data must agree, except for what the module's
-/// documentation lists: nothing else may map here.
+/// Rust's own, newer data must agree for every letter that it knows, except for the exceptions in
+/// the module's documentation. No other unit may map.
 #[test]
 fn every_mapping_is_an_uppercase_of_unicode() {
     for unit in 0..=u16::MAX {
