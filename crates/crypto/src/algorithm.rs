@@ -1,6 +1,6 @@
-//! The algorithms a connection negotiates: [MS-SMB2] 2.2.3.1.2 and 2.2.3.1.7.
+//! Algorithms that a connection negotiates: [MS-SMB2] 2.2.3.1.2 and 2.2.3.1.7.
 
-/// How messages are signed: [MS-SMB2] 2.2.3.1.7.
+/// Signing algorithm of messages: [MS-SMB2] 2.2.3.1.7.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum SigningAlgorithm {
     /// HMAC-SHA256, cut to 16 bytes: dialects 2.0.2 and 2.1.
@@ -12,7 +12,7 @@ pub enum SigningAlgorithm {
 }
 
 impl SigningAlgorithm {
-    /// The algorithm with this SigningAlgorithmId.
+    /// Returns the algorithm with this SigningAlgorithmId.
     #[must_use]
     pub fn from_id(id: u16) -> Option<Self> {
         match id {
@@ -23,7 +23,7 @@ impl SigningAlgorithm {
         }
     }
 
-    /// The SigningAlgorithmId.
+    /// SigningAlgorithmId: [MS-SMB2] 2.2.3.1.7.
     #[must_use]
     pub fn id(self) -> u16 {
         match self {
@@ -33,8 +33,8 @@ impl SigningAlgorithm {
         }
     }
 
-    /// What signs a connection of this dialect: [MS-SMB2] 3.1.4.1. Only 3.1.1 negotiates, and an
-    /// absent signing context means AES-CMAC there.
+    /// Returns the signing algorithm of a connection's dialect: [MS-SMB2] 3.1.4.1. Only 3.1.1
+    /// negotiates it, with AES-CMAC in place of an absent signing context.
     #[must_use]
     pub fn of_dialect(dialect: u16, negotiated: Option<Self>) -> Self {
         match dialect {
@@ -45,24 +45,24 @@ impl SigningAlgorithm {
     }
 }
 
-/// How messages are encrypted: [MS-SMB2] 2.2.3.1.2.
+/// Cipher of encrypted messages: [MS-SMB2] 2.2.3.1.2.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Cipher {
     /// AES-128-CCM: the only one of dialects 3.0 and 3.0.2.
     Aes128Ccm,
-    /// AES-128-GCM.
+    /// AES-128-GCM: in dialect 3.1.1 only.
     Aes128Gcm,
-    /// AES-256-CCM.
+    /// AES-256-CCM: in dialect 3.1.1 only.
     Aes256Ccm,
-    /// AES-256-GCM.
+    /// AES-256-GCM: in dialect 3.1.1 only.
     Aes256Gcm,
 }
 
 impl Cipher {
-    /// Bytes of the longest key.
+    /// Length of the longest key in bytes.
     pub const KEY_LEN_MAX: usize = 32;
 
-    /// The cipher with this CipherId.
+    /// Returns the cipher with this CipherId.
     #[must_use]
     pub fn from_id(id: u16) -> Option<Self> {
         match id {
@@ -74,7 +74,7 @@ impl Cipher {
         }
     }
 
-    /// The CipherId.
+    /// CipherId: [MS-SMB2] 2.2.3.1.2.
     #[must_use]
     pub fn id(self) -> u16 {
         match self {
@@ -85,7 +85,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes of a key.
+    /// Length of a key in bytes.
     #[must_use]
     pub fn key_len(self) -> usize {
         match self {
@@ -94,7 +94,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes of the nonce that the transform header carries: [MS-SMB2] 2.2.41.
+    /// Bytes of the nonce in a transform header: [MS-SMB2] 2.2.41.
     #[must_use]
     pub fn nonce_len(self) -> usize {
         match self {

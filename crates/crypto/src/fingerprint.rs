@@ -1,17 +1,17 @@
-//! Names that tell nothing of what they are made from.
+//! Identifiers that do not reveal their source.
 
 use aws_lc_rs::digest;
 
-/// Bytes of a fingerprint: as many as a GUID has.
+/// Bytes of a fingerprint, the size of a GUID.
 pub const FINGERPRINT_LEN: usize = 16;
 
-/// Returns the beginning of the SHA-256 hash of a value, for one purpose: the same each time, and it
-/// neither tells the value nor the fingerprint for another purpose.
+/// Returns the beginning of the SHA-256 hash of `purpose` and `value`. Equal arguments have equal
+/// fingerprints; a fingerprint reveals neither the value nor its fingerprint for another purpose.
 #[must_use]
 pub fn fingerprint(purpose: &'static str, value: &[u8]) -> [u8; FINGERPRINT_LEN] {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(purpose.as_bytes());
-    // Ends the purpose: no other one has a zero byte in it.
+    // Ends the purpose: no purpose has a zero byte.
     context.update(&[0]);
     context.update(value);
     let hash = context.finish();

@@ -1,11 +1,10 @@
 //! Signing, encryption, key derivation and the preauthentication hash of SMB2 and SMB3.
 //!
-//! Everything here is a computation on bytes that the caller holds: no buffer is copied, nothing
-//! is remembered but keys and one counter. Whether a message has to be signed or encrypted is
-//! decided in `proto`; randomness comes as an argument.
+//! All functions compute on the caller's bytes: they copy no buffer, and keep no state but keys and
+//! one counter. `proto` decides which messages are signed or encrypted; randomness is an argument.
 //!
-//! Keys are prepared once, when a session is established ([`SessionKeys`]), and are erased from
-//! memory when they are dropped. `Debug` never prints one.
+//! Keys are prepared once, when a session is established ([`SessionKeys`]), and erased from memory
+//! when they are dropped. `Debug` never prints one.
 
 #![forbid(unsafe_code)]
 

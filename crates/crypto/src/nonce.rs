@@ -2,43 +2,43 @@
 
 use std::fmt;
 
-/// Messages one key may encrypt.
+/// Highest number of messages that one key encrypts.
 ///
-/// Far below the 2^64 of the counter, so that it cannot wrap, and above what any session lives to
-/// send: at a million messages a second it lasts nine years.
+/// Far below the 2^64 of the counter, so that it cannot wrap, and above the number of messages of
+/// any session: at a million messages a second it lasts nine years.
 const MESSAGES_PER_KEY_MAX: u64 = 1 << 48;
 
-/// A nonce, used once with one key. CCM takes its first 11 bytes, GCM all 12.
+/// A nonce, used once with one key. CCM uses its first 11 bytes, GCM all 12.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Nonce(pub [u8; 12]);
 
-/// Makes the nonces of one key.
+/// Generator of the nonces of one key.
 ///
 /// Invariant: no two nonces of a counter are equal in their first 11 bytes, so they differ under
-/// every cipher. Bytes 0 to 7 count; the prefix stands in bytes 8 to 10 and separates counters
-/// that share a key, as the channels of one session do when they do not share a counter.
+/// every cipher. Bytes 0 to 7 count; the prefix in bytes 8 to 10 separates counters that share a
+/// key, as do channels of one session with a counter each.
 #[derive(Debug)]
 pub struct NonceCounter {
     next: u64,
     prefix: [u8; 3],
 }
 
-/// A key has encrypted as many messages as it may; the session needs new keys.
+/// The key has encrypted its highest number of messages; the session needs new keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NoncesExhausted;
 
 impl NonceCounter {
-    /// A counter at its start. Two counters of one key need different prefixes.
+    /// Starts a counter. Two counters of one key need different prefixes.
     #[must_use]
     pub fn new(prefix: [u8; 3]) -> Self {
         Self { next: 0, prefix }
     }
 
-    /// The next nonce.
+    /// Returns the next nonce.
     ///
     /// # Errors
     ///
-    /// [`NoncesExhausted`] after 2^48 messages, for ever.
+    /// [`NoncesExhausted`] after 2^48 messages, permanently.
     pub fn advance(&mut self) -> Result<Nonce, NoncesExhausted> {
         if self.next >= MESSAGES_PER_KEY_MAX {
             return Err(NoncesExhausted);
@@ -53,7 +53,7 @@ impl NonceCounter {
 
 impl fmt::Display for NoncesExhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the key has encrypted as many messages as it may")
+        f.write_str("the key has encrypted its highest number of messages")
     }
 }
 

@@ -10,25 +10,25 @@ use crate::preauth::PreauthHash;
 use crate::signing::SigningKey;
 use crate::transform::TransformKey;
 
-/// What the keys of a session, or the signing key of a further channel, are made from.
+/// Inputs of the keys of a session, or of the signing key of a further channel.
 #[derive(Clone, Copy)]
 pub struct KeyMaterial<'a> {
-    /// Connection.Dialect: 0x0202 to 0x0311.
+    /// Connection.Dialect, from 0x0202 to 0x0311.
     pub dialect: u16,
-    /// Session.SessionKey: the first 16 bytes of what authentication gave.
+    /// Session.SessionKey: the first 16 bytes of the key of the authentication.
     pub session_key: &'a [u8; 16],
-    /// Session.FullSessionKey: all of it. 256-bit ciphers use it; NTLM has no more than 16 bytes.
+    /// Session.FullSessionKey: all bytes of that key, for 256-bit ciphers. NTLM's has 16 bytes
+    /// only.
     pub full_session_key: &'a [u8],
-    /// Session.PreauthIntegrityHashValue; dialect 3.1.1 needs it, others do not look at it.
+    /// Session.PreauthIntegrityHashValue; required in dialect 3.1.1, ignored in others.
     pub preauth_hash: Option<&'a PreauthHash>,
-    /// Connection.CipherId (AES-128-CCM for 3.0 and 3.0.2), or none when nothing is encrypted.
+    /// Connection.CipherId (AES-128-CCM for 3.0 and 3.0.2); `None` without encryption.
     pub cipher: Option<Cipher>,
-    /// Connection.SigningAlgorithmId when it was negotiated; see
-    /// [`SigningAlgorithm::of_dialect`].
+    /// Connection.SigningAlgorithmId if it was negotiated; see [`SigningAlgorithm::of_dialect`].
     pub signing_algorithm: Option<SigningAlgorithm>,
 }
 
-/// The keys of a session.
+/// The derived keys of a session.
 pub struct SessionKeys {
     signing_algorithm: SigningAlgorithm,
     signing: Key,
@@ -36,12 +36,12 @@ pub struct SessionKeys {
     ciphers: Option<CipherKeys>,
 }
 
-/// Which side of the connection one is.
+/// Side of the connection that uses a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Role {
-    /// Sends requests.
+    /// Sends requests and receives responses.
     Client,
-    /// Sends responses.
+    /// Receives requests and sends responses.
     Server,
 }
 
@@ -57,8 +57,8 @@ impl SessionKeys {
     /// Derives the keys.
     ///
     /// The signing and the application key always have 128 bits and come from the 16-byte session
-    /// key: [MS-SMB2] 3.1.4.2 lets L follow the cipher, but that is true of the encryption keys
-    /// only in what Windows and Samba do.
+    /// key: [MS-SMB2] 3.1.4.2 lets L follow the cipher, but Windows and Samba do so for the
+    /// encryption keys only.
     ///
     /// # Panics
     ///
@@ -105,19 +105,19 @@ impl SessionKeys {
         }
     }
 
-    /// Session.SigningKey, or Channel.SigningKey when derived for a further channel.
+    /// Session.SigningKey, or Channel.SigningKey if derived for a further channel.
     #[must_use]
     pub fn signing_key(&self) -> SigningKey {
         SigningKey::new(self.signing_algorithm, &self.signing)
     }
 
-    /// What this side encrypts with, or `None` when nothing is encrypted.
+    /// Key that `role` encrypts with; `None` without encryption.
     #[must_use]
     pub fn encryption_key(&self, role: Role) -> Option<TransformKey> {
         self.transform_key(role == Role::Client)
     }
 
-    /// What this side decrypts with, or `None` when nothing is encrypted.
+    /// Key that `role` decrypts with; `None` without encryption.
     #[must_use]
     pub fn decryption_key(&self, role: Role) -> Option<TransformKey> {
         self.transform_key(role == Role::Server)
@@ -137,7 +137,7 @@ impl SessionKeys {
     }
 }
 
-/// Label and context of a derived key. The final zero byte belongs to both.
+/// Label and context of a derived key, each with a final zero byte.
 #[derive(Clone, Copy)]
 struct Purpose {
     label: &'static [u8],
@@ -153,7 +153,7 @@ struct Purposes {
 }
 
 impl Purposes {
-    /// `None` where the session key itself is the only key: dialects 2.0.2 and 2.1.
+    /// Labels of a dialect; `None` for 2.0.2 and 2.1, whose only key is the session key.
     fn of_dialect(dialect: u16) -> Option<Self> {
         let purpose = |label, context| Purpose { label, context };
         match dialect {
@@ -175,7 +175,7 @@ impl Purposes {
 }
 
 /// NIST SP 800-108 5.1 in counter mode with HMAC-SHA256 and 32-bit counter and length. No key is
-/// longer than one block of the hash, so the counter never gets past 1.
+/// longer than one block of the hash, so the counter stays at 1.
 fn key_derivation(from: &[u8], label: &[u8], context: &[u8], key: &mut [u8]) {
     let bits = u32::try_from(key.len() * 8).expect("a key has at most 256 bits");
     let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, from));

@@ -1,9 +1,9 @@
 //! Signatures: [MS-SMB2] 3.1.4.1, 3.1.5.1.
 //!
-//! Signing and verifying work on the message where it lies. The signature is computed over the
-//! whole message with zeros in its Signature field, and one-shot calls over contiguous bytes are
-//! what the fast implementations want (GMAC most of all); so both functions take the message
-//! mutably and write the 16 zeros themselves. `verify` puts the received signature back.
+//! Signing and verifying work on the message in place. The signature covers the whole message with
+//! zeros in its Signature field, and the fast implementations (GMAC most of all) take contiguous
+//! bytes in a single call; so both functions take the message mutably and write the 16 zeros
+//! themselves. `verify` restores the received signature.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl Clone for SigningKey {
     }
 }
 
-/// The signature does not belong to the message and the key, or there is no room for one.
+/// The signature does not match the message and the key, or the message is too short for one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BadSignature;
 
@@ -38,7 +38,7 @@ enum Mac {
 }
 
 impl SigningKey {
-    /// A key for `algorithm`.
+    /// Prepares `key` for signatures by `algorithm`.
     #[must_use]
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         let mac = match algorithm {
@@ -55,14 +55,14 @@ impl SigningKey {
         Self { mac, key: Zeroizing::new(*key) }
     }
 
-    /// The bytes that the key was made from: for another process of this server, which has to sign
-    /// as the one that has the session would.
+    /// Returns the key's bytes: for another process of this server that signs in place of the
+    /// session's own.
     #[must_use]
     pub fn expose(&self) -> &[u8; 16] {
         &self.key
     }
 
-    /// What the key signs with.
+    /// Algorithm of the key's signatures.
     #[must_use]
     pub fn algorithm(&self) -> SigningAlgorithm {
         match self.mac {
@@ -73,15 +73,15 @@ impl SigningKey {
     }
 
     /// Sets SMB2_FLAGS_SIGNED and writes the signature of `message`: one SMB2 message, from its
-    /// header to the end of its body, and with the padding before the next one of a compound.
+    /// header to the end of its body, with the padding before the next one of a compound.
     ///
-    /// With AES-GMAC the nonce is the MessageId and the direction, so two different messages of
-    /// one direction must not be signed under one MessageId (an interim response is not signed:
+    /// With AES-GMAC the nonce is the MessageId and the direction, so two different messages of one
+    /// direction must not be signed under one MessageId (an interim response is not signed:
     /// [MS-SMB2] 3.3.4.1.1).
     ///
     /// # Panics
     ///
-    /// If the message is shorter than a header; we make what we sign.
+    /// If the message is shorter than a header, which is a mistake of the caller.
     pub fn sign(&self, message: &mut [u8]) {
         assert!(message.len() >= HEADER_LEN, "a message begins with its header");
         message[FLAGS] |= FLAG_SIGNED;
@@ -90,9 +90,8 @@ impl SigningKey {
         message[SIGNATURE].copy_from_slice(&signature);
     }
 
-    /// Whether the signature of `message` is right, in time that does not depend on how wrong it
-    /// is. The message is the same before and after. Whether it says that it is signed at all
-    /// (SMB2_FLAGS_SIGNED) is the caller's question.
+    /// Verifies the signature of `message`, in time that does not depend on it. The message is
+    /// unchanged afterwards. The caller checks SMB2_FLAGS_SIGNED.
     ///
     /// # Errors
     ///
@@ -107,7 +106,7 @@ impl SigningKey {
         let mut computed = self.compute(message);
         message[SIGNATURE].copy_from_slice(&received);
         let equal = constant_time::verify_slices_are_equal(&computed, &received);
-        // The right signature of a forged message must not stay behind on the stack.
+        // The right signature of a forged message must not stay on the stack.
         computed.zeroize();
         equal.map_err(|_| BadSignature)
     }
@@ -128,7 +127,7 @@ impl SigningKey {
     }
 }
 
-/// AES-GMAC is AES-GCM of nothing with everything as associated data: RFC 4543.
+/// AES-GMAC is AES-GCM of an empty message, with all bytes as associated data: RFC 4543.
 fn gmac(key: &LessSafeKey, nonce: [u8; 12], message: &[u8]) -> [u8; SIGNATURE_LEN] {
     let nonce = aead::Nonce::assume_unique_for_key(nonce);
     let tag = key
@@ -137,7 +136,7 @@ fn gmac(key: &LessSafeKey, nonce: [u8; 12], message: &[u8]) -> [u8; SIGNATURE_LE
     tag.as_ref().try_into().expect("a GCM tag has 16 bytes")
 }
 
-/// MessageId, then who sent it and whether it is a CANCEL (which reuses the MessageId of the
+/// MessageId, direction, and whether the message is a CANCEL (which reuses the MessageId of the
 /// request it cancels): [MS-SMB2] 3.1.4.1.
 fn gmac_nonce(message: &[u8]) -> [u8; 12] {
     let mut nonce = [0; 12];
@@ -159,7 +158,7 @@ impl fmt::Debug for SigningKey {
 
 impl fmt::Display for BadSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the signature does not belong to the message")
+        f.write_str("the signature does not match the message")
     }
 }
 
@@ -176,7 +175,7 @@ const SIGNATURE_LEN: usize = 16;
 const FLAG_SERVER_TO_REDIR: u8 = 0x01;
 /// SMB2_FLAGS_SIGNED, in the lowest byte of Flags.
 const FLAG_SIGNED: u8 = 0x08;
-/// SMB2 CANCEL, little-endian.
+/// Command of SMB2 CANCEL, little-endian.
 const COMMAND_CANCEL: [u8; 2] = [0x0C, 0x00];
 
 #[cfg(test)]

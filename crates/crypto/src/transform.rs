@@ -18,23 +18,23 @@ pub struct TransformKey {
     aead: Aead,
 }
 
-/// Why an encrypted message was refused.
+/// Reason for refusing an encrypted message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OpenError {
-    /// It was not encrypted with this key, or changed on the way.
+    /// The message was encrypted with another key, or changed in transit.
     BadSignature,
     /// Flags (EncryptionAlgorithm in dialects 3.0 and 3.0.2) is not 0x0001.
     Flags(u16),
-    /// OriginalMessageSize is not the size of what follows the header.
+    /// OriginalMessageSize is not the number of bytes behind the header.
     OriginalMessageSize {
-        /// What the header says.
+        /// OriginalMessageSize of the header, in bytes.
         stated: u32,
-        /// What came.
+        /// Bytes received behind the header.
         actual: usize,
     },
-    /// It does not begin with the protocol id of a transform header.
+    /// The frame does not begin with the protocol id of a transform header.
     ProtocolId,
-    /// It is shorter than a transform header and an SMB2 header.
+    /// The frame is shorter than a transform header and an SMB2 header.
     TooShort(usize),
 }
 
@@ -48,11 +48,11 @@ impl TransformKey {
     /// Bytes of an SMB2 TRANSFORM_HEADER.
     pub const HEADER_LEN: usize = 52;
 
-    /// A key for `cipher`.
+    /// Prepares `key` for `cipher`.
     ///
     /// # Panics
     ///
-    /// If `key` has not [`Cipher::key_len`] bytes.
+    /// If the length of `key` is not [`Cipher::key_len`].
     #[must_use]
     pub fn new(cipher: Cipher, key: &[u8]) -> Self {
         assert_eq!(key.len(), cipher.key_len(), "the key fits its cipher");
@@ -73,18 +73,19 @@ impl TransformKey {
         Self { cipher, aead }
     }
 
-    /// What the key encrypts with.
+    /// Cipher that the key encrypts with.
     #[must_use]
     pub fn cipher(&self) -> Cipher {
         self.cipher
     }
 
-    /// Encrypts `frame` in place: [`Self::HEADER_LEN`] bytes of room, which become the transform
-    /// header, and the SMB2 message (or compound) after them.
+    /// Encrypts `frame` in place: [`Self::HEADER_LEN`] unused bytes, which become the transform
+    /// header, and the SMB2 message (or compound) behind them.
     ///
     /// # Panics
     ///
-    /// If the frame has no room for the header or is longer than 4 GiB; we make what we send.
+    /// If the frame is shorter than the header or longer than 4 GiB, which is a mistake of the
+    /// caller.
     pub fn seal(&self, nonce: Nonce, session_id: u64, frame: &mut [u8]) {
         let (header, message) = frame.split_at_mut(Self::HEADER_LEN);
         let size = u32::try_from(message.len()).expect("a message is shorter than 4 GiB");
@@ -99,11 +100,11 @@ impl TransformKey {
         header[SIGNATURE].copy_from_slice(&signature);
     }
 
-    /// Decrypts `frame` (transform header and all) in place and returns the SMB2 message in it.
+    /// Decrypts `frame`, with its transform header, in place and returns the SMB2 message in it.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]; what follows the header is then of no use to anybody.
+    /// [`OpenError`]; the bytes behind the header are useless then.
     pub fn open<'f>(&self, frame: &'f mut [u8]) -> Result<&'f mut [u8], OpenError> {
         if frame.len() < Self::HEADER_LEN + SMB2_HEADER_LEN {
             return Err(OpenError::TooShort(frame.len()));
@@ -116,7 +117,7 @@ impl TransformKey {
         if flags != FLAGS_ENCRYPTED {
             return Err(OpenError::Flags(flags));
         }
-        // Only what is authenticated is returned, so a remainder cannot be let pass.
+        // Only authenticated bytes are returned, so a remainder is refused.
         let stated = u32::from_le_bytes(field(header, ORIGINAL_MESSAGE_SIZE));
         if u32::try_from(message.len()) != Ok(stated) {
             return Err(OpenError::OriginalMessageSize { stated, actual: message.len() });
@@ -127,7 +128,7 @@ impl TransformKey {
         Ok(message)
     }
 
-    /// The SessionId of a transform header, by which the key is found; `None` if `frame` is
+    /// Returns the SessionId of a transform header, which selects the key; `None` if `frame` is
     /// shorter than a header or is not an encrypted message.
     #[must_use]
     pub fn session_id(frame: &[u8]) -> Option<u64> {
@@ -227,7 +228,7 @@ const NONCE: Range<usize> = 20..36;
 const ORIGINAL_MESSAGE_SIZE: Range<usize> = 36..40;
 const FLAGS: Range<usize> = 42..44;
 const SESSION_ID: Range<usize> = 44..52;
-/// Everything of the header but ProtocolId and Signature is authenticated.
+/// Range of the header that is authenticated: all but ProtocolId and Signature.
 const AUTHENTICATED: RangeFrom<usize> = 20..;
 const TRANSFORM_PROTOCOL_ID: [u8; 4] = [0xFD, b'S', b'M', b'B'];
 const FLAGS_ENCRYPTED: u16 = 0x0001;

@@ -3,7 +3,7 @@
 use super::PreauthHash;
 use crate::hex;
 
-/// Message, and the value after it.
+/// A message, and the value after it.
 const CHAIN: [(&str, &str); 5] = [
     (
         "FE534D4240000100000000000000800000000000000000000100000000000000FFFE000000000000

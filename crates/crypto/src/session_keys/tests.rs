@@ -1,4 +1,4 @@
-//! Keys published by Microsoft, named there from the client's side.
+//! Keys published by Microsoft, under the names of the client's side.
 
 use super::{KeyMaterial, Role, SessionKeys};
 use crate::algorithm::{Cipher, SigningAlgorithm};
@@ -99,7 +99,7 @@ fn published_signing_keys_of_second_channels() {
     assert_eq!(of_3_1_1, hex::array("C962BCA1A9DD1697B030644199705431"));
 }
 
-/// Computed with OpenSSL by way of another language.
+/// Computed with OpenSSL from another language.
 #[test]
 fn ciphers_of_256_bits_take_the_full_session_key() {
     let full: [u8; 32] = std::array::from_fn(|i| u8::try_from(i).expect("below 32"));

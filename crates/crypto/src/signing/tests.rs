@@ -1,4 +1,4 @@
-//! Signatures of published messages and of messages computed with another implementation.
+//! Signatures of published messages, and of messages that another implementation signed.
 
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ const ECHO_RESPONSE: &str = "fe534d4240000100000000000d0001000900000000000000080
 const CANCEL: &str = "fe534d4240000100000000000c00010008000000000000000700000000000000
     fffe00000500000019000000001000000000000000000000000000000000000004000000";
 
-/// Computed with OpenSSL by way of another language.
+/// Computed with OpenSSL from another language.
 #[test]
 fn gmac_nonce_has_the_message_id_the_direction_and_cancel() {
     let gmac = SigningAlgorithm::AesGmac;
@@ -106,7 +106,7 @@ fn gmac_nonce_has_the_message_id_the_direction_and_cancel() {
     check(gmac, KEY, CANCEL, "0ece8d0fc2046d6f96f68f693cdce2e2");
 }
 
-/// Computed with OpenSSL by way of another language.
+/// Computed with OpenSSL from another language.
 #[test]
 fn hmac_is_cut_to_16_bytes() {
     let hmac = SigningAlgorithm::HmacSha256;

@@ -22,8 +22,8 @@ fn check(cipher: Cipher, key: &str, session_id: u64, message: &str, frame: &str)
     let key = TransformKey::new(cipher, &hex::bytes(key));
     let (message, mut frame) = (hex::bytes(message), hex::bytes(frame));
     let nonce = Nonce(frame[20..32].try_into().expect("12 bytes"));
-    // The published CCM example fills all 16 bytes of Nonce; we leave those not used zero, and
-    // they are authenticated, so only frames with zeros there can be made again.
+    // The published CCM example fills all 16 bytes of Nonce. Here the unused ones are zero, and
+    // they are authenticated, so only frames with zeros there can be reproduced.
     if frame[20 + cipher.nonce_len()..36].iter().all(|byte| *byte == 0) {
         assert_eq!(seal(&key, nonce, session_id, &message), frame, "sealed");
     }
@@ -95,7 +95,7 @@ fn published_messages_of_smb_3_1_1_seal_and_open() {
     );
 }
 
-/// Computed with OpenSSL by way of another language; Microsoft published none with 256 bits.
+/// Computed with OpenSSL from another language; Microsoft published no example with 256 bits.
 #[test]
 fn ciphers_of_256_bits_agree_with_openssl() {
     let key = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
