@@ -10,24 +10,24 @@ use crate::ntlm::security::Sender;
 use crate::session_key::SessionKey;
 use crate::spnego::{self, MechType, NegState, NegTokenInit, NegTokenResp};
 
-/// What the server calls itself. Names longer than 255 characters are cut.
+/// Names of the server in NTLM messages. Names longer than 255 characters are cut.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AcceptorSettings {
-    /// Of the server; also the target name of the CHALLENGE_MESSAGE.
+    /// NetBIOS name of the server; also the target name of the CHALLENGE_MESSAGE.
     pub netbios_name: String,
-    /// Of the server's domain; of a server without one, its own name.
+    /// NetBIOS name of the server's domain; the server's own name if it has no domain.
     pub netbios_domain: String,
-    /// Of the server, fully qualified.
+    /// Fully qualified DNS name of the server.
     pub dns_name: String,
-    /// Of the server's domain.
+    /// DNS name of the server's domain.
     pub dns_domain: String,
 }
 
-/// The server's side of one authentication, that is of one session being established.
+/// The server's side of one authentication, which establishes one session.
 ///
-/// [`Self::step`] takes each token of the client; when it answers [`Step::Account`], the caller
-/// finds the account and calls [`Self::resume`]. The machine moves forward with every token and
-/// takes at most four; after an error or [`Step::Done`] it takes none.
+/// [`Self::step`] takes each token of the client; after [`Step::Account`], the caller looks up the
+/// account and calls [`Self::resume`]. Every token advances the machine, at most four of them;
+/// after an error or [`Step::Done`] it accepts none.
 #[derive(Debug)]
 pub struct Acceptor {
     state: State,
@@ -35,88 +35,87 @@ pub struct Acceptor {
     ntlm: NtlmAcceptor,
 }
 
-/// What is to be done next.
+/// Next action of the caller.
 #[derive(Debug)]
 pub enum Step {
-    /// The account's hash is needed: [`Acceptor::resume`]. Whether the domain means this server
-    /// is for the caller to decide; clients send all kinds.
+    /// Look up the account's hash for [`Acceptor::resume`]. The caller decides whether the domain
+    /// is this server's; clients send all kinds.
     Account {
-        /// As the client sent it.
+        /// User name from the client.
         user: String,
-        /// As the client sent it; often empty or the client's own.
+        /// Domain from the client; often empty or the client's own.
         domain: String,
-        /// What the client calls itself.
+        /// Name of the client machine, by its own account.
         workstation: String,
     },
-    /// Send this token and wait for the next.
+    /// Send this token and wait for the next one.
     Continue(Vec<u8>),
-    /// The client is who it says.
+    /// The client is authenticated; the session begins.
     Done(Outcome),
 }
 
-/// The end of an authentication.
+/// Result of a successful authentication.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The last token for the client; empty when there is none.
+    /// Last token for the client; may be empty.
     pub token: Vec<u8>,
-    /// Who the client is.
+    /// Identity of the client, as far as it was proven.
     pub identity: Identity,
-    /// The key both sides have now.
+    /// Key that both sides share now.
     pub session_key: SessionKey,
-    /// The service that the client means to log on to, `cifs/server` say, if it says so: MsvAvTargetName
-    /// of [MS-NLMP] 2.2.2.1. Nobody between the client and this server can have changed it, so one that
-    /// names another server shows that the logon was passed on to this one.
+    /// Service that the client intends to log on to, such as `cifs/server`, if the client sends it:
+    /// MsvAvTargetName of [MS-NLMP] 2.2.2.1. The response's proof protects it in transit, so the
+    /// name of another server shows that the logon was relayed to this one.
     pub target_name: Option<String>,
 }
 
-/// Who a client is.
+/// Names of a client, and the kind of its proof.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
-    /// As the client sent it.
+    /// User name from the client.
     pub user: String,
-    /// As the client sent it.
+    /// Domain name from the client.
     pub domain: String,
-    /// What the client calls itself; proven by nothing.
+    /// Name of the client machine; unproven.
     pub workstation: String,
-    /// What the client proved.
+    /// Kind of proof behind the names.
     pub kind: IdentityKind,
 }
 
-/// What a client proved.
+/// Kind of proof that a client gave.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum IdentityKind {
-    /// Nothing, and it did not claim to: the names are empty.
+    /// No proof, and no claim: the names are empty.
     Anonymous,
-    /// That it has the user's password.
+    /// Proof of the user's password.
     User,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nothing has come.
+    /// No token was received yet.
     Start,
-    /// NTLM is selected; its NEGOTIATE_MESSAGE is to come.
+    /// NTLM is selected; the NEGOTIATE_MESSAGE is next.
     Negotiate,
-    /// The AUTHENTICATE_MESSAGE is to come.
+    /// The AUTHENTICATE_MESSAGE is the next token.
     Authenticate,
-    /// The account's hash is to come.
+    /// The account's hash is next.
     Account { mech_list_mic: Option<Vec<u8>> },
-    /// Over.
+    /// The authentication succeeded or failed.
     Finished,
 }
 
-/// How tokens are wrapped.
+/// Encoding of NTLM messages in tokens.
 #[derive(Debug)]
 enum Framing {
-    /// Not at all: [MS-SMB2] 3.3.5.5.3 has nothing against it, and the Linux kernel does it.
+    /// Bare messages: [MS-SMB2] 3.3.5.5.3 permits them, and the Linux kernel sends them.
     Raw,
-    /// RFC 4178. The list is the client's, as it was sent.
+    /// SPNEGO, RFC 4178, with the client's mechanism list as received.
     Spnego { mech_list: Vec<u8>, mic_required: bool },
 }
 
 impl Acceptor {
-    /// A machine for one authentication. `challenge` is random and used once; `now` goes to the
-    /// client.
+    /// Starts one authentication. `challenge` is random and used once; `now` is sent to the client.
     #[must_use]
     pub fn new(settings: &AcceptorSettings, challenge: [u8; 8], now: FileTime) -> Self {
         Self {
@@ -126,18 +125,17 @@ impl Acceptor {
         }
     }
 
-    /// The token of a NEGOTIATE response, which says what mechanisms there are: [MS-SMB2]
-    /// 3.3.5.4.
+    /// Returns the token of a NEGOTIATE response, which lists the mechanisms: [MS-SMB2] 3.3.5.4.
     #[must_use]
     pub fn negotiate_hint() -> Vec<u8> {
         spnego::neg_token_init2(&MECHANISMS)
     }
 
-    /// Takes the client's next token.
+    /// Processes the client's next token.
     ///
     /// # Errors
     ///
-    /// Why the client is not authenticated; the machine is finished then.
+    /// The reason why the client is not authenticated; the machine is finished then.
     pub fn step(&mut self, token: &[u8]) -> Result<Step, AuthError> {
         if token.len() > TOKEN_BYTES_MAX {
             self.state = State::Finished;
@@ -155,12 +153,12 @@ impl Acceptor {
         }
     }
 
-    /// Goes on after [`Step::Account`] with the account's hash, or with `None` when there is no
-    /// such account. Either takes the same time.
+    /// Continues after [`Step::Account`] with the account's hash, or with `None` for a missing
+    /// account. Both take the same time.
     ///
     /// # Errors
     ///
-    /// Why the client is not authenticated; the machine is finished then.
+    /// The reason why the client is not authenticated; the machine is finished then.
     pub fn resume(&mut self, account: Option<NtHash>) -> Result<Step, AuthError> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Account { mech_list_mic } => {
@@ -171,16 +169,16 @@ impl Acceptor {
         }
     }
 
-    /// Returns the identity that the client claims, proven or not; nothing before its
+    /// Returns the identity that the client claims, proven or not; `None` before its
     /// AUTHENTICATE_MESSAGE, and for anonymous clients.
     #[must_use]
     pub fn claimed(&self) -> Option<&Identity> {
         self.ntlm.claimed()
     }
 
-    /// The last token for a client that failed with [`AuthError::NoSuchUser`] or
-    /// [`AuthError::WrongPassword`] and is let in as a guest all the same. Guests share no key
-    /// with us, so it is not protected.
+    /// Returns the last token for a client that failed with [`AuthError::NoSuchUser`] or
+    /// [`AuthError::WrongPassword`] and is accepted as a guest all the same. Guests share no key
+    /// with the server, so the token is not protected.
     #[must_use]
     pub fn guest_token(&self) -> Vec<u8> {
         match self.framing {
@@ -197,14 +195,14 @@ impl Acceptor {
         }
         let init = NegTokenInit::parse(token)?;
         let rank = init.rank(MechType::Ntlm)?.ok_or(AuthError::NoCommonMechanism)?;
-        // RFC 4178 5: unless the mechanism is the client's first choice, somebody may have
-        // removed a better one, so the list is to be protected.
+        // RFC 4178 5: unless the mechanism is the client's first choice, an attacker may have
+        // removed a better one, so the list must be protected.
         let mic_required = rank > 0;
         self.framing = Framing::Spnego { mech_list: init.mech_list.to_vec(), mic_required };
         let neg_state =
             if mic_required { NegState::RequestMic } else { NegState::AcceptIncomplete };
         let supported_mech = Some(MechType::Ntlm.oid());
-        // The token that came with the list is for the client's first choice.
+        // The token next to the list is for the client's first choice.
         match init.mech_token.filter(|_| !mic_required) {
             Some(message) => self.negotiate(message, supported_mech),
             None => {
@@ -266,7 +264,7 @@ impl Acceptor {
                     return Err(AuthError::BadMechListMic);
                 }
                 Some(_) => accept_completed(Some(&security.mic(Sender::Server, mech_list))),
-                // Nobody in particular has no key that would protect anything.
+                // An anonymous client has no key that could protect the list.
                 None if *mic_required
                     && security.signs()
                     && identity.kind != IdentityKind::Anonymous =>
@@ -286,10 +284,10 @@ fn accept_completed(mech_list_mic: Option<&[u8]>) -> Vec<u8> {
 }
 
 const NO_TOKEN: AuthError = AuthError::Malformed("a NegTokenResp without responseToken");
-/// What we speak, best first.
+/// Mechanisms of this server, the preferred one first.
 const MECHANISMS: [MechType; 1] = [MechType::Ntlm];
-/// Bytes of a token, which is all that SecurityBufferLength of [MS-SMB2] 2.2.5 can say. Kerberos
-/// tokens of users in many groups come near it, and one may stand before ours.
+/// Highest length of a token in bytes, the limit of SecurityBufferLength in [MS-SMB2] 2.2.5.
+/// Kerberos tokens of users in many groups come near it, and may precede NTLM's.
 const TOKEN_BYTES_MAX: usize = u16::MAX as usize;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! As much of ASN.1 as SPNEGO needs: DER out, BER with definite lengths in.
+//! The part of ASN.1 that SPNEGO needs: encodes DER, decodes BER with definite lengths.
 //!
-//! Nothing recurses: a reader is made for each level that the syntax of a token has, so how deep a
-//! token is nested decides nothing.
+//! No function recurses: a reader exists for each level of a token's syntax, so the nesting of a
+//! token does not matter.
 
 use crate::error::AuthError;
 
@@ -13,18 +13,18 @@ pub(crate) const SEQUENCE: u8 = 0x30;
 /// [APPLICATION 0], constructed: the frame of an initial token, RFC 2743 3.1.
 pub(crate) const APPLICATION_0: u8 = 0x60;
 
-/// The tag of a context-specific, constructed element.
+/// Returns the tag of a context-specific, constructed element.
 pub(crate) const fn context(number: u8) -> u8 {
     0xA0 | number
 }
 
-/// Reads the elements of one level, in their order.
+/// Reads the elements of one level in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
-/// An element: its tag and its content.
+/// An element: tag and content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Element<'a> {
     pub(crate) tag: u8,
@@ -40,8 +40,8 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The next element. Lengths may be longer than they need be, which BER allows and some
-    /// clients do; an indefinite length or a tag of several bytes has no place in SPNEGO.
+    /// Reads the next element. Lengths may be longer than necessary, which BER allows and some
+    /// clients do; SPNEGO has neither indefinite lengths nor tags of several bytes.
     pub(crate) fn element(&mut self) -> Result<Element<'a>, AuthError> {
         const TRUNCATED: AuthError = AuthError::Malformed("an ASN.1 element is cut off");
         let (&tag, rest) = self.rest.split_first().ok_or(TRUNCATED)?;
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         Ok(Element { tag, content })
     }
 
-    /// The content of the next element, which has this tag.
+    /// Reads the next element, which must have this tag, and returns its content.
     pub(crate) fn expect(&mut self, tag: u8) -> Result<&'a [u8], AuthError> {
         let element = self.element()?;
         if element.tag != tag {
@@ -74,12 +74,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The content of the only element of `bytes` that counts, which has this tag.
+/// Returns the content of the first element of `bytes`, which must have this tag. Further ones are
+/// ignored.
 pub(crate) fn expect(bytes: &[u8], tag: u8) -> Result<&[u8], AuthError> {
     Reader::new(bytes).expect(tag)
 }
 
-/// An element, with the shortest length: DER.
+/// Encodes an element with the shortest length, as DER requires.
 pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(content.len() + 2 + size_of::<usize>());
     bytes.push(tag);
@@ -97,7 +98,7 @@ pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A length of 2^32 and more is nobody's.
+/// Bytes of a length, enough for any token: four allow 4 GiB.
 const LENGTH_BYTES_MAX: usize = 4;
 
 #[cfg(test)]

@@ -1,42 +1,42 @@
-//! Why an authentication failed.
+//! Reasons for a failed authentication.
 
 use std::fmt;
 
 use dtyp::NtStatus;
 
-/// Why an authentication failed. A machine that has returned one is finished.
+/// Reason for a failed authentication. A machine that has returned one is finished.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AuthError {
-    /// The mechListMIC is not that of the mechanism list: somebody changed the list.
+    /// The mechListMIC does not match the mechanism list, which was changed in transit.
     BadMechListMic,
-    /// The MIC over the three NTLM messages is wrong: somebody changed one of them.
+    /// The MIC over the three NTLM messages is wrong: one of them was changed in transit.
     BadMic,
-    /// Only an LM or LMv2 response came.
+    /// The client sent only an LM or LMv2 response.
     LmResponse,
-    /// The token breaks its syntax; what is wrong with it.
+    /// The token has a syntax error, described here.
     Malformed(&'static str),
-    /// The mechanism was not the client's first choice, and no mechListMIC came.
+    /// The mechanism was not the client's first choice, and the client sent no mechListMIC.
     MechListMicMissing,
-    /// The client offers nothing we speak.
+    /// The client and this server have no mechanism in common.
     NoCommonMechanism,
-    /// There is no such account.
+    /// The account does not exist.
     NoSuchUser,
-    /// The client does not speak Unicode.
+    /// The client does not support Unicode.
     NotUnicode,
-    /// An NTLMv1 response came.
+    /// The client sent an NTLMv1 response.
     NtlmV1,
-    /// A token, or an account, that does not belong to this point of the exchange.
+    /// A token, or an account, at the wrong point of the exchange.
     OutOfSequence,
-    /// The other side refused.
+    /// The peer refused the negotiation.
     Refused,
-    /// The token is longer than any honest one.
+    /// The token is too long for any valid one.
     TooLong(usize),
-    /// The account exists, and the response was not made with its password.
+    /// The account exists, but the response was made with another password.
     WrongPassword,
 }
 
 impl AuthError {
-    /// What the client is told: never whether the account exists.
+    /// Status for the client, equal for a wrong password and a missing account.
     pub fn status(self) -> NtStatus {
         match self {
             Self::LmResponse | Self::NoSuchUser | Self::NtlmV1 | Self::WrongPassword => {
@@ -62,14 +62,14 @@ impl fmt::Display for AuthError {
             Self::BadMic => f.write_str("the MIC over the NTLM messages is wrong"),
             Self::LmResponse => f.write_str("only an LM response"),
             Self::Malformed(what) => write!(f, "malformed token: {what}"),
-            Self::MechListMicMissing => f.write_str("no mechListMIC"),
-            Self::NoCommonMechanism => f.write_str("no mechanism in common"),
+            Self::MechListMicMissing => f.write_str("the mechListMIC is missing"),
+            Self::NoCommonMechanism => f.write_str("client and server have no mechanism in common"),
             Self::NoSuchUser => f.write_str("no such user"),
-            Self::NotUnicode => f.write_str("the client does not speak Unicode"),
+            Self::NotUnicode => f.write_str("the client does not support Unicode"),
             Self::NtlmV1 => f.write_str("an NTLMv1 response"),
-            Self::OutOfSequence => f.write_str("a token out of sequence"),
-            Self::Refused => f.write_str("the other side refused"),
-            Self::TooLong(len) => write!(f, "a token of {len} bytes"),
+            Self::OutOfSequence => f.write_str("the token is out of sequence"),
+            Self::Refused => f.write_str("the peer refused the negotiation"),
+            Self::TooLong(len) => write!(f, "a token of {len} bytes is too long"),
             Self::WrongPassword => f.write_str("wrong password"),
         }
     }

@@ -1,6 +1,6 @@
-//! Hexadecimal test vectors.
+//! Test vectors in hexadecimal digits.
 
-/// The bytes of `text`, in which white space separates nothing.
+/// Decodes `text`, and ignores white space.
 pub(crate) fn bytes(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text
         .chars()
@@ -11,7 +11,7 @@ pub(crate) fn bytes(text: &str) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// The bytes of `text`, of which there are `N`.
+/// Decodes `text` into `N` bytes.
 pub(crate) fn array<const N: usize>(text: &str) -> [u8; N] {
-    bytes(text).try_into().expect("the length the test asks for")
+    bytes(text).try_into().expect("the length of the array")
 }

@@ -12,7 +12,7 @@ use crate::ntlm::security::{Security, Sender};
 use crate::session_key::SessionKey;
 use crate::spnego::{self, MechType, NegState, NegTokenInit, NegTokenResp};
 
-/// Who the client is.
+/// Names and password hash of a client.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub(crate) user: String,
@@ -22,32 +22,32 @@ pub struct Credentials {
     pub(crate) target_name: String,
 }
 
-/// What is random, and not used again for another authentication.
+/// Random values for one authentication.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Randomness {
-    /// Goes into the response.
+    /// Challenge in the client's response.
     pub client_challenge: [u8; 8],
-    /// Becomes the session key.
+    /// The session key, which the client chooses.
     pub session_key: [u8; 16],
 }
 
-/// How tokens are wrapped.
+/// Encoding of NTLM messages in tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Framing {
-    /// Not at all, as the Linux kernel does it.
+    /// Bare messages, as the Linux kernel sends them.
     Raw,
-    /// SPNEGO that offers NTLM.
+    /// SPNEGO that offers NTLM alone.
     Spnego,
-    /// SPNEGO that would rather have Kerberos, as Windows does it.
+    /// SPNEGO that prefers Kerberos, as Windows sends it.
     SpnegoAfterKerberos,
 }
 
-/// What to send, and from when on there is a key.
+/// Next token for the server.
 #[derive(Debug)]
 pub struct Reply {
-    /// The token.
+    /// The token for the server.
     pub token: Vec<u8>,
-    /// With the token that authenticates the client.
+    /// The key; `Some` with the token that authenticates the client.
     pub session_key: Option<SessionKey>,
 }
 
@@ -64,29 +64,29 @@ pub struct Initiator {
 #[derive(Debug)]
 enum State {
     Start,
-    /// The server is to select NTLM.
+    /// The server's selection of NTLM is next.
     Selection,
-    /// The CHALLENGE_MESSAGE is to come.
+    /// The CHALLENGE_MESSAGE is the next token.
     Challenge,
-    /// The server is to agree.
+    /// The server's acceptance is next.
     Final(Security),
     Finished,
 }
 
 impl Credentials {
-    /// A user with a password.
+    /// A user, by a password.
     #[must_use]
     pub fn password(user: &str, domain: &str, password: &str) -> Self {
         Self::hash(user, domain, NtHash::of_password(password))
     }
 
-    /// A user with the hash of a password.
+    /// A user, by the hash of a password.
     #[must_use]
     pub fn hash(user: &str, domain: &str, hash: NtHash) -> Self {
         Self { user: user.into(), domain: domain.into(), hash: Some(hash), ..Self::anonymous() }
     }
 
-    /// Nobody in particular.
+    /// An anonymous client, without a name.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -98,15 +98,15 @@ impl Credentials {
         }
     }
 
-    /// What the client calls itself.
+    /// Sets the name of the client machine.
     #[must_use]
     pub fn from_workstation(mut self, workstation: &str) -> Self {
         self.workstation = workstation.into();
         self
     }
 
-    /// The service that the client means to log on to, `cifs/server` say. It says so only to servers
-    /// that tell the time.
+    /// Sets the service that the client intends to log on to, such as `cifs/server`. Only servers
+    /// that send the time receive it.
     #[must_use]
     pub fn for_target(mut self, target_name: &str) -> Self {
         self.target_name = target_name.into();
@@ -115,7 +115,7 @@ impl Credentials {
 }
 
 impl Initiator {
-    /// A machine for one authentication. `now` matters with servers that do not tell the time.
+    /// Starts one authentication. `now` matters with servers that do not send the time.
     #[must_use]
     pub fn new(
         credentials: Credentials,
@@ -133,11 +133,11 @@ impl Initiator {
         Self { state: State::Start, framing, mech_list, ntlm }
     }
 
-    /// The first token.
+    /// Returns the first token.
     ///
     /// # Errors
     ///
-    /// [`AuthError::OutOfSequence`] when it was made before.
+    /// [`AuthError::OutOfSequence`] in a second call.
     pub fn start(&mut self) -> Result<Vec<u8>, AuthError> {
         if !matches!(self.state, State::Start) {
             return Err(AuthError::OutOfSequence);
@@ -148,18 +148,18 @@ impl Initiator {
             Framing::Spnego => Some(self.ntlm.negotiate()),
             Framing::SpnegoAfterKerberos => {
                 self.state = State::Selection;
-                // A token for Kerberos would stand here; a server without it does not look.
+                // A client with Kerberos sends a token here; a server without Kerberos ignores it.
                 Some(&b"AP-REQ"[..])
             }
         };
         Ok(NegTokenInit { mech_list: &self.mech_list, mech_token }.encode())
     }
 
-    /// Takes the server's token and answers it.
+    /// Processes the server's token and returns the next one.
     ///
     /// # Errors
     ///
-    /// Why the exchange cannot go on.
+    /// The reason why the exchange cannot continue.
     pub fn step(&mut self, token: &[u8]) -> Result<Reply, AuthError> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Selection => {
@@ -177,11 +177,11 @@ impl Initiator {
         }
     }
 
-    /// Takes the server's last token.
+    /// Processes the server's last token.
     ///
     /// # Errors
     ///
-    /// Why the server is not believed.
+    /// The reason why the server is not trusted.
     pub fn finish(&mut self, token: &[u8]) -> Result<(), AuthError> {
         let State::Final(security) = std::mem::replace(&mut self.state, State::Finished) else {
             return Err(AuthError::OutOfSequence);

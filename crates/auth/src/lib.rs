@@ -1,12 +1,12 @@
-//! SPNEGO and NTLM as token machines.
+//! SPNEGO and NTLM as state machines over tokens.
 //!
 //! Two machines: [`Acceptor`] is the server's side of an SMB2 SESSION_SETUP exchange and
-//! [`Initiator`] the client's, for tests and the load generator. Tokens go in, tokens come out;
-//! time and randomness are arguments, and the accounts stay with the caller: the acceptor stops
-//! at [`Step::Account`] and is told the account's hash.
+//! [`Initiator`] the client's, for tests and the load generator. Both turn tokens into tokens; time
+//! and randomness are arguments, and the accounts stay with the caller: the acceptor stops at
+//! [`Step::Account`] until the caller passes the account's hash.
 //!
-//! Every token is hostile: lengths and offsets are bounded, nothing recurses, and what is kept
-//! between two tokens has a named limit.
+//! Every token is hostile: lengths and offsets are bounded, no function recurses, and the state
+//! between two tokens has named limits.
 
 #![forbid(unsafe_code)]
 

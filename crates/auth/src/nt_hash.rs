@@ -5,19 +5,19 @@ use std::fmt;
 use md4::{Digest, Md4};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// MD4 of a password in UTF-16LE. As good as the password itself, so it is erased when dropped
-/// and not printed.
+/// MD4 of a password in UTF-16LE. Equivalent to the password, so it is erased when dropped and
+/// never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct NtHash([u8; 16]);
 
 impl NtHash {
-    /// A hash that is already known, as from a password database.
+    /// Wraps a known hash, as from a password database.
     #[must_use]
     pub fn new(hash: [u8; 16]) -> Self {
         Self(hash)
     }
 
-    /// The hash of a password.
+    /// Computes the hash of a password.
     #[must_use]
     pub fn of_password(password: &str) -> Self {
         let mut unicode = Zeroizing::new(Vec::with_capacity(password.len() * 2));
@@ -27,7 +27,7 @@ impl NtHash {
         Self(Md4::digest(&unicode).into())
     }
 
-    /// The hash that 32 hexadecimal digits stand for, as in an smbpasswd file.
+    /// Parses 32 hexadecimal digits, as in an smbpasswd file.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
@@ -41,7 +41,7 @@ impl NtHash {
         Some(hash)
     }
 
-    /// The 16 bytes.
+    /// The hash's 16 bytes, a secret.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

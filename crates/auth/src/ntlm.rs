@@ -34,10 +34,10 @@ pub(crate) enum MessageType {
     Authenticate = 3,
 }
 
-/// VERSION: [MS-NLMP] 2.2.2.10. For debugging only; the last byte is the revision of NTLMSSP,
-/// which is 15 everywhere.
+/// VERSION: [MS-NLMP] 2.2.2.10. For debugging only; the last byte is the revision of NTLMSSP, 15 in
+/// all implementations.
 pub(crate) const VERSION: [u8; 8] = [10, 0, 0, 0, 0, 0, 0, 15];
-/// Where the MIC of an AUTHENTICATE_MESSAGE stands: [MS-NLMP] 2.2.1.3.
+/// Range of the MIC in an AUTHENTICATE_MESSAGE: [MS-NLMP] 2.2.1.3.
 pub(crate) const MIC: std::ops::Range<usize> = 72..88;
 
 #[cfg(test)]

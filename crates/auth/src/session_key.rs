@@ -1,22 +1,22 @@
-//! The key that an authentication gives.
+//! Session key of an authentication.
 
 use std::fmt;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// The key both sides have after an authentication (ExportedSessionKey of [MS-NLMP] 3.1.1);
-/// Session.SessionKey of SMB2 is made of it. Erased when dropped, not printed.
+/// Key that both sides share after an authentication (ExportedSessionKey of [MS-NLMP] 3.1.1); the
+/// source of SMB2's Session.SessionKey. Erased when dropped, never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SessionKey([u8; 16]);
 
 impl SessionKey {
-    /// A key of these bytes.
+    /// Wraps the bytes of a key.
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
-    /// The 16 bytes.
+    /// The key's 16 bytes, a secret.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

@@ -1,22 +1,22 @@
-//! The negotiation of a mechanism: RFC 4178, [MS-SPNG].
+//! Negotiation of a mechanism: RFC 4178, [MS-SPNG].
 
 use crate::der::{self, Reader};
 use crate::error::AuthError;
 
-/// A mechanism.
+/// Mechanism of an authentication, in SPNEGO.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MechType {
-    /// Kerberos V5.
+    /// Kerberos V5: RFC 4120.
     Kerberos,
-    /// Kerberos V5 under the number that Windows 2000 used by mistake, and all Windows after it
-    /// use first.
+    /// Kerberos V5 under the identifier that Windows 2000 used by mistake. All later versions of
+    /// Windows still list it first.
     MicrosoftKerberos,
-    /// NTLM.
+    /// NTLM: [MS-NLMP].
     Ntlm,
 }
 
 impl MechType {
-    /// The content of its OBJECT IDENTIFIER.
+    /// Content of its OBJECT IDENTIFIER.
     pub(crate) fn oid(self) -> &'static [u8] {
         match self {
             Self::Kerberos => &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x12, 0x01, 0x02, 0x02],
@@ -26,7 +26,7 @@ impl MechType {
     }
 }
 
-/// How far the negotiation is.
+/// State of the negotiation, RFC 4178 4.2.2.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NegState {
     AcceptCompleted,
@@ -35,16 +35,16 @@ pub(crate) enum NegState {
     RequestMic,
 }
 
-/// What the initiator sends first.
+/// First token of the initiator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct NegTokenInit<'a> {
-    /// The MechTypeList element as it was sent: the mechListMIC is over these bytes.
+    /// The MechTypeList element as received: the mechListMIC covers these bytes.
     pub(crate) mech_list: &'a [u8],
-    /// A token for the first mechanism of the list.
+    /// Token for the first mechanism of the list.
     pub(crate) mech_token: Option<&'a [u8]>,
 }
 
-/// What both sides send after that.
+/// Later tokens of both sides.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NegTokenResp<'a> {
     pub(crate) neg_state: Option<NegState>,
@@ -53,8 +53,8 @@ pub(crate) struct NegTokenResp<'a> {
     pub(crate) mech_list_mic: Option<&'a [u8]>,
 }
 
-/// What the server offers in its NEGOTIATE response: NegTokenInit2 of [MS-SPNG] 2.2.1, with the
-/// hint that every implementation sends and tells every other to ignore.
+/// Encodes the offer of a NEGOTIATE response: NegTokenInit2 of [MS-SPNG] 2.2.1, with the hint that
+/// every implementation sends and all others ignore.
 pub(crate) fn neg_token_init2(mech_types: &[MechType]) -> Vec<u8> {
     let hint = der::element(der::GENERAL_STRING, b"not_defined_in_RFC4178@please_ignore");
     let hints = der::element(der::SEQUENCE, &der::element(der::context(0), &hint));
@@ -63,7 +63,7 @@ pub(crate) fn neg_token_init2(mech_types: &[MechType]) -> Vec<u8> {
     initial_token(&token)
 }
 
-/// The DER of a MechTypeList.
+/// Encodes a MechTypeList in DER.
 pub(crate) fn mech_list(mech_types: &[MechType]) -> Vec<u8> {
     let oids: Vec<u8> = mech_types
         .iter()
@@ -72,7 +72,7 @@ pub(crate) fn mech_list(mech_types: &[MechType]) -> Vec<u8> {
     der::element(der::SEQUENCE, &oids)
 }
 
-/// Wraps the fields of a NegTokenInit as RFC 2743 3.1 wants it.
+/// Wraps the fields of a NegTokenInit in the frame of RFC 2743 3.1.
 fn initial_token(fields: &[u8]) -> Vec<u8> {
     let mut token = der::element(der::OBJECT_IDENTIFIER, SPNEGO);
     token.extend(der::element(der::context(0), &der::element(der::SEQUENCE, fields)));
@@ -80,7 +80,7 @@ fn initial_token(fields: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> NegTokenInit<'a> {
-    /// Reads an initial token, frame and all.
+    /// Parses an initial token with its frame.
     pub(crate) fn parse(token: &'a [u8]) -> Result<Self, AuthError> {
         let mut framed = Reader::new(der::expect(token, der::APPLICATION_0)?);
         if framed.expect(der::OBJECT_IDENTIFIER)? != SPNEGO {
@@ -94,8 +94,8 @@ impl<'a> NegTokenInit<'a> {
             match field.tag {
                 MECH_TYPES => mech_list = Some(field.content),
                 MECH_TOKEN => mech_token = Some(der::expect(field.content, der::OCTET_STRING)?),
-                // reqFlags means nothing (RFC 4178 4.2.1), and [3] is a mechListMIC before there
-                // is a key, or the hints of [MS-SPNG].
+                // reqFlags has no meaning (RFC 4178 4.2.1), and [3] is either a mechListMIC without
+                // a key or the hints of [MS-SPNG].
                 _ => {}
             }
         }
@@ -106,7 +106,7 @@ impl<'a> NegTokenInit<'a> {
         Ok(Self { mech_list, mech_token })
     }
 
-    /// Where in the client's order of preference the mechanism stands: zero is first.
+    /// Position of the mechanism in the client's order of preference, from zero.
     pub(crate) fn rank(&self, mech_type: MechType) -> Result<Option<usize>, AuthError> {
         let mut mech_types = Reader::new(der::expect(self.mech_list, der::SEQUENCE)?);
         let mut rank = 0;
@@ -119,7 +119,7 @@ impl<'a> NegTokenInit<'a> {
         Ok(None)
     }
 
-    /// The token.
+    /// Encodes the token with its frame.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut fields = der::element(MECH_TYPES, self.mech_list);
         if let Some(token) = self.mech_token {
@@ -130,7 +130,7 @@ impl<'a> NegTokenInit<'a> {
 }
 
 impl<'a> NegTokenResp<'a> {
-    /// Reads a token that is not the first.
+    /// Parses a token other than the first.
     pub(crate) fn parse(token: &'a [u8]) -> Result<Self, AuthError> {
         let fields = der::expect(der::expect(token, der::context(1))?, der::SEQUENCE)?;
         let mut resp = Self::default();
@@ -162,7 +162,7 @@ impl<'a> NegTokenResp<'a> {
         Ok(resp)
     }
 
-    /// The token.
+    /// Encodes the token, without a frame.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut fields = Vec::new();
         if let Some(neg_state) = self.neg_state {
@@ -192,10 +192,10 @@ fn octets(tag: u8, content: &[u8]) -> Vec<u8> {
     der::element(tag, &der::element(der::OCTET_STRING, content))
 }
 
-/// The number of SPNEGO itself, 1.3.6.1.5.5.2.
+/// The identifier of SPNEGO itself, 1.3.6.1.5.5.2.
 const SPNEGO: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x02];
-/// Bytes of a MechTypeList, which is kept until the mechListMIC comes: some 80 mechanisms, where
-/// Windows offers four.
+/// Highest length of a MechTypeList in bytes, which is kept for the mechListMIC: about 80
+/// mechanisms, where Windows offers four.
 const MECH_LIST_BYTES_MAX: usize = 1_024;
 
 // The fields of a NegTokenInit.

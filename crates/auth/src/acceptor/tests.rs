@@ -39,7 +39,7 @@ fn alice() -> Credentials {
     Credentials::password("Alice", "WORKGROUP", "secret")
 }
 
-/// Lets both talk until the acceptor has the last token of the client, which `change` may alter.
+/// Runs the exchange until the acceptor has the client's last token, which `change` may alter.
 #[track_caller]
 fn exchange(
     acceptor: &mut Acceptor,
@@ -59,7 +59,7 @@ fn exchange(
     panic!("the exchange has an end")
 }
 
-/// As [`exchange`], with the account's hash.
+/// As [`exchange`], and resumes with the account's hash.
 #[track_caller]
 fn log_on(
     credentials: Credentials,
@@ -108,7 +108,7 @@ fn wrong_password_and_unknown_user_differ_only_in_their_reason() {
     }
 }
 
-/// The key of an account that does not exist is known to everybody.
+/// The key of a missing account is known to every client.
 #[test]
 fn unknown_user_is_refused_whatever_the_proof() {
     let nobody = Credentials::hash("Alice", "WORKGROUP", NtHash::new([0; 16]));
@@ -125,7 +125,7 @@ fn anonymous_needs_no_account() {
     }
 }
 
-/// Without a name there is no account to look for, with or without a response.
+/// Without a name no account can be looked up, with or without a response.
 #[test]
 fn user_without_a_name_is_an_account_like_others() {
     let credentials = Credentials::password("", "", "secret");
@@ -133,8 +133,8 @@ fn user_without_a_name_is_an_account_like_others() {
     assert_eq!(error, AuthError::NoSuchUser);
 }
 
-/// [MS-NLMP] 3.2.5.1.2: clients that leave the domain out of the key, or write it in another case
-/// than they compute with.
+/// [MS-NLMP] 3.2.5.1.2: some clients leave the domain out of the key, or compute with another case
+/// than they send.
 #[test]
 fn domain_counts_as_sent_in_upper_case_and_empty() {
     for (computed, sent, known) in [
@@ -146,8 +146,8 @@ fn domain_counts_as_sent_in_upper_case_and_empty() {
     ] {
         let (mut acceptor, mut initiator) =
             (acceptor(), initiator(Credentials::password("a", computed, "p"), FRAMINGS[0]));
-        // The domain is not in the proof's bytes, only in its key; without a MIC it can be
-        // replaced, which is what these clients amount to.
+        // The proof has the domain in its key, not in its bytes; without a MIC it can be replaced,
+        // which imitates these clients.
         let replace = |token: &mut Vec<u8>| {
             let offset = u32::try_from(token.len()).expect("short").to_le_bytes();
             let name = crate::ntlm::layout::unicode(sent);
@@ -191,8 +191,8 @@ fn changed_mech_list_mic_is_refused() {
     assert_eq!(error, AuthError::BadMechListMic);
 }
 
-/// Somebody in the middle takes Kerberos out of the list: the client signs the list it sent, the
-/// acceptor verifies the list it got.
+/// An attacker removes Kerberos from the list: the client signs the list that it sent, the acceptor
+/// verifies the list that it received.
 #[test]
 fn mechanisms_removed_on_the_way_are_noticed() {
     let (mut acceptor, mut initiator) = (acceptor(), initiator(alice(), FRAMINGS[2]));
@@ -255,7 +255,7 @@ fn every_prefix_of_every_token_is_refused() {
         for cut in 0..tokens.len() {
             for len in 0..tokens[cut].len() {
                 let result = feed(&tokens[..cut], &tokens[cut][..len]);
-                // A raw NEGOTIATE_MESSAGE may end after its flags, as old ones do.
+                // A raw NEGOTIATE_MESSAGE may end after its flags, as those of old clients do.
                 let complete = framing == initiator::Framing::Raw && cut == 0 && len >= 16;
                 assert_eq!(result.is_ok(), complete, "{framing:?} token {cut} cut at {len}");
             }
@@ -263,7 +263,7 @@ fn every_prefix_of_every_token_is_refused() {
     }
 }
 
-/// Feeds tokens to a new acceptor, and then a last one.
+/// Gives tokens to a new acceptor, and then a last one.
 fn feed(tokens: &[Vec<u8>], last: &[u8]) -> Result<Step, AuthError> {
     let mut acceptor = acceptor();
     for token in tokens {
@@ -288,7 +288,7 @@ fn finished_machine_takes_nothing() {
     assert_eq!(acceptor.step(b"NTLMSSP\0").expect_err("over"), AuthError::OutOfSequence);
 }
 
-/// Found by the fuzzer: a first token without SPNEGO that was refused let a second one in.
+/// Found by the fuzzer: after a refused first token without SPNEGO, a second one was accepted.
 #[test]
 fn a_refused_first_token_is_the_last() {
     let bare = initiator(alice(), initiator::Framing::Raw).start().expect("a new machine");

@@ -21,31 +21,31 @@ pub(crate) struct NtlmAcceptor {
     challenge: [u8; 8],
     target_name: Vec<u8>,
     target_info: Vec<u8>,
-    /// Flags of the CHALLENGE_MESSAGE.
+    /// NegotiateFlags of the CHALLENGE_MESSAGE: [MS-NLMP] 2.2.2.5.
     flags: u32,
-    /// The first two messages as they went over the wire, which the MIC is over.
+    /// The first two messages as sent, for the MIC.
     transcript: Vec<u8>,
-    /// The AUTHENTICATE_MESSAGE, while the caller looks for the account.
+    /// The AUTHENTICATE_MESSAGE, while the caller looks up the account.
     authenticate: Vec<u8>,
     /// The identity in the AUTHENTICATE_MESSAGE, proven or not.
     claimed: Option<Identity>,
 }
 
-/// What an AUTHENTICATE_MESSAGE leads to.
+/// Result of a valid AUTHENTICATE_MESSAGE.
 #[derive(Debug)]
 pub(crate) enum Authenticated {
     /// The account's hash is needed.
     Account(Identity),
-    /// Nobody in particular; nothing is needed.
+    /// The client is anonymous, and needs no hash.
     Anonymous(Established),
 }
 
-/// The end of an NTLM authentication.
+/// Result of a successful NTLM authentication.
 #[derive(Debug)]
 pub(crate) struct Established {
     pub(crate) identity: Identity,
     pub(crate) security: Security,
-    /// The service that the client means to log on to, if it says so. The proof covers it.
+    /// Service that the client intends to log on to, if the client sends it. The proof covers it.
     pub(crate) target_name: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl NtlmAcceptor {
         ] {
             av_pair::push(&mut target_info, id, &name(text));
         }
-        // With a timestamp the client leaves out the weaker LMv2 response and sends a MIC.
+        // With a timestamp the client omits the weaker LMv2 response and sends a MIC.
         av_pair::push(&mut target_info, AvId::Timestamp, &now.0.to_le_bytes());
         av_pair::push(&mut target_info, AvId::Eol, &[]);
         Self {
@@ -104,12 +104,11 @@ impl NtlmAcceptor {
         Ok(challenge)
     }
 
-    /// Takes an AUTHENTICATE_MESSAGE: [MS-NLMP] 3.2.5.1.2, up to the point where the account is
-    /// needed.
+    /// Processes an AUTHENTICATE_MESSAGE, [MS-NLMP] 3.2.5.1.2, up to the lookup of the account.
     pub(crate) fn authenticate(&mut self, message: &[u8]) -> Result<Authenticated, AuthError> {
         let authenticate = Authenticate::parse(message)?;
         if authenticate.is_anonymous() {
-            // There is no password, so the KeyExchangeKey is zero.
+            // Without a password the KeyExchangeKey is zero.
             let security = self.security(&authenticate, &[0; 16])?;
             let identity = identity(&authenticate, IdentityKind::Anonymous);
             let established = Established { identity, security, target_name: None };
@@ -125,8 +124,8 @@ impl NtlmAcceptor {
         Ok(Authenticated::Account(claimed))
     }
 
-    /// Verifies the response with the account's hash, or goes through the same motions without
-    /// one: an account that does not exist must cost as much time as a wrong password.
+    /// Verifies the response with the account's hash. Without one it does the same work: a missing
+    /// account must take as much time as a wrong password.
     pub(crate) fn resume(&mut self, hash: Option<&NtHash>) -> Result<Established, AuthError> {
         let message = std::mem::take(&mut self.authenticate);
         let authenticate = Authenticate::parse(&message)?;
@@ -145,11 +144,11 @@ impl NtlmAcceptor {
         Ok(Established { identity, security, target_name })
     }
 
-    /// The SessionBaseKey, if the proof is right.
+    /// Returns the SessionBaseKey, if the proof is right.
     ///
-    /// The domain counts as it was sent, in upper case, and as if it were empty: [MS-NLMP]
-    /// 3.2.5.1.2 wants clients served that leave it out, and some send it in lower case and
-    /// compute with upper case. All three are always computed.
+    /// The proof may use the domain as it was sent, in upper case, or empty: [MS-NLMP] 3.2.5.1.2
+    /// demands support for clients that leave it out, and some send it in lower case and compute
+    /// with upper case. All three are always computed.
     fn verify_proof(
         &self,
         authenticate: &Authenticate<'_>,
@@ -171,7 +170,7 @@ impl NtlmAcceptor {
         bool::from(verified).then_some(session_base_key)
     }
 
-    /// The flags both agreed on and the ExportedSessionKey.
+    /// Returns the flags that both sides agreed on and the ExportedSessionKey.
     fn security(
         &self,
         authenticate: &Authenticate<'_>,
@@ -185,7 +184,7 @@ impl NtlmAcceptor {
                     *key = encrypted;
                     rc4(key_exchange_key, &mut key[..]);
                 }
-                // Without a need to sign or seal there is nothing to exchange a key for.
+                // No key is needed without signing and sealing.
                 Err(_)
                     if authenticate.encrypted_session_key.is_empty()
                         && flags & (flags::SIGN | flags::SEAL) == 0 => {}
@@ -195,7 +194,7 @@ impl NtlmAcceptor {
         Ok(Security { flags, key: SessionKey::new(*key) })
     }
 
-    /// The MIC is over all three messages, the last with zeros in the MIC's place.
+    /// Verifies the MIC over all three messages, the last with zeros in the range of the MIC.
     fn verify_mic(
         &self,
         authenticate: &Authenticate<'_>,
@@ -218,7 +217,7 @@ fn identity(authenticate: &Authenticate<'_>, kind: IdentityKind) -> Identity {
     }
 }
 
-/// What we do if the client asks.
+/// Features that are used if the client requests them.
 const SUPPORTED: u32 = flags::UNICODE
     | flags::REQUEST_TARGET
     | flags::SIGN
@@ -229,10 +228,10 @@ const SUPPORTED: u32 = flags::UNICODE
     | flags::KEY_128
     | flags::KEY_EXCH
     | flags::KEY_56;
-/// What we do in any case: NTLMv2 cannot do without target information.
+/// Features that are always used: NTLMv2 requires target information.
 const ALWAYS: u32 = flags::NTLM | flags::TARGET_TYPE_SERVER | flags::TARGET_INFO;
 
-/// Characters of a name of ours; no name service has longer ones.
+/// Characters of a name of this server; no name service has longer ones.
 const NAME_CHARACTERS_MAX: usize = 255;
 
 // NEGOTIATE_MESSAGE: [MS-NLMP] 2.2.1.1. Old clients end it after the flags.
@@ -248,7 +247,7 @@ pub(crate) const CHALLENGE_VERSION: usize = 48;
 
 #[cfg(test)]
 impl NtlmAcceptor {
-    /// Goes on from a negotiation that somebody else had.
+    /// An acceptor after a recorded negotiation.
     pub(crate) fn after(challenge: [u8; 8], flags: u32, transcript: Vec<u8>) -> Self {
         Self {
             challenge,

@@ -14,12 +14,12 @@ pub(crate) struct Authenticate<'a> {
     pub(crate) workstation: String,
     pub(crate) encrypted_session_key: &'a [u8],
     pub(crate) flags: u32,
-    /// The message as it came.
+    /// The whole message as received.
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Authenticate<'a> {
-    /// Reads the message.
+    /// Parses the message, with any response.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, AuthError> {
         let message = Message::parse(bytes, MessageType::Authenticate, HEADER_LEN)?;
         let flags = message.u32_at(FLAGS);
@@ -38,19 +38,19 @@ impl<'a> Authenticate<'a> {
         })
     }
 
-    /// The MIC, of a message that says it has one.
+    /// Returns the MIC of a message that claims to have one.
     pub(crate) fn mic(&self) -> Result<&'a [u8], AuthError> {
         self.bytes.get(MIC).ok_or(AuthError::Malformed("an NTLM message without room for its MIC"))
     }
 
-    /// [MS-NLMP] 3.2.5.1.2: the user name and the response are empty. The LM response is then
-    /// empty too or a single zero byte.
+    /// True if user name and response are empty: [MS-NLMP] 3.2.5.1.2. The LM response is then empty
+    /// too, or a single zero byte.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.user.is_empty() && self.nt_response.is_empty() && matches!(self.lm_response, [] | [0])
     }
 }
 
-/// The header up to NegotiateFlags; Version and MIC came later and are not always there.
+/// The header up to NegotiateFlags; Version and MIC are later additions and may be absent.
 const HEADER_LEN: usize = 64;
 pub(crate) const LM_RESPONSE: usize = 12;
 pub(crate) const NT_RESPONSE: usize = 20;

@@ -1,8 +1,8 @@
-//! AV_PAIR, of which target information consists: [MS-NLMP] 2.2.2.1.
+//! AV_PAIR, the elements of target information: [MS-NLMP] 2.2.2.1.
 
 use crate::error::AuthError;
 
-/// AvId.
+/// AvId: [MS-NLMP] 2.2.2.1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum AvId {
     Eol = 0,
@@ -16,13 +16,13 @@ pub(crate) enum AvId {
     ChannelBindings = 10,
 }
 
-/// In the value of [`AvId::Flags`]: the AUTHENTICATE_MESSAGE has a MIC.
+/// Bit in the value of [`AvId::Flags`]: the AUTHENTICATE_MESSAGE has a MIC.
 pub(crate) const AV_FLAG_MIC: u32 = 0x0000_0002;
 
-/// Pairs of a list; Windows sends ten.
+/// Highest number of pairs of a list; Windows sends ten.
 const AV_PAIRS_MAX: usize = 32;
 
-/// Appends a pair.
+/// Appends a pair to `list`.
 pub(crate) fn push(list: &mut Vec<u8>, id: AvId, value: &[u8]) {
     let len = u16::try_from(value.len()).expect("the values of pairs are short");
     list.extend_from_slice(&(id as u16).to_le_bytes());
@@ -30,8 +30,8 @@ pub(crate) fn push(list: &mut Vec<u8>, id: AvId, value: &[u8]) {
     list.extend_from_slice(value);
 }
 
-/// The pairs of a list up to its end, as ids and values. A list that simply stops is taken as
-/// ended there; one with a pair that is cut off is refused.
+/// Parses a list up to its end, as ids and values. The end mark may be missing; a truncated pair is
+/// refused.
 pub(crate) fn parse(mut list: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> {
     const CUT_OFF: AuthError = AuthError::Malformed("an AV_PAIR is cut off");
     let mut pairs = Vec::new();
@@ -52,12 +52,12 @@ pub(crate) fn parse(mut list: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> {
     Ok(pairs)
 }
 
-/// The value of the first pair with this id.
+/// Returns the value of the first pair with this id.
 pub(crate) fn find<'a>(pairs: &[(u16, &'a [u8])], id: AvId) -> Option<&'a [u8]> {
     pairs.iter().find(|pair| pair.0 == id as u16).map(|pair| pair.1)
 }
 
-/// Whether the flags among the pairs say that there is a MIC.
+/// True if the flags among the pairs announce a MIC.
 pub(crate) fn has_mic(pairs: &[(u16, &[u8])]) -> bool {
     find(pairs, AvId::Flags)
         .and_then(|value| value.try_into().ok())

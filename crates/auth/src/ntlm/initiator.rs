@@ -36,7 +36,7 @@ impl NtlmInitiator {
         Self { credentials, randomness, now, negotiate }
     }
 
-    /// The NEGOTIATE_MESSAGE.
+    /// The NEGOTIATE_MESSAGE, built in advance.
     pub(crate) fn negotiate(&self) -> &[u8] {
         &self.negotiate
     }
@@ -113,8 +113,8 @@ struct Responses {
     has_mic: bool,
 }
 
-/// The server's pairs, and what a client adds to them: that there is a MIC, no channel bindings
-/// and the service that it means.
+/// Returns the server's pairs and the client's own: the flag of the MIC, empty channel bindings and
+/// the intended service.
 fn with_mic_flag(pairs: &[(u16, &[u8])], target_name: &str) -> Vec<u8> {
     let mut info = Vec::new();
     for (id, value) in pairs {
@@ -129,7 +129,7 @@ fn with_mic_flag(pairs: &[(u16, &[u8])], target_name: &str) -> Vec<u8> {
     info
 }
 
-/// What we ask for: all that Windows asks for, and nothing older.
+/// Features that the client requests: those of Windows, and no older ones.
 const OFFERED: u32 = flags::UNICODE
     | flags::REQUEST_TARGET
     | flags::SIGN
@@ -142,6 +142,6 @@ const OFFERED: u32 = flags::UNICODE
     | flags::KEY_56;
 const NEGOTIATE_LEN: usize = 40;
 const NEGOTIATE_VERSION: usize = 32;
-/// A CHALLENGE_MESSAGE up to TargetInfoFields.
+/// Length of a CHALLENGE_MESSAGE up to TargetInfoFields.
 const CHALLENGE_LEN_MIN: usize = 48;
 const AUTHENTICATE_VERSION: usize = 64;

@@ -1,5 +1,5 @@
-//! The layout that the three NTLM messages share: a header with the places of variable fields,
-//! and a payload that holds them. [MS-NLMP] 2.2.1.
+//! The common layout of the three NTLM messages: a header with offsets of variable fields, and a
+//! payload with their content. [MS-NLMP] 2.2.1.
 
 use super::MessageType;
 use crate::error::AuthError;
@@ -7,18 +7,18 @@ use crate::error::AuthError;
 /// "NTLMSSP" with its final zero, at the beginning of every message.
 pub(crate) const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
 
-/// Bytes of a message. Every field has 16 bits of length and there are at most six; names, four
-/// hashes and a target information are a small part of this.
+/// Highest length of a message in bytes. Every field has 16 bits of length and there are at most
+/// six; names, four hashes and a target information take a small part of this.
 const MESSAGE_BYTES_MAX: usize = 16 * 1_024;
 
-/// A message whose signature, type and size were checked.
+/// A message with valid signature, type and size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// Checks the beginning of a message that has a header of at least `header_len` bytes.
+    /// Checks the beginning of a message with a header of at least `header_len` bytes.
     pub(crate) fn parse(
         bytes: &'a [u8],
         message_type: MessageType,
@@ -40,13 +40,12 @@ impl<'a> Message<'a> {
         Ok(message)
     }
 
-    /// A number of the header.
+    /// Reads a 32-bit number of the header.
     pub(crate) fn u32_at(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("inside the header"))
     }
 
-    /// The payload that a field of the header points to. The offset of an empty one means
-    /// nothing.
+    /// Returns the payload of a field of the header. The offset of an empty one has no meaning.
     pub(crate) fn field(&self, at: usize) -> Result<&'a [u8], AuthError> {
         let len = usize::from(u16::from_le_bytes(
             self.bytes[at..at + 2].try_into().expect("inside the header"),
@@ -60,21 +59,21 @@ impl<'a> Message<'a> {
             .ok_or(AuthError::Malformed("an NTLM field points outside its message"))
     }
 
-    /// The whole message.
+    /// All bytes, header and payload.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }
 
-/// Builds a message: first the header, in which the places of the fields are left zero, then the
-/// fields in the order in which they shall stand in the payload.
+/// Builder of a message: first the header, with zeros in the descriptions of the fields, then the
+/// fields in the order of the payload.
 #[derive(Debug)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
 }
 
 impl Builder {
-    /// A message with a header of `header_len` bytes.
+    /// Starts a message with a header of `header_len` bytes.
     pub(crate) fn new(message_type: MessageType, header_len: usize) -> Self {
         let mut bytes = vec![0; header_len];
         bytes[..8].copy_from_slice(SIGNATURE);
@@ -82,13 +81,13 @@ impl Builder {
         Self { bytes }
     }
 
-    /// Writes into the header.
+    /// Writes `value` into the header.
     pub(crate) fn set(mut self, at: usize, value: &[u8]) -> Self {
         self.bytes[at..at + value.len()].copy_from_slice(value);
         self
     }
 
-    /// Appends a field whose place is described at `at` of the header.
+    /// Appends a field, and describes it at `at` of the header.
     pub(crate) fn field(mut self, at: usize, value: &[u8]) -> Self {
         let len = u16::try_from(value.len()).expect("names and hashes are short");
         let offset = u32::try_from(self.bytes.len()).expect("a message is short");
@@ -99,23 +98,23 @@ impl Builder {
         self
     }
 
-    /// The message.
+    /// Returns the bytes of the message.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// UTF-16LE, as NTLM sends names.
+/// Encodes a name in UTF-16LE, as NTLM requires.
 pub(crate) fn unicode(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// A name out of UTF-16LE.
+/// Decodes a name from UTF-16LE.
 pub(crate) fn name(bytes: &[u8]) -> Result<String, AuthError> {
     text(bytes, NAME_BYTES_MAX)
 }
 
-/// The service principal name of a server out of UTF-16LE.
+/// Decodes the service principal name of a server from UTF-16LE.
 pub(crate) fn target_name(bytes: &[u8]) -> Result<String, AuthError> {
     text(bytes, TARGET_NAME_BYTES_MAX)
 }
@@ -132,8 +131,7 @@ fn text(bytes: &[u8], bytes_max: usize) -> Result<String, AuthError> {
     }
 }
 
-/// Bytes of a user, domain or workstation name: 256 characters, of which Windows allows no name
-/// more.
+/// Bytes of a user, domain or workstation name: 256 characters, the limit of Windows.
 const NAME_BYTES_MAX: usize = 512;
 
 /// Bytes of a service principal name: a class, a host name of 255 characters, a port and a realm.

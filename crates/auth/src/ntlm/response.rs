@@ -9,7 +9,7 @@ use super::layout::unicode;
 use crate::error::AuthError;
 use crate::nt_hash::NtHash;
 
-/// HMAC_MD5 of several pieces one after the other.
+/// HMAC_MD5 of the concatenated pieces.
 pub(crate) fn hmac_md5(key: &[u8], pieces: &[&[u8]]) -> Zeroizing<[u8; 16]> {
     let mut mac = Hmac::<Md5>::new_from_slice(key).expect("HMAC takes keys of any length");
     for piece in pieces {
@@ -18,12 +18,12 @@ pub(crate) fn hmac_md5(key: &[u8], pieces: &[&[u8]]) -> Zeroizing<[u8; 16]> {
     Zeroizing::new(mac.finalize().into_bytes().into())
 }
 
-/// NTOWFv2: the key that only this user of this domain has.
+/// NTOWFv2: the key of this user of this domain.
 pub(crate) fn ntowf_v2(hash: &NtHash, user: &str, domain: &str) -> Zeroizing<[u8; 16]> {
     hmac_md5(hash.as_bytes(), &[&unicode(&uppercase(user)), &unicode(domain)])
 }
 
-/// Upper case as Windows has it: character by character, so "ß" stays what it is.
+/// Upper case as in Windows: character by character, so that "ß" stays.
 pub(crate) fn uppercase(text: &str) -> String {
     text.chars()
         .map(|character| {
@@ -36,12 +36,12 @@ pub(crate) fn uppercase(text: &str) -> String {
         .collect()
 }
 
-/// NTProofStr of a challenge and of what the client mixed in.
+/// NTProofStr of a challenge and the client's own bytes.
 pub(crate) fn nt_proof(key: &[u8; 16], challenge: [u8; 8], temp: &[u8]) -> Zeroizing<[u8; 16]> {
     hmac_md5(key, &[&challenge, temp])
 }
 
-/// SessionBaseKey, which with NTLMv2 is the KeyExchangeKey too.
+/// SessionBaseKey, in NTLMv2 also the KeyExchangeKey.
 pub(crate) fn session_base_key(key: &[u8; 16], nt_proof: &[u8; 16]) -> Zeroizing<[u8; 16]> {
     hmac_md5(key, &[nt_proof])
 }
@@ -50,16 +50,16 @@ pub(crate) fn session_base_key(key: &[u8; 16], nt_proof: &[u8; 16]) -> Zeroizing
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NtlmV2Response<'a> {
     pub(crate) nt_proof: &'a [u8; 16],
-    /// NTLMv2_CLIENT_CHALLENGE, which the proof is over.
+    /// NTLMv2_CLIENT_CHALLENGE, covered by the proof.
     pub(crate) temp: &'a [u8],
-    /// The AV_PAIRs say that the message has a MIC.
+    /// True if the AV_PAIRs announce a MIC.
     pub(crate) has_mic: bool,
-    /// MsvAvTargetName: the service that the client means to log on to. Empty is as good as none.
+    /// MsvAvTargetName: the service that the client intends to log on to. `None` if it is empty.
     pub(crate) target_name: Option<&'a [u8]>,
 }
 
 impl<'a> NtlmV2Response<'a> {
-    /// Reads an NtChallengeResponse that is not empty.
+    /// Parses an NtChallengeResponse that is not empty.
     pub(crate) fn parse(response: &'a [u8]) -> Result<Self, AuthError> {
         if response.len() == NTLM_V1_LEN {
             return Err(AuthError::NtlmV1);
@@ -88,9 +88,9 @@ pub(crate) fn client_challenge(timestamp: u64, challenge: [u8; 8], target_info: 
     temp
 }
 
-/// RespType and HiRespType.
+/// RespType and HiRespType: [MS-NLMP] 2.2.2.7.
 const RESPONSE_VERSION: [u8; 2] = [1, 1];
-/// NTLMv2_CLIENT_CHALLENGE before its AV_PAIRs.
+/// Bytes of NTLMv2_CLIENT_CHALLENGE before its AV_PAIRs.
 const CLIENT_CHALLENGE_LEN: usize = 28;
-/// An NTLMv1 response, with or without extended session security.
+/// Bytes of an NTLMv1 response, with or without extended session security.
 const NTLM_V1_LEN: usize = 24;

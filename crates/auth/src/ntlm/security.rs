@@ -1,7 +1,7 @@
 //! Signatures with an NTLM session's keys: [MS-NLMP] 3.4.4.2, 3.4.5.
 //!
-//! SMB2 signs with keys of its own; all that NTLM signs here is the mechanism list of SPNEGO, one
-//! message in each direction. So the sequence number is always zero and no state of RC4 is kept.
+//! SMB2 signs with keys of its own; NTLM signs only the mechanism list of SPNEGO, one message in
+//! each direction. So the sequence number is always zero and no state of RC4 is kept.
 
 use md5::{Digest, Md5};
 use rc4::{KeyInit, Rc4, StreamCipher};
@@ -12,29 +12,29 @@ use super::flags;
 use super::response::hmac_md5;
 use crate::session_key::SessionKey;
 
-/// Who sent the message that is signed.
+/// Sender of a signed message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sender {
     Client,
     Server,
 }
 
-/// What signing needs of an established session.
+/// Flags and key of an established session, for signing.
 #[derive(Clone, Debug)]
 pub(crate) struct Security {
-    /// NegFlg: the flags both sides agreed on.
+    /// NegFlg: the flags that both sides agreed on.
     pub(crate) flags: u32,
-    /// ExportedSessionKey.
+    /// ExportedSessionKey: [MS-NLMP] 3.1.1.
     pub(crate) key: SessionKey,
 }
 
 impl Security {
-    /// Whether there are signing keys; without extended session security there are none.
+    /// True if signing keys exist; extended session security is required for them.
     pub(crate) fn can_sign(&self) -> bool {
         self.flags & flags::EXTENDED_SESSIONSECURITY != 0
     }
 
-    /// Whether both sides agreed to sign. Some clients sign the mechanism list without that.
+    /// True if both sides agreed to sign. Some clients sign the mechanism list without that.
     pub(crate) fn signs(&self) -> bool {
         self.can_sign() && self.flags & flags::SIGN != 0
     }
@@ -59,12 +59,12 @@ impl Security {
         mic
     }
 
-    /// Whether `mic` is that of the first message of `sender`, in constant time.
+    /// True if `mic` is that of the first message of `sender`; takes constant time.
     pub(crate) fn verify_mic(&self, sender: Sender, message: &[u8], mic: &[u8]) -> bool {
         self.can_sign() && bool::from(self.mic(sender, message).ct_eq(mic))
     }
 
-    /// What SEALKEY takes of the session key.
+    /// Part of the session key that SEALKEY uses.
     fn sealing_base(&self) -> &[u8] {
         let key = self.key.as_bytes();
         if self.flags & flags::KEY_128 != 0 {
@@ -77,7 +77,7 @@ impl Security {
     }
 }
 
-/// RC4, from the beginning of its key stream.
+/// Applies RC4, from the beginning of its key stream.
 pub(crate) fn rc4(key: &[u8; 16], data: &mut [u8]) {
     Rc4::new_from_slice(key).expect("RC4 takes 16 bytes").apply_keystream(data);
 }

@@ -63,7 +63,7 @@ fn published_authenticate_message_is_accepted() {
     assert_eq!(established.security.key.as_bytes(), &[0x55; 16]);
 }
 
-/// Each bit of the response is part of the proof, whatever it means.
+/// The proof covers each bit of the response.
 #[test]
 fn response_with_a_bit_flipped_is_a_wrong_password() {
     let message = hex::bytes(AUTHENTICATE);
@@ -130,7 +130,7 @@ fn names_that_are_no_names_are_refused() {
     assert_eq!(authenticate(&oem).1.expect_err("refused"), AuthError::NotUnicode);
 }
 
-/// A key cannot be exchanged without being sent.
+/// An exchanged key must be sent.
 #[test]
 fn missing_session_key_is_refused() {
     let mut message = hex::bytes(AUTHENTICATE);

@@ -39,7 +39,7 @@ fn kerberos_first_ranks_ntlm_behind_it() {
     assert_eq!(init.rank(MechType::MicrosoftKerberos), Ok(Some(0)));
 }
 
-/// The same bytes that Samba and Windows send: a token with one mechanism and the hint.
+/// The bytes that Samba and Windows send: a token with one mechanism and the hint.
 #[test]
 fn offer_of_ntlm_is_that_of_others() {
     let want = "604806062B0601050502A03E303CA00E300C060A2B06010401823702020AA32A3028A0261B24

@@ -93,7 +93,7 @@ fn published_logon_with_another_password_fails() {
     assert_eq!(error, AuthError::WrongPassword);
 }
 
-/// One logon's answer to the other's challenge is no proof.
+/// The response to one logon's challenge proves nothing in the other logon.
 #[test]
 fn replayed_answer_is_a_wrong_password() {
     let mut acceptor = after(&SECOND_CHANNEL);
@@ -102,7 +102,7 @@ fn replayed_answer_is_a_wrong_password() {
     assert_eq!(error, AuthError::WrongPassword);
 }
 
-/// Everything but the version is what Windows sends to the same client.
+/// All bytes but the version are those that Windows sends to the same client.
 #[test]
 fn our_challenge_is_that_of_windows() {
     let name = || "SUT311".to_owned();
