@@ -1,4 +1,4 @@
-//! What a client proposes in bind and alter_context: C706 12.6.4.1, 12.6.4.3.
+//! Proposals of a client in bind and alter_context: C706 12.6.4.1, 12.6.4.3.
 
 use crate::pdu::{ContextResult, SyntaxId};
 
@@ -20,11 +20,11 @@ pub(crate) struct Context {
 }
 
 impl Bind {
-    /// Reads the body of the PDU; `None` if it is not whole. What follows is left alone.
+    /// Decodes the body of the PDU; `None` if it is incomplete. Further bytes are ignored.
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         let (fixed, mut rest) = body.split_first_chunk::<12>()?;
         let [a, b, c, d, e, f, g, h, count, ..] = *fixed;
-        // At most 255, of 24 bytes and more each, in a PDU that is bounded itself.
+        // At most 255, of 24 bytes or more each, and the length of the PDU is limited.
         let mut contexts = Vec::new();
         for _ in 0..count {
             let (head, after) = rest.split_first_chunk::<4>()?;
@@ -52,13 +52,14 @@ impl Bind {
 }
 
 impl Context {
-    /// Whether `offered` on this pipe can be what the context asks for.
+    /// Decides on the context, for a pipe that has the interface `offered`.
     pub(crate) fn judge(&self, offered: SyntaxId) -> ContextResult {
         if let Some(features) = self.transfer_syntaxes.iter().find_map(|&s| proposed_features(s)) {
             return ContextResult::Features(features & KEEP_CONNECTION_ON_ORPHAN);
         }
         let wanted = self.abstract_syntax;
-        // C706 12.6.4.1: majors must be equal, and our minor at least the client's.
+        // C706 12.6.4.1: major versions must be equal, and the server's minor version at least the
+        // client's.
         let is_ours = wanted.uuid == offered.uuid
             && wanted.major == offered.major
             && wanted.minor <= offered.minor;
@@ -72,14 +73,14 @@ impl Context {
     }
 }
 
-/// KeepConnectionOnOrphanSupported: [MS-RPCE] 2.2.2.14. An orphaned call costs nobody the pipe.
+/// KeepConnectionOnOrphanSupported: [MS-RPCE] 2.2.2.14. An orphaned call does not cost the pipe.
 const KEEP_CONNECTION_ON_ORPHAN: u16 = 0x0002;
 
-/// The first half of the uuid 6cb71c2c-9812-4540-…, whose second half is a bit mask.
+/// First half of the uuid 6cb71c2c-9812-4540-…, the second half of which is a bit mask.
 const FEATURES_UUID: [u8; 8] = [0x2C, 0x1C, 0xB7, 0x6C, 0x12, 0x98, 0x40, 0x45];
 
-/// The features that a client proposes, if `syntax` is bind time feature negotiation: [MS-RPCE]
-/// 3.3.1.5.3.
+/// Returns the features that a client proposes, if `syntax` is bind time feature negotiation:
+/// [MS-RPCE] 3.3.1.5.3.
 fn proposed_features(syntax: SyntaxId) -> Option<u16> {
     let (prefix, mask) = syntax.uuid.0.split_first_chunk::<8>()?;
     (*prefix == FEATURES_UUID && syntax.major == 1).then(|| u16::from_le_bytes([mask[0], mask[1]]))

@@ -1,61 +1,61 @@
-//! What the interfaces tell about, given by whoever runs the server.
+//! Data behind the interfaces, provided by the caller.
 
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 
 use crate::{Caller, Principal};
 
-/// What there is to tell.
+/// Shares, users and groups of a server.
 pub trait Catalogue: Send + Sync {
-    /// The shares that an enumeration shows to `caller`, in the order to show them. Shares that are not
-    /// browseable are left out here.
+    /// The shares that `caller` may list, in order, without those that are not browseable.
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry>;
 
-    /// Whether `caller` may ask which shares, users and groups there are. Users always may.
+    /// True if `caller` may list shares, users and groups. Users always may.
     fn admits(&self, _caller: &Caller) -> bool {
         true
     }
 
-    /// The share that `caller` reaches by that name, in any case, also one that is not browseable.
+    /// The share that `caller` reaches by `name`, in any case of letters, even if it is not
+    /// browseable.
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
         self.shares(caller).into_iter().find(|share| equal_ignoring_case(&share.name, name))
     }
 
-    /// The server itself.
+    /// Names and version of the server.
     fn server(&self) -> ServerEntry;
 
-    /// The SID of the domain of the server's own accounts; its name is the server's.
+    /// SID of the domain of the server's own accounts, which has the server's name.
     fn domain_sid(&self) -> Sid;
 
-    /// The user of that name, in any case if that is not ambiguous.
+    /// The user named `name`; in any case of letters, if that is not ambiguous.
     fn find_user(&self, name: &str) -> Option<Principal>;
 
-    /// The group of that name.
+    /// The group named `name`, if it exists.
     fn find_group(&self, name: &str) -> Option<Principal>;
 
-    /// The user or group of that SID.
+    /// The user or group with this SID.
     fn find_sid(&self, sid: &Sid) -> Option<Principal>;
 
-    /// The time, in UTC.
+    /// The current time, in UTC.
     fn now(&self) -> FileTime;
 }
 
 /// One share: [MS-SRVS] 2.2.4.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ShareEntry {
-    /// Its name.
+    /// Name of the share.
     pub name: String,
-    /// What it gives access to: one of the constants of this type.
+    /// Kind of the share: one of the constants of this type.
     pub kind: u32,
-    /// A remark for people.
+    /// Remark for users.
     pub comment: String,
-    /// The folder it shows. A Unix path is shown in the form `C:\…` that clients expect.
+    /// Folder of the share. A Unix path is presented in the form `C:\…` that clients expect.
     pub path: String,
-    /// Users at once; `u32::MAX` for any number.
+    /// Highest number of concurrent users; `u32::MAX` without a limit.
     pub max_users: u32,
-    /// Users at present.
+    /// Current number of users.
     pub current_users: u32,
-    /// Marked as special, which a client hides from people: IPC$ and names that end in `$`.
+    /// True for special shares, which clients hide: IPC$ and names that end in `$`.
     pub hidden: bool,
 }
 
@@ -71,15 +71,15 @@ impl ShareEntry {
 /// The server: [MS-SRVS] 2.2.4.40 and [MS-WKST] 2.2.5.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ServerEntry {
-    /// The NetBIOS name.
+    /// NetBIOS name of the server.
     pub name: String,
-    /// The workgroup or domain.
+    /// Workgroup or domain of the server.
     pub domain: String,
-    /// A remark for people.
+    /// Remark for users.
     pub comment: String,
-    /// The version of Windows that clients are to take it for.
+    /// Major version of Windows that the server claims.
     pub version_major: u32,
-    /// Its second part.
+    /// Minor version of Windows that the server claims.
     pub version_minor: u32,
     /// SV_TYPE bits: [MS-SRVS] 2.2.2.7.
     pub server_type: u32,

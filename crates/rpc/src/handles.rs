@@ -4,22 +4,22 @@ use dtyp::NtStatus;
 
 use crate::pdu::Fault;
 
-/// Handles that one pipe may hold; clients use one or two.
+/// Highest number of open handles of one pipe; clients use one or two.
 const HANDLES_MAX: usize = 64;
 
-/// The handles that the operations of one pipe gave out. They end with the pipe.
+/// Context handles of one pipe, which end with it.
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
-    /// How many were ever given: a handle is never given twice.
+    /// Number of handles opened so far: a handle is never used twice.
     given: u64,
     open: Vec<u64>,
 }
 
 impl Handles {
-    /// A new handle.
+    /// Opens a new handle.
     ///
     /// # Errors
-    /// INSUFFICIENT_RESOURCES if the pipe holds [`HANDLES_MAX`] already.
+    /// INSUFFICIENT_RESOURCES if the pipe has [`HANDLES_MAX`] open handles.
     pub(crate) fn open(&mut self) -> Result<[u8; 20], NtStatus> {
         if self.open.len() >= HANDLES_MAX {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -31,12 +31,12 @@ impl Handles {
         Ok(handle)
     }
 
-    /// Refuses what is no handle of this pipe.
+    /// Refuses a handle that this pipe has not open.
     pub(crate) fn verify(&self, handle: [u8; 20]) -> Result<(), Fault> {
         self.position(handle).map(drop)
     }
 
-    /// Ends a handle.
+    /// Closes a handle of this pipe.
     pub(crate) fn close(&mut self, handle: [u8; 20]) -> Result<(), Fault> {
         let at = self.position(handle)?;
         self.open.swap_remove(at);

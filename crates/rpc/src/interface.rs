@@ -1,4 +1,4 @@
-//! The interfaces, and the pipes that they are reached through.
+//! Interfaces, and the pipes that provide them.
 //!
 //! An interface is one file with a static [`Interface`], and one line in the list below.
 
@@ -11,24 +11,24 @@ use crate::ndr::Reader;
 use crate::pdu::{Fault, SyntaxId};
 use crate::{Caller, Catalogue};
 
-/// What there is to call behind a pipe.
+/// An interface behind a pipe, with its operations.
 #[derive(Debug)]
 pub(crate) struct Interface {
-    /// The name of the pipe, in lower case.
+    /// Name of the pipe, in lower case.
     pub(crate) name: &'static str,
     pub(crate) syntax: SyntaxId,
-    /// By opnum, ascending.
+    /// Operations by opnum, in ascending order.
     pub(crate) operations: &'static [(u16, Operation)],
 }
 
-/// What an operation may know beside its parameters, and its pipe's handles.
+/// Inputs of an operation besides its parameters.
 pub(crate) struct Environment<'a> {
     pub(crate) catalogue: &'a dyn Catalogue,
     pub(crate) caller: &'a Caller,
     pub(crate) handles: &'a mut Handles,
 }
 
-/// Reads the parameters, and returns the results as a stub.
+/// An operation: decodes its parameters, and returns the results as a stub.
 pub(crate) type Operation = fn(&mut Reader<'_>, &mut Environment<'_>) -> Result<Vec<u8>, Fault>;
 
 impl Interface {
@@ -46,14 +46,14 @@ impl Interface {
 
 macro_rules! interfaces {
     ($($(#[doc = $doc:literal])* $pipe:ident => $module:ident,)*) => {
-        /// The pipes that can be opened.
+        /// Pipes that can be opened.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         pub enum PipeName {
             $($(#[doc = $doc])* $pipe,)*
         }
 
         impl PipeName {
-            /// All of them.
+            /// All pipes, in alphabetical order.
             pub const ALL: &[Self] = &[$(Self::$pipe,)*];
 
             pub(crate) fn interface(self) -> &'static Interface {
@@ -75,13 +75,13 @@ interfaces! {
 }
 
 impl PipeName {
-    /// The pipe of that name, in any case, without a path: `srvsvc`.
+    /// Returns the pipe named `name`, in any case of letters, without a path: `srvsvc`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|pipe| pipe.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// The name, in lower case.
+    /// Name of the pipe, in lower case.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.interface().name

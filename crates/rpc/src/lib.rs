@@ -1,13 +1,14 @@
 //! DCE/RPC over named pipes: lsarpc, srvsvc and wkssvc.
 //!
-//! What a client asks to list the shares of a server, to learn its name and version, and to show names
-//! in place of SIDs. The
-//! connection-oriented protocol of C706 chapter 12 with the rules of [MS-RPCE], without sockets:
-//! bytes that a client wrote to a pipe go into [`Pipe::write`], what it may read comes out of
-//! [`Pipe::read`]. What there is to tell comes from a [`Catalogue`].
+//! Clients use these pipes to list the shares of a server, to learn its name and version, and to
+//! show names instead of SIDs.
 //!
-//! There is no authentication here: the SMB session that opened the pipe is the identity. A client
-//! that asks for authentication within the pipe is told that there is none.
+//! This crate is the connection-oriented protocol of C706 chapter 12 with the rules of [MS-RPCE],
+//! without sockets: [`Pipe::write`] takes the bytes that a client wrote to a pipe, and
+//! [`Pipe::read`] returns those for the client to read. A [`Catalogue`] has the data.
+//!
+//! The SMB session that opened the pipe is the identity of the client. Authentication within the
+//! pipe is refused.
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,19 @@
 //! NDR, transfer syntax version 2: C706 chapter 14.
 //!
 //! Integers lie at multiples of their size from the beginning of the stub. A pointer within a
-//! structure is a referent id; what it points to follows after the outermost structure or array, in
-//! the order of the pointers. Only what the interfaces here use is written and read: integers, SIDs,
+//! structure is a referent id; its target follows after the outermost structure or array, in the
+//! order of the pointers. Only the types of this crate's interfaces are supported: integers, SIDs,
 //! strings of UTF-16, arrays of structures of those.
 
 use crate::win32::Win32Error;
 use dtyp::{NtStatus, Sid, utf16};
 use std::borrow::Cow;
 
-/// The stub data do not say what the operation's parameters should: RPC_X_BAD_STUB_DATA.
+/// The stub data is malformed: RPC_X_BAD_STUB_DATA.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct BadStub;
 
-/// Reads parameters from a stub.
+/// Decodes parameters from a stub.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     stub: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes(*bytes))
     }
 
-    /// A context handle: C706 appendix N.
+    /// Reads a context handle: C706 appendix N.
     pub(crate) fn handle(&mut self) -> Result<[u8; 20], BadStub> {
         self.at = self.at.next_multiple_of(4);
         let bytes = self.stub.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BadStub)?;
@@ -47,25 +47,26 @@ impl<'a> Reader<'a> {
         Ok(*bytes)
     }
 
-    /// A pointer: whether it leads anywhere.
+    /// Reads a pointer. Returns false for a null pointer.
     pub(crate) fn pointer(&mut self) -> Result<bool, BadStub> {
         Ok(self.u32()? != 0)
     }
 
-    /// The fixed part of an RPC_UNICODE_STRING ([MS-DTYP] 2.3.10): whether its buffer follows.
+    /// Reads the fixed part of an RPC_UNICODE_STRING ([MS-DTYP] 2.3.10). Returns whether its buffer
+    /// follows.
     pub(crate) fn unicode_string(&mut self) -> Result<bool, BadStub> {
         let (_length, _maximum_length) = (self.u16()?, self.u16()?);
         self.pointer()
     }
 
-    /// A count of elements that follow, refused above `max`: each takes at least four bytes, so what is
-    /// believed is bounded by the stub.
+    /// Reads a number of elements, at most `max`. Each element has at least four bytes, so the
+    /// length of the stub limits it as well.
     pub(crate) fn count(&mut self, max: usize) -> Result<usize, BadStub> {
         let count = self.len()?;
         if count > max || count > self.stub.len() / 4 { Err(BadStub) } else { Ok(count) }
     }
 
-    /// A SID: [MS-DTYP] 2.4.2.3.
+    /// Reads a SID: [MS-DTYP] 2.4.2.3.
     pub(crate) fn sid(&mut self) -> Result<Sid, BadStub> {
         let count = self.len()?;
         let sid = Sid::decode(self.stub.get(self.at..).ok_or(BadStub)?).ok_or(BadStub)?;
@@ -80,7 +81,7 @@ impl<'a> Reader<'a> {
         usize::try_from(self.u32()?).map_err(|_| BadStub)
     }
 
-    /// A string that is there: `[string] wchar_t *` as a reference. Ends at its first NUL.
+    /// Reads a mandatory string: `[string] wchar_t *` as a reference. Ends at its first NUL.
     pub(crate) fn string(&mut self) -> Result<String, BadStub> {
         let (max_count, offset, actual_count) = (self.len()?, self.len()?, self.len()?);
         if offset != 0 || actual_count > max_count {
@@ -94,18 +95,18 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// A string that may be absent: `[string, unique] wchar_t *` as a parameter.
+    /// Reads an optional string: `[string, unique] wchar_t *` as a parameter.
     pub(crate) fn unique_string(&mut self) -> Result<Option<String>, BadStub> {
         if self.u32()? == 0 { Ok(None) } else { self.string().map(Some) }
     }
 
-    /// An integer that may be absent: `[unique] DWORD *` as a parameter.
+    /// Reads an optional integer: `[unique] DWORD *` as a parameter.
     pub(crate) fn unique_u32(&mut self) -> Result<Option<u32>, BadStub> {
         if self.u32()? == 0 { Ok(None) } else { self.u32().map(Some) }
     }
 
-    /// An enumeration structure on its way in: a level and a union of pointers to containers, which
-    /// a client sends empty. Returns the level.
+    /// Reads an enumeration structure of a request: a level and a union of pointers to containers,
+    /// which must be empty. Returns the level.
     pub(crate) fn empty_container(&mut self) -> Result<u32, BadStub> {
         let (level, tag) = (self.u32()?, self.u32()?);
         if level != tag {
@@ -113,7 +114,7 @@ impl<'a> Reader<'a> {
         }
         if self.u32()? != 0 {
             let (_entries_read, buffer) = (self.u32()?, self.u32()?);
-            // A filled container on its way in means nothing, and its form depends on the level.
+            // A filled container has no meaning in a request, and its form depends on the level.
             if buffer != 0 {
                 return Err(BadStub);
             }
@@ -125,7 +126,7 @@ impl<'a> Reader<'a> {
 /// A member of an information structure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Field<'a> {
-    /// A pointer that leads nowhere.
+    /// A null pointer, four bytes long.
     Null,
     /// A pointer to a string.
     Text(Cow<'a, str>),
@@ -138,7 +139,7 @@ impl<'a> Field<'a> {
         Self::Text(Cow::Borrowed(text))
     }
 
-    /// Bytes that the member takes, with what it points to; near enough for a limit on an answer.
+    /// Bytes of the member and its target, near enough for the limit on a response.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null | Self::Value(_) => 4,
@@ -147,7 +148,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Writes results into a stub.
+/// Encodes results into a stub.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     stub: Vec<u8>,
@@ -166,15 +167,15 @@ impl Writer {
         self.stub.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Bytes without alignment.
+    /// Appends bytes without alignment, as given.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.stub.extend_from_slice(bytes);
     }
 
-    /// The fixed part of an RPC_UNICODE_STRING: [MS-DTYP] 2.3.10. Its buffer, with
-    /// [`Writer::unicode_buffer`], follows as that of every pointer does.
+    /// Appends the fixed part of an RPC_UNICODE_STRING: [MS-DTYP] 2.3.10. Its buffer, by
+    /// [`Writer::unicode_buffer`], follows after the outermost structure.
     pub(crate) fn unicode_string(&mut self, text: &str) {
-        // Longer ones cannot be said; nothing here is a tenth of that.
+        // The field allows no longer ones; all texts here are far shorter.
         let len = u16::try_from(utf16::encoded_len(text)).unwrap_or(0);
         self.u32(u32::from(len) | u32::from(len) << 16);
         self.referent();
@@ -190,7 +191,7 @@ impl Writer {
         utf16::encode(text, &mut self.stub);
     }
 
-    /// A SID behind its pointer: [MS-DTYP] 2.4.2.3.
+    /// Appends a SID behind its pointer: [MS-DTYP] 2.4.2.3.
     pub(crate) fn sid(&mut self, sid: &Sid) {
         self.count(sid.subauthorities().len());
         sid.encode(&mut self.stub);
@@ -200,7 +201,7 @@ impl Writer {
         self.u32(u32::try_from(count).expect("counts of shares and letters are far below 2^32"));
     }
 
-    /// A pointer that is not null. Ids only need to differ; these look as Windows makes them.
+    /// Appends a non-null pointer. Ids only need to differ; these look like those of Windows.
     pub(crate) fn referent(&mut self) {
         self.u32(0x0002_0000 + 4 * self.referents);
         self.referents += 1;
@@ -210,7 +211,7 @@ impl Writer {
         self.u32(0);
     }
 
-    /// A string behind its pointer, with the NUL that ends it.
+    /// Appends a string behind its pointer, with a terminating NUL.
     fn string(&mut self, text: &str) {
         let count = utf16::units(text) + 1;
         self.count(count);
@@ -230,7 +231,7 @@ impl Writer {
         }
     }
 
-    /// Structures one after the other, then what their pointers lead to.
+    /// Appends structures one after the other, then the targets of their pointers.
     pub(crate) fn structures(&mut self, structures: &[Vec<Field<'_>>]) {
         for field in structures.iter().flatten() {
             match field {
@@ -246,7 +247,8 @@ impl Writer {
         }
     }
 
-    /// The union of information structures on its way out: the level, and a pointer to `info`.
+    /// Appends the union of information structures of a response: the level, and a pointer to
+    /// `info`.
     pub(crate) fn information(&mut self, level: u32, info: Option<Vec<Field<'_>>>) {
         self.u32(level);
         match info {
@@ -258,8 +260,8 @@ impl Writer {
         }
     }
 
-    /// The whole answer to a call for one level of information: `info` is nothing at a level that
-    /// there is not.
+    /// Returns the whole response to a query for one level of information; `info` is `None` for an
+    /// unknown level.
     pub(crate) fn answer(mut self, level: u32, info: Option<Vec<Field<'_>>>) -> Vec<u8> {
         if info.is_some() {
             self.information(level, info);
@@ -270,7 +272,7 @@ impl Writer {
         }
     }
 
-    /// An enumeration structure on its way out: level, union, container, array.
+    /// Appends an enumeration structure of a response: level, union, container, array.
     pub(crate) fn container(&mut self, level: u32, entries: &[Vec<Field<'_>>]) {
         self.u32(level);
         self.u32(level);
@@ -285,13 +287,13 @@ impl Writer {
         }
     }
 
-    /// The stub, with the NTSTATUS that ends the operations of some interfaces.
+    /// Returns the stub, with the NTSTATUS that ends the operations of some interfaces.
     pub(crate) fn finish_status(mut self, status: NtStatus) -> Vec<u8> {
         self.u32(status.0);
         self.stub
     }
 
-    /// The stub, with the return value that ends every operation.
+    /// Returns the stub, with the return value that ends most operations.
     pub(crate) fn finish(mut self, result: Win32Error) -> Vec<u8> {
         self.u32(result.0);
         self.stub

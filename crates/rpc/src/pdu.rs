@@ -2,10 +2,10 @@
 
 use dtyp::Guid;
 
-/// Bytes of the header that all PDUs share.
+/// Bytes of the common header of all PDUs.
 pub(crate) const HEADER_LEN: usize = 16;
 
-/// PTYPE: C706 12.6.3.
+/// PTYPE, kind of a PDU: C706 12.6.3.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PacketType(pub(crate) u8);
 
@@ -23,7 +23,7 @@ impl PacketType {
     pub(crate) const ORPHANED: Self = Self(19);
 }
 
-/// pfc_flags: C706 12.6.3.1.
+/// pfc_flags of a PDU: C706 12.6.3.1.
 pub(crate) mod flags {
     pub(crate) const FIRST_FRAGMENT: u8 = 0x01;
     pub(crate) const LAST_FRAGMENT: u8 = 0x02;
@@ -31,18 +31,18 @@ pub(crate) mod flags {
     pub(crate) const OBJECT_UUID: u8 = 0x80;
 }
 
-/// Why a call fails below the operation: C706 appendix E, [MS-RPCE] 2.2.2.11.
+/// Reason for a failed call, below the operation: C706 appendix E, [MS-RPCE] 2.2.2.11.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// The caller may not call it, or not in this way.
+    /// The caller may not call the operation, or not in this way.
     AccessDenied,
-    /// The parameters cannot be read.
+    /// The parameters are malformed.
     BadStub,
-    /// The context handle is none that this pipe was given.
+    /// The context handle is unknown to this pipe.
     ContextMismatch,
-    /// The interface has no operation of that number, or we have not.
+    /// The interface has no operation of that number, or the server does not support it.
     OperationRange,
-    /// The PDU is not one that may come now.
+    /// The PDU is not allowed at this point.
     Protocol,
     /// The context id was never accepted.
     UnknownInterface,
@@ -78,7 +78,7 @@ pub(crate) struct SyntaxId {
 impl SyntaxId {
     pub(crate) const LEN: usize = 20;
 
-    /// NDR, version 2.
+    /// NDR, version 2: C706 chapter 14.
     pub(crate) const NDR: Self = Self {
         uuid: Guid::from_fields(
             0x8A88_5D04,
@@ -90,7 +90,7 @@ impl SyntaxId {
         minor: 0,
     };
 
-    /// What stands in the answer to a context that was not accepted.
+    /// The syntax in the response to a refused context.
     const NONE: Self = Self { uuid: Guid::ZERO, major: 0, minor: 0 };
 
     pub(crate) fn decode(bytes: &[u8; Self::LEN]) -> Self {
@@ -111,7 +111,7 @@ impl SyntaxId {
     }
 }
 
-/// The header that all PDUs share: C706 12.6.3.1.
+/// The common header of all PDUs: C706 12.6.3.1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Header {
     pub(crate) version: u8,
@@ -147,7 +147,7 @@ impl Header {
     }
 }
 
-/// Which call a PDU answers.
+/// Call that a PDU responds to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Call {
     pub(crate) call_id: u32,
@@ -172,9 +172,9 @@ fn whole(packet_type: PacketType, call_id: u32, body: &[u8]) -> Vec<u8> {
 /// Bytes of a response before its stub data.
 const RESPONSE_HEADER_LEN: usize = HEADER_LEN + 8;
 
-/// The fragments of a response, none longer than `max_fragment`: C706 12.6.4.10.
+/// Splits a response into fragments of at most `max_fragment` bytes: C706 12.6.4.10.
 pub(crate) fn response(call: Call, stub: &[u8], max_fragment: u16) -> Vec<Vec<u8>> {
-    // All but the last carry a multiple of 8 bytes, which keeps a receiver's copy aligned.
+    // All but the last have a multiple of 8 bytes, which keeps a receiver's copy aligned.
     let room = (usize::from(max_fragment) - RESPONSE_HEADER_LEN) & !7;
     let mut fragments = Vec::new();
     let mut rest = stub;
@@ -201,7 +201,8 @@ pub(crate) fn response(call: Call, stub: &[u8], max_fragment: u16) -> Vec<Vec<u8
     }
 }
 
-/// C706 12.6.4.7. Nothing here fails half-way, so every fault says that nothing was executed.
+/// Builds a fault: C706 12.6.4.7. No operation fails half-way, so every fault is marked as not
+/// executed.
 pub(crate) fn fault(call: Call, fault: Fault) -> Vec<u8> {
     let mut body = vec![0; 4];
     body.extend_from_slice(&call.context_id.to_le_bytes());
@@ -212,14 +213,14 @@ pub(crate) fn fault(call: Call, fault: Fault) -> Vec<u8> {
     packet(PacketType::FAULT, flags, call.call_id, &body)
 }
 
-/// The answer to one proposed context: p_result_t.
+/// Response to one proposed context: p_result_t.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ContextResult {
-    /// With NDR.
+    /// The context is accepted, with NDR.
     Accepted,
-    /// Bind time feature negotiation, with the features we have: [MS-RPCE] 2.2.2.14.
+    /// Bind time feature negotiation, with the supported features: [MS-RPCE] 2.2.2.14.
     Features(u16),
-    /// provider_rejection, for a reason.
+    /// provider_rejection, with its reason.
     Rejected(u16),
 }
 
@@ -240,17 +241,18 @@ impl ContextResult {
     }
 }
 
-/// The sizes and the group that an association agrees on.
+/// Sizes and group that both ends of an association agree on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Agreement {
-    /// The longest fragment we send.
+    /// Length of the longest fragment to the client.
     pub(crate) max_xmit_frag: u16,
-    /// The longest fragment we receive.
+    /// Length of the longest fragment from the client.
     pub(crate) max_recv_frag: u16,
     pub(crate) assoc_group_id: u32,
 }
 
-/// bind_ack, or alter_context_resp, which has no secondary address: C706 12.6.4.2, 12.6.4.4.
+/// Builds a bind_ack, or an alter_context_resp, which has no secondary address: C706 12.6.4.2,
+/// 12.6.4.4.
 pub(crate) fn bind_ack(
     packet_type: PacketType,
     call_id: u32,
@@ -270,7 +272,7 @@ pub(crate) fn bind_ack(
         body.extend_from_slice(secondary_address.as_bytes());
         body.push(0);
     }
-    // The header has 16 bytes, so the body's alignment is the PDU's.
+    // The header has 16 bytes, so aligning the body aligns the PDU.
     body.resize(body.len().next_multiple_of(4), 0);
     body.push(u8::try_from(results.len()).expect("as many as were proposed, in one byte"));
     body.extend_from_slice(&[0; 3]);
@@ -280,7 +282,7 @@ pub(crate) fn bind_ack(
     whole(packet_type, call_id, &body)
 }
 
-/// Why a bind as a whole is refused: p_reject_reason_t, C706 12.6.4.5 and [MS-RPCE] 2.2.2.5.
+/// Reason for refusing a whole bind: p_reject_reason_t, C706 12.6.4.5 and [MS-RPCE] 2.2.2.5.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BindNak {
     AuthenticationTypeNotRecognized,
@@ -293,7 +295,7 @@ pub(crate) fn bind_nak(call_id: u32, reason: BindNak) -> Vec<u8> {
         BindNak::AuthenticationTypeNotRecognized => 8,
     };
     let mut body = reason.to_le_bytes().to_vec();
-    // The versions we speak: one, 5.0. Padded to a multiple of 4.
+    // The supported versions: one, 5.0. Padded to a multiple of 4.
     body.extend_from_slice(&[1, 5, 0, 0, 0, 0]);
     whole(PacketType::BIND_NAK, call_id, &body)
 }

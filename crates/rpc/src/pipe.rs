@@ -1,8 +1,8 @@
-//! One open of a pipe: fragments in, fragments out.
+//! One open of a pipe, from fragments to fragments.
 //!
-//! The state machine of a server's association: C706 12.5 and [MS-RPCE] 3.3. A mistake within a
-//! call is answered by a fault; bytes that are no PDU at all break the pipe, because nothing after
-//! them can be trusted to begin where it seems to.
+//! The state machine of a server's association: C706 12.5 and [MS-RPCE] 3.3. The response to a
+//! mistake within a call is a fault. Bytes that are no PDU break the pipe, because the begin of the
+//! next PDU is unknown then.
 
 mod error;
 
@@ -19,29 +19,31 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest fragment we send or announce to receive; what Windows uses on pipes.
+/// Longest fragment that is sent or announced, in bytes; the value of Windows for pipes.
 const FRAGMENT_MAX: u16 = 4_280;
 
-/// The longest fragment we take. Some clients send the first before they know what we announce.
+/// Longest fragment that is accepted, in bytes. Some clients send the first before they know the
+/// announced limit.
 const FRAGMENT_RECEIVED_MAX: u16 = 5_840;
 
-/// The shortest maximum that a client may announce: MustRecvFragSize, C706 12.6.3.
+/// Shortest maximum that a client may announce: MustRecvFragSize, C706 12.6.3.
 const FRAGMENT_MIN: u16 = 1_432;
 
-/// Stub data of one request, in all its fragments. The requests served here have a few names.
+/// Highest number of bytes of stub data of one request, in all its fragments. The supported
+/// requests have a few names.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
 
-/// Responses that wait to be read when another request comes. A client that never reads gets no
-/// further than this and one more response.
+/// Highest number of unread bytes of responses at which another request is accepted. A client that
+/// never reads gets one more response than these at most.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
-/// Presentation contexts of one pipe; clients propose one to three.
+/// Highest number of presentation contexts of one pipe; clients propose one to three.
 const CONTEXTS_MAX: usize = 16;
 
-/// Bytes of a pipe without what it keeps for its client: itself, its caller, contexts and handles.
+/// Fixed memory of a pipe in bytes: the pipe itself, its caller, contexts and handles.
 const PIPE_BYTES: usize = size_of::<Pipe>() + 2_048;
 
-/// The association group that we give: no state of ours is shared between pipes, so one will do.
+/// The association group of all pipes: they share no state, so one group suffices.
 const ASSOCIATION_GROUP: u32 = 0x0000_53F0;
 
 /// One open of a named pipe, in message mode.
@@ -50,28 +52,28 @@ pub struct Pipe {
     catalogue: Arc<dyn Catalogue>,
     caller: Caller,
     handles: Handles,
-    /// Bytes of a fragment that is not whole yet; shorter than [`FRAGMENT_RECEIVED_MAX`].
+    /// Bytes of an incomplete fragment; fewer than [`FRAGMENT_RECEIVED_MAX`].
     input: Vec<u8>,
     association: Option<Association>,
     request: Option<Request>,
     /// Fragments to be read, oldest first.
     output: VecDeque<Vec<u8>>,
-    /// How much of the oldest was read already.
+    /// Number of bytes of the oldest fragment that were read.
     output_read: usize,
-    /// Bytes in `output` that were not read.
+    /// Number of unread bytes in `output`.
     output_len: usize,
     broken: bool,
 }
 
-/// What a bind established.
+/// Result of an accepted bind.
 #[derive(Debug)]
 struct Association {
     agreement: Agreement,
-    /// The ids of accepted contexts; at most [`CONTEXTS_MAX`].
+    /// Ids of accepted contexts; at most [`CONTEXTS_MAX`].
     contexts: Vec<u16>,
 }
 
-/// A request whose last fragment has not come.
+/// A request without its last fragment.
 #[derive(Debug)]
 struct Request {
     call: Call,
@@ -92,7 +94,7 @@ impl fmt::Debug for Pipe {
 }
 
 impl Pipe {
-    /// A pipe that `caller` just opened.
+    /// Opens a pipe for `caller`.
     #[must_use]
     pub fn new(name: PipeName, catalogue: Arc<dyn Catalogue>, caller: Caller) -> Self {
         Self {
@@ -110,17 +112,17 @@ impl Pipe {
         }
     }
 
-    /// Which pipe it is.
+    /// Name of the pipe, as opened.
     #[must_use]
     pub fn name(&self) -> PipeName {
         self.name
     }
 
-    /// Takes what a client wrote: any part of a fragment, one, or several. What the answer is can be
-    /// read when this returns.
+    /// Processes bytes that a client wrote: a part of a fragment, one, or several. The response can
+    /// be read when this returns.
     ///
     /// # Errors
-    /// If the bytes are no PDUs that can be answered, or too much waits to be read.
+    /// If the bytes are malformed, or too many bytes of responses are unread.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PipeError> {
         if self.broken {
             return Err(PipeError::Broken);
@@ -137,9 +139,9 @@ impl Pipe {
         result
     }
 
-    /// The next bytes of the oldest fragment, `max_len` at most; empty if there is none. A read never
-    /// reaches into a second fragment, as it does not reach into a second message of a pipe in
-    /// message mode.
+    /// Reads the next bytes of the oldest fragment, `max_len` at most; empty if there is none. A
+    /// read never crosses the end of a fragment, which is the end of a message of a pipe in message
+    /// mode.
     pub fn read(&mut self, max_len: usize) -> Vec<u8> {
         let Some(fragment) = self.output.front() else { return Vec::new() };
         let rest = &fragment[self.output_read..];
@@ -151,13 +153,13 @@ impl Pipe {
             self.output_read = 0;
         }
         if self.output.is_empty() {
-            // What many small fragments took is not kept.
+            // Frees the memory that many small fragments took.
             self.output = VecDeque::new();
         }
         bytes
     }
 
-    /// What the next read would bring, without reading it.
+    /// Returns the result of the next [`Pipe::read`] without reading.
     #[must_use]
     pub fn peek(&self, max_len: usize) -> &[u8] {
         let Some(fragment) = self.output.front() else { return &[] };
@@ -165,16 +167,16 @@ impl Pipe {
         &rest[..rest.len().min(max_len)]
     }
 
-    /// Bytes that wait to be read, in all fragments.
+    /// Number of unread bytes in all fragments.
     #[must_use]
     pub fn pending_len(&self) -> usize {
         self.output_len
     }
 
-    /// Bytes of memory that the pipe takes, with all that it keeps.
+    /// Memory of the pipe in bytes, with all its buffers.
     #[must_use]
     pub fn memory(&self) -> usize {
-        /// What the allocator adds to each fragment.
+        /// Overhead of the allocator for each fragment.
         const ALLOCATION_BYTES: usize = 16;
         let request = self.request.as_ref().map_or(0, |request| request.stub.capacity());
         let fragments = self.output.capacity() * size_of::<Vec<u8>>()
@@ -184,8 +186,8 @@ impl Pipe {
         PIPE_BYTES + self.input.capacity() + request + fragments
     }
 
-    /// Bytes of a fragment that were left by a read that was too short for it. If it is not zero
-    /// after a read, the answer to that read is STATUS_BUFFER_OVERFLOW.
+    /// Number of bytes that a short read left of its fragment. If it is not zero after a read, the
+    /// status of that read is STATUS_BUFFER_OVERFLOW.
     #[must_use]
     pub fn message_left(&self) -> usize {
         match self.output.front() {
@@ -194,8 +196,8 @@ impl Pipe {
         }
     }
 
-    /// Bytes of the oldest fragment that wait to be read, and how many fragments wait: what
-    /// FSCTL_PIPE_PEEK tells ([MS-FSCC] 2.3.46).
+    /// Unread bytes of the oldest fragment, and number of unread fragments, for FSCTL_PIPE_PEEK
+    /// ([MS-FSCC] 2.3.46).
     #[must_use]
     pub fn next_message_len(&self) -> (usize, usize) {
         let next = self.output.front().map_or(0, |fragment| fragment.len() - self.output_read);
@@ -219,7 +221,7 @@ impl Pipe {
         }
     }
 
-    /// Moves bytes to the input until it has `len`, or there are no more.
+    /// Moves bytes to the input until it has `len`, or `bytes` is empty.
     fn fill(&mut self, bytes: &mut &[u8], len: usize) {
         let missing = len.saturating_sub(self.input.len());
         let (now, later) = bytes.split_at(missing.min(bytes.len()));
@@ -234,7 +236,7 @@ impl Pipe {
             PacketType::BIND => self.handle_bind(header, body),
             PacketType::ALTER_CONTEXT => self.handle_alter_context(header, body),
             PacketType::REQUEST => return self.handle_request(header, body),
-            // There is no authentication to complete, and nothing runs that could be cancelled.
+            // No authentication can be completed, and no call is running that could be cancelled.
             PacketType::AUTH3 | PacketType::CANCEL => {}
             PacketType::ORPHANED => {
                 self.request.take_if(|request| request.call.call_id == header.call_id);
@@ -305,7 +307,7 @@ impl Pipe {
             (Some(request), false) if request.call == call => Some(request),
             _ => None,
         };
-        // Without authentication in the bind, no request can carry a verifier.
+        // Without authentication in the bind, no request can have a verifier.
         let (Some(mut request), Some(stub), 0) = (started, stub, header.auth_length) else {
             self.answer_fault(call, Fault::Protocol);
             return Ok(());
@@ -357,7 +359,7 @@ impl Pipe {
 }
 
 impl Association {
-    /// The answer to each proposed context, in order; accepted ones are remembered.
+    /// Responds to each proposed context, in order, and keeps the accepted ones.
     fn judge(&mut self, bind: &Bind, name: PipeName) -> Vec<ContextResult> {
         let offered = name.interface().syntax;
         let judge = |context: &crate::bind::Context| {
@@ -375,7 +377,7 @@ impl Association {
     }
 }
 
-/// The length of the whole fragment, if this can be one's header.
+/// Length of the whole fragment, if `header` is valid.
 fn fragment_len(header: Header) -> Result<usize, PipeError> {
     if header.version != 5 {
         return Err(PipeError::Version { version: header.version });
@@ -391,7 +393,7 @@ fn fragment_len(header: Header) -> Result<usize, PipeError> {
     Ok(len)
 }
 
-/// Whether a bind comes with a verifier of a level above "none": [MS-RPCE] 2.2.2.11.
+/// True if a bind has a verifier of a level above "none": [MS-RPCE] 2.2.2.11.
 fn asks_for_authentication(header: Header, body: &[u8]) -> bool {
     /// RPC_C_AUTHN_LEVEL_NONE: [MS-RPCE] 2.2.1.1.8.
     const LEVEL_NONE: u8 = 1;

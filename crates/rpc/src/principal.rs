@@ -1,4 +1,4 @@
-//! Whom a SID stands for.
+//! Users, groups and domains with their SIDs.
 
 use dtyp::Sid;
 
@@ -22,21 +22,21 @@ pub enum PrincipalKind {
     Label = 10,
 }
 
-/// A user, a group, or something else that has a SID and a name.
+/// A user, a group, or another object with a SID and a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Principal {
-    /// What it is.
+    /// Kind of the principal.
     pub kind: PrincipalKind,
-    /// The domain that it belongs to; may be empty.
+    /// Name of its domain; may be empty.
     pub domain: String,
-    /// Its name.
+    /// Name within the domain.
     pub name: String,
-    /// Its SID.
+    /// SID of the principal.
     pub sid: Sid,
 }
 
 impl Principal {
-    /// The SID of its domain: all but the last subauthority; its own if it is a domain.
+    /// SID of the principal's domain: all but the last subauthority; its own SID if it is a domain.
     #[must_use]
     pub fn domain_sid(&self) -> Sid {
         match self.sid.subauthorities().split_last() {
@@ -48,17 +48,17 @@ impl Principal {
     }
 }
 
-/// Who opened a pipe.
+/// User that opened a pipe.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Caller {
-    /// The name of the account.
+    /// Name of the account.
     pub user: String,
-    /// The name that it was given by the client.
+    /// Name that the client sent for the account.
     pub requested_user: String,
-    /// Its domain.
+    /// Domain of the account.
     pub domain: String,
-    /// The SIDs of its groups.
+    /// SIDs of the account's groups.
     pub groups: Vec<Sid>,
-    /// Whether it is the account of guests.
+    /// True for the account of guests.
     pub is_guest: bool,
 }

@@ -1,9 +1,9 @@
-//! The local security authority: which name a SID has, which SID a name has ([MS-LSAT]), and what the
-//! server's domain is ([MS-LSAD]).
+//! The local security authority: SIDs of names and names of SIDs ([MS-LSAT]), and the server's
+//! domain ([MS-LSAD]).
 //!
-//! Only what tells something: nothing can be changed here, so that a policy handle is granted for
-//! looking at most. LsarLookupNames4 and LsarLookupSids3 are for domain controllers, over TCP and a
-//! secure channel ([MS-LSAT] 3.1.4.5, 3.1.4.9): they are refused, as by Samba's member servers.
+//! Read only: a policy handle grants queries at most. LsarLookupNames4 and LsarLookupSids3 are for
+//! domain controllers, over TCP and a secure channel ([MS-LSAT] 3.1.4.5, 3.1.4.9): they are
+//! refused, as by Samba's member servers.
 
 mod lookup_names;
 mod lookup_sids;

@@ -55,7 +55,8 @@ fn session_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<
     denied_enumeration(reader)
 }
 
-/// Who else is connected is for administrators to know, and a pipe has no administrators yet.
+/// Responds with ACCESS_DENIED: only administrators may list connections, and a pipe knows no
+/// administrators yet.
 fn denied_enumeration(reader: &mut Reader<'_>) -> Result<Vec<u8>, Fault> {
     let level = reader.empty_container()?;
     let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);

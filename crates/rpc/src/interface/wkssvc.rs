@@ -41,17 +41,17 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
         Field::Value(server.version_minor),
     ];
     if level >= 101 {
-        // The LAN root, of a program that no longer is.
+        // The LAN root, of the former LAN Manager.
         info.push(Field::text(""));
     }
     if level >= 102 {
-        // Logged on users: nobody sits at a server.
+        // Number of logged on users: none at the server's console.
         info.push(Field::Value(0));
     }
     (100..=102).contains(&level).then_some(info)
 }
 
-/// NetrWkstaUserEnum: [MS-WKST] 3.2.4.3. Nobody sits at a server.
+/// NetrWkstaUserEnum: [MS-WKST] 3.2.4.3. The list is empty: no user is logged on at the console.
 fn user_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let level = reader.empty_container()?;

@@ -105,7 +105,7 @@ const NDR64: [u8; 20] = [
     0x33, 0x05, 0x71, 0x71, 0xBA, 0xBE, 0x37, 0x49, 0x83, 0x19, 0xB5, 0xDB, 0xEF, 0x9C, 0xCC, 0x36,
     1, 0, 0, 0,
 ];
-/// Bind time feature negotiation, asking for both features.
+/// Bind time feature negotiation with both features.
 const FEATURES: [u8; 20] =
     [0x2C, 0x1C, 0xB7, 0x6C, 0x12, 0x98, 0x40, 0x45, 3, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
 
@@ -200,7 +200,7 @@ fn fault(pipe: &mut Pipe) -> u32 {
     u32::from_le_bytes([fragment[24], fragment[25], fragment[26], fragment[27]])
 }
 
-/// The bytes that Samba's client library takes as a good answer.
+/// The bytes that Samba's client library accepts as a positive response.
 #[test]
 fn bind_is_acknowledged_with_sizes_group_address_and_result() {
     let mut pipe = pipe(PipeName::Srvsvc, &[]);
@@ -216,7 +216,7 @@ fn bind_is_acknowledged_with_sizes_group_address_and_result() {
     assert_eq!(pipe.pending_len(), 0);
 }
 
-/// What Windows proposes: the interface with NDR, with NDR64, and the features.
+/// The proposal of Windows: the interface with NDR, with NDR64, and the features.
 #[test]
 fn contexts_are_judged_one_by_one() {
     let mut pipe = pipe(PipeName::Srvsvc, &[]);
@@ -278,7 +278,7 @@ fn share_enum_has_the_bytes_of_the_document() {
     assert_eq!(stub, want);
 }
 
-/// The members of each level, by the offset at which the array's first string begins.
+/// The members of each level, by the offset of the array's first string.
 #[test]
 fn share_enum_knows_every_level_of_the_document() {
     for (level, members) in [(0, 1), (1, 3), (2, 8), (501, 4), (502, 10), (503, 11)] {
@@ -316,7 +316,7 @@ fn a_share_that_is_not_there_is_not_found() {
     assert_eq!(call(&mut pipe, 16, &share_get_info(*b"dat", 77)), values(&[77, 124]));
 }
 
-/// An enumeration in steps tells every share once and then ends.
+/// An enumeration in steps returns every share once and then ends.
 #[test]
 fn share_enum_resumes_where_it_stopped() {
     let shares: Vec<_> = (0..10).map(|number| share(&format!("share{number}"))).collect();
@@ -422,7 +422,7 @@ fn a_bind_that_wants_authentication_is_refused_and_level_none_is_not() {
     }
 }
 
-/// A client may cut its bytes anywhere, and may write several PDUs at once.
+/// A client may split its bytes anywhere, and may write several PDUs at once.
 #[test]
 fn bytes_may_be_cut_anywhere() {
     let requests = [
@@ -503,7 +503,7 @@ fn a_long_response_is_cut_into_fragments_that_the_client_can_take() {
     }
 }
 
-/// A read does not reach into the next message, and says what it left.
+/// A read does not reach into the next message, and reports the rest of its own.
 #[test]
 fn a_read_ends_with_its_fragment() {
     let shares: Vec<_> = (0..200).map(|number| share(&format!("share{number}"))).collect();

@@ -1,4 +1,4 @@
-//! From names to SIDs: [MS-LSAT] 3.1.4.6 to 3.1.4.8.
+//! Translation of names to SIDs: [MS-LSAT] 3.1.4.6 to 3.1.4.8.
 
 use super::referenced_domains::ReferencedDomains;
 use super::resolve::{find_name, status_of};
@@ -7,10 +7,10 @@ use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::{Principal, PrincipalKind};
 
-/// Names in a request: `range(0,1000)` in the definition.
+/// Highest number of names in a request: `range(0,1000)` in the definition.
 const NAMES_MAX: usize = 1_000;
 
-/// The forms of an answer.
+/// Form of the SIDs in a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Form {
     /// LSAPR_TRANSLATED_SID: [MS-LSAT] 2.2.14.
@@ -21,7 +21,7 @@ enum Form {
     Sid,
 }
 
-/// A name's answer.
+/// Result for one of the names.
 struct Translated {
     principal: Option<Principal>,
     domain_index: u32,
@@ -51,8 +51,8 @@ pub(super) fn lookup_names3(
     lookup(reader, environment, Form::Sid)
 }
 
-/// LookupLevel, LookupOptions and what else follows say where domain controllers look further; here there
-/// is nowhere else to look.
+/// LookupLevel, LookupOptions and the fields behind them tell domain controllers to search further,
+/// and have no meaning for this server.
 fn lookup(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -106,7 +106,7 @@ fn encode(writer: &mut Writer, translated: &[Translated], form: Form) {
             (_, Some(principal)) if kind != PrincipalKind::Domain => {
                 writer.u32(principal.sid.subauthorities().last().copied().unwrap_or_default());
             }
-            // A domain has no RID, and what is not found has none either.
+            // Neither a domain nor an unknown name has a RID.
             (_, Some(_)) => writer.u32(u32::MAX),
             (_, None) => writer.u32(0),
         }

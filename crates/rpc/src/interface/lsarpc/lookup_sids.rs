@@ -1,4 +1,4 @@
-//! From SIDs to names: [MS-LSAT] 3.1.4.10, 3.1.4.11.
+//! Translation of SIDs to names: [MS-LSAT] 3.1.4.10, 3.1.4.11.
 
 use dtyp::Sid;
 
@@ -9,18 +9,18 @@ use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::{Principal, PrincipalKind};
 
-/// SIDs in a request: `range(0,20480)` in the definition; a request of the longest length that is taken
-/// has fewer.
+/// Highest number of SIDs in a request: `range(0,20480)` in the definition; the limit on a
+/// request's length allows fewer.
 const SIDS_MAX: usize = 20_480;
 
-/// A SID's answer. One that is not found goes by its text.
+/// Result for one of the SIDs. An unknown SID is named by its text.
 struct Translated {
     kind: PrincipalKind,
     name: String,
     domain_index: u32,
 }
 
-/// LsarLookupSids: [MS-LSAT] 3.1.4.11. Answers with LSAPR_TRANSLATED_NAME.
+/// LsarLookupSids: [MS-LSAT] 3.1.4.11. Responds with LSAPR_TRANSLATED_NAME.
 pub(super) fn lookup_sids(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -28,7 +28,7 @@ pub(super) fn lookup_sids(
     lookup(reader, environment, false)
 }
 
-/// LsarLookupSids2: [MS-LSAT] 3.1.4.10. Answers with LSAPR_TRANSLATED_NAME_EX, which has flags.
+/// LsarLookupSids2: [MS-LSAT] 3.1.4.10. Responds with LSAPR_TRANSLATED_NAME_EX, which has flags.
 pub(super) fn lookup_sids2(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -65,7 +65,7 @@ fn translate(
         Some(principal) => Translated {
             kind: principal.kind,
             domain_index: domains.index_of(&principal),
-            // A domain's name is in the list of domains.
+            // The list of domains has the domain's name.
             name: match principal.kind {
                 PrincipalKind::Domain => String::new(),
                 _ => principal.name,

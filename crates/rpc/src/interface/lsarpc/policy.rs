@@ -1,4 +1,4 @@
-//! Policy handles and what they tell: [MS-LSAD] 3.1.4.4, 3.1.4.7.8, and [MS-LSAT] 3.1.4.4.
+//! Policy handles and their queries: [MS-LSAD] 3.1.4.4, 3.1.4.7.8, and [MS-LSAT] 3.1.4.4.
 
 use dtyp::NtStatus;
 
@@ -6,9 +6,9 @@ use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 
-/// What a policy handle may be opened for: POLICY_VIEW_LOCAL_INFORMATION, POLICY_VIEW_AUDIT_INFORMATION,
-/// POLICY_LOOKUP_NAMES, READ_CONTROL, MAXIMUM_ALLOWED, GENERIC_EXECUTE, GENERIC_READ: [MS-LSAD]
-/// 2.2.1.1.2.
+/// Access that a policy handle may have: POLICY_VIEW_LOCAL_INFORMATION,
+/// POLICY_VIEW_AUDIT_INFORMATION, POLICY_LOOKUP_NAMES, READ_CONTROL, MAXIMUM_ALLOWED,
+/// GENERIC_EXECUTE, GENERIC_READ: [MS-LSAD] 2.2.1.1.2.
 const LOOKING: u32 =
     0x0000_0001 | 0x0000_0002 | 0x0000_0800 | 0x0002_0000 | 0x0200_0000 | 0x2000_0000 | 0x8000_0000;
 
@@ -32,7 +32,7 @@ pub(super) fn close(
     Ok(writer.finish_status(NtStatus::SUCCESS))
 }
 
-/// LsarOpenPolicy: [MS-LSAD] 3.1.4.4.2. The name of the system is one character there.
+/// LsarOpenPolicy: [MS-LSAD] 3.1.4.4.2. Its system name is a single character.
 pub(super) fn open_policy(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -58,7 +58,7 @@ fn open(reader: &mut Reader<'_>, environment: &mut Environment<'_>) -> Result<Ve
     let handle = if !is_root {
         Err(NtStatus::INVALID_PARAMETER)
     } else if desired_access & !LOOKING != 0 || !environment.catalogue.admits(environment.caller) {
-        // Names and SIDs are looked up with a handle, so who has none learns of nobody.
+        // Lookups of names and SIDs require a handle, so a refused caller learns no names.
         Err(NtStatus::ACCESS_DENIED)
     } else {
         environment.handles.open()
@@ -68,8 +68,8 @@ fn open(reader: &mut Reader<'_>, environment: &mut Environment<'_>) -> Result<Ve
     Ok(writer.finish_status(handle.err().unwrap_or(NtStatus::SUCCESS)))
 }
 
-/// LSAPR_OBJECT_ATTRIBUTES: [MS-LSAD] 2.2.2.4. Nothing in it means anything but the root directory,
-/// which must be none: whether it is.
+/// Skips LSAPR_OBJECT_ATTRIBUTES: [MS-LSAD] 2.2.2.4. All fields are ignored but the root directory,
+/// which must be absent; returns whether it is.
 fn skip_object_attributes(reader: &mut Reader<'_>) -> Result<bool, Fault> {
     let _length = reader.u32()?;
     let root_directory = reader.pointer()?;
@@ -108,7 +108,7 @@ pub(super) fn query_information_policy(
     match class {
         class::PRIMARY_DOMAIN => {
             begin(&mut writer);
-            // A server of a workgroup has no domain but its own, so no SID.
+            // A server of a workgroup is in no domain, so it has no SID to return.
             writer.unicode_string(&server.domain);
             writer.null();
             writer.unicode_buffer(&server.domain);
@@ -139,8 +139,8 @@ pub(super) fn query_information_policy(
     Ok(writer.finish_status(NtStatus::SUCCESS))
 }
 
-/// LsarEnumerateTrustedDomains and LsarEnumerateTrustedDomainsEx: [MS-LSAD] 3.1.4.7.8, 3.1.4.7.9. There
-/// are none.
+/// LsarEnumerateTrustedDomains and LsarEnumerateTrustedDomainsEx: [MS-LSAD] 3.1.4.7.8, 3.1.4.7.9.
+/// The list is empty.
 pub(super) fn enumerate_trusted_domains(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -179,7 +179,7 @@ pub(super) fn get_user_name(
     Ok(writer.finish_status(NtStatus::SUCCESS))
 }
 
-/// A pointer to an RPC_UNICODE_STRING, which means nothing on its way in.
+/// Skips a pointer to an RPC_UNICODE_STRING, ignored in a request.
 fn skip_unicode_string(reader: &mut Reader<'_>) -> Result<(), Fault> {
     if reader.pointer()? && reader.unicode_string()? {
         let _text = reader.string()?;

@@ -5,17 +5,17 @@ use dtyp::Sid;
 use crate::Principal;
 use crate::ndr::Writer;
 
-/// The domains that the answers of a look-up belong to, each once.
+/// The domains of a lookup's results, each once.
 #[derive(Debug, Default)]
 pub(super) struct ReferencedDomains {
     domains: Vec<(String, Sid)>,
 }
 
-/// What MaxEntries says: [MS-LSAT] 2.2.12 has it ignored, Windows and Samba say this.
+/// Value of MaxEntries: ignored by [MS-LSAT] 2.2.12, and the same in Windows and Samba.
 const ENTRIES_MAX: u32 = 32;
 
 impl ReferencedDomains {
-    /// The index of a principal's domain, which is added if it is new.
+    /// Returns the index of a principal's domain, and adds the domain if it is new.
     pub(super) fn index_of(&mut self, principal: &Principal) -> u32 {
         let sid = principal.domain_sid();
         let at = self.domains.iter().position(|(_, known)| *known == sid).unwrap_or_else(|| {
@@ -25,7 +25,7 @@ impl ReferencedDomains {
         u32::try_from(at).expect("as many as names in a request")
     }
 
-    /// Appends the pointer and what it leads to.
+    /// Appends the pointer and the list behind it.
     pub(super) fn encode(&self, writer: &mut Writer) {
         writer.referent();
         writer.count(self.domains.len());

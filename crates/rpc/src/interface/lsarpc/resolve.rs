@@ -1,4 +1,4 @@
-//! Where names and SIDs are looked for: [MS-LSAT] 3.1.4.5 and 3.1.4.9, as a server of a workgroup does.
+//! Lookup of names and SIDs on a server of a workgroup: [MS-LSAT] 3.1.4.5 and 3.1.4.9.
 
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{NtStatus, Sid};
@@ -6,14 +6,14 @@ use dtyp::{NtStatus, Sid};
 use super::well_known;
 use crate::{Catalogue, Principal, PrincipalKind};
 
-/// The domains of users and groups of the system, as Samba calls them.
+/// Samba's names of the domains of the system's users and groups.
 const UNIX_USER: &str = "Unix User";
 const UNIX_GROUP: &str = "Unix Group";
 
-/// Letters of a name that is looked for; no system has users with longer ones.
+/// Highest number of bytes of a name to look up; no system has users with longer names.
 const NAME_BYTES_MAX: usize = 256;
 
-/// The principal of a name: `name`, `domain\name` or `name@domain`, or a domain's name.
+/// Returns the principal named `name`, `domain\name` or `name@domain`, or a domain.
 pub(super) fn find_name(catalogue: &dyn Catalogue, name: &str) -> Option<Principal> {
     if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return None;
@@ -43,7 +43,7 @@ pub(super) fn find_name(catalogue: &dyn Catalogue, name: &str) -> Option<Princip
     well_known::find_name(Some(domain), name)
 }
 
-/// The principal of a SID.
+/// Returns the principal with this SID.
 pub(super) fn find_sid(catalogue: &dyn Catalogue, sid: &Sid) -> Option<Principal> {
     if *sid == catalogue.domain_sid() {
         return find_domain(catalogue, &catalogue.server().name);
@@ -65,7 +65,7 @@ fn find_domain(catalogue: &dyn Catalogue, name: &str) -> Option<Principal> {
     Some(Principal { kind: PrincipalKind::Domain, domain: name.clone(), name, sid })
 }
 
-/// What a look-up as a whole comes to: [MS-LSAT] 3.1.4.5.
+/// Status of a lookup as a whole: [MS-LSAT] 3.1.4.5.
 pub(super) fn status_of(mapped: usize, asked: usize) -> NtStatus {
     match mapped {
         _ if mapped == asked => NtStatus::SUCCESS,

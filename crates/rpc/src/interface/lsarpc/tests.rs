@@ -51,7 +51,7 @@ impl Catalogue for House {
     }
 }
 
-/// The same, for users alone.
+/// A catalogue with the same data, for users only.
 struct NoGuests;
 
 impl Catalogue for NoGuests {
@@ -98,7 +98,7 @@ fn staff() -> Principal {
     Principal { kind: PrincipalKind::Group, domain, name, sid: Sid::unix_group(50) }
 }
 
-/// A pipe's state, and a policy handle in it.
+/// State of a pipe, and a policy handle in it.
 struct Policy {
     handles: Handles,
     handle: [u8; 20],
@@ -135,7 +135,7 @@ impl Policy {
             writer.count(names.len());
             names.iter().for_each(|name| writer.unicode_string(name));
             names.iter().for_each(|name| writer.unicode_buffer(name));
-            // No translated SIDs on their way in; level, count, options, revision.
+            // An empty array of translated SIDs; then level, count, options and revision.
             [0, 0, 1, 0, 0, 2].into_iter().for_each(|value| writer.u32(value));
         });
         self.call(opnum, &stub).expect("no fault")
@@ -169,7 +169,7 @@ fn status(stub: &[u8]) -> NtStatus {
     NtStatus(u32::from_le_bytes(*stub.last_chunk().expect("a status at the end")))
 }
 
-/// The domains that an answer refers to.
+/// The domains that a response refers to.
 fn domains(reader: &mut Reader<'_>) -> Vec<(String, Sid)> {
     assert_eq!(reader.pointer(), Ok(true));
     let count = reader.count(100).expect("a count");
@@ -186,7 +186,7 @@ fn domains(reader: &mut Reader<'_>) -> Vec<(String, Sid)> {
     (0..count).map(domain).collect()
 }
 
-/// What LsarLookupSids2 answers: kind, domain's index and name of each.
+/// The results of LsarLookupSids2: kind, domain's index and name of each.
 fn translated_names(reader: &mut Reader<'_>) -> Vec<(u32, u32, String)> {
     let count = reader.count(100).expect("a count");
     assert_eq!((reader.pointer(), reader.count(100)), (Ok(true), Ok(count)));
@@ -240,7 +240,7 @@ fn the_servers_own_domain_has_a_sid() {
     assert_eq!(translated_names(&mut reader), [(3, 0, String::new())]);
 }
 
-/// The same principal, however it is asked for.
+/// Every form of a name finds the same principal.
 #[test]
 fn names_are_found_in_every_form() {
     let mut policy = Policy::open();
@@ -268,7 +268,7 @@ fn names_are_found_in_every_form() {
     }
 }
 
-/// A user and a group of one name: who wants the group has to say so.
+/// A user and a group of one name: only the name with its domain finds the group.
 #[test]
 fn a_user_comes_before_a_group_of_the_same_name() {
     let mut policy = Policy::open();
@@ -317,7 +317,8 @@ fn the_policy_tells_the_domains() {
 #[test]
 fn the_caller_is_told_who_it_is() {
     let mut policy = Policy::open();
-    // No name of a system, no user's name, and a pointer to no domain's name; then without it.
+    // No system name, no user name, and a null pointer for the domain's name; then without that
+    // pointer.
     let mut ask = |wants_domain| {
         let mut writer = Writer::default();
         [0, 0, wants_domain, 0].into_iter().for_each(|value| writer.u32(value));
@@ -394,7 +395,7 @@ fn domain_controllers_calls_are_refused() {
     }
 }
 
-/// Every prefix of a good request, and counts that lie about what follows.
+/// Every prefix of a valid request, and counts that contradict the rest.
 #[test]
 fn broken_stubs_are_faults() {
     let mut policy = Policy::open();

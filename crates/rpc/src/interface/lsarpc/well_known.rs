@@ -1,4 +1,4 @@
-//! Principals that are the same everywhere: [MS-DTYP] 2.4.2.4.
+//! Principals that are the same on every server: [MS-DTYP] 2.4.2.4.
 
 use dtyp::Sid;
 use dtyp::upcase::equal_ignoring_case;
@@ -72,13 +72,13 @@ const TABLE: &[Row] = &[
     (16, &[16_384], LABEL, LABELS, "System Mandatory Level"),
 ];
 
-/// The one of that SID.
+/// Returns the well-known principal with this SID.
 pub(super) fn find_sid(sid: &Sid) -> Option<Principal> {
     let found = TABLE.iter().find(|row| row.0 == sid.authority() && row.1 == sid.subauthorities());
     found.map(principal)
 }
 
-/// The one of that name, in this domain or in any.
+/// Returns the well-known principal named `name`, in `domain` or in any domain.
 pub(super) fn find_name(domain: Option<&str>, name: &str) -> Option<Principal> {
     let is_it = |row: &&Row| {
         let (_, _, kind, of, called) = **row;
@@ -89,7 +89,7 @@ pub(super) fn find_name(domain: Option<&str>, name: &str) -> Option<Principal> {
     TABLE.iter().find(is_it).map(principal)
 }
 
-/// The domain of that name.
+/// Returns the well-known domain named `name`.
 pub(super) fn find_domain(name: &str) -> Option<Principal> {
     let found = TABLE.iter().find(|row| row.2 == DOMAIN && equal_ignoring_case(row.4, name));
     found.map(principal)

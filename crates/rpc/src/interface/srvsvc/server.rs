@@ -34,10 +34,10 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
     }
     if level >= 102 {
         info.extend([
-            // Users: any number. Disc: nobody is disconnected for being idle.
+            // Users: without limit. Disc: idle users are never disconnected.
             Field::Value(u32::MAX),
             Field::Value(u32::MAX),
-            // Hidden, Announce, AnnDelta, Licenses: there is no browser service to announce to.
+            // Hidden, Announce, AnnDelta, Licenses: zero without a browser service.
             Field::Value(0),
             Field::Value(0),
             Field::Value(0),
@@ -48,7 +48,7 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
     (100..=102).contains(&level).then_some(info)
 }
 
-/// NetrRemoteTOD: [MS-SRVS] 3.1.4.21. In UTC, and saying so.
+/// NetrRemoteTOD: [MS-SRVS] 3.1.4.21. In UTC, with a time zone of zero.
 pub(super) fn remote_time_of_day(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -65,14 +65,14 @@ pub(super) fn remote_time_of_day(
 /// The members of TIME_OF_DAY_INFO: [MS-SRVS] 2.2.4.105.
 fn time_of_day(now: FileTime) -> [u32; 12] {
     let (seconds, nanoseconds) = now.to_unix();
-    // Years beyond 2106 do not fit the field, and times before 1970 are no time of a running server.
+    // Years beyond 2106 do not fit into the field, and a running server is never before 1970.
     let seconds = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil_from_days(days);
     let milliseconds = seconds.wrapping_mul(1000).wrapping_add(nanoseconds / 1_000_000);
     [
         seconds,
-        // A clock of milliseconds from any moment.
+        // Milliseconds of a clock with any origin.
         milliseconds,
         second / 3600,
         second / 60 % 60,
@@ -90,7 +90,7 @@ fn time_of_day(now: FileTime) -> [u32; 12] {
     ]
 }
 
-/// Year, month and day that begin `days` after 1970-01-01.
+/// Year, month and day of the date `days` days after 1970-01-01.
 fn civil_from_days(mut days: u32) -> (u32, u32, u32) {
     let is_leap = |year: u32| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

@@ -12,7 +12,7 @@ const SPECIAL: u32 = 0x8000_0000;
 
 /// NetrShareEnum and NetrShareEnumSticky: [MS-SRVS] 3.1.4.8, 3.1.4.9.
 ///
-/// The resume handle is the number of shares that were told already.
+/// The resume handle is the number of shares returned so far.
 pub(super) fn share_enum(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -36,7 +36,7 @@ pub(super) fn share_enum(
         return Ok(writer.finish(Win32Error::ACCESS_DENIED));
     }
     let Some(mut entries) = entries.filter(|_| is_enum_level(level)) else {
-        // A union without an arm of that number: nothing can follow the number.
+        // The union has no arm for this level, so only the tag follows.
         writer.u32(level);
         writer.u32(level);
         writer.u32(0);
@@ -54,7 +54,7 @@ pub(super) fn share_enum(
     Ok(writer.finish(if read < total { Win32Error::MORE_DATA } else { Win32Error::SUCCESS }))
 }
 
-/// How many of `entries` come within the length that the client prefers; one at least, so that an
+/// Number of `entries` within the length that the client prefers; at least one, so that an
 /// enumeration with resume handles always ends.
 fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
     let limit = usize::try_from(preferred_maximum_length).unwrap_or(usize::MAX);
@@ -95,18 +95,18 @@ pub(super) fn share_get_info(
     }
 }
 
-/// Levels of an enumeration; [`information`] also has those of single shares.
+/// Levels of an enumeration; [`information`] also has levels of single shares.
 fn is_enum_level(level: u32) -> bool {
     matches!(level, 0 | 1 | 2 | 501 | 502 | 503)
 }
 
-/// The members of SHARE_INFO_0 to SHARE_INFO_1006: [MS-SRVS] 2.2.4.22 to 2.2.4.30. `None` for a
-/// level that is none of them.
+/// The members of SHARE_INFO_0 to SHARE_INFO_1006: [MS-SRVS] 2.2.4.22 to 2.2.4.30. `None` for any
+/// other level.
 fn information(level: u32, share: &ShareEntry) -> Option<Vec<Field<'_>>> {
     let name = || Field::text(&share.name);
     let kind = || Field::Value(share.kind | if share.hidden { SPECIAL } else { 0 });
     let remark = || Field::text(&share.comment);
-    // Permissions are of share-level security, which nobody has; there is no password either.
+    // Permissions and passwords belong to share-level security, which is not supported.
     let uses = || {
         let (max, current) = (Field::Value(share.max_users), Field::Value(share.current_users));
         [Field::Value(0), max, current, Field::Text(shown_path(&share.path)), Field::Null]
@@ -117,7 +117,7 @@ fn information(level: u32, share: &ShareEntry) -> Option<Vec<Field<'_>>> {
         0 => vec![name()],
         1 => vec![name(), kind(), remark()],
         2 => [name(), kind(), remark()].into_iter().chain(uses()).collect(),
-        // shi501_flags: clients may cache documents by hand, the default.
+        // shi501_flags: clients may cache documents manually, the default.
         501 => vec![name(), kind(), remark(), Field::Value(0)],
         502 => [name(), kind(), remark()].into_iter().chain(uses()).chain(descriptor).collect(),
         503 => {
@@ -132,7 +132,7 @@ fn information(level: u32, share: &ShareEntry) -> Option<Vec<Field<'_>>> {
     })
 }
 
-/// A path as clients expect one, with a drive and backslashes.
+/// Converts a path to the form that clients expect, with a drive and backslashes.
 fn shown_path(path: &str) -> Cow<'_, str> {
     if path.starts_with('/') {
         Cow::Owned(format!("C:{}", path.replace('/', "\\")))
