@@ -27,7 +27,7 @@ fn every_share_of_a_client_has_its_own_forced_user() {
     let other = server.share_path("other");
     fs::set_permissions(&other, Permissions::from_mode(0o777)).expect("we are root");
     write_file(&server.client_folder("work").join("source"), 1, 1);
-    // The first share makes the worker wear its user before the second one is connected.
+    // The first share makes the worker impersonate its user before the second one is connected.
     let commands = ["put source there", "tcon other", "put source there"];
     server.client().run("data", &commands).succeeds();
     let owner = |share: &str| fs::metadata(server.share_path(share).join("there")).unwrap().uid();

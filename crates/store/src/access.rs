@@ -1,7 +1,7 @@
 //! What a user may do with an object: what its NT descriptor says, or POSIX permissions as NT rights.
 //!
 //! This answers a client's questions early and exactly; the kernel still has the last word on each
-//! system call, because the thread wears the user's credentials. What POSIX knows no right for is done
+//! system call, because the thread impersonates the user. What POSIX knows no right for is done
 //! with the server's rights if NT's right for it was granted: attributes and times (WRITE_ATTRIBUTES), the
 //! POSIX ACL (WRITE_DAC), taking ownership (WRITE_OWNER), and removing (DELETE, where NT descriptors are
 //! kept). `credentials/privileged.rs` has these calls, and what they may not do in any case.
@@ -12,7 +12,7 @@ use dtyp::{AccessMask, NtStatus, SecurityDescriptor, Sid, access_check};
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
-use crate::credentials::{Effective, Identity, Wardrobe};
+use crate::credentials::{Effective, Identity, Impersonation};
 use crate::lookup::{Parent, Root};
 use crate::metadata::is_directory;
 use crate::security::mapping::trustee;
@@ -63,15 +63,15 @@ pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
 /// # Errors
 /// The descriptor cannot be read.
 pub(crate) fn maximal(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     root: &Root,
     subject: Subject<'_>,
     parent: Option<&Parent>,
 ) -> Result<AccessMask, NtStatus> {
-    let mut rights = plain(wardrobe, root, subject)?;
+    let mut rights = plain(impersonation, root, subject)?;
     // Whoever reaches an object may ask for its attributes.
     rights |= AccessMask::READ_ATTRIBUTES;
-    if !rights.contains(AccessMask::DELETE) && may_remove(wardrobe, root, subject, parent)? {
+    if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, subject, parent)? {
         rights |= AccessMask::DELETE;
     }
     if root.settings.read_only {
@@ -82,16 +82,16 @@ pub(crate) fn maximal(
 
 /// The rights that the object itself gives.
 pub(crate) fn plain(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     root: &Root,
     subject: Subject<'_>,
 ) -> Result<AccessMask, NtStatus> {
-    let user = wardrobe.effective();
+    let user = impersonation.effective();
     if user.uid == 0 {
         return Ok(AccessMask::FILE_ALL);
     }
-    match stored::deciding(wardrobe, root, subject)? {
-        Some(descriptor) => granted(wardrobe, &descriptor, subject.status),
+    match stored::deciding(impersonation, root, subject)? {
+        Some(descriptor) => granted(impersonation, &descriptor, subject.status),
         None => Ok(judge(user, subject.fd, subject.status)),
     }
 }
@@ -101,14 +101,14 @@ pub(crate) fn plain(
 /// Another server that kept this folder may have known the user by another SID. Its owner and group
 /// are those of the host, as long as the descriptor holds, and so are ours by whatever name.
 fn granted(
-    wardrobe: &Wardrobe,
+    impersonation: &Impersonation,
     descriptor: &SecurityDescriptor,
     status: &Statx,
 ) -> Result<AccessMask, NtStatus> {
-    let identity = wardrobe.identity()?;
+    let identity = impersonation.identity()?;
     let mut token = identity.token();
     let mut groups;
-    let aliases = aliases(wardrobe, identity, descriptor, status);
+    let aliases = aliases(impersonation, identity, descriptor, status);
     if aliases.iter().any(Option::is_some) {
         groups = identity.groups.clone();
         groups.extend(aliases.into_iter().flatten());
@@ -121,13 +121,13 @@ fn granted(
 /// SIDs of the descriptor's owner and group that the user's token lacks, though the user is the
 /// owner or in the group.
 fn aliases(
-    wardrobe: &Wardrobe,
+    impersonation: &Impersonation,
     identity: &Identity,
     descriptor: &SecurityDescriptor,
     status: &Statx,
 ) -> [Option<Sid>; 2] {
     let token = identity.token();
-    let unknown = |sid: &&Sid| !token.contains(sid) && trustee(wardrobe, sid).is_none();
+    let unknown = |sid: &&Sid| !token.contains(sid) && trustee(impersonation, sid).is_none();
     let owns = identity.uid == status.stx_uid;
     let is_member = identity.groups.contains(&Sid::unix_group(status.stx_gid));
     [
@@ -139,20 +139,20 @@ fn aliases(
 /// Whether the user who asks may add an entry to a directory, as far as a descriptor is there to
 /// say. Where there is none the kernel will.
 pub(crate) fn verify_may_add(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     root: &Root,
     parent: &Parent,
     directory: bool,
 ) -> Result<(), NtStatus> {
-    if root.settings.nt_acls.is_none() || wardrobe.effective().uid == 0 {
+    if root.settings.nt_acls.is_none() || impersonation.effective().uid == 0 {
         return Ok(());
     }
-    let Some(descriptor) = stored::deciding(wardrobe, root, parent.subject())? else {
+    let Some(descriptor) = stored::deciding(impersonation, root, parent.subject())? else {
         return Ok(());
     };
     // ADD_SUBDIRECTORY and ADD_FILE.
     let needed = if directory { AccessMask::APPEND_DATA } else { AccessMask::WRITE_DATA };
-    if granted(wardrobe, &descriptor, &parent.status)?.contains(needed) {
+    if granted(impersonation, &descriptor, &parent.status)?.contains(needed) {
         Ok(())
     } else {
         Err(NtStatus::ACCESS_DENIED)
@@ -192,19 +192,19 @@ fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
 
 /// Whether the directory lets the user remove the object, whatever the object says.
 fn may_remove(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     root: &Root,
     subject: Subject<'_>,
     parent: Option<&Parent>,
 ) -> Result<bool, NtStatus> {
-    let user = wardrobe.effective();
+    let user = impersonation.effective();
     let Some(parent) = parent else {
         // The root of a share is never removed; the right is granted as for any directory.
         return Ok(permissions(user, subject.fd, subject.status) & WRITE != 0);
     };
-    match stored::deciding(wardrobe, root, parent.subject())? {
+    match stored::deciding(impersonation, root, parent.subject())? {
         Some(descriptor) => {
-            let granted = granted(wardrobe, &descriptor, &parent.status)?;
+            let granted = granted(impersonation, &descriptor, &parent.status)?;
             Ok(granted.contains(AccessMask::DELETE_CHILD))
         }
         None => Ok(may_unlink(user, subject.status, parent)),

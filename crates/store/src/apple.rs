@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::Store;
 use crate::access;
-use crate::credentials::Wardrobe;
+use crate::credentials::Impersonation;
 use crate::errno::{During, Operation};
 use crate::lookup::{Parent, Root};
 use crate::security::stored::Subject;
@@ -54,7 +54,7 @@ impl AppleReader {
     /// `None` if it vanished meanwhile.
     pub(crate) fn of(
         &self,
-        wardrobe: &mut Wardrobe,
+        impersonation: &mut Impersonation,
         root: &Root,
         directory: BorrowedFd<'_>,
         name: &OsStr,
@@ -63,7 +63,8 @@ impl AppleReader {
         let fd = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
         let status = system::status_of(fd.as_fd()).ok()?;
         let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
-        let maximal_access = access::maximal(wardrobe, root, subject, Some(&self.parent)).ok()?;
+        let maximal_access =
+            access::maximal(impersonation, root, subject, Some(&self.parent)).ok()?;
         let attributes = Attributes::new(fd.as_fd(), true);
         let resource_fork_size = attributes.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
         let mut info = [0; AFP_INFO_LEN + 1];

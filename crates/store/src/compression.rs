@@ -31,7 +31,7 @@ impl Store {
         };
         let fd = reopened.as_ref().map_or_else(|| open.fd(), AsFd::as_fd);
         let may_write = open.granted_access.contains(AccessMask::WRITE_DATA);
-        let result = self.wardrobe.set_compressed(fd, compressed, may_write);
+        let result = self.impersonation.set_compressed(fd, compressed, may_write);
         result.during(Operation::SetMetadata)
     }
 }

@@ -48,12 +48,12 @@ impl Store {
         let Some(parent) = &place.parent else { return Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
         verify(root, request)?;
         if request.desired_access.contains(AccessMask::ACCESS_SYSTEM_SECURITY)
-            && self.wardrobe.effective().uid != 0
+            && self.impersonation.effective().uid != 0
         {
             return Err(NtStatus::PRIVILEGE_NOT_HELD);
         }
         let directory = request.kind == KindWanted::Directory;
-        access::verify_may_add(&mut self.wardrobe, root, parent, directory)?;
+        access::verify_may_add(&mut self.impersonation, root, parent, directory)?;
         let verified = self.names.holds(&parent.directory, &parent.status);
         let made = if directory {
             make_directory(root, parent, &place.name, writable_mode(root, request))
@@ -89,7 +89,7 @@ impl Store {
         status: &Statx,
     ) -> Result<Admitted, NtStatus> {
         let directory = is_directory(status);
-        let is_new = self.wardrobe.can_have_made(status);
+        let is_new = self.impersonation.can_have_made(status);
         let attributes = Attributes::new(fd.as_fd(), false);
         extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
         let dos = store_attributes(root, request, attributes, status)?;
@@ -98,7 +98,7 @@ impl Store {
         let final_mode = final_mode.filter(|mode| Some(*mode) != writable_mode(root, request));
         if let Some(mode) = final_mode {
             let permissions = Permissions::Mode(mode);
-            let changed = self.wardrobe.change_permissions(subject, permissions, false);
+            let changed = self.impersonation.change_permissions(subject, permissions, false);
             changed.during(Operation::Create)?;
         }
         if request.allocation_size > 0 && !directory {
@@ -116,7 +116,7 @@ impl Store {
             *status
         };
         let subject = Subject { status: &status, ..subject };
-        let maximal = access::maximal(&mut self.wardrobe, root, subject, Some(parent))?;
+        let maximal = access::maximal(&mut self.impersonation, root, subject, Some(parent))?;
         // A client may do with what it creates as it asked for, whatever the mode becomes.
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
         let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;

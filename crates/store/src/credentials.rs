@@ -1,6 +1,6 @@
 //! Whose rights the thread has.
 //!
-//! The thread wears the credentials of the user whose request came last, and changes them only when
+//! The thread impersonates the user whose request came last, and changes them only when
 //! another user's request comes: nearly every client has one user. The effective user changes, so
 //! the kernel drops the capabilities with it; there is no access check of ours that it does not repeat.
 //! The few calls that run with the server's rights for a user are in `privileged`.
@@ -17,12 +17,12 @@ use crate::system;
 
 /// The users that are known, and the one whose rights the thread has now.
 #[derive(Debug)]
-pub(crate) struct Wardrobe {
+pub(crate) struct Impersonation {
     enabled: bool,
     users: Vec<User>,
-    worn: Worn,
+    rights: Rights,
     /// Who asks, whether or not the rights could be put on.
-    asking: Option<usize>,
+    requester: Option<usize>,
 }
 
 /// A user that is known.
@@ -79,7 +79,7 @@ impl Identity {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Worn {
+enum Rights {
     /// What the thread had when the store was made.
     Server,
     /// A change failed half way.
@@ -87,14 +87,14 @@ enum Worn {
     User(UserId),
 }
 
-impl Wardrobe {
+impl Impersonation {
     /// `enabled`: the thread is to have the rights of users. It gives CAP_FSETID up for good, so that the
     /// kernel lets it make nothing setgid that its users could not.
     pub(crate) fn new(enabled: bool) -> Self {
         if enabled {
             system::give_up_fsetid().expect("a thread may have fewer capabilities");
         }
-        Self { enabled, users: Vec::new(), worn: Worn::Server, asking: None }
+        Self { enabled, users: Vec::new(), rights: Rights::Server, requester: None }
     }
 
     /// The same id for the same credentials, so the list is bounded by the accounts that exist.
@@ -109,33 +109,33 @@ impl Wardrobe {
     }
 
     /// Gives the thread the rights of `user`. Nothing may run for the user when this fails.
-    pub(crate) fn wear(&mut self, user: UserId) -> Result<(), NtStatus> {
+    pub(crate) fn impersonate(&mut self, user: UserId) -> Result<(), NtStatus> {
         let index = usize::try_from(user.0).unwrap_or(usize::MAX);
-        self.asking = None;
+        self.requester = None;
         let Some(User { credentials, .. }) = self.users.get(index) else {
             return Err(NtStatus::ACCESS_DENIED);
         };
-        self.asking = Some(index);
-        if !self.enabled || self.worn == Worn::User(user) {
+        self.requester = Some(index);
+        if !self.enabled || self.rights == Rights::User(user) {
             return Ok(());
         }
-        self.worn = Worn::Unknown;
+        self.rights = Rights::Unknown;
         system::set_thread_credentials(credentials.uid, credentials.gid, &credentials.groups)
             .map_err(|_| NtStatus::ACCESS_DENIED)?;
-        self.worn = Worn::User(user);
+        self.rights = Rights::User(user);
         Ok(())
     }
 
     /// Gives the thread the server's rights, for work that is not a user's. Whether it worked.
-    pub(crate) fn wear_server(&mut self) -> bool {
-        if !self.enabled || self.worn == Worn::Server {
+    pub(crate) fn revert_to_server(&mut self) -> bool {
+        if !self.enabled || self.rights == Rights::Server {
             return self.enabled;
         }
-        self.worn = Worn::Unknown;
+        self.rights = Rights::Unknown;
         if system::set_thread_credentials(0, 0, &[]).is_ok() {
-            self.worn = Worn::Server;
+            self.rights = Rights::Server;
         }
-        self.worn == Worn::Server
+        self.rights == Rights::Server
     }
 
     /// Whether there are rights of the server beside those of the users.
@@ -145,16 +145,16 @@ impl Wardrobe {
 
     /// By which SIDs the user is known who asks at the moment.
     pub(crate) fn identity(&self) -> Result<&Identity, NtStatus> {
-        self.asking_user().map(|user| &user.identity).ok_or(NtStatus::ACCESS_DENIED)
+        self.requester().map(|user| &user.identity).ok_or(NtStatus::ACCESS_DENIED)
     }
 
-    fn asking_user(&self) -> Option<&User> {
-        self.asking.and_then(|index| self.users.get(index))
+    fn requester(&self) -> Option<&User> {
+        self.requester.and_then(|index| self.users.get(index))
     }
 
     /// A known user of this uid. There may be several, with other groups: the one who asks comes first.
     pub(crate) fn identity_of(&self, uid: u32) -> Option<&Identity> {
-        let mut users = self.asking_user().into_iter().chain(&self.users);
+        let mut users = self.requester().into_iter().chain(&self.users);
         users.find(|user| user.credentials.uid == uid).map(|user| &user.identity)
     }
 
@@ -166,11 +166,11 @@ impl Wardrobe {
 
     /// The user whose rights the kernel checks at the moment.
     pub(crate) fn effective(&self) -> Effective {
-        let worn = match self.worn {
-            Worn::User(UserId(index)) => usize::try_from(index).ok(),
-            Worn::Server | Worn::Unknown => None,
+        let user = match self.rights {
+            Rights::User(UserId(index)) => usize::try_from(index).ok(),
+            Rights::Server | Rights::Unknown => None,
         };
-        worn.and_then(|index| self.users.get(index)).map_or_else(
+        user.and_then(|index| self.users.get(index)).map_or_else(
             || Effective {
                 uid: rustix::process::geteuid().as_raw(),
                 gid: rustix::process::getegid().as_raw(),
@@ -187,8 +187,8 @@ pub(crate) struct Effective {
     pub(crate) gid: u32,
 }
 
-impl Drop for Wardrobe {
+impl Drop for Impersonation {
     fn drop(&mut self) {
-        self.wear_server();
+        self.revert_to_server();
     }
 }

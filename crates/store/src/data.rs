@@ -59,7 +59,7 @@ impl Store {
         if may_pipe
             && wanted >= PIPED_LEN_MIN
             && opened.root.settings.piping != Piping::Never
-            && let Some(piped) = self.pipes.read(&mut self.wardrobe, opened, offset, wanted)
+            && let Some(piped) = self.pipes.read(&mut self.impersonation, opened, offset, wanted)
         {
             return Ok(Started::Done(Ok(ObjectReply::Piped(buffer, piped))));
         }

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::Store;
 use crate::access;
 use crate::apple::AppleReader;
-use crate::credentials::Wardrobe;
+use crate::credentials::Impersonation;
 use crate::dos_attributes::DosAttributes;
 use crate::entries::Entries;
 use crate::errno::{During, Operation};
@@ -90,7 +90,8 @@ impl Store {
             listing.next = Next::Dot;
             listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
         }
-        let hidden = Hidden { hide: opened.root.settings.hide, wardrobe: &mut self.wardrobe };
+        let hidden =
+            Hidden { hide: opened.root.settings.hide, impersonation: &mut self.impersonation };
         let (entries, left_out) = list(opened, &mut listing, detail, entries_max, (apple, hidden))?;
         opened.listing = Some(listing);
         self.names_left_out = self.names_left_out.saturating_add(left_out);
@@ -151,7 +152,7 @@ fn list(
                         let entry = if seen { reader.entry(name, &text) } else { None };
                         entry.map(|entry| DirectoryEntry {
                             apple: apple.as_ref().and_then(|apple| {
-                                apple.of(hidden.wardrobe, &open.root, reader.directory, stored)
+                                apple.of(hidden.impersonation, &open.root, reader.directory, stored)
                             }),
                             ..entry
                         })
@@ -171,7 +172,7 @@ fn list(
 /// What the share's settings leave out for the user who asks: "hide unreadable" and its like.
 struct Hidden<'a> {
     hide: Hide,
-    wardrobe: &'a mut Wardrobe,
+    impersonation: &'a mut Impersonation,
 }
 
 impl Hidden<'_> {
@@ -201,7 +202,9 @@ impl Hidden<'_> {
             return true;
         }
         let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
-        let Ok(rights) = access::plain(self.wardrobe, &open.root, subject) else { return false };
+        let Ok(rights) = access::plain(self.impersonation, &open.root, subject) else {
+            return false;
+        };
         let readable = !self.hide.unreadable || rights.contains(access::TO_SEE);
         let writeable = !self.hide.unwriteable
             || kind == ObjectKind::Directory

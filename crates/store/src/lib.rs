@@ -71,7 +71,7 @@ pub use settings::{
 };
 pub use system::has_fine_times;
 
-use crate::credentials::Wardrobe;
+use crate::credentials::Impersonation;
 use crate::directories::Directories;
 use crate::errno::{During, Operation};
 use crate::extents::Extents;
@@ -86,7 +86,7 @@ use crate::piped::Pipes;
 #[derive(Debug)]
 pub struct Store {
     settings: StoreSettings,
-    wardrobe: Wardrobe,
+    impersonation: Impersonation,
     roots: Vec<Option<Rc<Root>>>,
     opens: Opens,
     directories: Directories,
@@ -125,7 +125,7 @@ impl Store {
         system::leave_umask_of_process();
         rustix::process::umask(Mode::empty());
         Self {
-            wardrobe: Wardrobe::new(settings.wear_users),
+            impersonation: Impersonation::new(settings.impersonate_users),
             roots: Vec::new(),
             opens: Opens::new(settings.opens_max),
             directories: Directories::default(),
@@ -141,13 +141,13 @@ impl Store {
 
     /// Makes a user known. The same credentials always get the same id.
     pub fn register_user(&mut self, credentials: Credentials) -> UserId {
-        self.wardrobe.register(credentials)
+        self.impersonation.register(credentials)
     }
 
     /// Gives the thread the server's own rights back, for work that is not a user's. Whether the
-    /// thread has them; without `wear_users` it always has.
-    pub fn wear_server(&mut self) -> bool {
-        self.wardrobe.wear_server() || !self.settings.wear_users
+    /// thread has them; without `impersonate_users` it always has.
+    pub fn revert_to_server(&mut self) -> bool {
+        self.impersonation.revert_to_server() || !self.settings.impersonate_users
     }
 
     /// Opens the directory that a share is made of, with the rights of `user`. One that the user may
@@ -162,7 +162,7 @@ impl Store {
         if id >= self.settings.roots_max {
             return Err(NtStatus::INSUFF_SERVER_RESOURCES);
         }
-        self.wardrobe.wear(user)?;
+        self.impersonation.impersonate(user)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&settings.path, flags, Mode::empty());
         let fd = fd.during(Operation::Parent).map_err(|status| {
@@ -244,7 +244,7 @@ impl Store {
     /// A pipe for so many bytes that are to be written, if there is one.
     #[must_use]
     pub fn lend_pipe(&mut self, bytes: usize) -> Option<Piped> {
-        self.pipes.lend(&mut self.wardrobe, bytes)
+        self.pipes.lend(&mut self.impersonation, bytes)
     }
 
     /// Takes back a pipe that came with [`ObjectReply::Piped`], or from [`Store::lend_pipe`].
@@ -283,7 +283,7 @@ impl Store {
     /// Begins an operation with the rights of `user`.
     pub fn start(&mut self, user: UserId, op: ObjectOp) -> Started {
         if needs_rights(&op)
-            && let Err(status) = self.wardrobe.wear(user)
+            && let Err(status) = self.impersonation.impersonate(user)
         {
             return Started::Done(Err(status));
         }
@@ -426,7 +426,7 @@ fn data_changed_by(op: &ObjectOp) -> Option<LocalOpen> {
     }
 }
 
-/// Closing takes no rights: it must work also for a user that can no longer be worn.
+/// Closing takes no rights: it must work also for a user that can no longer be impersonated.
 fn needs_rights(op: &ObjectOp) -> bool {
     !matches!(op, ObjectOp::Close { unlink: false, .. })
 }

@@ -305,7 +305,7 @@ impl Store {
 
     /// True if a user may enter a directory, and each one on the way to it; none if it is gone.
     pub fn may_traverse(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
-        if self.wardrobe.wear(user).is_err() {
+        if self.impersonation.impersonate(user).is_err() {
             return Some(false);
         }
         let root = self.root(root).ok()?;
@@ -316,7 +316,7 @@ impl Store {
         };
         match self.parent(&root, &path, exact) {
             Ok(Parent { directory, status, .. }) => {
-                let user = self.wardrobe.effective();
+                let user = self.impersonation.effective();
                 Some(access::may_enter(user, directory.fd.as_fd(), &status))
             }
             Err(NtStatus::OBJECT_PATH_NOT_FOUND) => None,

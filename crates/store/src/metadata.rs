@@ -324,7 +324,7 @@ impl Store {
         if opened.path_only {
             return Ok(());
         }
-        let _ = self.wardrobe.keep_access_time(opened.fd(), keep, opened.may_set_attributes());
+        let _ = self.impersonation.keep_access_time(opened.fd(), keep, opened.may_set_attributes());
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Store {
         // POSIX lets owners only choose times; with NT it is who may write the attributes. The open
         // was granted that because the kernel let the user write.
         let granted = opened.may_set_attributes();
-        self.wardrobe.set_times(opened.fd(), &times, granted).during(Operation::SetMetadata)
+        self.impersonation.set_times(opened.fd(), &times, granted).during(Operation::SetMetadata)
     }
 
     /// Changes what is stored, beginning with what holds now. Where the file system has no extended
@@ -369,7 +369,7 @@ impl Store {
         };
         let value = value.encode();
         let (of, granted) = (opened.attributes(), opened.may_set_attributes());
-        let result = self.wardrobe.store_attributes(of, dos_attributes::NAME, &value, granted);
+        let result = self.impersonation.store_attributes(of, dos_attributes::NAME, &value, granted);
         result
             .or_else(|errno| if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) })
             .during(Operation::SetMetadata)?;

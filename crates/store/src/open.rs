@@ -100,9 +100,10 @@ impl Store {
         }
         let fd = entry.fd.as_fd();
         let subject = Subject { fd, path_only: true, status: &entry.status };
-        let maximal = access::maximal(&mut self.wardrobe, root, subject, place.parent.as_ref())?;
+        let maximal =
+            access::maximal(&mut self.impersonation, root, subject, place.parent.as_ref())?;
         let mut maximal = maximal & request.share_access_max;
-        if self.wardrobe.effective().uid == 0 {
+        if self.impersonation.effective().uid == 0 {
             maximal |= AccessMask::ACCESS_SYSTEM_SECURITY;
         }
         let kind = kind_of(&entry.status);

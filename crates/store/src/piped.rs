@@ -17,7 +17,7 @@ use rustix::io::{Errno, ioctl_fionbio};
 use rustix::param::page_size;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
-use crate::credentials::Wardrobe;
+use crate::credentials::Impersonation;
 use crate::data::as_u64;
 use crate::opens::Open;
 use crate::system::{self, Uncached};
@@ -74,7 +74,7 @@ impl Pipes {
     /// memory.
     pub(crate) fn read(
         &mut self,
-        wardrobe: &mut Wardrobe,
+        impersonation: &mut Impersonation,
         open: &Open,
         offset: u64,
         length: usize,
@@ -87,7 +87,7 @@ impl Pipes {
         {
             return None;
         }
-        let pipe = self.take(wardrobe, pages)?;
+        let pipe = self.take(impersonation, pages)?;
         let (mut position, mut have) = (offset, 0);
         while have < length {
             let at = Some(&mut position);
@@ -112,12 +112,16 @@ impl Pipes {
     }
 
     /// An empty pipe for so many bytes, if their pages are full.
-    pub(crate) fn lend(&mut self, wardrobe: &mut Wardrobe, bytes: usize) -> Option<Piped> {
+    pub(crate) fn lend(
+        &mut self,
+        impersonation: &mut Impersonation,
+        bytes: usize,
+    ) -> Option<Piped> {
         let pages = bytes.div_ceil(page_size());
         if self.is_refused(pages) {
             return None;
         }
-        self.take(wardrobe, pages).map(|pipe| Piped::new(pipe, 0))
+        self.take(impersonation, pages).map(|pipe| Piped::new(pipe, 0))
     }
 
     /// Whether the kernel would give no pipe of so many pages.
@@ -126,7 +130,7 @@ impl Pipes {
     }
 
     /// An empty pipe with room for so many pages.
-    fn take(&mut self, wardrobe: &mut Wardrobe, pages: usize) -> Option<Pipe> {
+    fn take(&mut self, impersonation: &mut Impersonation, pages: usize) -> Option<Pipe> {
         self.used_at = Instant::now();
         // The last one given is the one whose memory is still in the processor's cache.
         let fits = self.kept.iter().rposition(|it| it.pages_max >= pages);
@@ -142,7 +146,7 @@ impl Pipes {
                 Pipe { output, input, pages_max: 0, counted }
             }
         };
-        match wardrobe.resize_pipe(&pipe.input, pages * page_size()) {
+        match impersonation.resize_pipe(&pipe.input, pages * page_size()) {
             Ok(size) => pipe.pages_max = size / page_size(),
             Err(Errno::PERM) => self.refused = Some((pages, Instant::now())),
             Err(_) => {}

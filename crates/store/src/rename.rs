@@ -68,7 +68,7 @@ impl Store {
             (self.names.verified(&old.parent), self.names.verified(&new_parent.directory));
         let same_directory = new_parent.directory.inode == old.parent.inode;
         if !same_directory {
-            access::verify_may_add(&mut self.wardrobe, &root, &new_parent, is_directory)?;
+            access::verify_may_add(&mut self.impersonation, &root, &new_parent, is_directory)?;
         }
         // Found by another case of its own name: a change of case is a plain rename.
         let itself = same_directory && place.name == old.name;
@@ -101,7 +101,7 @@ impl Store {
             return Ok(());
         }
         let subject = Subject { fd: entry.fd.as_fd(), path_only: true, status: &entry.status };
-        let rights = access::maximal(&mut self.wardrobe, root, subject, Some(parent))?;
+        let rights = access::maximal(&mut self.impersonation, root, subject, Some(parent))?;
         if rights.contains(AccessMask::DELETE) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 
@@ -202,7 +202,7 @@ impl Store {
         let inode = opened.named;
         let mut place = self.locate(&root, target, true)?;
         let parent = place.parent.take().ok_or(NtStatus::INVALID_PARAMETER)?;
-        access::verify_may_add(&mut self.wardrobe, &root, &parent, false)?;
+        access::verify_may_add(&mut self.impersonation, &root, &parent, false)?;
         let directory = parent.directory.fd.as_fd();
         let verified = self.names.verified(&parent.directory);
         let source = system::magic_path(file.as_fd());

@@ -35,7 +35,7 @@ impl Store {
         let open = self.opens.get(open)?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let information = SecurityInformation::from_bits_retain(information);
-        let shown = stored::shown(&mut self.wardrobe, &open.root, open.subject(&status))?;
+        let shown = stored::shown(&mut self.impersonation, &open.root, open.subject(&status))?;
         Ok(shown.select(information).to_bytes())
     }
 
@@ -51,14 +51,14 @@ impl Store {
         let mut information = SecurityInformation::from_bits_retain(information);
         let Some(settings) = &open.root.settings.nt_acls else {
             let subject = open.subject(&status);
-            return mode::apply(&mut self.wardrobe, subject, information, descriptor, None);
+            return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
         };
         let given =
             SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
         if open.path.is_posix() && given.dacl.as_ref().and_then(mode::said_mode).is_some() {
             // A new mode makes a stored descriptor void, as with every program that changes it.
             let subject = open.subject(&status);
-            return mode::apply(&mut self.wardrobe, subject, information, descriptor, None);
+            return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
         }
         information.set(
             SecurityInformation::OWNER,
@@ -72,14 +72,14 @@ impl Store {
             return Ok(());
         }
         let subject = open.subject(&status);
-        let old = stored::shown(&mut self.wardrobe, &open.root, subject)?;
+        let old = stored::shown(&mut self.impersonation, &open.root, subject)?;
         let new = changed(&old, information, given, settings);
-        let owners = stored::new_owners(&self.wardrobe, &status, &old, &new, information)?;
+        let owners = stored::new_owners(&self.impersonation, &status, &old, &new, information)?;
         let mandate = Mandate {
             owner: open.granted_access.contains(AccessMask::WRITE_OWNER),
             dacl: open.granted_access.contains(AccessMask::WRITE_DAC),
         };
-        stored::install(&mut self.wardrobe, settings, subject, &new, owners, mandate)
+        stored::install(&mut self.impersonation, settings, subject, &new, owners, mandate)
     }
 
     /// Gives a created object its descriptor: the one of the request, or what the directory has for
@@ -107,7 +107,7 @@ impl Store {
         let Some(settings) = &root.settings.nt_acls else {
             let Some(given) = &request.security else { return Ok(owner_changed) };
             let new = Some(&root.settings);
-            mode::apply(&mut self.wardrobe, subject, OF_CREATION, given, new)?;
+            mode::apply(&mut self.impersonation, subject, OF_CREATION, given, new)?;
             return Ok(true);
         };
         let (descriptor, owners) = match &request.security {
@@ -123,9 +123,9 @@ impl Store {
             },
         };
         // Who creates an object may say how it begins.
-        let is_new = owner_changed || self.wardrobe.can_have_made(&status);
+        let is_new = owner_changed || self.impersonation.can_have_made(&status);
         let mandate = Mandate { owner: is_new, dacl: is_new };
-        stored::install(&mut self.wardrobe, settings, subject, &descriptor, owners, mandate)?;
+        stored::install(&mut self.impersonation, settings, subject, &descriptor, owners, mandate)?;
         Ok(true)
     }
 
@@ -140,7 +140,7 @@ impl Store {
         if root.settings.inherit_owner == InheritOwner::No || owner == subject.status.stx_uid {
             return Ok(false);
         }
-        let passed = self.wardrobe.pass_to_owner(subject, &parent.status);
+        let passed = self.impersonation.pass_to_owner(subject, &parent.status);
         passed.during(Operation::SetMetadata)?;
         Ok(true)
     }
@@ -156,7 +156,7 @@ impl Store {
         let given = SecurityDescriptor::decode(given).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
         let mut information = OF_CREATION;
         if given.sacl.as_ref().is_some_and(|sacl| !sacl.aces.is_empty()) {
-            if !self.wardrobe.identity()?.is_root {
+            if !self.impersonation.identity()?.is_root {
                 return Err(NtStatus::PRIVILEGE_NOT_HELD);
             }
             information |= SecurityInformation::SACL;
@@ -166,7 +166,7 @@ impl Store {
         information.set(SecurityInformation::OWNER, given.owner.is_some());
         information.set(SecurityInformation::GROUP, given.group.is_some());
         let new = changed(base, information, given, settings);
-        let owners = stored::new_owners(&self.wardrobe, status, base, &new, information)?;
+        let owners = stored::new_owners(&self.impersonation, status, base, &new, information)?;
         Ok((new, owners))
     }
 
@@ -177,7 +177,7 @@ impl Store {
     }
 
     fn owner_sid(&self, status: &Statx) -> Sid {
-        let known = self.wardrobe.identity_of(status.stx_uid);
+        let known = self.impersonation.identity_of(status.stx_uid);
         known.map_or_else(|| Sid::unix_user(status.stx_uid), |known| known.user.clone())
     }
 
@@ -188,12 +188,12 @@ impl Store {
         parent: &Parent,
         status: &Statx,
     ) -> Result<Option<SecurityDescriptor>, NtStatus> {
-        let Some(above) = stored::deciding(&mut self.wardrobe, root, parent.subject())? else {
+        let Some(above) = stored::deciding(&mut self.impersonation, root, parent.subject())? else {
             return Ok(None);
         };
         let owner = match (&above.owner, root.settings.inherit_owner) {
             (Some(owner), InheritOwner::WindowsAndUnix) => owner.clone(),
-            (_, InheritOwner::UnixOnly) => self.wardrobe.identity()?.user.clone(),
+            (_, InheritOwner::UnixOnly) => self.impersonation.identity()?.user.clone(),
             _ => self.owner_sid(status),
         };
         let group = Sid::unix_group(status.stx_gid);

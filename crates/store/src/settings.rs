@@ -15,9 +15,9 @@ pub struct StoreSettings {
     pub opens_max: u32,
     /// Shares that may be open at once; beyond it INSUFF_SERVER_RESOURCES.
     pub roots_max: u32,
-    /// Wear the credentials of the user of each request. Needs root; without root every request
+    /// Take the credentials of the user of each request. Needs root; without root every request
     /// runs as the server's own user, and this must be `false`.
-    pub wear_users: bool,
+    pub impersonate_users: bool,
 }
 
 impl Default for StoreSettings {
@@ -26,7 +26,7 @@ impl Default for StoreSettings {
         Self {
             opens_max: 16_384,
             roots_max: 1_024,
-            wear_users: rustix::process::geteuid().is_root(),
+            impersonate_users: rustix::process::geteuid().is_root(),
         }
     }
 }

@@ -72,7 +72,7 @@ impl Store {
         }
         let remove = if is_directory(&status) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let verified = self.names.verified(directory);
-        self.wardrobe.unlink(fd, name, remove, may).during(Operation::Remove)?;
+        self.impersonation.unlink(fd, name, remove, may).during(Operation::Remove)?;
         self.names.changed(directory, verified, None);
         Ok(())
     }

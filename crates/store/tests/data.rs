@@ -55,7 +55,7 @@ fn uncached_data_come_through_the_ring_also_after_a_close() {
     let data: Vec<u8> = (0..=255u8).cycle().take(1 << 20).collect();
     share.write(open, 0, &data);
     share.done(ObjectOp::Flush { open });
-    share.store.wear_server();
+    share.store.revert_to_server();
     let file = std::fs::File::open(share.host("f")).expect("there");
     let all = std::num::NonZeroU64::new(1 << 20);
     rustix::fs::fadvise(&file, 0, all, rustix::fs::Advice::DontNeed).expect("advice");
@@ -294,7 +294,7 @@ fn replacing_one_name_of_a_file_by_another_leaves_one() {
 fn removing_takes_what_was_opened_and_nothing_else() {
     let mut share = Share::new();
     let open = share.create("f");
-    share.store.wear_server();
+    share.store.revert_to_server();
     std::fs::rename(share.host("f"), share.host("moved")).expect("there");
     share.local("f", "another");
     assert_eq!(share.unlink(open), Err(NtStatus::OBJECT_NAME_NOT_FOUND));

@@ -140,7 +140,7 @@ fn a_directory_that_was_removed_has_no_entries() {
     let mut share = Share::new();
     let open = share.create_directory("d");
     share.entries(open, false, 10);
-    share.store.wear_server();
+    share.store.revert_to_server();
     std::fs::remove_dir(share.host("d")).expect("empty");
     let entries = share.entries(open, true, 10);
     assert!(entries.iter().all(|entry| entry.name == "." || entry.name == ".."));

@@ -60,7 +60,7 @@ fn names_made_by_others_are_found_although_the_directory_was_read_before() {
     assert_eq!(share.status_of("OTHER", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
     share.local("other", "");
     assert_eq!(share.status_of("OTHER", |_| {}), NtStatus::SUCCESS);
-    share.store.wear_server();
+    share.store.revert_to_server();
     std::fs::remove_file(share.host("other")).expect("there");
     assert_eq!(share.status_of("OTHER", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
 }
@@ -259,7 +259,7 @@ fn host_path(share: &Share, name: &[u8]) -> std::path::PathBuf {
 }
 
 fn add_unusable(share: &mut Share) {
-    share.store.wear_server();
+    share.store.revert_to_server();
     for name in UNUSABLE {
         std::fs::write(host_path(share, name), name).expect("the file system takes it");
     }
@@ -277,7 +277,7 @@ fn only_name(share: &mut Share, directory: &str) -> String {
 fn unusable_names_are_listed_opened_renamed_and_removed_by_their_short_names() {
     for name in UNUSABLE {
         let mut share = Share::new();
-        share.store.wear_server();
+        share.store.revert_to_server();
         std::fs::write(host_path(&share, name), name).expect("the file system takes it");
         let short = only_name(&mut share, "");
         for asked in [short.clone(), short.to_lowercase()] {
@@ -449,7 +449,7 @@ fn a_file_made_again_by_its_short_name_has_its_long_name_again() {
         let open = share.create(&format!("other\\{short}"));
         share.close(open);
         assert!(share.host("other").join(&short).exists());
-        share.store.wear_server();
+        share.store.revert_to_server();
         std::fs::remove_dir_all(share.host("other")).expect("there");
     }
 }

@@ -103,7 +103,7 @@ fn check(share: &mut Share, path: &str, wanted: AccessMask, want: NtStatus) {
 }
 
 fn mode(share: &mut Share, path: &str) -> u32 {
-    share.store.wear_server();
+    share.store.revert_to_server();
     std::fs::metadata(share.host(path)).expect("there").permissions().mode() & 0o7777
 }
 
@@ -206,7 +206,7 @@ fn a_damaged_value_leaves_it_to_the_mode() {
     let mut share = share();
     make(&mut share, "f", KindWanted::File, Vec::new());
     share.mode("f", 0o600);
-    share.store.wear_server();
+    share.store.revert_to_server();
     let name = settings().attribute;
     let flags = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(share.host("f"), &name, &[4, 0, 4, 0, 9], flags).expect("as the server");
@@ -319,7 +319,7 @@ fn ownership_is_taken_and_not_given() {
     share.user = other;
     let open = share.open_for("f", AccessMask::WRITE_OWNER);
     set(&mut share, open, owner, &to(23_456)).expect("its own");
-    share.store.wear_server();
+    share.store.revert_to_server();
     assert_eq!(std::fs::metadata(share.host("f")).expect("there").uid(), 23_456);
     // The list still stands, and grants the first owner what it says.
     share.user = mine;
@@ -338,7 +338,7 @@ fn the_owner_by_another_name_is_still_the_owner() {
         SecurityDescriptor { owner: Some(Sid::everyone()), ..SecurityDescriptor::default() };
     set(&mut share, open, SecurityInformation::OWNER, &everyone).expect("in everyone's token");
     assert_eq!(get(&mut share, open).owner, Some(Sid::everyone()));
-    share.store.wear_server();
+    share.store.revert_to_server();
     let uid = std::fs::metadata(share.host("f")).expect("there").uid();
     assert_eq!(Sid::unix_user(uid), me(), "stands for nobody in particular");
 }
@@ -412,7 +412,7 @@ fn the_owner_can_be_the_directorys() {
         let open = share.create("d\\f");
         let found = get(&mut share, open);
         assert_eq!(found.owner, Some(Sid::unix_user(descriptor_owner)), "{inherit:?}");
-        share.store.wear_server();
+        share.store.revert_to_server();
         assert_eq!(std::fs::metadata(share.host("d/f")).expect("there").uid(), 0);
     }
 }

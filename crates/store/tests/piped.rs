@@ -114,7 +114,7 @@ fn what_has_left_the_page_cache_comes_through_the_ring() {
     let data = content(1 << 20);
     let open = file(&mut share, &data);
     share.done(ObjectOp::Flush { open });
-    share.store.wear_server();
+    share.store.revert_to_server();
     let file = std::fs::File::open(share.host("f")).expect("there");
     for advice in [rustix::fs::Advice::DontNeed, rustix::fs::Advice::Random] {
         rustix::fs::fadvise(&file, 0, None, advice).expect("advice");

@@ -39,7 +39,7 @@ fn write(
 }
 
 fn host_content(share: &mut Share, path: &str) -> Vec<u8> {
-    share.store.wear_server();
+    share.store.revert_to_server();
     std::fs::read(share.host(path)).expect("it is there")
 }
 
@@ -127,7 +127,7 @@ fn a_file_that_takes_no_pipe_is_written_from_memory() {
     assert!(share.store.takes_pipes(open).is_some());
     share.write(open, 0, b"0123");
     // The kernel refuses to write from a pipe to a file that is only appended to.
-    share.store.wear_server();
+    share.store.revert_to_server();
     let path = share.host("f").canonicalize().expect("it is there");
     let mut changed = 0;
     for entry in std::fs::read_dir("/proc/self/fd").expect("proc is there").flatten() {

@@ -27,7 +27,7 @@ fn files_belong_to_the_user_who_creates_them() {
     let Some(mut share) = share_of_stranger() else { return };
     share.create("f");
     share.create_directory("d");
-    share.store.wear_server();
+    share.store.revert_to_server();
     for name in ["f", "d"] {
         let metadata = std::fs::metadata(share.host(name)).expect("there");
         assert_eq!((metadata.uid(), metadata.gid()), (STRANGER, STRANGER), "{name}");
@@ -126,7 +126,7 @@ fn requests_of_two_users_keep_their_rights_apart() {
 }
 
 #[test]
-fn nothing_runs_for_a_user_who_cannot_be_worn() {
+fn nothing_runs_for_a_user_who_cannot_be_impersonated() {
     let mut share = Share::new();
     share.local("f", "x");
     let unknown = object::UserId(1_000);
@@ -135,7 +135,7 @@ fn nothing_runs_for_a_user_who_cannot_be_worn() {
     assert!(matches!(started, Started::Done(Err(NtStatus::ACCESS_DENIED))));
     // Minus one would mean "stay who you are", which is root.
     let nobody = Credentials { uid: u32::MAX, gid: u32::MAX, ..Credentials::default() };
-    let settings = StoreSettings { wear_users: true, ..StoreSettings::default() };
+    let settings = StoreSettings { impersonate_users: true, ..StoreSettings::default() };
     let mut store = Store::new(settings);
     let nobody = store.register_user(nobody);
     let root = store.open_root(store::RootSettings::new(share.host("")), nobody);
@@ -162,7 +162,8 @@ fn a_store_that_may_not_change_users_denies_instead_of_ignoring() {
         return;
     }
     let share = Share::new();
-    let mut store = Store::new(StoreSettings { wear_users: true, ..StoreSettings::default() });
+    let mut store =
+        Store::new(StoreSettings { impersonate_users: true, ..StoreSettings::default() });
     let other = store.register_user(Credentials { uid: 1, gid: 1, ..Credentials::default() });
     let root = store.open_root(store::RootSettings::new(share.host("")), other);
     assert_eq!(root, Err(NtStatus::ACCESS_DENIED));
@@ -215,7 +216,7 @@ fn write(
 }
 
 fn mode(share: &mut Share, name: &str) -> u32 {
-    share.store.wear_server();
+    share.store.revert_to_server();
     std::fs::metadata(share.host(name)).expect("there").permissions().mode() & 0o7777
 }
 

@@ -71,7 +71,7 @@ fn make(share: &mut Share, change: impl FnOnce(&mut OpenRequest)) -> LocalOpen {
 
 /// uid, gid and mode of something, as the host has them.
 fn found(share: &mut Share, path: &str) -> (u32, u32, u32) {
-    share.store.wear_server();
+    share.store.revert_to_server();
     let found = std::fs::symlink_metadata(share.host(path)).expect("there");
     (found.uid(), found.gid(), found.mode() & 0o7777)
 }
@@ -349,7 +349,7 @@ fn cap_fsetid_is_gone_for_good() {
     share.create("f");
     for as_server in [false, true] {
         if as_server {
-            assert!(share.store.wear_server());
+            assert!(share.store.revert_to_server());
         }
         let sets = rustix::thread::capabilities(None).expect("our own");
         assert!(!sets.permitted.contains(CapabilitySet::FSETID));

@@ -57,7 +57,7 @@ fn exchange(ours: &Path, theirs: &Path, stop: &AtomicBool) {
 /// Owner and mode of the victim's directory, which has one of the two names; the other one is
 /// removed.
 fn victims(share: &mut Share, names: [&Path; 2], victim: u64) -> (u32, u32) {
-    share.store.wear_server();
+    share.store.revert_to_server();
     let mut seen = None;
     while seen.is_none() {
         for name in names {

@@ -40,7 +40,7 @@ impl AskedSessions {
 impl Worker {
     /// Asks the worker that has a session for it, and answers the request at once if there is none.
     pub(super) fn ask_for_session(&mut self, session_id: u64, request: RequestId) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let found = self.registry.find_session(session_id).ok().flatten();
         // One of our own has ended just now.
         let other = found.map(|it| it.server_id).filter(|it| *it != self.registry.server_id());

@@ -21,7 +21,7 @@ impl Worker {
     /// Answers an administrator who wants to know the channels.
     pub(super) fn tell_channels(&mut self, to: ServerId) {
         let data = self.list_channels().encode();
-        self.store.wear_server();
+        self.store.revert_to_server();
         let content = Content::new(MessageKind::CHANNELS, &data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
             debug!("no channels to {to}: {error}");
@@ -33,7 +33,7 @@ impl Worker {
         if channels.is_empty() {
             return Channels::default();
         }
-        self.store.wear_server();
+        self.store.revert_to_server();
         let offer = self.interface_offer();
         let multichannel = Multichannel::of(&self.settings.config.global);
         let has_one = |session_id| {

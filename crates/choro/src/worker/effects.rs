@@ -72,12 +72,12 @@ impl Worker {
                 return;
             }
             Effect::TellFileChanged { server, file } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 tell_file_changed(&mut self.messaging, server, file);
                 return;
             }
             Effect::TellTurn { server } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 tell_turn(&mut self.messaging, server);
                 return;
             }
@@ -100,16 +100,16 @@ impl Worker {
                 Reply::Referral(self.shares().find_referral(&question.connect, &question.path))
             }
             Effect::FindAccount { user, requested_user } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 let account = self.accounts.find(&mut self.store, user, requested_user);
                 Reply::Account(account.map(Box::new))
             }
             Effect::FindCredential { user, .. } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 Reply::Credential(self.accounts.credential(&user).map(Box::new))
             }
             Effect::IsOwnName { target_name, server } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 Reply::OwnName(self.own_names.include(&target_name, server))
             }
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
@@ -131,15 +131,15 @@ impl Worker {
                 return self.waiting.sleep(request, Instant::now() + time);
             }
             Effect::ListNetworkInterfaces => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 Reply::NetworkInterfaces(self.interface_offer().to_wire())
             }
             Effect::FindGuest => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 Reply::Account(self.accounts.guest(&mut self.store).map(Box::new))
             }
             Effect::ClosePreviousSession { session_id, user } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 let request = request.expect("SESSION_SETUP waits for this");
                 let waiting = &mut self.waiting;
                 let registry = &self.registry;
@@ -165,7 +165,7 @@ impl Worker {
 
     /// The shares, for the server itself: the thread still has the rights of whoever was served last.
     fn shares(&mut self) -> Shares<'_> {
-        self.store.wear_server();
+        self.store.revert_to_server();
         Shares {
             config: &self.settings.config,
             store: &mut self.store,

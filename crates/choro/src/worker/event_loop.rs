@@ -303,10 +303,10 @@ impl Worker {
     pub(super) fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
         let channels = self.channels.values().filter(|it| it.is_bulky()).count();
         let (lanes, store) = (&mut self.lanes, &mut self.store);
-        let wear_server = || {
-            store.wear_server();
+        let revert_to_server = || {
+            store.revert_to_server();
         };
-        let choose = || (channels > 1).then(|| lanes.choose(channels, wear_server)).flatten();
+        let choose = || (channels > 1).then(|| lanes.choose(channels, revert_to_server)).flatten();
         self.channels.get_mut(&id)?.lane(choose).filter(|_| channels > 1)
     }
 
@@ -406,12 +406,12 @@ impl Worker {
                 self.logon_slot.iter().for_each(|slot| slot.tell(logon));
             }
             Notice::Unwatched { volatile } => {
-                self.store.wear_server();
+                self.store.revert_to_server();
                 self.watches.end(&mut self.messaging, volatile);
             }
             Notice::Watched(watch) => {
                 let volatile = watch.volatile;
-                self.store.wear_server();
+                self.store.revert_to_server();
                 self.watches.begin(&mut self.messaging, *watch);
                 let now = self.now();
                 // Not when the turn began: what happened since then, the watch is not about.
@@ -432,7 +432,7 @@ impl Worker {
     /// Tells `notifyd` what this turn has changed, if anybody wants to know.
     fn tell_changes(&mut self) {
         if self.watches.wants_flush() {
-            self.store.wear_server();
+            self.store.revert_to_server();
             self.watches.flush(&mut self.messaging);
         }
     }
@@ -441,14 +441,14 @@ impl Worker {
     fn flush_messages(&mut self) {
         if self.messaging.wants_flush() {
             self.trace.enter(Phase::Messages);
-            self.store.wear_server();
+            self.store.revert_to_server();
             self.messaging.flush(Instant::now());
         }
     }
 
     /// There is a new `notifyd`.
     pub(super) fn watch_again(&mut self) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let changes = self.watches.begin_again(&mut self.messaging);
         let now = self.now();
         self.server.handle_changes(now, machine_clock(), &changes);

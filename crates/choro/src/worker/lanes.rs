@@ -173,10 +173,14 @@ impl Lanes {
     }
 
     /// A lane for a channel, one of `channels`. None where they win nothing. A thread has the rights
-    /// of whoever starts it: `wear_server` puts down those of the user who was served last.
-    pub(super) fn choose(&mut self, channels: usize, wear_server: impl FnOnce()) -> Option<LaneId> {
+    /// of whoever starts it: `revert_to_server` gives up those of the last user.
+    pub(super) fn choose(
+        &mut self,
+        channels: usize,
+        revert_to_server: impl FnOnce(),
+    ) -> Option<LaneId> {
         if self.lanes.len() < self.lanes_max.min(channels) {
-            wear_server();
+            revert_to_server();
             match Lane::start(&self.done, self.watch) {
                 Ok(lane) => self.lanes.push(lane),
                 Err(error) => {

@@ -63,9 +63,9 @@ impl Worker {
     pub(super) fn take_messages(&mut self) {
         self.trace.enter(Phase::Messages);
         // Messages that waited for room may need a new connection, which is the server's to make.
-        self.store.wear_server();
+        self.store.revert_to_server();
         while let Some(message) = self.messaging.poll(Instant::now()) {
-            self.store.wear_server();
+            self.store.revert_to_server();
             let rest = self.read_passing(message);
             let Some(message) = rest.and_then(|message| self.read_about_sessions(message)) else {
                 self.serve_effects();
@@ -76,7 +76,7 @@ impl Worker {
                     let now = self.now();
                     self.server.handle_close_session_of(now, session_id, &user);
                     self.serve_effects();
-                    self.store.wear_server();
+                    self.store.revert_to_server();
                     Waiting::tell_closed(&mut self.messaging, sender, session_id);
                 }
                 Asked::ListChannels { sender } => self.tell_channels(sender),
@@ -109,7 +109,7 @@ impl Worker {
         let now = self.now();
         let closed = self.server.handle_close_share(now, (share != "*").then_some(share));
         self.serve_effects();
-        self.store.wear_server();
+        self.store.revert_to_server();
         if closed > 0 {
             info!("{closed} tree connects of {share} are closed: an administrator wants it");
         }
@@ -131,7 +131,7 @@ impl Worker {
 
     /// Reads the configuration again; one that cannot be read changes nothing.
     fn reload(&mut self) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         match Settings::load(self.settings.source.clone()) {
             Ok(settings) => {
                 let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);

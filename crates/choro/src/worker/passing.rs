@@ -63,7 +63,7 @@ impl Worker {
 
     /// Claims the client, and offers the connection to whoever was faster.
     fn find_worker(&mut self, newcomer: Newcomer, offers_left: u32, gone: Option<ServerId>) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let mut gone = gone;
         for left in (0..=offers_left).rev() {
             let addresses =
@@ -281,7 +281,7 @@ impl Worker {
         if self.passing.next_timeout().is_none_or(|at| at > now) {
             return;
         }
-        self.store.wear_server();
+        self.store.revert_to_server();
         if self.passing.looks_for_senders(now) {
             // If that cannot be found out, they are taken to live.
             let living = self.messaging.members().ok();
@@ -305,7 +305,7 @@ impl Worker {
     /// Lets go of the clients, so that their next connections find another worker, and refuses
     /// those that are offered already: this worker ends.
     pub(super) fn release_clients(&mut self) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         self.notices.release_all(&self.registry);
         while let Some(message) = self.messaging.poll(Instant::now()) {
             let _ = self.read_passing(message);

@@ -21,7 +21,7 @@ use rustix::fs::{fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
 
-use super::{Wardrobe, Worn};
+use super::{Impersonation, Rights};
 use crate::metadata::is_directory;
 use crate::posix_acl::PosixAcl;
 use crate::security::stored::{NewOwners, Subject};
@@ -40,7 +40,7 @@ pub(crate) enum Permissions<'a> {
     Acl(&'a PosixAcl),
 }
 
-impl Wardrobe {
+impl Impersonation {
     /// Makes `owners` the owners. With the server's rights, if ownership may be `taken`, the user gets the
     /// file and a group that is not the user's stays as it is, as in Samba.
     pub(crate) fn change_owners(
@@ -50,7 +50,7 @@ impl Wardrobe {
         taken: bool,
     ) -> Result<(), Errno> {
         match chown(subject.fd, owners) {
-            Err(Errno::ACCESS | Errno::PERM) if taken && self.is_asking(owners.uid) => {
+            Err(Errno::ACCESS | Errno::PERM) if taken && self.is_requester(owners.uid) => {
                 let gid = owners.gid.filter(|gid| self.is_in_group(*gid));
                 self.as_server(|| chown(subject.fd, NewOwners { gid, ..owners }))?;
             }
@@ -60,7 +60,7 @@ impl Wardrobe {
     }
 
     /// Gives a new object to the owner of its directory ("inherit owner"). It was made without the bits that
-    /// [`Wardrobe::change_owners`] clears.
+    /// [`Impersonation::change_owners`] clears.
     pub(crate) fn pass_to_owner(
         &mut self,
         subject: Subject<'_>,
@@ -220,22 +220,23 @@ impl Wardrobe {
         group: u32,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let before = self.worn;
-        if !self.enabled || before == Worn::Server && group == 0 {
+        let before = self.rights;
+        if !self.enabled || before == Rights::Server && group == 0 {
             return call();
         }
-        self.worn = Worn::Unknown;
+        self.rights = Rights::Unknown;
         let result = match system::set_thread_credentials(0, group, &[]) {
             Ok(()) => call(),
             Err(_) => Err(Errno::PERM),
         };
         match before {
             // What follows in the same request must never run as root.
-            Worn::User(user) => {
-                self.wear(user).expect("credentials that were worn can be worn again");
+            Rights::User(user) => {
+                self.impersonate(user)
+                    .expect("credentials that were taken once can be taken again");
             }
-            Worn::Server | Worn::Unknown => {
-                self.wear_server();
+            Rights::Server | Rights::Unknown => {
+                self.revert_to_server();
             }
         }
         result
@@ -249,13 +250,13 @@ impl Wardrobe {
     }
 
     /// Whether this is the uid of the user who asks.
-    fn is_asking(&self, uid: Option<u32>) -> bool {
-        self.asking_user().is_some_and(|user| Some(user.credentials.uid) == uid)
+    fn is_requester(&self, uid: Option<u32>) -> bool {
+        self.requester().is_some_and(|user| Some(user.credentials.uid) == uid)
     }
 
     /// Whether the user who asks is in a group; root is in all of them.
     fn is_in_group(&self, gid: u32) -> bool {
-        self.asking_user().is_some_and(|user| {
+        self.requester().is_some_and(|user| {
             let credentials = &user.credentials;
             credentials.uid == 0 || credentials.gid == gid || credentials.groups.contains(&gid)
         })
@@ -324,7 +325,7 @@ fn chmod(subject: Subject<'_>, mode: u32) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
-    use crate::credentials::Wardrobe;
+    use crate::credentials::Impersonation;
     use crate::settings::Credentials;
 
     /// Needs root; without it there are no rights to put on or down.
@@ -334,21 +335,21 @@ mod tests {
             return;
         }
         let euid = || rustix::process::geteuid().as_raw();
-        let mut wardrobe = Wardrobe::new(true);
+        let mut impersonation = Impersonation::new(true);
         let groups = vec![12_346];
-        let user = wardrobe.register(Credentials {
+        let user = impersonation.register(Credentials {
             uid: 12_345,
             gid: 12_345,
             groups,
             ..Credentials::default()
         });
-        wardrobe.wear(user).expect("root may become anyone");
-        assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
-        assert_eq!(wardrobe.as_server(|| Ok(euid())), Ok(0));
-        assert_eq!((euid(), wardrobe.effective().uid), (12_345, 12_345));
+        impersonation.impersonate(user).expect("root may become anyone");
+        assert_eq!((euid(), impersonation.effective().uid), (12_345, 12_345));
+        assert_eq!(impersonation.as_server(|| Ok(euid())), Ok(0));
+        assert_eq!((euid(), impersonation.effective().uid), (12_345, 12_345));
         let groups = rustix::process::getgroups().expect("a few");
         assert_eq!(groups.iter().map(|group| group.as_raw()).collect::<Vec<_>>(), [12_346]);
-        drop(wardrobe);
+        drop(impersonation);
         assert_eq!(euid(), 0);
     }
 }

@@ -22,7 +22,7 @@ use dtyp::{AccessMask, SecurityDescriptor, Sid, access_check};
 use rustix::fs::Statx;
 
 use crate::access::{EXECUTE, READ, WRITE};
-use crate::credentials::Wardrobe;
+use crate::credentials::Impersonation;
 use crate::metadata::is_directory;
 use crate::posix_acl::{PosixAcl, Tag, Triple};
 
@@ -41,7 +41,7 @@ pub(crate) enum Trustee {
 }
 
 /// `None` for SIDs that stand for many or nobody.
-pub(crate) fn trustee(wardrobe: &Wardrobe, sid: &Sid) -> Option<Trustee> {
+pub(crate) fn trustee(impersonation: &Impersonation, sid: &Sid) -> Option<Trustee> {
     match *sid.subauthorities() {
         [1, uid] if sid.authority() == UNIX_AUTHORITY && uid != u32::MAX => {
             Some(Trustee::User(uid))
@@ -49,17 +49,17 @@ pub(crate) fn trustee(wardrobe: &Wardrobe, sid: &Sid) -> Option<Trustee> {
         [2, gid] if sid.authority() == UNIX_AUTHORITY && gid != u32::MAX => {
             Some(Trustee::Group(gid))
         }
-        _ => wardrobe.uid_of(sid).map(Trustee::User),
+        _ => impersonation.uid_of(sid).map(Trustee::User),
     }
 }
 
 /// The ACL for an object that `descriptor` is of and that `status` tells the owners of.
 pub(crate) fn posix_acl(
-    wardrobe: &Wardrobe,
+    impersonation: &Impersonation,
     descriptor: &SecurityDescriptor,
     status: &Statx,
 ) -> PosixAcl {
-    let mapping = Mapping { wardrobe, descriptor, status };
+    let mapping = Mapping { impersonation, descriptor, status };
     let mut entries = vec![
         (Tag::Owner, mapping.owner()),
         (Tag::OwningGroup, mapping.group(status.stx_gid)),
@@ -82,7 +82,7 @@ fn everyone() -> Vec<Sid> {
 }
 
 struct Mapping<'a> {
-    wardrobe: &'a Wardrobe,
+    impersonation: &'a Impersonation,
     descriptor: &'a SecurityDescriptor,
     status: &'a Statx,
 }
@@ -92,7 +92,7 @@ impl Mapping<'_> {
     fn named(&self) -> Vec<Trustee> {
         let aces = self.descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
         let sids = aces.filter_map(|ace| ace.sid());
-        let mut named: Vec<_> = sids.filter_map(|sid| trustee(self.wardrobe, sid)).collect();
+        let mut named: Vec<_> = sids.filter_map(|sid| trustee(self.impersonation, sid)).collect();
         named.sort_unstable();
         named.dedup();
         named.truncate(NAMED_MAX);
@@ -103,7 +103,7 @@ impl Mapping<'_> {
         let mut sids = self.sids_of_user(self.status.stx_uid);
         sids.extend(self.descriptor.owner.clone());
         sids.extend(self.sids_of_owning_group(&sids));
-        let kept = match (is_directory(self.status), self.wardrobe.has_server()) {
+        let kept = match (is_directory(self.status), self.impersonation.has_server()) {
             (true, _) => READ | WRITE | EXECUTE,
             (false, true) => READ,
             (false, false) => READ | WRITE,
@@ -128,7 +128,7 @@ impl Mapping<'_> {
     fn sids_of_user(&self, uid: u32) -> Vec<Sid> {
         let mut sids = everyone();
         sids.push(Sid::unix_user(uid));
-        if let Some(identity) = self.wardrobe.identity_of(uid) {
+        if let Some(identity) = self.impersonation.identity_of(uid) {
             sids.push(identity.user.clone());
             sids.extend(identity.groups.iter().cloned());
         }
@@ -139,7 +139,7 @@ impl Mapping<'_> {
     /// that: a user who takes a file may name a group that it cannot bring.
     fn sids_of_owning_group(&self, sids: &[Sid]) -> Option<Sid> {
         let is_member = sids.contains(&Sid::unix_group(self.status.stx_gid));
-        let is_another = |sid: &Sid| trustee(self.wardrobe, sid).is_some();
+        let is_another = |sid: &Sid| trustee(self.impersonation, sid).is_some();
         self.descriptor.group.clone().filter(|sid| is_member && !is_another(sid))
     }
 

@@ -16,7 +16,7 @@ use rustix::fs::Statx;
 
 use super::stored::{NewOwners, Subject};
 use crate::access;
-use crate::credentials::{Permissions, Wardrobe};
+use crate::credentials::{Impersonation, Permissions};
 use crate::errno::{During, Operation};
 use crate::given_mode;
 use crate::metadata::is_directory;
@@ -115,7 +115,7 @@ fn rights(bits: u16, directory: bool) -> AccessMask {
 /// Changes owner, group and mode as far as `information` names them. `new`: the object was just made, in a
 /// share with these settings.
 pub(crate) fn apply(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     subject: Subject<'_>,
     information: SecurityInformation,
     descriptor: &[u8],
@@ -147,12 +147,12 @@ pub(crate) fn apply(
         let uid = uid.filter(|uid| *uid != status.stx_uid);
         let gid = gid.filter(|gid| *gid != status.stx_gid);
         let owners = NewOwners { uid, gid };
-        wardrobe.change_owners(subject, owners, false).during(Operation::SetMetadata)?;
+        impersonation.change_owners(subject, owners, false).during(Operation::SetMetadata)?;
         changed = Some(system::status_of(subject.fd).during(Operation::Query)?);
     }
     if let Some(mode) = mode {
         let subject = Subject { status: changed.as_ref().unwrap_or(status), ..subject };
-        let result = wardrobe.change_permissions(subject, Permissions::Mode(mode), false);
+        let result = impersonation.change_permissions(subject, Permissions::Mode(mode), false);
         result.during(Operation::SetMetadata)?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::mapping::{self, Trustee};
 use super::mode;
-use crate::credentials::{Permissions, Wardrobe};
+use crate::credentials::{Impersonation, Permissions};
 use crate::errno::{During, Operation};
 use crate::lookup::Root;
 use crate::nt_acl::{self, Basis, Hash};
@@ -37,12 +37,12 @@ impl<'a> Subject<'a> {
 /// # Errors
 /// It cannot be read, or is damaged where nothing else could decide.
 pub(crate) fn deciding(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     root: &Root,
     subject: Subject<'_>,
 ) -> Result<Option<SecurityDescriptor>, NtStatus> {
     let Some(settings) = &root.settings.nt_acls else { return Ok(None) };
-    let value = match wardrobe.read_descriptor(subject.attributes(), &settings.attribute) {
+    let value = match impersonation.read_descriptor(subject.attributes(), &settings.attribute) {
         Ok(value) => value,
         Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(absent(settings, subject)),
         Err(errno) => return Err(errno).during(Operation::Query),
@@ -81,11 +81,11 @@ fn holds(settings: &NtAclSettings, subject: Subject<'_>, basis: Basis) -> Result
 
 /// The descriptor that clients are shown: the deciding one, or what mode and POSIX ACL amount to.
 pub(crate) fn shown(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     root: &Root,
     subject: Subject<'_>,
 ) -> Result<SecurityDescriptor, NtStatus> {
-    if let Some(descriptor) = deciding(wardrobe, root, subject)? {
+    if let Some(descriptor) = deciding(impersonation, root, subject)? {
         return Ok(descriptor);
     }
     if root.settings.nt_acls.is_none() {
@@ -107,13 +107,13 @@ pub(crate) struct NewOwners {
 /// A user takes ownership, and gives it to nobody; who administers the system may give. A SID that
 /// stands for nobody here can be stored, and leaves the owner of the host as it is.
 pub(crate) fn new_owners(
-    wardrobe: &Wardrobe,
+    impersonation: &Impersonation,
     status: &Statx,
     old: &SecurityDescriptor,
     new: &SecurityDescriptor,
     information: SecurityInformation,
 ) -> Result<NewOwners, NtStatus> {
-    let identity = wardrobe.identity()?;
+    let identity = impersonation.identity()?;
     let mut owners = NewOwners::default();
     let changed = |part, old: &Option<Sid>, new: &Option<Sid>| {
         information.contains(part) && new.is_some() && old != new
@@ -124,7 +124,7 @@ pub(crate) fn new_owners(
         if !identity.is_root && !identity.token().contains(sid) {
             return Err(NtStatus::INVALID_OWNER);
         }
-        owners.uid = match mapping::trustee(wardrobe, sid) {
+        owners.uid = match mapping::trustee(impersonation, sid) {
             Some(Trustee::User(uid)) => Some(uid),
             // The administrators' user is root. Only it has them in its token.
             _ if *sid == Sid::administrators() => Some(0),
@@ -133,7 +133,7 @@ pub(crate) fn new_owners(
     }
     if changed(SecurityInformation::GROUP, &old.group, &new.group)
         && let Some(sid) = &new.group
-        && let Some(Trustee::Group(gid)) = mapping::trustee(wardrobe, sid)
+        && let Some(Trustee::Group(gid)) = mapping::trustee(impersonation, sid)
     {
         owners.gid = Some(gid);
     }
@@ -156,7 +156,7 @@ pub(crate) struct Mandate {
 /// If storing fails at the end, the old POSIX ACL is put back, so that the kernel does not grant what the
 /// client was told it could not set.
 pub(crate) fn install(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     settings: &NtAclSettings,
     subject: Subject<'_>,
     descriptor: &SecurityDescriptor,
@@ -165,14 +165,14 @@ pub(crate) fn install(
 ) -> Result<(), NtStatus> {
     if owners.uid.is_some() || owners.gid.is_some() {
         // Taking ownership was judged already.
-        let changed = wardrobe.change_owners(subject, owners, mandate.owner);
+        let changed = impersonation.change_owners(subject, owners, mandate.owner);
         changed.during(Operation::SetMetadata)?;
     }
     let mut status = system::status_of(subject.fd).during(Operation::Query)?;
     let before = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
     let mut system = before.clone();
     if !settings.ignore_system_acls {
-        let changed = change_acl(wardrobe, subject, &status, &before, descriptor, mandate)?;
+        let changed = change_acl(impersonation, subject, &status, &before, descriptor, mandate)?;
         if changed {
             status = system::status_of(subject.fd).during(Operation::Query)?;
             system = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
@@ -182,26 +182,26 @@ pub(crate) fn install(
     let value = nt_acl::encode(descriptor, Hash::of_descriptor(&described), system.hash());
     let granted = mandate.owner || mandate.dacl;
     let stored =
-        wardrobe.store_descriptor(subject.attributes(), &settings.attribute, &value, granted);
+        impersonation.store_descriptor(subject.attributes(), &settings.attribute, &value, granted);
     if stored.is_err()
         && let Some(access) = &before.access
     {
         // What fails twice cannot be helped; the failure to store is what is reported.
-        let _ = wardrobe.put_back(Subject { status: &status, ..subject }, access);
+        let _ = impersonation.put_back(Subject { status: &status, ..subject }, access);
     }
     stored.during(Operation::SetMetadata)
 }
 
 /// Whether anything was changed.
 fn change_acl(
-    wardrobe: &mut Wardrobe,
+    impersonation: &mut Impersonation,
     subject: Subject<'_>,
     status: &Statx,
     before: &SystemAcl,
     descriptor: &SecurityDescriptor,
     mandate: Mandate,
 ) -> Result<bool, NtStatus> {
-    let wanted = mapping::posix_acl(wardrobe, descriptor, status);
+    let wanted = mapping::posix_acl(impersonation, descriptor, status);
     if before.access.as_ref() == Some(&wanted) {
         return Ok(false);
     }
@@ -212,7 +212,7 @@ fn change_acl(
         _ => Permissions::Acl(&wanted),
     };
     let subject = Subject { status, ..subject };
-    let changed = wardrobe.change_permissions(subject, permissions, mandate.dacl);
+    let changed = impersonation.change_permissions(subject, permissions, mandate.dacl);
     changed.during(Operation::SetMetadata)?;
     Ok(true)
 }

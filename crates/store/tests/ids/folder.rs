@@ -189,7 +189,7 @@ impl Folder {
 
     /// All that there is, by inode.
     fn look(&mut self) -> BTreeMap<u64, Seen> {
-        self.share.store.wear_server();
+        self.share.store.revert_to_server();
         let mut found = BTreeMap::new();
         let mut waiting = vec![(String::new(), 0)];
         while let Some((path, parent)) = waiting.pop() {

@@ -94,31 +94,31 @@ impl Share {
 
     /// Something made by a local process, not through the store.
     pub fn local(&mut self, path: &str, content: &str) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         std::fs::write(self.host(path), content).expect("writing as the server");
     }
 
     pub fn local_directory(&mut self, path: &str) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         std::fs::create_dir_all(self.host(path)).expect("creating as the server");
     }
 
     pub fn mode(&mut self, path: &str, mode: u32) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let mode = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(self.host(path), mode).expect("as the server");
     }
 
     /// The mode that something in the share has, without what kind of thing it is.
     pub fn mode_of(&mut self, path: &str) -> u32 {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let metadata = std::fs::metadata(self.host(path)).expect("it is there");
         metadata.permissions().mode() & 0o7777
     }
 
     /// Does what a local process of somebody's would do, on a thread that has their rights.
     pub fn locally<T: Send>(&mut self, who: &Credentials, act: impl FnOnce() -> T + Send) -> T {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let (uid, gid) = (Uid::from_raw(who.uid), Gid::from_raw(who.gid));
         let groups: Vec<_> = who.groups.iter().map(|group| Gid::from_raw(*group)).collect();
         let act = move || {
@@ -153,7 +153,7 @@ impl Share {
     }
 
     pub fn content(&mut self, path: &str) -> String {
-        self.store.wear_server();
+        self.store.revert_to_server();
         std::fs::read_to_string(self.host(path)).expect("it is there")
     }
 
@@ -338,7 +338,7 @@ impl Share {
 
     /// An extended attribute as the host has it.
     pub fn attribute(&mut self, path: &str, name: &str) -> Option<Vec<u8>> {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let mut value = vec![0; 65_536];
         let length = rustix::fs::getxattr(self.host(path), name, &mut value[..]).ok()?;
         value.truncate(length);
@@ -346,7 +346,7 @@ impl Share {
     }
 
     pub fn set_attribute(&mut self, path: &str, name: &str, value: &[u8]) {
-        self.store.wear_server();
+        self.store.revert_to_server();
         let flags = rustix::fs::XattrFlags::empty();
         rustix::fs::setxattr(self.host(path), name, value, flags).expect("as the server");
     }
