@@ -8,7 +8,7 @@
 use wire::{Command, Header, HeaderFlags};
 
 use crate::reject::Reject;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 
 /// The channel sequence number of an open, with the requests that are under way in it.
 ///

@@ -3,8 +3,8 @@
 use dtyp::upcase::equal_ignoring_case;
 use wire::header::HeaderFlags;
 
-use crate::effect::Share;
 use crate::request::Incoming;
+use crate::share::Share;
 
 /// A path of a namespace: `\server\share\path`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

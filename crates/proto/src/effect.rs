@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{Caching, FileKey};
+use arbitration::FileKey;
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
-use dtyp::name_expression::NameExpression;
-use dtyp::{AccessMask, Guid, NtStatus, ServerId, Sid};
+use dtyp::{Guid, NtStatus, ServerId};
 use object::{
     ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, SymbolicLink, UserId,
 };
@@ -16,11 +15,12 @@ use trace::Phase;
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
 
+use crate::account::{Account, Credential};
 use crate::connection::ConnectionId;
-use crate::files;
+use crate::file_key;
 use crate::passages::Passage;
 use crate::reject::Reject;
-use crate::settings::Policy;
+use crate::share::Share;
 
 /// A question to the world. Exactly one [`Reply`] comes back for each that carries a request.
 #[derive(Debug)]
@@ -173,8 +173,8 @@ impl Removal {
     #[must_use]
     pub fn is_of(&self, opened: &Opened) -> bool {
         let identity = opened.metadata.identity;
-        let link = files::link(opened.parent, &opened.path, identity);
-        files::key(identity) == self.file
+        let link = file_key::link(opened.parent, &opened.path, identity);
+        file_key::key(identity) == self.file
             && identity.birth != 0
             && [link, arbitration::mark(identity.stream, link)].contains(&self.mark)
     }
@@ -215,92 +215,6 @@ pub enum Referral {
     Link(Box<SymbolicLink>),
 }
 
-/// An account as the server knows it.
-#[derive(Clone, Debug)]
-pub struct Account {
-    /// Its name.
-    pub user: String,
-    /// The name that the client gave, in small letters: it may have meant another.
-    pub requested_user: String,
-    /// Its domain.
-    pub domain: String,
-    /// Whose rights the kernel checks.
-    pub unix: UserId,
-    /// Who it is. Users whom the system does not know share their rights, and with them a SID; what
-    /// belongs to one of them is not another's all the same.
-    pub identity: String,
-    /// Its SID.
-    pub sid: Sid,
-    /// The SIDs of its groups.
-    pub groups: Vec<Sid>,
-    /// Stands for anyone.
-    pub is_guest: bool,
-}
-
-/// What a user's proof is checked with.
-#[derive(Clone, Debug)]
-pub struct Credential {
-    /// The user's name.
-    pub user: String,
-    /// The name that the client gave, in small letters: it may have meant another.
-    pub requested_user: String,
-    /// The hash of the password.
-    pub nt_hash: auth::NtHash,
-    /// The user may not log on.
-    pub disabled: bool,
-}
-
-/// A share that a tree connect leads to.
-#[derive(Clone, Debug)]
-pub struct Share {
-    /// Its name as configured.
-    pub name: String,
-    /// The name by which the client reached it, which may stand for others.
-    pub requested_name: String,
-    /// Its comment.
-    pub comment: String,
-    /// Its root; the pipe share has none.
-    pub root: Option<RootId>,
-    /// Whose rights the kernel checks: the account's, or those of `force user`.
-    pub user: UserId,
-    /// Rights that the share grants this user at most.
-    pub access_max: AccessMask,
-    /// `smb encrypt` of the share.
-    pub encryption: Policy,
-    /// Names are compared with case.
-    pub case_sensitive: bool,
-    /// Opens survive their connection: `durable handles`.
-    pub durable_handles: bool,
-    /// `Share.IsCA`: opens survive the server, too: `smb3 share cap:continuous availability`.
-    pub is_ca: bool,
-    /// What clients may keep of files at their side: `oplocks`.
-    pub caching_max: Caching,
-    /// Several clients may keep what they read of one file: `level2 oplocks`.
-    pub shared_reading: bool,
-    /// `Share.IsDfs`: it is the root of a DFS namespace: `msdfs root`.
-    pub is_dfs_root: bool,
-    /// What they may keep of directories: `smb3 directory leases`.
-    pub directory_caching_max: Caching,
-    /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.
-    pub caching: u32,
-    /// Extended attributes are kept.
-    pub extended_attributes: bool,
-    /// Files may have named streams.
-    pub named_streams: bool,
-    /// Names that do not exist for clients.
-    pub veto_files: Vec<NameExpression>,
-    /// Every WRITE reaches stable storage before it is answered.
-    pub sync_always: bool,
-    /// What Apple's clients are told; nothing where their extensions are not served.
-    pub apple: Option<AppleShare>,
-    /// Where its root is, from the root of the host's file system.
-    pub folder: ObjectPath,
-    /// Changes that other programs make in it are told, too.
-    pub kernel_change_notify: bool,
-    /// The classes of the requests of whoever connects to it.
-    pub classes: Arc<qos::Membership>,
-}
-
 /// A session of another worker, as far as a client that wants to be bound to it must be told why it
 /// cannot be.
 #[derive(Clone, Debug)]
@@ -311,15 +225,6 @@ pub struct LentSession {
     pub cipher: Option<Cipher>,
     /// `Session.SigningKey`, with its algorithm.
     pub signing_key: Arc<SigningKey>,
-}
-
-/// A share as Apple's clients see it.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct AppleShare {
-    /// The model of the server that a Finder shows.
-    pub model: String,
-    /// May hold backups: FLUSH reaches the disk.
-    pub full_sync: bool,
 }
 
 /// Why a share was not connected.
@@ -401,8 +306,8 @@ mod tests {
         let it = opened(7, "folder\\file", 100);
         let identity = it.metadata.identity;
         let removal = Removal {
-            file: files::key(identity),
-            mark: files::link(it.parent, &it.path, identity),
+            file: file_key::key(identity),
+            mark: file_key::link(it.parent, &it.path, identity),
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
@@ -413,7 +318,7 @@ mod tests {
         assert!(!removal.is_of(&opened(8, "folder\\file", 100)), "another directory");
         assert!(!removal.is_of(&opened(7, "folder\\other", 100)), "another name");
         let untold = opened(7, "folder\\file", 0);
-        let mark = files::link(untold.parent, &untold.path, untold.metadata.identity);
+        let mark = file_key::link(untold.parent, &untold.path, untold.metadata.identity);
         assert!(!Removal { mark, ..removal }.is_of(&untold), "nobody can tell");
     }
 }

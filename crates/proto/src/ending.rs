@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::change::{Change, ChangeKind};
 use crate::connection::ConnectionId;
 use crate::effect::Effect;
-use crate::files::key;
+use crate::file_key::key;
 use crate::globals::Globals;
 use crate::notice::Notice;
 use crate::open::{CreateName, Open, OpenFile, Target};

@@ -6,7 +6,6 @@
 //! else.
 
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
@@ -15,13 +14,14 @@ use arbitration::{
     Holding, Lease, LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError, ShareMode,
 };
 use dtyp::ServerId;
-use object::{FileIdentity, ObjectPath};
+use object::FileIdentity;
 use rustc_hash::FxHashMap;
 use trace::Tracer;
 
+use crate::file_key::key;
 use crate::open::CreateName;
 use crate::reject::Reject;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 
 /// How long a client may take to answer a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
 pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
@@ -89,23 +89,6 @@ pub struct TakenUp {
     pub lease: Option<Lease>,
     /// Bytes of memory that its locks take.
     pub lock_memory: usize,
-}
-
-/// What stands for a name of a file: the directory that it is in, how it is written there, and when
-/// the file was made, since both numbers may be those of others by now.
-#[must_use]
-pub fn link(parent: Option<FileIdentity>, path: &ObjectPath, file: FileIdentity) -> u64 {
-    let Some(parent) = parent else { return 0 };
-    // The same in every process of one program, which is all that it has to be.
-    let mut hasher = std::hash::DefaultHasher::new();
-    (parent.device, parent.inode, path.file_name(), file.birth).hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The record of a file.
-#[must_use]
-pub fn key(identity: FileIdentity) -> FileKey {
-    FileKey { device: identity.device, inode: identity.inode }
 }
 
 impl Files {

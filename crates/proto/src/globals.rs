@@ -24,7 +24,7 @@ use crate::open::{CreateName, Open};
 use crate::passages::Passages;
 use crate::pipe::Pipes;
 use crate::reject::Disconnect;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 use crate::response::Transmit;
 use crate::settings::ServerSettings;
 

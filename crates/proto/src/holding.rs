@@ -18,9 +18,12 @@ use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots, credits};
 use trace::Phase;
 use wire::{Command, FileId};
 
-use crate::effect::{Account, Effect, Reply};
-use crate::request::{Chain, Charged, InFlight, Incoming, RequestId};
-use crate::server::{Now, Server};
+use crate::account::Account;
+use crate::effect::{Effect, Reply};
+use crate::now::Now;
+use crate::request::{Chain, Charged, InFlight, Incoming};
+use crate::request_id::RequestId;
+use crate::server::Server;
 use crate::session::Session;
 
 /// The time of the gate's slots, which all workers agree on.

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use crate::connection::{Connection, ConnectionId};
 use crate::logon::Logon;
 use crate::notice::Notice;
+use crate::now::Now;
 use crate::reject::Disconnect;
 use crate::request::Incoming;
-use crate::server::{Now, Server};
+use crate::server::Server;
 use crate::session::CHANNELS_MAX;
 
 /// Connections without a user that a worker takes beside its user's, from addresses where the user

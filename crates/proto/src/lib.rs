@@ -45,14 +45,21 @@ mod waiting;
 pub mod command;
 pub mod fsctl;
 
+pub mod account;
 pub mod break_notification;
 pub mod channel_sequence;
 pub mod connection;
+pub mod enumeration;
+pub mod file_key;
+pub mod now;
 pub mod open;
 pub mod pipe;
+pub mod request_id;
 pub mod sequence_window;
 pub mod session;
+pub mod share;
 pub mod tree_connect;
+pub mod watch;
 
 pub mod change;
 pub mod files;
@@ -62,16 +69,19 @@ pub(crate) mod posix;
 #[cfg(test)]
 mod scene;
 
+pub use account::{Account, Credential};
 pub use break_notification::ConfirmationId;
 pub use channel_list::ChannelInfo;
 pub use connection::ConnectionId;
-pub use effect::{Account, Credential, Effect, Reply, Share, ShareRefusal};
+pub use effect::{Effect, Reply, ShareRefusal};
 pub use logon::Logon;
 pub use memory_account::{Charge, MemoryAccount};
 pub use notice::Notice;
+pub use now::Now;
 pub use protection::{Opened, Opener, Opening, Protection};
 pub use reject::{Disconnect, Reject};
-pub use request::RequestId;
+pub use request_id::RequestId;
 pub use response::{Step, Transmit};
-pub use server::{Now, Server};
+pub use server::Server;
 pub use settings::ServerSettings;
+pub use share::Share;

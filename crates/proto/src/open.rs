@@ -9,10 +9,12 @@ use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, ShareAccess};
 
 use crate::channel_sequence::ChannelSequence;
-use crate::effect::Share;
+use crate::enumeration::Enumeration;
 use crate::memory_account::Charge;
 use crate::pipe::Pipe;
 use crate::reject::Reject;
+use crate::share::Share;
+use crate::watch::Watch;
 
 /// Opens that a client may have.
 pub const OPENS_MAX: usize = 65_536;
@@ -95,21 +97,28 @@ pub struct OpenFile {
     /// with this action again.
     pub replay: Option<CreateAction>,
     /// How it survives its connection, if it does.
-    pub durable: Option<crate::command::create::durable::Held>,
+    pub durable: Option<Held>,
     /// CurrentByteOffset: [MS-FSCC] 2.4.35.
     pub position: u64,
     /// Mode flags that SET_INFO changed: [MS-FSCC] 2.4.26.
     pub mode: u32,
     /// The enumeration of a directory.
-    pub enumeration: Option<Box<crate::command::query_directory::Enumeration>>,
+    pub enumeration: Option<Box<Enumeration>>,
     /// How many extended attributes a query has listed: the next one begins behind them.
     pub attributes_listed: usize,
     /// The changes that wait for a CHANGE_NOTIFY.
-    pub watch: Option<Box<crate::command::change_notify::Watch>>,
+    pub watch: Option<Box<Watch>>,
     /// The memory that its byte-range locks take, in the file's record.
     pub locks: Charge,
     /// `Open.LockSequenceArray`.
     pub lock_sequences: arbitration::LockSequences,
+}
+
+/// What an open remembers of how it survives its connection; the rest is in the file's record.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// `Open.IsPersistent`.
+    pub is_persistent: bool,
 }
 
 /// What a client calls a CREATE that it may repeat.

@@ -12,13 +12,14 @@ use wire::{Command, FileId, Header};
 use crate::command::{cancel, negotiate};
 use crate::connection::ConnectionId;
 use crate::dispatch;
+use crate::now::Now;
 use crate::protection::{Finding, Opened, Unsealed, Verified};
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::respond::Outgoing;
 use crate::response::{Step, TRANSFORM};
 use crate::scope;
-use crate::server::{Now, Server};
+use crate::server::Server;
 
 impl Server {
     /// Splits a frame and serves its requests, as far as they can be served now.

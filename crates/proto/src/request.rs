@@ -14,13 +14,10 @@ use crate::connection::ConnectionId;
 use crate::dispatch::Pending;
 use crate::effect::Effect;
 use crate::memory_account::Charge;
+use crate::now::Now;
 use crate::protection::Verified;
+use crate::request_id::RequestId;
 use crate::respond::Outgoing;
-use crate::server::Now;
-
-/// Names a request between the worker and the engine.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct RequestId(pub u64);
 
 /// What a command knows of the request it serves, beside its body.
 #[derive(Debug)]

@@ -14,16 +14,19 @@ use wire::create::{CreateOptions, ShareAccess};
 use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
 
+use crate::account::Account;
 use crate::channel_sequence::ChannelSequence;
 use crate::connection::{ConnectionId, Negotiated};
-use crate::effect::{Account, Effect, Reply, Share};
+use crate::effect::{Effect, Reply};
 use crate::entropy::Entropy;
+use crate::now::Now;
 use crate::open::{OPEN_BYTES, Open, OpenFile, Target};
 use crate::reject::Disconnect;
-use crate::request::RequestId;
-use crate::server::{Now, Server};
+use crate::request_id::RequestId;
+use crate::server::Server;
 use crate::session::{Channel, Session, SessionState};
 use crate::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
+use crate::share::Share;
 use crate::tree_connect::TreeConnect;
 
 /// The client of a scene.
@@ -232,7 +235,7 @@ impl Scene {
             open.mode = ask.mode;
             ((), true)
         };
-        files.change(crate::files::key(identity), enter).expect("memory has room");
+        files.change(crate::file_key::key(identity), enter).expect("memory has room");
         file_id
     }
 

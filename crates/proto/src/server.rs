@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use arbitration::{FileKey, FileRecords};
 use bytes::BytesMut;
+use dtyp::ServerId;
 use dtyp::upcase::equal_ignoring_case;
-use dtyp::{FileTime, ServerId};
 use object::{HostChange, HostChangeKind, Opened, Piped};
 use rustc_hash::FxHashMap;
 use trace::Tracer;
@@ -17,17 +17,19 @@ use crate::command::{change_notify, negotiate};
 use crate::connection::{Connection, ConnectionId, Negotiated};
 use crate::effect::{Effect, LentSession, Removal, Reply};
 use crate::entropy::Entropy;
-use crate::files::key;
+use crate::file_key::key;
 use crate::globals::Globals;
 use crate::logon::{Logon, Progress};
 use crate::logon_throttle::{self, LogonThrottle};
 use crate::memory_account::MemoryAccount;
 use crate::notice::Notice;
+use crate::now::Now;
 use crate::open::{Open, Target};
 use crate::passages::Passage;
 use crate::protection;
 use crate::reject::Disconnect;
-use crate::request::{InFlight, RequestId};
+use crate::request::InFlight;
+use crate::request_id::RequestId;
 use crate::response::Transmit;
 use crate::session::Session;
 use crate::settings::ServerSettings;
@@ -38,15 +40,6 @@ const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
 
 /// Bytes of a frame before a session exists. A NEGOTIATE or SESSION_SETUP is far smaller.
 const FRAME_BEFORE_SESSION_MAX: u32 = 0x2_0000;
-
-/// When something happens.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Now {
-    /// Since some moment before the server began; never goes back.
-    pub monotonic: Duration,
-    /// The time of day.
-    pub wall: FileTime,
-}
 
 /// A connection that another worker passed on.
 #[derive(Debug)]

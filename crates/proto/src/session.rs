@@ -6,8 +6,8 @@ use arbitration::Standing;
 use crypto::{NonceCounter, SigningKey, TransformKey};
 use rustc_hash::FxHashMap;
 
+use crate::account::Account;
 use crate::connection::{ConnectionId, Negotiated};
-use crate::effect::Account;
 use crate::memory_account::Charge;
 use crate::reject::Reject;
 use crate::tree_connect::TreeConnect;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dtyp::AccessMask;
 use qos::Membership;
 
-use crate::effect::Share;
 use crate::memory_account::Charge;
+use crate::share::Share;
 
 /// Bytes that a tree connect takes: itself, what is known of its share, and its places in the
 /// tables.

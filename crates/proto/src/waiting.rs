@@ -8,11 +8,13 @@ use crate::connection::ConnectionId;
 use crate::dispatch;
 use crate::effect::{Effect, Reply};
 use crate::memory_account::Charge;
+use crate::now::Now;
 use crate::reject::Reject;
-use crate::request::{Chain, InFlight, Incoming, RequestId};
+use crate::request::{Chain, InFlight, Incoming};
+use crate::request_id::RequestId;
 use crate::respond::error_body;
 use crate::response::Step;
-use crate::server::{Now, Server};
+use crate::server::Server;
 
 /// Requests of a connection that may wait for something without an end.
 ///

@@ -2,7 +2,7 @@
 
 use dtyp::fscc::FileInformationClass;
 use dtyp::{AccessMask, NtStatus, utf16};
-use proto::effect::AppleShare;
+use proto::share::AppleShare;
 use testkit::{Create, Peer, World};
 use wire::create::CreateResponse;
 use wire::create_context::{

@@ -4,7 +4,8 @@ use wire::Command;
 
 use crate::dispatch::{self, Pending};
 use crate::reject::Reject;
-use crate::request::{InFlight, Incoming, RequestId};
+use crate::request::{InFlight, Incoming};
+use crate::request_id::RequestId;
 use crate::respond::error_body;
 use crate::server::Server;
 

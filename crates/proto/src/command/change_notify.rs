@@ -7,7 +7,6 @@
 
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest};
 
 use crate::command::{Abandoned, Command};
 use crate::effect::{Effect, Reply};
-use crate::files;
+use crate::file_key;
 use crate::notice::{Notice, WatchedDirectory};
 use crate::open::{Open, Target};
 use crate::passages::Passage;
@@ -28,8 +27,7 @@ use crate::response::Step;
 use crate::scope::InOpen;
 use crate::server::Server;
 use crate::session::Session;
-
-pub use watch::Watch;
+use crate::watch::Watch;
 
 /// Waits for a change in a directory.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ pub struct Pending {
     output_buffer_length: u32,
 }
 
-/// Directories that a client may watch at once. Each watch keeps [`watch::BYTES_MAX`] at most.
+/// Directories that a client may watch at once. Each watch keeps [`BYTES_MAX`](crate::watch::BYTES_MAX) at most.
 const WATCHES_MAX: usize = 4_096;
 
 /// The same for guests, and nobody in particular. Anyone can be that.
@@ -188,7 +186,7 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration
         if !is_younger {
             watch.is_doomed |= match change.kind {
                 HostChangeKind::Doomed(identity) => {
-                    files::key(identity) == files::key(file.identity)
+                    file_key::key(identity) == file_key::key(file.identity)
                 }
                 HostChangeKind::Removed => change.path == watch.directory,
                 _ => false,

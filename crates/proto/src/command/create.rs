@@ -41,7 +41,7 @@ use crate::channel_sequence::ChannelSequence;
 use crate::command::{Abandoned, Command};
 use crate::dfs;
 use crate::effect::{Effect, Reply};
-use crate::files::{self, key};
+use crate::file_key::{self, key};
 use crate::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
 use crate::posix;
 use crate::reject::Reject;
@@ -305,7 +305,7 @@ fn opened_by_store(
     opened: Opened,
 ) -> Result<Step, Reject> {
     let file_id = scope.globals.allocate_file_id();
-    let link = files::link(opened.parent, &opened.path, opened.metadata.identity);
+    let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
         .and_then(|()| opening.durable.evict_predecessors(&mut scope, &opened))
         .and_then(|()| admit(&mut scope, incoming, &opening, &opened, (file_id, link)));

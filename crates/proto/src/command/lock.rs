@@ -16,7 +16,8 @@ use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
 use crate::command::{Abandoned, Command};
 use crate::effect::Reply;
-use crate::files::{Files, LOCK_BYTES, key, memory_of_locks};
+use crate::file_key::key;
+use crate::files::{Files, LOCK_BYTES, memory_of_locks};
 use crate::memory_account::Charge;
 use crate::open::Open;
 use crate::reject::Reject;

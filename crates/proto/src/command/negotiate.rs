@@ -18,11 +18,12 @@ use crate::connection::{Connection, ConnectionId, Negotiated};
 use crate::effect::{Effect, Reply};
 use crate::globals::Globals;
 use crate::notice::Notice;
+use crate::now::Now;
 use crate::reject::{Disconnect, Reject};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::response::{Response, Step};
 use crate::scope::InConnection;
-use crate::server::{Now, Server};
+use crate::server::Server;
 use crate::settings::{Policy, ServerSettings};
 
 /// Agrees on a dialect and on algorithms.

@@ -18,7 +18,7 @@ use crate::break_notification::Holder;
 use crate::command::Command;
 use crate::command::create::caching::{caching, lease_name, lease_state, oplock_level};
 use crate::effect::{Effect, Removal, Reply};
-use crate::files::key;
+use crate::file_key::key;
 use crate::open::Open;
 use crate::reject::Reject;
 use crate::request::Incoming;

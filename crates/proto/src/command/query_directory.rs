@@ -6,7 +6,6 @@
 //! Entries have no FileIndex, so there is none that INDEX_SPECIFIED could name: such a request goes
 //! on where the one before it ended.
 
-mod enumeration;
 #[cfg(test)]
 mod tests;
 
@@ -18,14 +17,12 @@ use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDir
 
 use crate::command::Command;
 use crate::effect::{Effect, Reply};
+use crate::enumeration::{Demand, Enumeration};
 use crate::open::{Open, Target};
 use crate::reject::Reject;
 use crate::request::Incoming;
 use crate::response::{HEADROOM, Response, Step, buffer_from_vec};
 use crate::scope::InOpen;
-
-use enumeration::Demand;
-pub use enumeration::Enumeration;
 
 /// Lists a directory.
 #[derive(Debug)]

@@ -16,9 +16,10 @@ use wire::session_setup::{
 };
 use wire::{Decode, Dialect};
 
+use crate::account::{Account, Credential};
 use crate::command::Command;
 use crate::connection::Connection;
-use crate::effect::{Account, Credential, Effect, Reply};
+use crate::effect::{Effect, Reply};
 use crate::globals::Globals;
 use crate::notice::{Notice, SessionOpened};
 use crate::reject::Reject;

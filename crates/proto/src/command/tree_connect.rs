@@ -10,13 +10,14 @@ use wire::tree_connect::{
 
 use crate::command::{Abandoned, Command};
 use crate::connection::Negotiated;
-use crate::effect::{ConnectShare, Effect, Reply, Share, ShareRefusal};
+use crate::effect::{ConnectShare, Effect, Reply, ShareRefusal};
 use crate::notice::Notice;
 use crate::reject::{Disconnect, Reject};
 use crate::request::Incoming;
 use crate::response::{Response, Step};
 use crate::scope::InSession;
 use crate::settings::Policy;
+use crate::share::Share;
 use crate::tree_connect::TREE_CONNECT_BYTES;
 
 /// Connects a session to a share.

@@ -8,8 +8,8 @@ use wire::Dialect;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
 
 use super::{INVALID, ImmediateFsctl, Output};
-use crate::command::create::durable::Held;
-use crate::files::key;
+use crate::file_key::key;
+use crate::open::Held;
 use crate::reject::Reject;
 use crate::scope::InOpen;
 

@@ -15,9 +15,9 @@ use wire::read::{READ_DATA_OFFSET, ReadRequest, ReadResponse};
 use wire::{Codes, Command, Dialect, FileId};
 
 use crate::effect::{Effect, Reply};
+use crate::now::Now;
 use crate::reject::Disconnect;
 use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
-use crate::server::Now;
 use crate::settings::ServerSettings;
 
 pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {

@@ -9,10 +9,11 @@ use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
 use wire::{Dialect, OplockLevel};
 
 use crate::connection::Negotiated;
-use crate::effect::Share;
-use crate::files::{Files, key};
+use crate::file_key::key;
+use crate::files::Files;
 use crate::open::Open;
 use crate::reject::Reject;
+use crate::share::Share;
 
 /// What the client wants to keep at its side.
 ///

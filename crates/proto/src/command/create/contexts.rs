@@ -14,10 +14,10 @@ use wire::create_context::{
 
 use super::apple;
 use crate::connection::Negotiated;
-use crate::effect::Share;
 use crate::globals::Globals;
 use crate::posix;
 use crate::reject::Reject;
+use crate::share::Share;
 
 /// What the contexts of a request ask for. Unknown ones, and those of features that were not
 /// negotiated, are ignored, as the section says.

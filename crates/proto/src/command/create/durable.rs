@@ -24,13 +24,15 @@ use super::validate::{parse_name, parse_path, path_of};
 use super::{Pending, caching};
 use crate::channel_sequence::ChannelSequence;
 use crate::connection::Negotiated;
-use crate::effect::{Effect, Reply, Share};
-use crate::files::{self, TakenUp, key};
-use crate::open::{CreateName, OPEN_BYTES, Open, OpenFile, Target};
+use crate::effect::{Effect, Reply};
+use crate::file_key::{self, key};
+use crate::files::TakenUp;
+use crate::open::{CreateName, Held, OPEN_BYTES, Open, OpenFile, Target};
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
 use crate::session::Session;
+use crate::share::Share;
 
 /// How long a durable open of the first version is kept, which cannot say so: what Windows does.
 const TIMEOUT_V1: Duration = Duration::from_secs(16 * 60);
@@ -63,13 +65,6 @@ pub(super) struct Reconnect {
     /// Nothing in the first version, which may take up what the second has left.
     create_guid: Option<Guid>,
     is_persistent: bool,
-}
-
-/// What an open remembers of how it survives its connection; the rest is in the file's record.
-#[derive(Clone, Debug)]
-pub struct Held {
-    /// `Open.IsPersistent`.
-    pub is_persistent: bool,
 }
 
 /// An open that the store is opening again.
@@ -400,7 +395,7 @@ pub(super) fn reopened(
     let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
     let taken = match key(identity) == file && identity.stream == stream {
         true => {
-            let link = files::link(opened.parent, &opened.path, identity);
+            let link = file_key::link(opened.parent, &opened.path, identity);
             let volatile = file_id.volatile;
             scope.globals.files.take_up(file, link, persistent, volatile, session_id, tree_id)
         }

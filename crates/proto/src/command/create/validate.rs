@@ -8,8 +8,8 @@ use wire::create::{
 };
 
 use super::kind_wanted;
-use crate::effect::Share;
 use crate::reject::Reject;
+use crate::share::Share;
 
 /// A CREATE whose fields make sense.
 #[derive(Debug)]

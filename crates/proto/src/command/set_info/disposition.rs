@@ -7,7 +7,7 @@ use wire::create::CreateOptions;
 
 use super::{Pending, decode, done};
 use crate::effect::{Effect, Reply};
-use crate::files::key;
+use crate::file_key::key;
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;

@@ -12,7 +12,7 @@ use crate::change::{Change, ChangeKind};
 use crate::command::create::caching::lease_name;
 use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
 use crate::effect::{Effect, Reply};
-use crate::files::{self, key};
+use crate::file_key::{self, key};
 use crate::reject::Reject;
 use crate::response::Step;
 use crate::scope::InTree;
@@ -244,14 +244,14 @@ pub(super) fn renamed(
         }
         if let Some(directory) = wanted.directory.filter(|_| file.identity == identity) {
             if file.link == link {
-                file.link = files::link(Some(directory), &path, identity);
+                file.link = file_key::link(Some(directory), &path, identity);
             }
             file.parent = Some(directory);
         }
     }
     let (old_name, new_name) = (old.to_windows(), path.to_windows());
     // A stream is renamed within its file, whose name stays.
-    let renamed = || files::link(wanted.directory.or(parent), &path, identity);
+    let renamed = || file_key::link(wanted.directory.or(parent), &path, identity);
     let links = (old.stream().is_none()).then(|| (link, renamed()));
     scope.globals.files.change(key(identity), |record, look| {
         record.renamed(&share.name, &old_name, &new_name, look);

@@ -17,7 +17,7 @@ use crate::response::Response;
 
 /// Bytes that a watch keeps at most, however much its first request asks for: as much as a client
 /// gets for one credit.
-pub(super) const BYTES_MAX: usize = 65_536;
+pub(crate) const BYTES_MAX: usize = 65_536;
 
 /// Bytes of a watch without its directory's path and its changes: itself, and its place in the
 /// tables of whoever sees the changes.
@@ -29,14 +29,14 @@ const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
 /// requests' are not looked at.
 #[derive(Debug)]
 pub struct Watch {
-    pub(super) filter: CompletionFilter,
-    pub(super) recursive: bool,
+    pub(crate) filter: CompletionFilter,
+    pub(crate) recursive: bool,
     /// The directory, from the root of the host's file system.
-    pub(super) directory: ObjectPath,
+    pub(crate) directory: ObjectPath,
     /// The directory is gone, or goes when its last open is closed.
-    pub(super) is_doomed: bool,
+    pub(crate) is_doomed: bool,
     /// When others knew of it: changes that had happened by then are not told.
-    pub(super) begun_at: Option<Duration>,
+    pub(crate) begun_at: Option<Duration>,
     bytes_max: usize,
     /// Bytes that `events` have when they travel.
     bytes: usize,
@@ -65,7 +65,7 @@ struct Event {
 impl Watch {
     /// # Errors
     /// The client has its limit of memory.
-    pub(super) fn new(
+    pub(crate) fn new(
         directory: ObjectPath,
         filter: CompletionFilter,
         recursive: bool,
@@ -91,13 +91,13 @@ impl Watch {
     }
 
     /// Whether there is nothing to tell.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.events.is_empty() && !self.overflowed
     }
 
     /// Keeps a change, if the client wants to know it, until [`Watch::judge`] permits it. Vetoed
     /// names are left out; a rename from or to one adds or removes the other name.
-    pub(super) fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
+    pub(crate) fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
         let is_hidden = |path: &ObjectPath| self.is_vetoed(path, vetoed);
         let is_counted = change.kind != HostChangeKind::Uncounted;
         let is_old_hidden = is_counted && is_hidden(&change.path);
@@ -183,13 +183,13 @@ impl Watch {
     }
 
     /// True if changes are left for [`Watch::judge`].
-    pub(super) fn is_unjudged(&self) -> bool {
+    pub(crate) fn is_unjudged(&self) -> bool {
         !self.unjudged.is_empty()
     }
 
     /// Permits or drops changes, up to the first one without a verdict. `enter` judges a directory,
     /// given relative to the watched one.
-    pub(super) fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
+    pub(crate) fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
         while let Some(event) = self.unjudged.front() {
             let verdict = match event.directory.as_str() {
                 "" => Verdict::May,
@@ -251,7 +251,7 @@ impl Watch {
 
     /// Tells all that there is to tell, in `length` bytes at most: nothing if all is quiet, and
     /// NOTIFY_ENUM_DIR if it does not fit.
-    pub(super) fn take(&mut self, length: u32) -> Option<Response> {
+    pub(crate) fn take(&mut self, length: u32) -> Option<Response> {
         if self.is_quiet() {
             return None;
         }

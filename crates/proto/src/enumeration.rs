@@ -12,10 +12,10 @@ use dtyp::fscc::{
 use dtyp::name_expression::NameExpression;
 use object::{AppleMetadata, DirectoryEntry, EntryDetail, Metadata, ObjectKind};
 
-use crate::effect::Share;
 use crate::memory_account::{Charge, MemoryAccount};
 use crate::posix;
 use crate::reject::Reject;
+use crate::share::Share;
 
 /// `Open.EnumerationLocation` and `Open.EnumerationSearchPattern`: [MS-SMB2] 3.3.1.10.
 #[derive(Debug)]
@@ -46,21 +46,21 @@ pub struct Enumeration {
 
 /// What one request wants of a listing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Demand {
-    pub(super) class: FileInformationClass,
+pub(crate) struct Demand {
+    pub(crate) class: FileInformationClass,
     /// RETURN_SINGLE_ENTRY.
-    pub(super) single: bool,
+    pub(crate) single: bool,
     /// Bytes that the answer may have.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
 }
 
 /// A batch to ask the store for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
-    pub(super) restart: bool,
-    pub(super) detail: EntryDetail,
-    pub(super) entries_max: u32,
-    pub(super) generation: u64,
+pub(crate) struct Batch {
+    pub(crate) restart: bool,
+    pub(crate) detail: EntryDetail,
+    pub(crate) entries_max: u32,
+    pub(crate) generation: u64,
 }
 
 /// Entries to ask the store for at once.
@@ -89,7 +89,7 @@ impl Demand {
     }
 
     /// [MS-FSA] 2.1.5.6.3: not even an entry with an empty name fits.
-    pub(super) fn verify_limit(&self) -> Result<(), Reject> {
+    pub(crate) fn verify_limit(&self) -> Result<(), Reject> {
         if self.limit < self.fixed_bytes() {
             return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
         }
@@ -102,7 +102,7 @@ impl Enumeration {
     ///
     /// # Errors
     /// The client has its limit of memory.
-    pub(super) fn new(
+    pub(crate) fn new(
         pattern: &str,
         share: &Arc<Share>,
         detail: EntryDetail,
@@ -131,20 +131,20 @@ impl Enumeration {
     }
 
     /// Begins again with the same pattern.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.answered = 0;
         self.read_again();
     }
 
     /// Begins again with the pattern of `new`.
-    pub(super) fn reopen(&mut self, new: Self) {
+    pub(crate) fn reopen(&mut self, new: Self) {
         *self = Self { generation: self.generation + 1, ..new };
     }
 
     /// Sees to it that the entries tell what a request wants to know. Those that wait may have been
     /// fetched for a class that tells less; then the store begins again, and what was answered is
     /// passed over.
-    pub(super) fn provide(&mut self, detail: EntryDetail) {
+    pub(crate) fn provide(&mut self, detail: EntryDetail) {
         if self.entries.is_empty() {
             self.detail = detail;
         } else if detail > self.detail {
@@ -168,7 +168,7 @@ impl Enumeration {
     ///
     /// No more than an answer takes, where that can be known: what waits here is told as it was,
     /// even if it is gone by then.
-    pub(super) fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
+    pub(crate) fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
         let fixed = demand.fixed_bytes();
         let waiting = self.entries.len() * fixed + self.names_bytes;
         let is_enough =
@@ -197,7 +197,7 @@ impl Enumeration {
     /// # Errors
     /// The client has its limit of memory. What was not answered is read again for the next
     /// request.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         generation: u64,
         batch: Vec<DirectoryEntry>,
@@ -247,7 +247,7 @@ impl Enumeration {
     ///
     /// # Errors
     /// If there is none left, or the buffer is too small for the first one.
-    pub(super) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
+    pub(crate) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
         if self.entries.is_empty() {
             let is_first = self.answered == 0;
             let status = if is_first { NtStatus::NO_SUCH_FILE } else { NtStatus::NO_MORE_FILES };
