@@ -1,18 +1,19 @@
-//! What workers say to each other about connections and sessions: a client's connections are all
-//! served by one worker, and its sessions are known to that one alone.
+//! Messages between workers about connections and sessions. One worker serves all connections of a
+//! client, and only it knows the client's sessions.
 //!
-//! A connection changes hands in three messages, so that at every moment one process and no more
+//! A connection is handed over in three messages, so that exactly one process may use it at any
+//! moment:
 //! may speak on it:
 //!
 //! ```text
 //! sender                         receiver
 //!   │ OFFER_CONNECTION, socket ──>│  keeps the socket, does nothing with it
 //!   │<────────────── ANSWER_OFFER │
-//!   │ SETTLE_OFFER ──────────────>│  yours: it is served from now on; not yours: it is dropped
+//!   │ SETTLE_OFFER ──────────────>│  yours: it serves it from now on; not yours: it drops it
 //! ```
 //!
-//! The sender settles it once: with "yours", and then it has forgotten the connection; or with "not
-//! yours", because the answer did not come in time, and then it serves the connection itself.
+//! The sender settles an offer once: "yours" after it has removed the connection from its own
+//! state, or "not yours" if no answer came in time; then it serves the connection itself.
 
 use dtyp::Guid;
 use zeroize::Zeroizing;
@@ -20,52 +21,52 @@ use zeroize::Zeroizing;
 /// The data of [`crate::MessageKind::OFFER_CONNECTION`]. The socket goes with it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OfferConnection {
-    /// Tells the offers of one sender apart.
+    /// Distinguishes the offers of one sender.
     pub offer_id: u64,
-    /// Whose connection it is.
+    /// ClientGuid of the connection's NEGOTIATE.
     pub client_guid: Guid,
-    /// An SMB1 NEGOTIATE came before the other one.
+    /// True if an SMB1 NEGOTIATE came before the SMB2 one.
     pub after_smb1: bool,
-    /// The NEGOTIATE that was received and not answered.
+    /// NEGOTIATE request that was received and not answered.
     pub negotiate: Vec<u8>,
 }
 
-/// The data of [`crate::MessageKind::ANSWER_OFFER`].
+/// The data of [`crate::MessageKind::ANSWER_OFFER`]: 9 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AnswerOffer {
-    /// The offer.
+    /// Id of the offer that it answers.
     pub offer_id: u64,
-    /// The connection would be served here.
+    /// True if the receiver would serve the connection.
     pub accepted: bool,
 }
 
-/// The data of [`crate::MessageKind::SETTLE_OFFER`].
+/// The data of [`crate::MessageKind::SETTLE_OFFER`]: 9 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SettleOffer {
-    /// The offer.
+    /// Id of the offer that it settles.
     pub offer_id: u64,
-    /// The connection is the receiver's.
+    /// True if the connection now belongs to the receiver.
     pub yours: bool,
 }
 
-/// The data of [`crate::MessageKind::FIND_SESSION`].
+/// The data of [`crate::MessageKind::FIND_SESSION`]: 8 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FindSession {
-    /// Which.
+    /// Id of the wanted session.
     pub session_id: u64,
 }
 
-/// The data of [`crate::MessageKind::SESSION_FOUND`].
+/// The data of [`crate::MessageKind::SESSION_FOUND`]: 8 bytes, or 30 with a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionFound {
-    /// Which.
+    /// Id of the wanted session.
     pub session_id: u64,
-    /// The session, if there is one that has a key.
+    /// The session, if it exists and has a key.
     pub session: Option<FoundSession>,
 }
 
-/// A session of another worker, as far as its client must be told why no connection to this one can
-/// be bound to it.
+/// A session of another worker: the properties that decide why no connection to this worker can be
+/// bound to it ([MS-SMB2] 3.3.5.5.2).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FoundSession {
     /// The dialect of its connection.
@@ -74,16 +75,16 @@ pub struct FoundSession {
     pub cipher: u16,
     /// The signing algorithm of its connection: [MS-SMB2] 2.2.3.1.7.
     pub signing_algorithm: u16,
-    /// Session.SigningKey. A message is as safe as memory: only processes of this server's user
-    /// can read its socket.
+    /// Session.SigningKey. Messages are as safe as memory: only processes of this server's user can
+    /// read its socket.
     pub signing_key: Zeroizing<[u8; 16]>,
 }
 
-/// Bytes of a NEGOTIATE. No client is known to send more than a few hundred.
+/// Highest number of bytes of a NEGOTIATE. Known clients send at most a few hundred.
 pub const NEGOTIATE_BYTES_MAX: usize = 128 * 1024;
 
 impl OfferConnection {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.offer_id.to_le_bytes().to_vec();
@@ -93,7 +94,7 @@ impl OfferConnection {
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (offer_id, rest) = data.split_first_chunk()?;
@@ -110,13 +111,13 @@ impl OfferConnection {
 }
 
 impl AnswerOffer {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         id_and_flag(self.offer_id, self.accepted)
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         decode_id_and_flag(data).map(|(offer_id, accepted)| Self { offer_id, accepted })
@@ -124,13 +125,13 @@ impl AnswerOffer {
 }
 
 impl SettleOffer {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         id_and_flag(self.offer_id, self.yours)
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         decode_id_and_flag(data).map(|(offer_id, yours)| Self { offer_id, yours })
@@ -138,13 +139,13 @@ impl SettleOffer {
 }
 
 impl FindSession {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.session_id.to_le_bytes().to_vec()
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         Some(Self { session_id: u64::from_le_bytes(data.try_into().ok()?) })
@@ -152,7 +153,7 @@ impl FindSession {
 }
 
 impl SessionFound {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.session_id.to_le_bytes().to_vec();
@@ -165,7 +166,7 @@ impl SessionFound {
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (session_id, rest) = data.split_first_chunk()?;

@@ -1,23 +1,23 @@
-//! What a transport has done, in numbers.
+//! Counters that every transport keeps.
 
 use crate::latency::Latency;
 
-/// Counts since the process started, but for the queue, which is as it is now.
+/// Counts since the process started; those of the queue are as of now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Messages handed to the receiver's process.
+    /// Messages handed to the receiver's socket or record.
     pub sent: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames sent.
     pub bytes_sent: u64,
-    /// Messages that arrived whole.
+    /// Messages that arrived as a whole.
     pub received: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames received.
     pub bytes_received: u64,
-    /// Messages that wait for room at their receivers now.
+    /// Messages queued now, for receivers without room.
     pub queued: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames queued.
     pub queued_bytes: u64,
-    /// Times a receiver was found full.
+    /// Number of times a receiver was full.
     pub retries: u64,
     /// Messages refused because the queue was at its limit.
     pub refused: u64,
@@ -25,25 +25,25 @@ pub struct Counters {
     pub dropped: u64,
     /// Messages dropped because their receiver was gone.
     pub lost: u64,
-    /// Arrivals that were not in the form they should have.
+    /// Arrivals that violate the form of a packet or frame.
     pub malformed: u64,
-    /// Arrivals of a version that is not known.
+    /// Arrivals with an unknown version of the form.
     pub version_unknown: u64,
     /// Arrivals for another process, for instance one that had this pid before.
     pub misaddressed: u64,
-    /// Arrivals whose sender was not who it said, or not one of the server.
+    /// Arrivals with a false sender, or from outside the server.
     pub forged: u64,
-    /// Messages of which the rest never came, or for whose parts there was no room.
+    /// Messages whose rest never arrived, or whose parts found no room.
     pub incomplete: u64,
     /// Messages whose descriptors were lost on the way, for instance at this process's limit.
     pub descriptors_lost: u64,
-    /// How long those took that were received.
+    /// Latency of received messages, from the send call.
     pub latency: Latency,
 }
 
 #[cfg(feature = "messaging-tdb")]
 impl Counters {
-    /// These and those of another channel of the same transport.
+    /// Adds the counts of another channel of the same transport.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         let Self { latency, .. } = &mut self;
         latency.merge(&other.latency);
@@ -70,12 +70,11 @@ impl Counters {
 }
 
 impl Counters {
-    /// All of them by name, in the order in which they are to be shown; of the latency, bounds that
-    /// so many in a hundred messages were faster than, and how many there are in each step, whose
-    /// names begin with [`LATENCY_STEP`].
+    /// Returns all counters by name, in the order for display; of the latency the 50th, 99th and
+    /// 100th percentile and the count of each step, with names that begin with [`LATENCY_STEP`].
     #[must_use]
     pub fn named(&self) -> Vec<(String, u64)> {
-        // Taken apart, so that one that is added is not forgotten here.
+        // Destructured, so that a new counter is not forgotten here.
         let Self {
             sent,
             bytes_sent,
@@ -125,6 +124,6 @@ impl Counters {
     }
 }
 
-/// What the names of the steps of the latency begin with; what follows is what those in the step were
-/// faster than, and those before it were not.
+/// Prefix of the names of latency steps; the step's upper bound (exclusive) follows, the lower
+/// bound is that of the step before.
 pub const LATENCY_STEP: &str = "latency_below_";

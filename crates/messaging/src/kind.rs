@@ -1,10 +1,10 @@
-//! What messages are about.
+//! Kinds of messages between processes.
 
 use std::fmt;
 
-/// What a message is about, and with that the form of its data.
+/// Kind of a message, which gives the form of its data.
 ///
-/// Not an enum: a kind that only a newer process knows must pass through an older one unharmed.
+/// Not an enum: a kind known only to a newer process must pass through an older one unharmed.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct MessageKind(pub u16);
 
@@ -13,7 +13,7 @@ macro_rules! kinds {
         impl MessageKind {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// The name of the kind; `None` for one that is not known here.
+            /// Name of the kind; `None` for an unknown one.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -27,11 +27,11 @@ macro_rules! kinds {
 
 // A number is never used again. A change of the form of a kind's data is a new kind.
 kinds! {
-    /// Is anyone there? Answered by `PONG` with the same data.
+    /// Asks for a sign of life. Answered by `PONG` with the same data.
     1 PING,
-    /// The answer to `PING`.
+    /// Answer to `PING`, with the same data.
     2 PONG,
-    /// Finish what is under way and exit. No data.
+    /// Finish pending work and exit. No data.
     3 SHUTDOWN,
     /// Read the configuration again. No data.
     4 RELOAD_CONFIG,
@@ -41,47 +41,47 @@ kinds! {
     6 PREVIOUS_SESSION_CLOSED,
     /// Disconnect all from a share: [`crate::CloseShare`].
     7 CLOSE_SHARE,
-    /// Log more or less: [`crate::LogLevel`].
+    /// Set the detail of the log: [`crate::LogLevel`].
     8 LOG_LEVEL,
     /// Write a line into the log: [`crate::Announcement`].
     9 ANNOUNCE,
-    /// What came of a `RELOAD_CONFIG`, `CLOSE_SHARE`, `LOG_LEVEL` or `ANNOUNCE`: [`crate::Done`].
+    /// Result of a `RELOAD_CONFIG`, `CLOSE_SHARE`, `LOG_LEVEL` or `ANNOUNCE`: [`crate::Done`].
     10 DONE,
-    /// To the supervisor: which processes are there? No data.
+    /// To the supervisor: list the processes. No data.
     11 LIST_PROCESSES,
-    /// The answer to `LIST_PROCESSES`: [`crate::Processes`].
+    /// Answer to `LIST_PROCESSES`, from the supervisor: [`crate::Processes`].
     12 PROCESSES,
-    /// What have your messages come to? No data.
+    /// Report the counters of messages. No data.
     13 COUNT_MESSAGES,
-    /// The answer to `COUNT_MESSAGES`: [`crate::Statistics`].
+    /// Answer to `COUNT_MESSAGES`, from any process: [`crate::Statistics`].
     14 STATISTICS,
-    /// To a worker: which channels has your client? No data.
+    /// To a worker: list the channels of your client. No data.
     15 LIST_CHANNELS,
-    /// The answer to `LIST_CHANNELS`: [`crate::Channels`].
+    /// Answer to `LIST_CHANNELS`, from a worker: [`crate::Channels`].
     16 CHANNELS,
-    /// From a worker to `notifyd`: a directory is watched: [`crate::Watch`].
+    /// From a worker to `notifyd`: begin to watch a directory: [`crate::Watch`].
     32 WATCH,
-    /// From a worker to `notifyd`: a directory is not watched any more: [`crate::Unwatch`].
+    /// From a worker to `notifyd`: end the watch of a directory: [`crate::Unwatch`].
     33 UNWATCH,
-    /// From a worker to `notifyd`: what its client changed: [`crate::Changes`].
+    /// From a worker to `notifyd`: changes by its client: [`crate::Changes`].
     34 CHANGED,
-    /// From `notifyd` to a worker: what others changed where its client watches:
+    /// From `notifyd` to a worker: changes by others in directories that its client watches:
     /// [`crate::Changes`].
     35 NOTIFY,
-    /// Look at the record of a file: it changed, and what you serve waits for that or loses
-    /// something by it. [`crate::FileChanged`].
+    /// Read the record of a file again: it changed, and your pending requests or caching depend on
+    /// it. [`crate::FileChanged`].
     20 FILE_CHANGED,
-    /// To a worker: requests of your client may have their turn at the storage. No data.
+    /// To a worker: your client's requests may use the storage. No data.
     21 TURN,
     /// Serve a connection of a client of yours: [`crate::OfferConnection`] and its socket.
     40 OFFER_CONNECTION,
-    /// Whether it would be served: [`crate::AnswerOffer`].
+    /// Answer to `OFFER_CONNECTION`, yes or no: [`crate::AnswerOffer`].
     41 ANSWER_OFFER,
-    /// Whose the connection is: [`crate::SettleOffer`].
+    /// Final owner of an offered connection: [`crate::SettleOffer`].
     42 SETTLE_OFFER,
-    /// Is there a session? [`crate::FindSession`].
+    /// Look for a session by its id: [`crate::FindSession`].
     43 FIND_SESSION,
-    /// The answer to `FIND_SESSION`: [`crate::SessionFound`].
+    /// Answer to `FIND_SESSION`, from each worker: [`crate::SessionFound`].
     44 SESSION_FOUND,
 }
 

@@ -1,20 +1,19 @@
-//! How long messages take.
+//! Time that messages take from sender to receiver.
 
-/// Counts of messages by the time from when they were told to be sent until they were taken, in
-/// steps of powers of two.
+/// Histogram of messages by the time from send to receipt, in steps of powers of two.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Latency {
     counts: [u64; BUCKETS],
 }
 
 impl Latency {
-    /// Adds a message that took so many nanoseconds.
+    /// Adds a message with its latency in nanoseconds.
     pub(crate) fn add(&mut self, nanoseconds: u64) {
         let steps = 64 - (nanoseconds >> FIRST_STEP).leading_zeros() as usize;
         self.counts[steps.min(BUCKETS - 1)] += 1;
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another histogram.
     #[cfg(feature = "messaging-tdb")]
     pub(crate) fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
@@ -22,21 +21,21 @@ impl Latency {
         }
     }
 
-    /// The steps: how many messages took less than so many nanoseconds, and not less than those of
-    /// the step before. The last has no bound.
+    /// Returns the steps with their upper bounds in nanoseconds (exclusive) and counts. The last
+    /// step has no bound.
     pub fn steps(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let bound = |step: usize| (step + 1 < BUCKETS).then(|| 1 << (step + FIRST_STEP));
         self.counts.iter().enumerate().map(move |(step, count)| (bound(step), *count))
     }
 
-    /// Messages counted.
+    /// Number of messages in all steps.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Nanoseconds that at least `percent` of the messages were faster than; `None` if there were
-    /// none, or if that lies in the last step.
+    /// Returns the upper bound in nanoseconds of the step that contains the percentile; `None` if
+    /// the histogram is empty, or for the last step.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let wanted = (self.count() * u64::from(percent)).div_ceil(100).max(1);
@@ -51,10 +50,10 @@ impl Latency {
     }
 }
 
-/// The first step ends at 2¹⁰ nanoseconds: less than any message takes.
+/// Power of two at which the first step ends: 2¹⁰ ns, less than any message takes.
 const FIRST_STEP: usize = 10;
 
-/// The last but one ends at 2³⁷ nanoseconds, two minutes: longer than a message may wait.
+/// Number of steps. The last but one ends at 2³⁷ ns, two minutes: longer than a message may wait.
 const BUCKETS: usize = 29;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Messages between the processes of one server.
 //!
-//! Workers share nothing but the global tables; whatever one wants of another it says in a
-//! [`Message`]: a kind, some bytes, and file descriptors where the [`Transport`] carries them.
-//! [`Messaging`] is the way in. Nothing here blocks and nothing here reads a clock: time is an
-//! argument, and [`Messaging::wake_source`] says when to look again.
+//! Workers share only the global tables; for everything else they exchange a [`Message`]: a kind,
+//! some bytes, and file descriptors where the [`Transport`] carries them. [`Messaging`] is the
+//! entry point. Nothing here blocks or reads a clock: time is an argument, and
+//! [`Messaging::wake_source`] becomes readable when there is work.
 
 #![warn(missing_docs)]
 

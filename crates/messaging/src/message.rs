@@ -1,9 +1,8 @@
 //! A message and its frame.
 //!
-//! The frame is what a transport carries: the data, then version (2 bytes), kind (2), and length of
-//! the data (4), all little-endian. They come last so that the data of a message that arrives lies
-//! where it is to lie. Sender and receiver are not in the frame: every transport must carry and check
-//! them anyway.
+//! A transport carries the frame: the data, then version (2 bytes), kind (2), and length of the
+//! data (4), all little-endian. They come last so that received data needs no move. Sender and
+//! receiver are not in the frame: every transport carries and checks them anyway.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -12,48 +11,48 @@ use dtyp::ServerId;
 use crate::kind::MessageKind;
 use crate::transport::Frame;
 
-/// The version of the frame.
+/// Version of the frame, as its first field after the data.
 ///
 /// 1: the first.
 /// 2: the data comes first.
 pub const MESSAGE_VERSION: u16 = 2;
 
-/// A message that arrived.
+/// A message that arrived, as its receiver sees it.
 #[derive(Debug)]
 pub struct Message {
-    /// The version of its frame.
+    /// Version of the frame that carried it.
     pub version: u16,
-    /// What it is about.
+    /// Kind of the message, which gives the form of its data.
     pub kind: MessageKind,
     /// The process that sent it, as far as the transport can tell for certain.
     pub sender: ServerId,
-    /// This process.
+    /// Process that received it: this one.
     pub receiver: ServerId,
-    /// What it says.
+    /// Data in the form of its kind.
     pub data: Vec<u8>,
-    /// The descriptors that came with it.
+    /// Descriptors that came with the message.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// What a message is to say.
+/// Contents of a message to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Content<'a> {
-    /// What it is about.
+    /// Kind of the message, which gives the form of its data.
     pub kind: MessageKind,
-    /// What it says.
+    /// Data in the form of its kind.
     pub data: &'a [u8],
-    /// Descriptors to go with it; the receiver gets duplicates.
+    /// Descriptors to send with it; the receiver gets duplicates.
     pub descriptors: &'a [BorrowedFd<'a>],
 }
 
 impl<'a> Content<'a> {
-    /// A message without descriptors.
+    /// Creates a message without descriptors.
     #[must_use]
     pub fn new(kind: MessageKind, data: &'a [u8]) -> Self {
         Self { kind, data, descriptors: &[] }
     }
 
-    /// Writes the frame into `out`, which is cleared. `None` if the length does not fit.
+    /// Writes the frame into `out`, which is cleared. `None` if the length exceeds its field.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
         let len = u32::try_from(self.data.len()).ok()?;
         out.clear();
@@ -67,7 +66,7 @@ impl<'a> Content<'a> {
 }
 
 impl Message {
-    /// Reads the frame; the error says what is wrong with it.
+    /// Reads a frame, or returns its fault.
     pub(crate) fn decode(frame: Frame, receiver: ServerId) -> Result<Self, FrameError> {
         let Frame { sender, mut bytes, descriptors } = frame;
         let (data, &[v0, v1, k0, k1, l0, l1, l2, l3]) =
@@ -85,16 +84,16 @@ impl Message {
     }
 }
 
-/// What is wrong with a frame.
+/// Fault of a frame, counted by [`crate::Counters`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FrameError {
-    /// It is shorter or longer than it says.
+    /// The frame is shorter or longer than its length field.
     Length,
-    /// It is of a version that is not known.
+    /// The frame has an unknown version.
     Version,
 }
 
-/// Bytes after the data.
+/// Bytes of a frame after its data.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
 #[cfg(test)]

@@ -14,15 +14,15 @@ use crate::transport::{
     self, FRAME_BYTES_MAX, InitError, SendError, Settings, Transport, TransportKind,
 };
 
-/// Bytes of data that a message may have.
+/// Highest number of data bytes of a message.
 pub const DATA_BYTES_MAX: usize = FRAME_BYTES_MAX - TRAILER_BYTES;
 
-/// Whom a message to all went to.
+/// Result of a message to all processes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Broadcast {
-    /// Those it was sent to.
+    /// Processes that it was sent to.
     pub receivers: Vec<ServerId>,
-    /// Those who live and whom it could not be sent to.
+    /// Living processes that could not be reached, with the reason.
     pub failed: Vec<(ServerId, SendError)>,
 }
 
@@ -30,24 +30,24 @@ pub struct Broadcast {
 #[derive(Debug)]
 pub struct Messaging {
     server_id: ServerId,
-    /// `None` for a transport that the caller has opened.
+    /// `None` for a transport that the caller opened.
     kind: Option<TransportKind>,
     transport: Box<dyn Transport>,
-    /// Where frames are written; its memory is used again.
+    /// Buffer for frames, used again for each message.
     frame: Vec<u8>,
     malformed: u64,
     version_unknown: u64,
-    /// Drops that [`Messaging::take_dropped`] has told of.
+    /// Drops reported by [`Messaging::take_dropped`] so far.
     told_dropped: u64,
     trace: Tracer,
 }
 
-/// Messages that were dropped.
+/// Messages that were dropped, and their receivers.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Dropped {
-    /// How many.
+    /// Number of messages that were dropped.
     pub messages: u64,
-    /// The processes for which they were.
+    /// Processes that should have received them.
     pub receivers: BTreeSet<ServerId>,
 }
 
@@ -56,7 +56,7 @@ impl Messaging {
     /// this process.
     ///
     /// # Errors
-    /// Whatever keeps the transport from opening.
+    /// The transport cannot be opened.
     pub fn init(
         lock_dir: &Path,
         server_id: ServerId,
@@ -67,7 +67,7 @@ impl Messaging {
         Ok(Self { kind: Some(settings.kind), ..Self::over(transport, server_id) })
     }
 
-    /// As [`Messaging::init`], over a transport that is open already.
+    /// As [`Messaging::init`], over an open transport.
     #[must_use]
     pub fn over(transport: Box<dyn Transport>, server_id: ServerId) -> Self {
         let (kind, frame) = (None, Vec::new());
@@ -83,28 +83,28 @@ impl Messaging {
         }
     }
 
-    /// Counts what comes and goes from now on, for whoever traces this process.
+    /// Sets the tracer, which counts messages in both directions from now on.
     pub fn set_tracer(&mut self, trace: Tracer) {
         self.trace = trace;
     }
 
-    /// This process.
+    /// Id of this process among the members.
     #[must_use]
     pub fn server_id(&self) -> ServerId {
         self.server_id
     }
 
-    /// The transport; `None` for one that the caller has opened.
+    /// Transport in use; `None` for one that the caller opened.
     #[must_use]
     pub fn kind(&self) -> Option<TransportKind> {
         self.kind
     }
 
-    /// Sends a message to one process. It has left, or waits here for room at the receiver, or for
-    /// the next [`Messaging::flush`] or [`Messaging::poll`], to leave with others.
+    /// Sends a message to one process. It leaves at once, or waits here for room at the receiver,
+    /// or for the next [`Messaging::flush`] or [`Messaging::poll`], to leave with others.
     ///
-    /// A message with descriptors may arrive before one that was sent before it, where they go by a
-    /// side channel: `messaging type = tdb`.
+    /// A message with descriptors may overtake earlier ones where descriptors use a side channel:
+    /// `messaging type = tdb`.
     ///
     /// # Errors
     /// The receiver never gets the message then, nor any part of it.
@@ -118,7 +118,8 @@ impl Messaging {
         self.send_encoded(now, to, content)
     }
 
-    /// Sends a message to each of `receivers`; returns those that it could not be sent to.
+    /// Sends a message to each of `receivers`; returns those that could not be reached, with the
+    /// reason.
     pub fn send_all(
         &mut self,
         now: Instant,
@@ -134,10 +135,10 @@ impl Messaging {
         failed
     }
 
-    /// Sends a message to every other process of the server that lives, once.
+    /// Sends a message once to every other living process of the server.
     ///
     /// # Errors
-    /// It cannot be found out who lives.
+    /// The living processes cannot be listed.
     pub fn broadcast(
         &mut self,
         now: Instant,
@@ -147,12 +148,13 @@ impl Messaging {
         receivers.retain(|receiver| *receiver != self.server_id);
         let mut failed = self.send_all(now, &receivers, content);
         receivers.retain(|receiver| failed.iter().all(|(of, _)| of != receiver));
-        // Who died meanwhile did not live.
+        // A process that died in the meantime is not a failure.
         failed.retain(|(_, error)| *error != SendError::NoSuchProcess);
         Ok(Broadcast { receivers, failed })
     }
 
-    /// All processes of the server that live, this one included. What the dead have left is removed.
+    /// Returns all living processes of the server, this one included. Removes sockets and records
+    /// of dead ones.
     ///
     /// # Errors
     /// The directory of their sockets cannot be read.
@@ -160,28 +162,27 @@ impl Messaging {
         self.transport.members()
     }
 
-    /// A process is dead: what waits for it is dropped, and what it left is removed. For whoever
-    /// has reaped it.
+    /// Removes a dead process: drops its pending messages and deletes its socket and record. For
+    /// the process that has reaped it.
     pub fn bury(&mut self, dead: ServerId) {
         let _ = self.transport.bury(dead);
     }
 
-    /// Whether [`Messaging::flush`] has something to do.
+    /// True while [`Messaging::flush`] has messages to send.
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         self.transport.wants_flush()
     }
 
-    /// Lets messages leave that were held back to leave together: at the end of whatever makes the
-    /// caller send several.
+    /// Sends messages that were delayed to leave together. Call it after a batch of sends.
     pub fn flush(&mut self, now: Instant) {
         self.transport.poll_send(now);
     }
 
-    /// The next message, after a try to send what waits. `None` is not the end: look again when
-    /// [`Messaging::wake_source`] is readable or [`Messaging::next_timeout`] is reached.
+    /// Returns the next message, after an attempt to send pending ones. `None` is not the end: call
+    /// again once [`Messaging::wake_source`] is readable or [`Messaging::next_timeout`] is reached.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
-        // What was received together is answered together.
+        // Answers to messages received together leave together.
         if !self.transport.has_ready() {
             self.transport.poll_send(now);
         }
@@ -198,19 +199,19 @@ impl Messaging {
         None
     }
 
-    /// Readable when [`Messaging::poll`] may have something to do. Not for reading.
+    /// Becomes readable when [`Messaging::poll`] may have work. Not for reading.
     #[must_use]
     pub fn wake_source(&self) -> Option<BorrowedFd<'_>> {
         self.transport.wake_source()
     }
 
-    /// When [`Messaging::poll`] has something to do even if nothing arrives.
+    /// Time at which [`Messaging::poll`] has work even if nothing arrives.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.transport.next_timeout()
     }
 
-    /// What was done so far.
+    /// Returns the counts since the process started.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let counters = self.transport.counters();
@@ -221,7 +222,7 @@ impl Messaging {
         }
     }
 
-    /// Sends the frame, which is that of `content`.
+    /// Sends the frame buffer, which holds `content`.
     fn send_encoded(
         &mut self,
         now: Instant,
@@ -237,8 +238,8 @@ impl Messaging {
         Ok(())
     }
 
-    /// What was dropped since the last call, because its receivers had no room for too long: to be
-    /// asked after [`Messaging::next_timeout`].
+    /// Returns messages dropped since the last call, because their receivers had no room for too
+    /// long. Call it after [`Messaging::next_timeout`].
     pub fn take_dropped(&mut self) -> Dropped {
         let dropped = self.transport.counters().dropped;
         let messages = dropped - std::mem::replace(&mut self.told_dropped, dropped);
@@ -257,7 +258,7 @@ impl Messaging {
     }
 }
 
-/// Bytes of the frame buffer that are kept for the next message; a larger one was an exception.
+/// Capacity in bytes up to which the frame buffer is kept; a larger one is freed.
 const FRAME_BYTES_KEPT: usize = 128 * 1024;
 
 #[cfg(test)]

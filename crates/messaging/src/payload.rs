@@ -1,4 +1,4 @@
-//! The data of the kinds that have a form of their own. Numbers are little-endian, texts UTF-8.
+//! Data of the message kinds that have a form of their own. Numbers are little-endian, texts UTF-8.
 
 mod administration;
 mod change_notify;
@@ -15,14 +15,14 @@ pub use channels::{Channel, Channels, SingleChannel};
 /// The receiver closes the session only if it belongs to the same user, and answers in any case.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClosePreviousSession {
-    /// The PreviousSessionId of SESSION_SETUP.
+    /// PreviousSessionId of the SESSION_SETUP request.
     pub session_id: u64,
-    /// The identity of the user who has authenticated anew.
+    /// Identity of the user who has authenticated again.
     pub user: String,
 }
 
 impl ClosePreviousSession {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.session_id.to_le_bytes().to_vec();
@@ -30,7 +30,7 @@ impl ClosePreviousSession {
         data
     }
 
-    /// Reads the data; `None` if they are none.
+    /// Reads the data; `None` if malformed.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (session_id, user) = data.split_first_chunk()?;
@@ -39,21 +39,21 @@ impl ClosePreviousSession {
     }
 }
 
-/// The data of [`crate::MessageKind::PREVIOUS_SESSION_CLOSED`].
+/// The data of [`crate::MessageKind::PREVIOUS_SESSION_CLOSED`]: 8 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PreviousSessionClosed {
-    /// The session that was to be closed.
+    /// Session that was to be closed.
     pub session_id: u64,
 }
 
 impl PreviousSessionClosed {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.session_id.to_le_bytes().to_vec()
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let session_id = u64::from_le_bytes(data.try_into().ok()?);
@@ -61,23 +61,23 @@ impl PreviousSessionClosed {
     }
 }
 
-/// The data of [`crate::MessageKind::FILE_CHANGED`]: the file, as its record is found.
+/// The data of [`crate::MessageKind::FILE_CHANGED`]: the file, by the key of its record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileChanged {
-    /// The file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// The file in it.
+    /// Inode number in that file system.
     pub inode: u64,
 }
 
 impl FileChanged {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         [self.device.to_le_bytes(), self.inode.to_le_bytes()].concat()
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (device, inode) = data.split_first_chunk()?;
@@ -86,42 +86,42 @@ impl FileChanged {
     }
 }
 
-/// The data of [`crate::MessageKind::CLOSE_SHARE`].
+/// The data of [`crate::MessageKind::CLOSE_SHARE`]: a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CloseShare {
-    /// The share's name.
+    /// Name of the share to close.
     pub share: String,
 }
 
 impl CloseShare {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.share.as_bytes().to_vec()
     }
 
-    /// Reads the data; `None` if it is not a name.
+    /// Reads the data; `None` unless it is a name.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         text(data).map(|share| Self { share })
     }
 }
 
-/// The data of [`crate::MessageKind::LOG_LEVEL`].
+/// The data of [`crate::MessageKind::LOG_LEVEL`]: a filter.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogLevel {
-    /// The filter, as `log level` of the configuration has it.
+    /// The filter, in the form of the parameter `log level`.
     pub filter: String,
 }
 
 impl LogLevel {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.filter.as_bytes().to_vec()
     }
 
-    /// Reads the data; `None` if it is not a text.
+    /// Reads the data; `None` unless it is a text.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         text(data).map(|filter| Self { filter })
@@ -133,7 +133,7 @@ fn text(data: &[u8]) -> Option<String> {
     (data.len() <= TEXT_BYTES_MAX).then(|| text.to_owned())
 }
 
-/// A name, preceded by its length; one that is too long for that is left out.
+/// Appends a name with its length before it; a name above 255 bytes becomes empty.
 fn push_name(data: &mut Vec<u8>, name: &str) {
     let len = u8::try_from(name.len());
     data.push(len.unwrap_or_default());
@@ -149,7 +149,7 @@ fn take_name(data: &mut &[u8]) -> Option<String> {
     Some(std::str::from_utf8(name).ok()?.to_owned())
 }
 
-/// Bytes of a text.
+/// Highest number of bytes of a text.
 const TEXT_BYTES_MAX: usize = 4_096;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How frames get from one process to another.
+//! Transports, which carry frames from process to process.
 
 mod clock;
 mod inbox;
@@ -40,21 +40,21 @@ compile_error!(
      messaging-tdb"
 );
 
-/// Bytes of a frame.
+/// Highest number of bytes of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024 + 64;
 
 /// Carries frames between the processes of one server.
 ///
-/// Delivery is in order per pair of processes and at most once; a frame is whole or absent, and so
-/// are its descriptors. Never blocks: a receiver that has no room makes frames wait in a queue
-/// with a limit, and at the limit the frame stays with the caller. A frame for a process that is
-/// gone reaches nobody, least of all a later process with the same pid.
+/// Delivery is in order per pair of processes and at most once; a frame arrives whole or not at
+/// all, and so do its descriptors. Never blocks: frames for a receiver without room wait in a
+/// bounded queue, and beyond its limit the frame stays with the caller. A frame for a dead process
+/// reaches nobody, least of all a later process with the same pid.
 pub trait Transport: fmt::Debug {
     /// Sends a frame, or queues it for a receiver that has no room.
     ///
     /// # Errors
-    /// The receiver never gets the frame then, nor any part of it. Parts of a large one may have left
-    /// before; its receiver gives them up.
+    /// The receiver never gets the frame then, nor any part of it. Parts of a large one may have
+    /// left before; its receiver drops them.
     fn send(
         &mut self,
         now: Instant,
@@ -63,131 +63,132 @@ pub trait Transport: fmt::Debug {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError>;
 
-    /// Sends what waits and can go, and gives up what has waited too long. Frames that follow each
-    /// other to the same process within a millisecond wait for this, to leave together.
+    /// Sends queued frames as far as possible, and drops those that have waited too long. Frames
+    /// that follow each other to the same process within a millisecond wait for this call, to leave
+    /// together.
     fn poll_send(&mut self, now: Instant);
 
-    /// The next frame that is whole. Stops after a bounded amount of work, so `None` may also
-    /// mean "look again"; the wake source stays readable then.
+    /// Returns the next complete frame. Stops after a bounded amount of work, so `None` may also
+    /// mean "call again"; the wake source stays readable then.
     fn poll_receive(&mut self, now: Instant) -> Option<Frame>;
 
-    /// Whether frames wait for `poll_send` that would have left otherwise.
+    /// True if frames wait for `poll_send` that could have left before.
     fn wants_flush(&self) -> bool;
 
-    /// Whether `poll_receive` has a frame that has been received already.
+    /// True if `poll_receive` has a frame that was received already.
     fn has_ready(&self) -> bool;
 
-    /// Becomes readable when `poll_receive` or `poll_send` may have something to do.
+    /// Becomes readable when `poll_receive` or `poll_send` may have work.
     fn wake_source(&self) -> Option<BorrowedFd<'_>>;
 
-    /// When `poll_send` or `poll_receive` has something to do even if nothing arrives.
+    /// Time at which `poll_send` or `poll_receive` has work even if nothing arrives.
     fn next_timeout(&self) -> Option<Instant>;
 
-    /// Descriptors that a frame may carry.
+    /// Highest number of descriptors of a frame.
     fn descriptors_max(&self) -> usize;
 
-    /// The way for frames with descriptors, where this transport carries none. What comes that way
-    /// is received here like everything else.
+    /// Returns the transport for frames with descriptors, where this one carries none. Frames sent
+    /// over it are received here like all others.
     fn side_channel(&mut self) -> Option<&mut dyn Transport> {
         None
     }
 
-    /// All processes of the server that live, this one included. Those that are dead are buried.
+    /// Returns all living processes of the server, this one included, and removes dead ones.
     ///
     /// # Errors
     /// The directory of the sockets cannot be read.
     fn members(&mut self) -> Result<Vec<ServerId>, InitError>;
 
-    /// A process is dead: what waits for it is dropped, and what it left behind is removed. Whether
-    /// it had left something, which one that ends in order does not.
+    /// Removes a dead process: drops frames queued for it, and deletes its socket and record.
+    /// Returns true if it had left some; a process that ends in order does not.
     fn bury(&mut self, dead: ServerId) -> bool;
 
-    /// Takes the processes for which messages were dropped, because they had no room for too long.
+    /// Takes the receivers of messages that were dropped for want of room.
     fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId>;
 
-    /// What was done so far.
+    /// Returns the counts since the transport was opened.
     fn counters(&self) -> Counters;
 }
 
-/// A frame that arrived.
+/// A frame that arrived, with its descriptors.
 #[derive(Debug)]
 pub struct Frame {
-    /// Who sent it. The transport vouches for the pid as far as it can.
+    /// Sending process. The transport vouches for the pid as far as it can.
     pub sender: ServerId,
-    /// The frame.
+    /// Bytes of the frame, all of them.
     pub bytes: Vec<u8>,
-    /// The descriptors that came with it.
+    /// Descriptors that came with the frame.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Why a frame was not sent.
+/// Reason why a frame was not sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SendError {
-    /// The receiver has no room, and as much waits for it as may.
+    /// The receiver has no room, and its queue is at the limit.
     #[error("the receiver is full")]
     Full,
     /// The transport carries no descriptors.
     #[error("messages cannot carry descriptors over this transport")]
     NoDescriptors,
-    /// There is no such process, or it has no socket any more.
+    /// The process does not exist, or has no socket any more.
     #[error("no such process")]
     NoSuchProcess,
-    /// The system refused, with this error number.
+    /// Error number of the failed system call.
     #[error("{}", io::Error::from_raw_os_error(*.0))]
     System(i32),
-    /// The frame is larger than a frame may be.
+    /// The frame is above the highest size.
     #[error("a message of {len} bytes is too large: {max} is the limit")]
     TooLarge {
-        /// Its bytes.
+        /// Bytes that the frame has.
         len: usize,
-        /// The limit.
+        /// Highest number of bytes accepted.
         max: usize,
     },
-    /// More descriptors than this transport carries with a frame.
+    /// The frame has more descriptors than this transport carries.
     #[error("{count} descriptors are too many: {max} is the limit")]
     TooManyDescriptors {
-        /// How many.
+        /// Number of the frame's descriptors.
         count: usize,
-        /// The limit.
+        /// Highest number for this transport.
         max: usize,
     },
 }
 
-/// Why a transport could not be opened.
+/// Reason why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// The directory of the sockets is not ours alone, so what arrives could be anyone's.
+    /// The directory of the sockets gives rights to others, so messages could come from anyone.
     #[error("{}: owner {uid}, mode {mode:o}: must belong to this user alone", .path.display())]
     DirectoryNotOurs {
-        /// The directory.
+        /// Path of the directory of sockets.
         path: PathBuf,
-        /// Its owner.
+        /// User id of its owner.
         uid: u32,
-        /// Its mode.
+        /// Permission bits of the directory.
         mode: u32,
     },
-    /// The transport was not built in.
+    /// This build lacks the transport.
     #[error(transparent)]
     NotBuilt(UnknownTransport),
-    /// The processes of the server that runs talk in another way.
-    #[error("the running server has messaging type {running}; {asked} can be had by a restart")]
+    /// The processes of the running server use another transport.
+    #[error("the running server has messaging type {running}; restart it to use {asked}")]
     OtherTransport {
-        /// How they talk.
+        /// Transport of the running server.
         running: String,
-        /// How this process was told to.
+        /// Transport requested for this process.
         asked: &'static str,
     },
-    /// The system refused.
+    /// A system call has failed.
     #[error("{}: {source}", .path.display())]
     System {
-        /// On what.
+        /// Path that it was called with.
         path: PathBuf,
-        /// What it said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// A transport, whether or not it was built in.
+/// A kind of transport, built in or not.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum TransportKind {
     /// A datagram socket per process.
@@ -199,7 +200,7 @@ pub enum TransportKind {
 }
 
 impl TransportKind {
-    /// The transports that were built in.
+    /// Kinds of transports in this build.
     pub const BUILT: &[Self] = &[
         #[cfg(feature = "messaging-dgram")]
         Self::Dgram,
@@ -209,10 +210,10 @@ impl TransportKind {
         Self::Tdb,
     ];
 
-    /// The one to take if nobody asks for another: the fastest that was built in.
+    /// Default kind: the fastest in this build.
     pub const DEFAULT: Self = Self::BUILT[0];
 
-    /// The name that `messaging type` of the configuration has for it.
+    /// Name of the kind in the parameter `messaging type`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -222,17 +223,17 @@ impl TransportKind {
         }
     }
 
-    /// The transport that `messaging type` names.
+    /// Returns the kind that `messaging type` names.
     ///
     /// # Errors
-    /// It was not built in; the error names those that were.
+    /// This build lacks it; the error names those that it has.
     pub fn from_name(name: &str) -> Result<Self, UnknownTransport> {
         let found = Self::BUILT.iter().find(|kind| kind.name().eq_ignore_ascii_case(name));
         found.copied().ok_or_else(|| UnknownTransport(name.to_owned()))
     }
 }
 
-/// A `messaging type` that was not built in.
+/// A `messaging type` that this build lacks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownTransport(pub String);
 
@@ -245,22 +246,22 @@ impl fmt::Display for UnknownTransport {
 
 impl std::error::Error for UnknownTransport {}
 
-/// How a transport is to work. What does not concern a transport it does not look at.
+/// Settings of transports. Each transport uses those that concern it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settings {
-    /// Which.
+    /// Kind of the transport to open.
     pub kind: TransportKind,
-    /// Connections that [`TransportKind::Stream`] keeps although nothing is sent over them.
+    /// Idle connections that [`TransportKind::Stream`] keeps.
     pub stream_connections: usize,
-    /// How long it keeps them.
+    /// Time for which it keeps them.
     pub stream_idle: Duration,
-    /// Whether [`TransportKind::Tdb`] maps its file into memory. All processes of a server must
+    /// True if [`TransportKind::Tdb`] maps its file into memory. All processes of a server must
     /// agree.
     pub use_mmap: bool,
 }
 
 impl Settings {
-    /// As they are unless something else is wanted.
+    /// Returns the default settings of a kind.
     #[must_use]
     pub fn new(kind: TransportKind) -> Self {
         Self { kind, stream_connections: 10, stream_idle: Duration::from_secs(1), use_mmap: true }
@@ -276,7 +277,7 @@ impl From<TransportKind> for Settings {
 /// Opens a transport for the process `server_id`, which is this one.
 ///
 /// # Errors
-/// Whatever keeps it from opening.
+/// The directory or socket cannot be created or used, or the server uses another transport.
 pub fn open(
     settings: impl Into<Settings>,
     lock_dir: &Path,
@@ -292,15 +293,15 @@ pub fn open(
         TransportKind::Stream => Ok(Box::new(stream::Stream::open(lock_dir, server_id, settings)?)),
         #[cfg(feature = "messaging-tdb")]
         TransportKind::Tdb => Ok(Box::new(tdb::TdbMessages::open(lock_dir, server_id, settings)?)),
-        #[allow(unreachable_patterns, reason = "where all are built in")]
+        #[allow(unreachable_patterns, reason = "unreachable if all are built in")]
         kind => Err(InitError::NotBuilt(UnknownTransport(kind.name().to_owned()))),
     }
 }
 
-/// How the server on `lock_dir` talks, or talked when it last ran; `None` if it never did.
+/// Returns the transport of the server on `lock_dir`, running or ended; `None` if it never ran.
 ///
 /// # Errors
-/// It is a way that was not built in here, or the directory cannot be read.
+/// This build lacks the transport, or the directory cannot be read.
 pub fn in_use(lock_dir: &Path) -> Result<Option<TransportKind>, InitError> {
     let Some(name) = existing(lock_dir)?.map(|it| it.transport()).transpose()?.flatten() else {
         return Ok(None);
@@ -308,7 +309,7 @@ pub fn in_use(lock_dir: &Path) -> Result<Option<TransportKind>, InitError> {
     TransportKind::from_name(&name).map(Some).map_err(InitError::NotBuilt)
 }
 
-/// The processes of the server on `lock_dir` that live and take messages.
+/// Lists living processes of the server on `lock_dir` that receive messages.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -317,19 +318,19 @@ pub fn members(lock_dir: &Path) -> Result<Vec<ServerId>, InitError> {
     Ok(members.list().map_err(|error| of_members(&members, error))?.living)
 }
 
-/// How many datagrams the kernel keeps for a socket that does not read them, beyond the one that is
-/// being sent: `net.unix.max_dgram_qlen`. `None` where the system does not say.
+/// Number of datagrams that the kernel queues for a socket, besides one that is being sent:
+/// `net.unix.max_dgram_qlen`. `None` if the system does not tell.
 #[must_use]
 pub fn datagram_queue_len() -> Option<u32> {
     std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok()?.trim().parse().ok()
 }
 
-/// Removes the sockets that dead processes left in `lock_dir`, and what another transport than `kind`
-/// keeps there: for the supervisor when it has joined, so that nobody talks in another way. Returns
-/// how many sockets there were.
+/// Removes sockets of dead processes in `lock_dir`, and files of other transports than `kind`: for
+/// the supervisor once it has joined, so that no process uses another transport. Returns the number
+/// of sockets.
 ///
 /// # Errors
-/// What the file system says.
+/// A file or the directory cannot be read or removed.
 pub fn remove_stale(lock_dir: &Path, kind: TransportKind) -> Result<usize, InitError> {
     if kind != TransportKind::Tdb {
         let path = lock_dir.join(TDB_FILE);
@@ -345,7 +346,7 @@ pub fn remove_stale(lock_dir: &Path, kind: TransportKind) -> Result<usize, InitE
     Ok(removed.len())
 }
 
-/// What [`TransportKind::Tdb`] keeps its records in; another build may have left it.
+/// File with the records of [`TransportKind::Tdb`]; another build may have left it.
 const TDB_FILE: &str = "messages.tdb";
 
 fn existing(lock_dir: &Path) -> Result<Option<Members>, InitError> {
@@ -357,7 +358,7 @@ fn existing(lock_dir: &Path) -> Result<Option<Members>, InitError> {
     }
 }
 
-/// All that live, and those whose sockets were removed because they are dead.
+/// Returns all living processes, and dead ones whose sockets were removed.
 fn take_census(members: &Members) -> Result<(Vec<ServerId>, Vec<ServerId>), InitError> {
     let count = || {
         let Census { living, others } = members.list()?;
@@ -367,8 +368,8 @@ fn take_census(members: &Members) -> Result<(Vec<ServerId>, Vec<ServerId>), Init
     count().map_err(|error| of_members(members, error))
 }
 
-/// Removes the socket of a process that is dead; whether it had left it. One that stays is harmless:
-/// nobody can connect to it.
+/// Removes the socket of a dead process. Returns true if there was one. A socket that stays is
+/// harmless: it accepts no connections.
 fn remove_socket(members: &Members, dead: ServerId) -> bool {
     !members.is_alive(dead) && members.remove(dead).unwrap_or(false)
 }

@@ -1,43 +1,43 @@
-//! The data of what an administrator asks of the processes of a server, and of their answers.
+//! Data of an administrator's requests to the processes of a server, and of the answers.
 
 use dtyp::ServerId;
 
 use super::{TEXT_BYTES_MAX, push_name, take_name, text};
 use crate::kind::MessageKind;
 
-/// The data of [`MessageKind::ANNOUNCE`].
+/// The data of [`MessageKind::ANNOUNCE`]: a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Announcement {
-    /// The line.
+    /// Line to write into the log.
     pub text: String,
 }
 
 impl Announcement {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.text.as_bytes().to_vec()
     }
 
-    /// Reads the data; `None` if it is not a text.
+    /// Reads the data; `None` unless it is a text.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         text(data).map(|text| Self { text })
     }
 }
 
-/// The data of [`MessageKind::DONE`].
+/// The data of [`MessageKind::DONE`]: success or failure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Done {
-    /// What was asked for.
+    /// Kind of the request that was executed.
     pub request: MessageKind,
-    /// How much was done (tree connects that were closed; else nothing), or why not.
+    /// Number of tree connects closed (0 for other requests), or the reason of a failure.
     pub outcome: Result<u64, String>,
 }
 
 impl Done {
-    /// The data: kind, whether it was done, and the number or the reason. A reason that is too long
-    /// is cut.
+    /// Returns the data: kind, success flag, and the number or the reason. A reason that is too
+    /// long is cut.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.request.0.to_le_bytes().to_vec();
@@ -56,7 +56,7 @@ impl Done {
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let (&[k0, k1, is_done], rest) = data.split_first_chunk()?;
@@ -69,23 +69,23 @@ impl Done {
     }
 }
 
-/// What a process of a server is for.
+/// Purpose of a process of the server.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum ProcessRole {
-    /// Listens and looks after the others.
+    /// Listens, and starts and replaces the others.
     Supervisor,
-    /// Knows who watches which directory.
+    /// Keeps the watches of directories.
     Notifyd,
-    /// Serves a client.
+    /// Serves the connections of a client.
     Worker,
-    /// Waits for a client.
+    /// Idle, ready for a client.
     IdleWorker,
 }
 
 impl ProcessRole {
     const ALL: [Self; 4] = [Self::Supervisor, Self::Notifyd, Self::Worker, Self::IdleWorker];
 
-    /// As people read it.
+    /// Name of the role for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,27 +110,27 @@ impl ProcessRole {
     }
 }
 
-/// A process of a server.
+/// A process of a server, with its role.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Process {
-    /// Which one.
+    /// Id of the process, unique for the server's life.
     pub server_id: ServerId,
-    /// What for.
+    /// Purpose of the process, as of now.
     pub role: ProcessRole,
 }
 
-/// The data of [`MessageKind::PROCESSES`].
+/// The data of [`MessageKind::PROCESSES`]: 13 bytes each.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Processes(pub Vec<Process>);
 
-/// Processes that [`Processes`] tells of.
+/// Highest number of processes in [`Processes`].
 pub const PROCESSES_MAX: usize = 65_536;
 
-/// Bytes of a process.
+/// Encoded size of a process in bytes.
 const PROCESS_BYTES: usize = ServerId::ENCODED_LEN + 1;
 
 impl Processes {
-    /// The data. More than [`PROCESSES_MAX`] are left out.
+    /// Returns the data. Processes beyond [`PROCESSES_MAX`] are left out.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let processes = self.0.iter().take(PROCESSES_MAX);
@@ -139,7 +139,7 @@ impl Processes {
             .collect()
     }
 
-    /// Reads the data; `None` if it is not whole, or a role is not known.
+    /// Reads the data; `None` if it is incomplete or contains an unknown role.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         if data.len() > PROCESSES_MAX * PROCESS_BYTES || !data.len().is_multiple_of(PROCESS_BYTES) {
@@ -154,21 +154,21 @@ impl Processes {
     }
 }
 
-/// The data of [`MessageKind::STATISTICS`]: what [`crate::Counters::named`] says, by name, so that
-/// processes of two versions understand each other.
+/// The data of [`MessageKind::STATISTICS`]: the counters of [`crate::Counters::named`] by name, so
+/// that processes of two versions understand each other.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Statistics {
-    /// The transport, as `messaging type` names it.
+    /// Transport, by its name in `messaging type`.
     pub transport: String,
-    /// Names and values.
+    /// Names and values of the counters.
     pub counters: Vec<(String, u64)>,
 }
 
-/// Counters that [`Statistics`] has.
+/// Highest number of counters in [`Statistics`].
 const COUNTERS_MAX: usize = 1_024;
 
 impl Statistics {
-    /// The data: the transport's name, then names and values; each name is preceded by its length.
+    /// Returns the data: the transport's name, then names and values; each name follows its length.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = Vec::new();
@@ -180,7 +180,7 @@ impl Statistics {
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(mut data: &[u8]) -> Option<Self> {
         let transport = take_name(&mut data)?;

@@ -1,7 +1,7 @@
-//! The data of the kinds by which workers and `notifyd` speak of watches and changes.
+//! Data of the messages between workers and `notifyd` about watches and changes.
 //!
-//! A path is its length in bytes (4 bytes), its bytes, and the stream likewise, with a length of
-//! [`NO_STREAM`] if there is none.
+//! A path is its length in bytes (4 bytes), its bytes, and the stream in the same form, with a
+//! length of [`NO_STREAM`] if it has none.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 
 /// The data of [`crate::MessageKind::WATCH`].
 ///
-/// A watch of the same open that is there already is replaced.
+/// Replaces an earlier watch of the same open.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Watch {
-    /// The open, as the sender calls it.
+    /// Id of the open at the sender.
     pub open: u64,
     /// The directory, from the root of the host's file system.
     pub path: ObjectPath,
-    /// Device and inode of the directory, as its path may lead elsewhere by now.
+    /// Device and inode of the directory, since its path may lead elsewhere by now.
     pub identity: FileIdentity,
-    /// What lies deeper counts, too.
+    /// True if changes in deeper directories count, too.
     pub recursive: bool,
-    /// Which changes count: [MS-SMB2] 2.2.35.
+    /// Kinds of changes that count: [MS-SMB2] 2.2.35 CompletionFilter.
     pub filter: u32,
-    /// Changes that other programs of this host make count.
+    /// True if changes by other programs of this host count.
     pub kernel: bool,
 }
 
 impl Watch {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.open.to_le_bytes().to_vec();
@@ -39,7 +39,7 @@ impl Watch {
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let mut data = data;
@@ -57,21 +57,21 @@ impl Watch {
     }
 }
 
-/// The data of [`crate::MessageKind::UNWATCH`].
+/// The data of [`crate::MessageKind::UNWATCH`]: 8 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unwatch {
-    /// The open, as the sender calls it.
+    /// Id of the open at the sender.
     pub open: u64,
 }
 
 impl Unwatch {
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.open.to_le_bytes().to_vec()
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
         let open = u64::from_le_bytes(data.try_into().ok()?);
@@ -82,18 +82,18 @@ impl Unwatch {
 /// The data of [`crate::MessageKind::CHANGED`] and [`crate::MessageKind::NOTIFY`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changes {
-    /// When they had happened and nobody had been told yet, by the machine's monotonic clock. A
-    /// watch that began later is not about them, however late they come.
+    /// Time after the changes and before any notice of them, by the machine's monotonic clock. They
+    /// do not concern a watch that began later, even if they arrive after it.
     pub at: Duration,
-    /// In the order in which they happened.
+    /// Changes in the order of their occurrence.
     pub changes: Vec<HostChange>,
 }
 
 impl Changes {
-    /// Changes that one message may have.
+    /// Highest number of changes in a message.
     pub const LEN_MAX: usize = 1_024;
 
-    /// The data.
+    /// Returns the data of the message.
     #[must_use]
     pub fn encode(at: Duration, changes: &[HostChange]) -> Vec<u8> {
         let nanoseconds = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
@@ -104,7 +104,7 @@ impl Changes {
         data
     }
 
-    /// Reads the data; `None` if it is not whole.
+    /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(mut data: &[u8]) -> Option<Self> {
         let at = Duration::from_nanos(u64::from_le_bytes(take(&mut data)?));
@@ -180,8 +180,8 @@ fn take_path(data: &mut &[u8]) -> Option<ObjectPath> {
     Some(ObjectPath::from_stored(path, stream))
 }
 
-/// A text, or that there is none.
-#[expect(clippy::option_option, reason = "the outer one is what all readers here answer")]
+/// Takes a text; `Some(None)` stands for an absent one.
+#[expect(clippy::option_option, reason = "the outer one is the result of all readers here")]
 fn take_text(data: &mut &[u8]) -> Option<Option<String>> {
     let len = u32::from_le_bytes(take(data)?);
     if len == NO_STREAM {
@@ -199,10 +199,11 @@ fn take<const N: usize>(data: &mut &[u8]) -> Option<[u8; N]> {
     Some(*bytes)
 }
 
-/// A length that says that there is no text.
+/// Length that marks an absent text.
 const NO_STREAM: u32 = u32::MAX;
 
-/// Bytes of a path: a share's folder, and three bytes for each unit of a path in it.
+/// Highest number of bytes of a path: a share's folder, and three bytes for each unit of a path in
+/// it.
 const PATH_BYTES_MAX: usize = 4_096 + 3 * ObjectPath::PATH_UNITS_MAX;
 
 const ADDED: u8 = 1;
@@ -220,10 +221,10 @@ mod tests {
 
     use super::{Changes, Unwatch, Watch};
 
-    /// Bytes of the time before the changes.
+    /// Bytes of the time field before the changes.
     const AT_LEN: usize = 8;
 
-    /// What a message says whose changes are these bytes.
+    /// Decodes a message from the bytes of its changes.
     fn decode(changes: &[u8]) -> Option<Changes> {
         Changes::decode(&[&[0; AT_LEN], changes].concat())
     }

@@ -1,4 +1,4 @@
-//! The data of what an administrator asks of a worker about its client's channels.
+//! Data of an administrator's request for the channels of a worker's client.
 
 use dtyp::FileTime;
 
@@ -8,50 +8,50 @@ use super::{push_name, take_name};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Channels(pub Vec<Channel>);
 
-/// A connection of a session.
+/// A channel: a connection bound to a session ([MS-SMB2] 3.3.1.14).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Channel {
-    /// The session. A connection that carries several sessions is there once for each.
+    /// Id of the session. A connection with several sessions is listed once for each.
     pub session_id: u64,
     /// Address and port of the client.
     pub client_address: String,
-    /// Address and port it came to.
+    /// Address and port that the client connected to.
     pub server_address: String,
-    /// The interface that has this address; empty if none has it any more.
+    /// Interface with that address; empty if no interface has it any more.
     pub interface: String,
-    /// Its bits per second, as clients are told; 0 where there is no interface.
+    /// Bits per second of the interface, as told to clients; 0 without an interface.
     pub speed: u64,
-    /// Bytes that came from the client over the connection.
+    /// Bytes received from the client over the connection.
     pub bytes_in: u64,
-    /// Bytes that went to the client over the connection, and that its TCP has acknowledged.
+    /// Bytes sent to the client over the connection and acknowledged by its TCP.
     pub bytes_out: u64,
-    /// Breaks of oplocks and leases that were told on it again, because another connection ended
-    /// before an answer.
+    /// Breaks of oplocks and leases repeated on it because another connection ended before the
+    /// acknowledgment.
     pub break_retries: u32,
-    /// When the connection came.
+    /// Time at which the client connected.
     pub connected_at: FileTime,
-    /// Why the session has no other channel; nothing if it has.
+    /// Reason why the session has no other channel; `None` if it has one.
     pub single: Option<SingleChannel>,
 }
 
-/// Why a session has one channel only.
+/// Reason why a session has only one channel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SingleChannel {
     /// The dialect is below 3.0.
     Dialect,
-    /// The client did not say that it can have several.
+    /// The client did not announce support for several channels.
     NotWanted,
-    /// It was switched off when the client negotiated.
+    /// Multichannel was switched off during NEGOTIATE.
     SwitchedOff,
-    /// The platform does not tell what was acknowledged.
+    /// The platform does not report acknowledged bytes.
     Unsupported,
-    /// A guest, or nobody: the session has no key to bind connections by.
+    /// The user is a guest or anonymous: the session has no key to bind connections with.
     Guest,
-    /// The client is told of one interface, without RSS.
+    /// The server announces one interface only, without RSS.
     OneInterface,
-    /// The client never asked for the interfaces.
+    /// The client never queried the interfaces.
     NeverAsked,
-    /// The client asked, and came with no further connection, or those that it had are gone.
+    /// The client queried the interfaces and has no further connection, or has lost it.
     NotConnected,
 }
 
@@ -67,7 +67,7 @@ impl SingleChannel {
         Self::NotConnected,
     ];
 
-    /// Stable, for programs.
+    /// Stable name, for programs that read the output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl SingleChannel {
         }
     }
 
-    /// In words.
+    /// Reason in words, for administrators.
     #[must_use]
     pub fn why(self) -> &'static str {
         match self {
@@ -94,14 +94,14 @@ impl SingleChannel {
             Self::Unsupported => {
                 "this platform does not tell what clients have acknowledged, so multichannel is off"
             }
-            Self::Guest => "guests have no key to bind a further connection by",
+            Self::Guest => "guests have no key to bind a further connection with",
             Self::OneInterface => {
                 "clients are told of one interface only, without RSS (choro check --interfaces)"
             }
             Self::NeverAsked => "the client never asked for the interfaces of this server",
             Self::NotConnected => {
-                "the client asked for the interfaces, and has no further connection: it wants none, \
-                 does not reach the other addresses, or has lost them"
+                "the client asked for the interfaces, and has no further connection: it wants \
+                 none, does not reach the other addresses, or has lost them"
             }
         }
     }
@@ -116,11 +116,11 @@ impl SingleChannel {
     }
 }
 
-/// Channels that [`Channels`] tells of.
+/// Highest number of channels in [`Channels`].
 const CHANNELS_MAX: usize = 8_192;
 
 impl Channels {
-    /// The data. More than a worker has in any known use are left out.
+    /// Returns the data. Channels beyond the maximum, more than any known use, are left out.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = Vec::new();
@@ -143,7 +143,7 @@ impl Channels {
         data
     }
 
-    /// Reads the data; `None` if it is not whole, or a reason is not known.
+    /// Reads the data; `None` if it is incomplete or contains an unknown reason.
     #[must_use]
     pub fn decode(mut data: &[u8]) -> Option<Self> {
         let mut channels = Vec::new();

@@ -1,14 +1,14 @@
-//! The machine's clock, on which all its processes agree.
+//! The machine's monotonic clock, common to all processes.
 
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Makes numbers of the times that callers tell, without reading the clock again.
+/// Converts the times of callers to nanoseconds, without reading the clock again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     start: Instant,
-    /// What the machine's clock said at `start`.
+    /// Machine's clock at `start`, in nanoseconds.
     start_ns: u64,
 }
 
@@ -21,7 +21,7 @@ impl Clock {
         Self { start, start_ns }
     }
 
-    /// Nanoseconds of the machine's clock at this time.
+    /// Nanoseconds of the machine's clock at `now`.
     pub(super) fn nanoseconds(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.start);
         self.start_ns + u64::try_from(since.as_nanos()).unwrap_or(u64::MAX >> 1)

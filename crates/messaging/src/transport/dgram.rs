@@ -1,9 +1,9 @@
 //! A datagram socket per process.
 //!
 //! Every process has a socket in `msg/` of the lock directory and connects one to each process it
-//! sends to. A packet is a datagram: the kernel keeps the order, refuses what the receiver has no
-//! room for (`net.unix.max_dgram_qlen`, 10 by default), and says who sent it. An epoll descriptor
-//! that holds the own socket and those of full receivers is the wake source.
+//! sends to. A packet is a datagram: the kernel keeps the order, refuses packets beyond the
+//! receiver's queue (`net.unix.max_dgram_qlen`, 10 by default), and names the sender. An epoll
+//! descriptor that holds the own socket and those of full receivers is the wake source.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::IoSlice;
@@ -24,28 +24,27 @@ use super::socket::{self, DESCRIPTORS_MAX, Receiver};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Transport};
 
-/// The transport.
+/// Transport over Unix datagram sockets.
 #[derive(Debug)]
 pub(crate) struct Dgram {
     outgoing: Outgoing<Datagrams>,
     inbox: Inbox,
     receiver: Option<Receiver>,
-    /// All that was there has been received, and nobody has been told so yet.
+    /// True after the socket was emptied, until a caller has been told.
     is_drained: bool,
 }
 
-/// The sending half.
+/// Sending half of a [`Dgram`].
 #[derive(Debug)]
 pub(super) struct Datagrams {
     member: Member,
     wake: OwnedFd,
-    /// Processes without room, by the descriptors of their sockets: exactly those that are in
-    /// `wake`.
+    /// Full receivers, by the descriptors of their sockets: exactly those in `wake`.
     waiting: HashMap<u64, ServerId>,
 }
 
 impl Dgram {
-    /// `name` is what the server's transport is called: this one may be at the side of another.
+    /// `name` is the name of the server's transport: this one may be the side channel of another.
     pub(crate) fn open(
         lock_dir: &Path,
         server_id: ServerId,
@@ -65,13 +64,13 @@ impl Dgram {
         })
     }
 
-    /// The next [`Transport::poll_receive`] is to look at the socket.
+    /// Makes the next [`Transport::poll_receive`] read the socket.
     #[cfg(feature = "messaging-tdb")]
     pub(super) fn look_again(&mut self) {
         self.is_drained = false;
     }
 
-    /// All that live, and those that were found dead and are buried.
+    /// Returns all living processes, and the dead ones that were found and removed.
     pub(super) fn take_census(&mut self) -> Result<(Vec<ServerId>, Vec<ServerId>), InitError> {
         let (living, dead) = super::take_census(self.outgoing.carrier.member.members())?;
         dead.iter().for_each(|dead| self.outgoing.bury(*dead));
@@ -82,8 +81,9 @@ impl Dgram {
 impl Carrier for Datagrams {
     type Line = OwnedFd;
 
-    /// A message of 64 KiB. A datagram is one allocation in the kernel and counts against the sender's
-    /// socket buffer until it is read, so it should be well below that (208 KiB by default).
+    /// Room for a message of 64 KiB. A datagram is one allocation in the kernel and counts against
+    /// the sender's socket buffer until it is read, so it should be well below that (208 KiB by
+    /// default).
     const PACKET_BYTES_MAX: usize = 64 * 1024 + 64;
 
     const DESCRIPTORS_MAX: usize = DESCRIPTORS_MAX;
@@ -105,14 +105,14 @@ impl Carrier for Datagrams {
         let token = token(line);
         if self.waiting.insert(token, to).is_none() {
             let data = epoll::EventData::new_u64(token);
-            // Without it what waits leaves when its time is up, or with the next look.
+            // On failure queued frames leave at the timeout, or with the next poll.
             let _ = epoll::add(&self.wake, &*line, data, epoll::EventFlags::OUT);
         }
     }
 
     fn stop_awaiting(&mut self, _to: ServerId, line: &mut OwnedFd) {
         self.waiting.remove(&token(line));
-        // Closing the socket would take it out as well, so a failure leaves a wake-up too many.
+        // Closing the socket removes it as well, so a failure costs one wake-up too many.
         let _ = epoll::delete(&self.wake, &*line);
     }
 
@@ -137,7 +137,7 @@ impl Transport for Dgram {
         if !self.outgoing.carrier.waiting.is_empty() {
             let mut events = Vec::with_capacity(EVENTS_MAX);
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            // An error here is a signal; what could go will go with the next call.
+            // An error here is a signal; the next call sends the rest.
             let _ = epoll::wait(&self.outgoing.carrier.wake, buffer, Some(&Timespec::default()));
             for event in events {
                 let to = self.outgoing.carrier.waiting.get(&event.data.u64()).copied();
@@ -153,14 +153,13 @@ impl Transport for Dgram {
         if let Some(frame) = self.inbox.pop() {
             return Some(frame);
         }
-        // A look that most likely finds nothing is saved; if there is something, the wake source says
-        // so.
+        // Save a look that most likely finds nothing; the wake source announces new datagrams.
         if std::mem::take(&mut self.is_drained) {
             return None;
         }
         let Outgoing { carrier, counters, .. } = &mut self.outgoing;
         self.inbox.expire(now, counters);
-        // Most workers end before anybody has told them anything.
+        // Spare the buffers: most workers end without a single message.
         if self.receiver.is_none() && !socket::has_something(carrier.member.socket.as_fd()) {
             return None;
         }
@@ -170,7 +169,7 @@ impl Transport for Dgram {
         for _ in 0..RECEIVES_PER_POLL_MAX {
             let inbox = &mut self.inbox;
             let take = |packet: &[u8], arrival| _ = inbox.take(now, packet, arrival, counters);
-            // Whatever the error is, EAGAIN or not, there is nothing to take.
+            // On any error, EAGAIN or not, nothing was received.
             let count = receiver.receive(carrier.member.socket.as_fd(), take).ok()?;
             if let Some(frame) = self.inbox.pop() {
                 self.is_drained = count < DATAGRAMS_AT_ONCE;
@@ -224,7 +223,7 @@ impl Drop for Dgram {
     }
 }
 
-/// An epoll descriptor with the own socket in it.
+/// Creates an epoll descriptor that contains the own socket.
 fn wake_source_of(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
     let wake = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let data = epoll::EventData::new_u64(token(socket));
@@ -232,21 +231,21 @@ fn wake_source_of(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(wake)
 }
 
-/// Names a socket in the wake source.
+/// Key of a socket in the wake source.
 fn token(socket: &OwnedFd) -> u64 {
     u64::try_from(socket.as_raw_fd()).expect("descriptors are not negative")
 }
 
-/// A line is a descriptor and nothing else, so it is kept for as long as there are few.
+/// Bounds of idle lines. A line is only a descriptor, so a few are kept.
 const LINES: Lines = Lines { idle_max: 256, idle: Duration::from_secs(10) };
 
-/// Datagrams taken by one system call.
+/// Datagrams received by one system call.
 const DATAGRAMS_AT_ONCE: usize = 8;
 
-/// System calls in one poll, so that one that sends nothing but rubbish does not hold us.
+/// Receiving system calls in one poll, so that a sender of malformed datagrams does not occupy us.
 const RECEIVES_PER_POLL_MAX: usize = 8;
 
-/// Full receivers that are looked after in one poll.
+/// Events of full receivers handled in one poll.
 const EVENTS_MAX: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What arrives: packets, judged and taken apart into frames.
+//! Incoming packets: checked, and split into frames.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,17 +12,17 @@ use super::socket::{self, Arrival, Credentials};
 use crate::counters::Counters;
 use crate::transport::Frame;
 
-/// What has arrived for this process and was not taken yet.
+/// Frames and parts of frames that arrived and were not taken yet.
 #[derive(Debug)]
 pub(super) struct Inbox {
     server_id: ServerId,
-    /// The user whose processes are of this server, as are those of root.
+    /// User of this server; processes of this user and of root may send.
     uid: u32,
     clock: Clock,
     reassembly: Reassembly,
-    /// Frames that are whole, of what was received at once.
+    /// Complete frames of the last receipt.
     ready: VecDeque<Frame>,
-    /// When the last of them was received.
+    /// Time of the last receipt.
     received_at: Instant,
 }
 
@@ -34,8 +34,8 @@ impl Inbox {
         Self { server_id, uid, clock, reassembly, ready, received_at }
     }
 
-    /// Takes a packet and what came with it. `arrival.credentials` are those of whoever sent it,
-    /// as the kernel says. Returns the process that it is from, unless it is refused as a whole.
+    /// Takes a packet with its descriptors. `arrival.credentials` are those of the sender, from the
+    /// kernel. Returns the sending process, unless the packet is refused as a whole.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -45,7 +45,7 @@ impl Inbox {
     ) -> Option<ServerId> {
         let (header, entries) = match Header::decode(packet) {
             Ok(decoded) => decoded,
-            // Cut by the kernel because it is longer than any packet.
+            // Longer than any packet, and cut by the kernel.
             Err(_) if arrival.truncated => {
                 counters.malformed += 1;
                 return None;
@@ -96,7 +96,7 @@ impl Inbox {
         Some(header.sender)
     }
 
-    /// The next frame.
+    /// Takes the next complete frame.
     pub(super) fn pop(&mut self) -> Option<Frame> {
         self.ready.pop_front()
     }
@@ -105,12 +105,12 @@ impl Inbox {
         self.ready.is_empty()
     }
 
-    /// Gives up frames of which nothing has come for too long.
+    /// Drops frames without a new part for too long.
     pub(super) fn expire(&mut self, now: Instant, counters: &mut Counters) {
         counters.incomplete += self.reassembly.expire(now);
     }
 
-    /// When [`Inbox::expire`] has something to do, or [`Inbox::pop`] has had.
+    /// Time at which [`Inbox::expire`] or [`Inbox::pop`] has work.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         match self.ready.is_empty() {
             true => self.reassembly.next_timeout(),

@@ -1,8 +1,8 @@
-//! `msg/` in the lock directory: who takes part in the messages of a server, and by which transport.
+//! `msg/` in the lock directory: the members of a server's messaging, and their transport.
 //!
-//! Every process has a socket there whose name is its pid and its unique id. That the socket can be
-//! connected to is what it means to live: the kernel ends that with the process, and no later
-//! process with its pid has the name. The file `transport` says how all of them talk.
+//! Every process has a socket there whose name is its pid and its unique id. A process lives as
+//! long as its socket accepts connections: the kernel ends that with the process, and no later
+//! process with its pid has the name. The file `transport` names the transport of all members.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,14 +16,14 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::transport::InitError;
 use crate::transport::owner::Owner;
 
-/// The directory, open.
+/// The open directory of the sockets.
 #[derive(Debug)]
 pub(super) struct Members {
     path: PathBuf,
     descriptor: OwnedFd,
 }
 
-/// This process among the members, until dropped.
+/// Membership of this process, until dropped.
 #[derive(Debug)]
 pub(super) struct Member {
     members: Members,
@@ -35,8 +35,8 @@ pub(super) struct Member {
 }
 
 impl Members {
-    /// Opens the directory, making it if it is not there. It must belong to this user or root,
-    /// and to nobody else.
+    /// Opens the directory, and creates it if missing. It must belong to this user or root, and
+    /// give no rights to others.
     pub(super) fn open(lock_dir: &Path) -> Result<Self, InitError> {
         match rustix::fs::mkdir(lock_dir.join(NAME), Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -45,7 +45,7 @@ impl Members {
         Self::open_existing(lock_dir)
     }
 
-    /// Opens the directory of a server that has one.
+    /// Opens the directory of an existing server.
     pub(super) fn open_existing(lock_dir: &Path) -> Result<Self, InitError> {
         let path = lock_dir.join(NAME);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -59,10 +59,10 @@ impl Members {
         Ok(Self { path, descriptor })
     }
 
-    /// Becomes a member, with a socket of this kind. `transport` is how this process talks.
+    /// Joins, with a socket of this kind. `transport` is the transport of this process.
     ///
     /// # Errors
-    /// [`InitError::OtherTransport`] if those that live talk in another way.
+    /// [`InitError::OtherTransport`] if the living members use another one.
     pub(super) fn join(
         self,
         server_id: ServerId,
@@ -85,7 +85,8 @@ impl Members {
         })
     }
 
-    /// Writes down how this server talks, or finds that it is written. The directory is locked.
+    /// Writes the server's transport down, or verifies that it is the same. The directory is
+    /// locked.
     fn agree(&self, transport: &'static str) -> Result<(), InitError> {
         let path = self.path.join(TRANSPORT);
         let written = self.transport()?;
@@ -109,7 +110,7 @@ impl Members {
         write().map_err(system(&path))
     }
 
-    /// How the server talks, or talked when it last ran; `None` if it never did.
+    /// Transport of the server, running or ended; `None` if none was written yet.
     pub(super) fn transport(&self) -> Result<Option<String>, InitError> {
         let path = self.path.join(TRANSPORT);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -142,11 +143,11 @@ impl Members {
         Ok((socket, (stat.st_dev, stat.st_ino)))
     }
 
-    /// A socket of this kind that is connected to a member.
+    /// Returns a socket of this kind that is connected to a member.
     ///
     /// # Errors
-    /// `ENOENT` or `ECONNREFUSED` if there is no such process; `EPROTOTYPE` if its socket is of
-    /// another kind; `EAGAIN` if it cannot be connected to now.
+    /// `ENOENT` or `ECONNREFUSED` if the process does not exist; `EPROTOTYPE` if its socket is of
+    /// another kind; `EAGAIN` if a connection is not possible now.
     pub(super) fn connect(&self, to: ServerId, kind: SocketType) -> Result<OwnedFd, Errno> {
         self.connect_to(&name_of(to), kind)
     }
@@ -157,18 +158,19 @@ impl Members {
         Ok(socket)
     }
 
-    /// Whether a process lives.
+    /// True if a process lives.
     pub(super) fn is_alive(&self, process: ServerId) -> bool {
         self.has_life(&name_of(process))
     }
 
-    /// A datagram socket is asked for: to connect it to one that lives disturbs nobody, and the
-    /// kernel says that one lives before it says that it is of another kind.
+    /// True if the socket accepts connections. The attempt uses a datagram socket: it does not
+    /// disturb a living process, and for a stream socket the kernel reports the living owner before
+    /// the wrong kind.
     fn has_life(&self, name: &str) -> bool {
         matches!(self.connect_to(name, SocketType::DGRAM), Ok(_) | Err(Errno::PROTOTYPE))
     }
 
-    /// All that live, and all that are dead or about to live.
+    /// Lists all living members, and others that are dead or still joining.
     pub(super) fn list(&self) -> Result<Census, Errno> {
         let mut census = Census::default();
         self.for_each(|name, id| {
@@ -182,8 +184,8 @@ impl Members {
         Ok(census)
     }
 
-    /// Removes what dead members left; who they were. Nobody, while others join: one of them may be
-    /// stopped.
+    /// Removes the sockets of dead members, and returns their ids. Returns none while others join:
+    /// one of those may be stopped.
     pub(super) fn remove_dead(&self) -> Result<Vec<ServerId>, Errno> {
         let _lock = match self.lock(FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Ok(Vec::new()),
@@ -200,7 +202,7 @@ impl Members {
         Ok(removed)
     }
 
-    /// Removes what a member left that is dead; whether it had left something.
+    /// Removes the socket of a dead member. Returns true if there was one.
     pub(super) fn remove(&self, dead: ServerId) -> Result<bool, Errno> {
         match rustix::fs::unlinkat(&self.descriptor, name_of(dead), AtFlags::empty()) {
             Ok(()) => Ok(true),
@@ -209,7 +211,7 @@ impl Members {
         }
     }
 
-    /// Shows every socket with the name of a process.
+    /// Calls `visit` for every socket with the name of a process.
     fn for_each(
         &self,
         mut visit: impl FnMut(&str, ServerId) -> Result<(), Errno>,
@@ -226,8 +228,8 @@ impl Members {
         Ok(())
     }
 
-    /// The address of a socket here. Where the path is too long for an address, it goes by the
-    /// descriptor that we have of the directory.
+    /// Returns the address of a socket in the directory. A path that is too long for an address is
+    /// replaced by one over our descriptor of the directory.
     fn address(&self, name: &str) -> Result<SocketAddrUnix, Errno> {
         match SocketAddrUnix::new(self.path.join(name)) {
             Err(Errno::NAMETOOLONG) => {
@@ -237,10 +239,10 @@ impl Members {
         }
     }
 
-    /// Keeps others from joining and from removing what is dead meanwhile. Held for a few system
-    /// calls.
+    /// Locks the directory against joining and against removal of dead members. Held for a few
+    /// system calls.
     fn lock(&self, operation: FlockOperation) -> Result<DirectoryLock, Errno> {
-        // A lock of this kind belongs to the open file, so it needs one of its own.
+        // A lock of this kind belongs to the open file, so it needs its own.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
         rustix::fs::flock(&file, operation)?;
@@ -271,37 +273,37 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         if self.owner.is_here() {
-            // A file that stays is stale and harmless: nobody can connect to it.
+            // A socket file that stays is harmless: it accepts no connections.
             let _ = self.remove();
         }
     }
 }
 
-/// Who has a socket in the directory.
+/// Processes with a socket in the directory.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     pub(super) living: Vec<ServerId>,
-    /// Dead, or about to live.
+    /// Processes that are dead or still joining.
     pub(super) others: Vec<ServerId>,
 }
 
-/// Releases the lock when dropped.
+/// Lock of the directory, released when dropped.
 #[derive(Debug)]
 struct DirectoryLock {
     _file: OwnedFd,
 }
 
-/// The name of a member's socket.
+/// Name of a member's socket.
 pub(super) fn name_of(id: ServerId) -> String {
     format!("{}-{:016x}", id.pid, id.unique_id)
 }
 
-/// The member whose socket has this name.
+/// Returns the member whose socket has this name.
 fn id_of(name: &str) -> Option<ServerId> {
     let (pid, unique_id) = name.split_once('-')?;
     let unique_id = u64::from_str_radix(unique_id, 16).ok()?;
     let id = ServerId { pid: pid.parse().ok()?, unique_id };
-    // One process, one name.
+    // Refuse other spellings of an id.
     (name_of(id) == name).then_some(id)
 }
 
@@ -314,16 +316,16 @@ fn system(path: &Path) -> impl Fn(Errno) -> InitError {
     move |error| InitError::System { path: path.to_owned(), source: error.into() }
 }
 
-/// The directory in the lock directory.
+/// Name of the directory in the lock directory.
 const NAME: &str = "msg";
 
-/// Says in what way all talk: a word of `messaging type`.
+/// File with the transport of all members: a word of `messaging type`.
 const TRANSPORT: &str = "transport";
 
-/// Longer than any such word.
+/// Bytes read of that file, more than any such word has.
 const TRANSPORT_BYTES_MAX: u64 = 32;
 
-/// Connections that wait to be accepted; the kernel takes `net.core.somaxconn` if that is less.
+/// Connections that may wait for acceptance; the kernel's `net.core.somaxconn` may be lower.
 const LISTEN_BACKLOG: i32 = 4_096;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What leaves: frames, packed into packets and handed to a carrier, or waiting for it.
+//! Outgoing frames: packed into packets, and handed to a carrier or queued for it.
 //!
-//! The first frame to a process leaves at once. Those that follow soon after wait until the caller
-//! has nothing more to say ([`Outgoing::flush`]) and leave together: a process that talks much with
-//! another pays for a packet and not for a message.
+//! The first frame to a process leaves at once. Frames that follow soon after wait until the end of
+//! the caller's batch ([`Outgoing::flush`]) and leave together: a busy pair of processes pays per
+//! packet and not per message.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -19,27 +19,27 @@ use super::socket;
 use crate::counters::Counters;
 use crate::transport::{FRAME_BYTES_MAX, SendError};
 
-/// Brings packets to processes. A transport is this, and a way to receive.
+/// Carries packets to processes. A transport consists of a carrier and a way to receive.
 pub(super) trait Carrier: fmt::Debug {
-    /// The way to one process.
+    /// Connection or route to one process.
     type Line: fmt::Debug;
 
-    /// Bytes of a packet.
+    /// Highest number of bytes of a packet.
     const PACKET_BYTES_MAX: usize;
 
-    /// Descriptors that may go with a packet.
+    /// Highest number of descriptors of a packet.
     const DESCRIPTORS_MAX: usize;
 
-    /// Finds the way to a process that lives.
+    /// Creates a line to a living process.
     ///
     /// # Errors
-    /// `ENOENT` or `ECONNREFUSED` if it does not; `EAGAIN` if it cannot be reached now.
+    /// `ENOENT` or `ECONNREFUSED` if the process is dead; `EAGAIN` if it cannot be reached now.
     fn connect(&mut self, to: ServerId) -> Result<Self::Line, Errno>;
 
-    /// Hands over a packet, in two parts, whole or not at all.
+    /// Sends a packet, given in two parts, whole or not at all.
     ///
     /// # Errors
-    /// `EAGAIN` if there is no room. With everything else the line is of no more use.
+    /// `EAGAIN` if there is no room. After any other error the line is unusable.
     fn push(
         &mut self,
         line: &mut Self::Line,
@@ -47,77 +47,77 @@ pub(super) trait Carrier: fmt::Debug {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), Errno>;
 
-    /// There was no room: the wake source is to become readable when there may be.
+    /// Makes the wake source readable once a full receiver may have room.
     fn await_room(&mut self, to: ServerId, line: &mut Self::Line);
 
-    /// Nothing waits for room any more.
+    /// Ends the wait for room: nothing is queued any more.
     fn stop_awaiting(&mut self, to: ServerId, line: &mut Self::Line);
 
-    /// Whether lines that are not used can be given up now.
+    /// True if idle lines can be closed now.
     fn may_disconnect(&self) -> bool {
         true
     }
 
-    /// Whether all that was pushed has left. A line over which something has not is in use: what goes
-    /// by another could come before.
+    /// True if all pushed bytes have left. A line that has not sent everything stays in use: frames
+    /// over a second line could overtake the rest.
     fn has_left(&self, _line: &Self::Line) -> bool {
         true
     }
 
-    /// The line is not used any more. What was pushed arrives.
+    /// Closes an idle line. Pushed packets still arrive.
     fn disconnect(&mut self, line: Self::Line);
 }
 
-/// How many lines are kept, and how long.
+/// Bounds of the number and the age of idle lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines {
-    /// Lines that are made at most, of all that are idle.
+    /// Highest number of idle lines created here.
     pub(super) idle_max: usize,
-    /// How long a line is kept that nothing is sent over.
+    /// Time for which an idle line is kept.
     pub(super) idle: Duration,
 }
 
-/// What leaves this process.
+/// Sending half of a transport.
 #[derive(Debug)]
 pub(super) struct Outgoing<C: Carrier> {
     pub(super) carrier: C,
     pub(super) counters: Counters,
-    /// Processes for which something was dropped. Whoever wants to know takes them out.
+    /// Receivers of dropped messages, until a caller takes them.
     pub(super) dropped_for: BTreeSet<ServerId>,
     server_id: ServerId,
     owner: Owner,
     clock: Clock,
     lines: Lines,
     peers: HashMap<ServerId, Peer<C::Line>>,
-    /// Peers with frames that wait for [`Outgoing::flush`], and since when.
+    /// Peers with frames that wait for [`Outgoing::flush`], and the time since when.
     held: Vec<ServerId>,
     held_since: Option<Instant>,
     next_message_id: u64,
-    /// When to look for expired frames and idle lines; not later than the first of them.
+    /// Time of the next check for expired frames and idle lines; not later than the first of them.
     check_at: Option<Instant>,
-    /// The memory of a packet that has left.
+    /// Buffer of a packet that has left, to use again.
     spare: Vec<u8>,
 }
 
-/// A process that frames go to, and those that wait.
+/// A receiver of frames, with its queue.
 #[derive(Debug)]
 struct Peer<L> {
     line: L,
-    /// The line was made here, and not by the peer.
+    /// True if the line was created here, not by the peer.
     is_ours: bool,
     outbox: VecDeque<Parcel>,
-    /// Frames in `outbox`, and their bytes.
+    /// Number of frames in `outbox`, and their bytes.
     frames: u64,
     frame_bytes: usize,
-    /// It is among those that are held.
+    /// True while the peer is in `held`.
     is_held: bool,
-    /// There was no room.
+    /// True while the receiver has no room.
     waits: bool,
     pushed_at: Option<Instant>,
     last_used: Instant,
 }
 
-/// What waits: frames that leave at once, or one that is larger or has descriptors.
+/// A queued packet of small frames, or one frame that is larger or has descriptors.
 #[derive(Debug)]
 struct Parcel {
     content: Content,
@@ -128,13 +128,13 @@ struct Parcel {
 
 #[derive(Debug)]
 enum Content {
-    /// A packet as it goes.
+    /// A packet, ready to be sent.
     Packet(Vec<u8>),
-    /// A frame, or the rest of one: `entry.offset` is moved past what has left.
+    /// A frame, or its rest: `entry.offset` advances past the sent part.
     Frame {
         entry: Entry,
         frame: Vec<u8>,
-        /// Those that have not left yet: they leave with the first part.
+        /// Descriptors not sent yet: they leave with the first part.
         descriptors: Vec<OwnedFd>,
     },
 }
@@ -158,7 +158,7 @@ impl<C: Carrier> Outgoing<C> {
         }
     }
 
-    /// Sends a frame, or keeps it until it can leave.
+    /// Sends a frame, or queues it until it can leave.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -183,7 +183,8 @@ impl<C: Carrier> Outgoing<C> {
             self.flush_peer(now, to);
         }
         let has_room = self.has_room(to, frame.len());
-        // A frame of several packets must be able to wait once the first has left.
+        // A frame of several packets must fit in the queue, for the case that only its first part
+        // leaves.
         if !holds && (is_small || has_room) && self.is_clear(to) {
             match self.push(now, to, &mut entry, frame, descriptors) {
                 Ok(()) => return Ok(()),
@@ -206,14 +207,14 @@ impl<C: Carrier> Outgoing<C> {
         Ok(())
     }
 
-    /// As [`Outgoing::flush`], when this is dropped.
+    /// Flushes for the last time, on drop.
     pub(super) fn flush_last(&mut self) {
         if self.owner.is_here() {
             self.flush(Instant::now());
         }
     }
 
-    /// Sends what was held back to leave together.
+    /// Sends frames that were delayed to leave together.
     pub(super) fn flush(&mut self, now: Instant) {
         if self.held_since.take().is_none() {
             return;
@@ -227,29 +228,29 @@ impl<C: Carrier> Outgoing<C> {
                 }
             }
         }
-        // Those that have failed are tried again with the next flush.
+        // Failed ones are tried again with the next flush.
         held.append(&mut self.held);
         self.held = held;
     }
 
-    /// Whether [`Outgoing::flush`] has something to do.
+    /// True if [`Outgoing::flush`] has frames to send.
     pub(super) fn wants_flush(&self) -> bool {
         self.held_since.is_some()
     }
 
-    /// There may be room at a process again.
+    /// Tries to send again after a receiver may have got room.
     pub(super) fn room(&mut self, now: Instant, to: ServerId) {
         if self.peers.get(&to).is_some_and(|peer| peer.waits) {
             self.flush_peer(now, to);
         }
     }
 
-    /// Whether nothing waits for a process.
+    /// True if no frame is queued for a process.
     pub(super) fn is_clear(&self, to: ServerId) -> bool {
         self.peers.get(&to).is_none_or(|peer| peer.outbox.is_empty())
     }
 
-    /// The line to a process is of no more use. If the process lives, what waits goes by another.
+    /// Replaces an unusable line. If the process lives, queued frames use the new one.
     pub(super) fn reconnect(&mut self, now: Instant, to: ServerId) {
         let Some(old) = self.peers.remove(&to) else { return };
         self.carrier.disconnect(old.line);
@@ -263,7 +264,7 @@ impl<C: Carrier> Outgoing<C> {
         };
         let mut peer = Peer::new(line, true, now);
         for parcel in old.outbox {
-            // Its beginning is where the rest never comes to.
+            // Its first part left over the old line, where the rest can no longer follow.
             if parcel.has_begun() {
                 self.counters.lost += parcel.frames;
                 self.left(&parcel);
@@ -277,7 +278,7 @@ impl<C: Carrier> Outgoing<C> {
         self.hold(now, to);
     }
 
-    /// A process is dead: nothing will reach it.
+    /// Removes a dead process, with all frames queued for it.
     pub(super) fn bury(&mut self, dead: ServerId) {
         self.dropped_for.remove(&dead);
         let Some(peer) = self.peers.remove(&dead) else { return };
@@ -288,7 +289,7 @@ impl<C: Carrier> Outgoing<C> {
         }
     }
 
-    /// Drops frames that have waited too long, and lines that are not used.
+    /// Drops frames that have waited too long, and closes idle lines.
     pub(super) fn check_times(&mut self, now: Instant) {
         if self.check_at.is_none_or(|check_at| check_at > now) {
             return;
@@ -322,12 +323,12 @@ impl<C: Carrier> Outgoing<C> {
         self.check_at = times.min();
     }
 
-    /// When there is something to do, whatever happens.
+    /// Time of the next work that depends on nothing else.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         [self.check_at, self.held_since].into_iter().flatten().min()
     }
 
-    /// Finds the way to a process, unless that is done already.
+    /// Creates a line to a process, unless it exists.
     fn connect(&mut self, now: Instant, to: ServerId) -> Result<(), SendError> {
         if self.peers.contains_key(&to) {
             return Ok(());
@@ -353,7 +354,7 @@ impl<C: Carrier> Outgoing<C> {
         Ok(())
     }
 
-    /// Gives up the line that has been idle for longest, where there are as many as may be.
+    /// Closes the line that has been idle for longest if the maximum is reached.
     fn make_place(&mut self) {
         let lines_max = self.lines.idle_max.min(PEERS_MAX);
         if self.peers.len() < lines_max || !self.carrier.may_disconnect() {
@@ -372,7 +373,7 @@ impl<C: Carrier> Outgoing<C> {
         }
     }
 
-    /// Whether a frame of `len` bytes may wait for `to`.
+    /// True if a frame of `len` bytes may be queued for `to`.
     fn has_room(&self, to: ServerId, len: usize) -> bool {
         let peer = self.peers.get(&to);
         let (frames, bytes) = peer.map_or((0, 0), |peer| (peer.frames, peer.frame_bytes));
@@ -381,7 +382,7 @@ impl<C: Carrier> Outgoing<C> {
             && self.counters.queued_bytes + len as u64 <= QUEUES_BYTES_MAX
     }
 
-    /// Hands a frame over without keeping it.
+    /// Sends a frame without queueing it.
     fn push(
         &mut self,
         now: Instant,
@@ -399,7 +400,7 @@ impl<C: Carrier> Outgoing<C> {
         Ok(())
     }
 
-    /// Lets a frame wait. There is room for it.
+    /// Queues a frame. There is room for it.
     fn keep(
         &mut self,
         now: Instant,
@@ -458,7 +459,7 @@ impl<C: Carrier> Outgoing<C> {
         }
     }
 
-    /// The next flush is to look at this process.
+    /// Marks this process for the next flush.
     fn hold(&mut self, now: Instant, to: ServerId) {
         if let Some(peer) = self.peers.get_mut(&to)
             && !std::mem::replace(&mut peer.is_held, true)
@@ -468,7 +469,7 @@ impl<C: Carrier> Outgoing<C> {
         }
     }
 
-    /// Sends what waits for a process until there is no room.
+    /// Sends queued frames to a process while there is room.
     fn flush_peer(&mut self, now: Instant, to: ServerId) {
         let Some(peer) = self.peers.get_mut(&to) else { return };
         while let Some(parcel) = peer.outbox.front_mut() {
@@ -479,7 +480,7 @@ impl<C: Carrier> Outgoing<C> {
                     peer.waits = true;
                     return self.carrier.await_room(to, &mut peer.line);
                 }
-                // One that was never good for anything will not be so the next time.
+                // A line that never carried a packet is not replaced: the next would fail, too.
                 Err(error) if is_end_of_line(error) && peer.pushed_at.is_some() => {
                     return self.reconnect(now, to);
                 }
@@ -513,24 +514,24 @@ impl<C: Carrier> Outgoing<C> {
 
 #[cfg(any(feature = "messaging-stream", test))]
 impl<C: Carrier> Outgoing<C> {
-    /// The line to a process, if there is one.
+    /// Returns the line to a process, if it exists.
     pub(super) fn line(&self, to: ServerId) -> Option<&C::Line> {
         self.peers.get(&to).map(|peer| &peer.line)
     }
 }
 
-/// For lines that go both ways.
+/// Methods for lines in both directions.
 #[cfg(feature = "messaging-stream")]
 impl<C: Carrier> Outgoing<C> {
-    /// Something came over the line to a process: it is in use.
+    /// Marks a line as used after a receipt over it.
     pub(super) fn used(&mut self, now: Instant, to: ServerId) {
         if let Some(peer) = self.peers.get_mut(&to) {
             peer.last_used = now;
         }
     }
 
-    /// A line that another process has made can be used to send to it, if there is no other.
-    /// Gives it back otherwise.
+    /// Uses a line that another process created for sending to it, unless one exists. Returns the
+    /// line in that case.
     pub(super) fn adopt(&mut self, now: Instant, to: ServerId, line: C::Line) -> Option<C::Line> {
         if self.peers.contains_key(&to) || self.peers.len() >= PEERS_MAX {
             return Some(line);
@@ -584,7 +585,7 @@ impl Parcel {
         }
     }
 
-    /// Whether a part of it has left already.
+    /// True if its first part has left.
     fn has_begun(&self) -> bool {
         match &self.content {
             Content::Packet(_) => false,
@@ -593,7 +594,7 @@ impl Parcel {
     }
 }
 
-/// Hands over a frame from `entry.offset` on, which is moved past what has left.
+/// Sends a frame from `entry.offset` on, which advances past the sent parts.
 fn push_frame<C: Carrier>(
     carrier: &mut C,
     line: &mut C::Line,
@@ -621,14 +622,14 @@ fn header(sender: ServerId, receiver: ServerId, descriptors: u16) -> Header {
     Header { descriptors, sender, receiver }
 }
 
-/// Bytes of a frame, if it may be sent.
+/// Returns the length of a frame, unless it exceeds the maximum.
 fn checked_total(frame: &[u8]) -> Result<u32, SendError> {
     let len = frame.len();
     let total = u32::try_from(len).ok().filter(|_| len <= FRAME_BYTES_MAX);
     total.ok_or(SendError::TooLarge { len, max: FRAME_BYTES_MAX })
 }
 
-/// Refuses more descriptors than go with a frame.
+/// Refuses more descriptors than a frame may carry.
 fn checked_count(descriptors: &[BorrowedFd<'_>], max: usize) -> Result<(), SendError> {
     match descriptors.len() {
         0 => Ok(()),
@@ -638,7 +639,7 @@ fn checked_count(descriptors: &[BorrowedFd<'_>], max: usize) -> Result<(), SendE
     }
 }
 
-/// Whether an error says that there is nobody at the other end of a line any more.
+/// True for an error that means that the process at the other end of a line is gone.
 fn is_end_of_line(error: Errno) -> bool {
     let ends = [
         Errno::CONNREFUSED,
@@ -655,22 +656,22 @@ fn system(error: Errno) -> SendError {
     SendError::System(error.raw_os_error())
 }
 
-/// How long after one packet the next frame to a process waits for others to leave with it. Not a
-/// delay: what waits leaves with the next flush, which the end of the caller's turn is.
+/// Time after a packet in which the next frame to the same process waits for others to leave with
+/// it. It adds no delay: such frames leave with the next flush, at the end of the caller's turn.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// Processes that there are lines to at once; each is a descriptor or more.
+/// Highest number of lines at once; each costs a descriptor or more.
 const PEERS_MAX: usize = 256;
 
-/// Messages that may wait for one process.
+/// Highest number of messages queued for one process.
 const QUEUE_MESSAGES_MAX: u64 = 4_096;
 
-/// Bytes that may wait for one process: two frames of the largest size.
+/// Highest number of bytes queued for one process: two frames of the largest size.
 const QUEUE_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;
 
-/// Bytes that may wait for all processes together.
+/// Highest number of bytes queued for all processes together.
 const QUEUES_BYTES_MAX: u64 = 4 * QUEUE_BYTES_MAX as u64;
 
-/// How long a message waits for room before it is dropped. A worker that takes nothing for a
-/// minute has other troubles than a lost message.
+/// Time after which a queued message is dropped. A worker that takes nothing for a minute has other
+/// troubles than a lost message.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,17 +1,17 @@
-//! Whose a socket, a record or a message is.
+//! Ownership of sockets and records across a fork.
 
-/// The process that has made something, and that alone sends or takes it back. One that was forked off
-/// has a copy of it, and leaves all there is to its parent.
+/// Process that created something; only it sends or removes it. A forked child has a copy and
+/// leaves everything to its parent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Owner(u32);
 
 impl Owner {
-    /// This process.
+    /// Returns this process as the owner.
     pub(super) fn here() -> Self {
         Self(std::process::id())
     }
 
-    /// Whether it is this process.
+    /// True if this process is the owner.
     pub(super) fn is_here(self) -> bool {
         self == Self::here()
     }

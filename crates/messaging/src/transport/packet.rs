@@ -1,57 +1,57 @@
-//! A packet: what goes from process to process at once.
+//! A packet: the unit that one process sends to another.
 //!
 //! Version (2 bytes), number of descriptors that come with it (2), sender (12), receiver (12); then
-//! entries. An entry is a frame: its bytes (4), where in it these begin (4), number of the message
-//! (8), when it was sent (8), and the bytes, as many of them as the packet has. So a packet carries
-//! many small frames, or a part of a large one. All little-endian. The packets of one sender come in
-//! order, and so do the parts of a frame.
+//! entries. An entry is a frame or a part of one: the frame's length (4), the offset of this part
+//! (4), number of the message (8), time of sending (8), and the bytes, as many of them as the
+//! packet has. So a packet carries many small frames, or a part of a large one. All little-endian.
+//! The packets of one sender arrive in order, and so do the parts of a frame.
 
 use dtyp::ServerId;
 
-/// Bytes before the entries.
+/// Bytes of a packet before its entries.
 pub(super) const HEADER_BYTES: usize = 28;
 
 /// Bytes of an entry before those of its frame.
 pub(super) const ENTRY_BYTES: usize = 24;
 
-/// The version of the form.
+/// Version of the packet's form.
 ///
 /// 1: a frame or a part of one.
-/// 2: several frames; when they were sent.
+/// 2: several frames; their times of sending.
 pub(super) const VERSION: u16 = 2;
 
-/// The header of a packet.
+/// Header of a packet, before its entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Header {
-    /// Descriptors that come with the packet: those of its first frame.
+    /// Number of descriptors with the packet, all of its first frame.
     pub(super) descriptors: u16,
     pub(super) sender: ServerId,
     pub(super) receiver: ServerId,
 }
 
-/// The header of an entry.
+/// Header of an entry, before its bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Entry {
     /// Bytes of the whole frame.
     pub(super) total: u32,
-    /// Where in the frame these begin.
+    /// Offset of these bytes in the frame.
     pub(super) offset: u32,
-    /// Unique in the sender.
+    /// Number of the message, unique in the sender.
     pub(super) message_id: u64,
-    /// When the sender was told to send it: nanoseconds of the machine's clock.
+    /// Time of the send call, in nanoseconds of the machine's monotonic clock.
     pub(super) sent_at: u64,
 }
 
-/// What is wrong with a packet.
+/// Fault of a packet, counted by [`crate::Counters`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum PacketError {
-    /// Its lengths contradict each other.
+    /// Lengths in the packet contradict each other.
     Length,
-    /// It is of a version that is not known.
+    /// The packet has an unknown version.
     Version,
 }
 
-/// The entries of a packet. Ends with the first that is wrong.
+/// The entries of a packet. Ends after the first malformed one.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<'a> {
     rest: &'a [u8],
@@ -67,7 +67,7 @@ impl Header {
         bytes
     }
 
-    /// Splits a packet into its header and its entries, of which it has at least one.
+    /// Splits a packet into its header and its entries, at least one.
     pub(super) fn decode(packet: &[u8]) -> Result<(Self, Entries<'_>), PacketError> {
         let (&[v0, v1, d0, d1, ref ids @ ..], rest) =
             packet.split_first_chunk::<HEADER_BYTES>().ok_or(PacketError::Length)?;
@@ -124,7 +124,7 @@ impl<'a> Iterator for Entries<'a> {
             return Some(Err(PacketError::Length));
         };
         let (fragment, rest) = rest.split_at(missing.min(rest.len()));
-        // Only a frame of no bytes has a fragment of none.
+        // Only an empty frame has an empty part.
         if fragment.is_empty() && entry.total != 0 {
             return Some(Err(PacketError::Length));
         }

@@ -1,4 +1,4 @@
-//! Frames of which more is to come.
+//! Reassembly of frames from several packets.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -9,51 +9,51 @@ use dtyp::ServerId;
 use super::packet::Entry;
 use crate::transport::{FRAME_BYTES_MAX, Frame};
 
-/// Frames of which more is to come: at most one of each sender.
+/// Incomplete frames, at most one of each sender.
 ///
-/// A sender sends one frame after the other, so the first fragment of the next says that the rest
-/// of the one before never comes.
+/// A sender sends frames one after the other, so the first part of the next frame means that the
+/// rest of an incomplete one never comes.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     partials: HashMap<ServerId, Partial>,
-    /// Bytes of all of them.
+    /// Bytes of all incomplete frames.
     bytes: usize,
 }
 
-/// A frame of which more is to come.
+/// A frame whose last part has not arrived.
 #[derive(Debug)]
 struct Partial {
     message_id: u64,
     total: usize,
     bytes: Vec<u8>,
     descriptors: Vec<OwnedFd>,
-    /// When it is given up, unless more comes.
+    /// Time at which it is dropped, unless more arrives.
     deadline: Instant,
 }
 
-/// A frame or a part of one, as it came.
+/// A frame or a part of one, as received.
 #[derive(Debug)]
 pub(super) struct Fragment<'a> {
     pub(super) sender: ServerId,
     pub(super) entry: Entry,
     pub(super) bytes: &'a [u8],
-    /// Those that came with its packet.
+    /// Descriptors that came with its packet.
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// What a fragment made of its frame.
+/// State of a frame after a part was added.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is whole.
+    /// The frame is complete, and taken out.
     Whole(Frame),
-    /// More is to come.
+    /// More parts of it are missing.
     More,
-    /// It belongs to no frame that is kept; the frame, if it was, is given up.
+    /// The part belongs to no frame that is kept; its sender's incomplete frame is dropped.
     Refused,
 }
 
 impl Reassembly {
-    /// Adds a fragment. `incomplete` counts frames that are given up by that.
+    /// Adds a part. `incomplete` counts frames that are dropped by that.
     pub(super) fn add(
         &mut self,
         now: Instant,
@@ -92,7 +92,7 @@ impl Reassembly {
             return Outcome::Refused;
         }
         if partial.bytes.capacity() < partial.bytes.len() + fragment.len() {
-            // As much as there is to be, if that is not much more than has come.
+            // Allocate for the whole frame, unless that is far more than has arrived.
             let missing = total - partial.bytes.len();
             partial
                 .bytes
@@ -109,7 +109,7 @@ impl Reassembly {
         Outcome::More
     }
 
-    /// Gives up frames of which nothing has come for too long; how many.
+    /// Drops frames without a new part for too long, and returns their number.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         if self.partials.is_empty() {
             return 0;
@@ -124,7 +124,7 @@ impl Reassembly {
         (before - self.partials.len()) as u64
     }
 
-    /// When [`Reassembly::expire`] has something to do.
+    /// Time at which [`Reassembly::expire`] has work.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.partials.values().map(|partial| partial.deadline).min()
     }
@@ -139,17 +139,17 @@ impl Reassembly {
     }
 }
 
-/// Frames of which more may be to come at once; each is of another process.
+/// Highest number of incomplete frames; each is of another process.
 pub(super) const PARTIALS_MAX: usize = 256;
 
-/// Bytes of frames of which more is to come, of all senders. Four frames of the largest size.
+/// Highest number of bytes of all incomplete frames: four of the largest size.
 pub(super) const PARTIAL_BYTES_MAX: usize = 4 * FRAME_BYTES_MAX;
 
-/// How many times what has come of a frame is allocated for what is to come.
+/// Factor between the bytes received of a frame and those allocated for it.
 const GROWTH: usize = 3;
 
-/// How long the next fragment may take. The sender sends it as soon as there is room, so this is
-/// how long the sender may be held up.
+/// Longest time until the next part. The sender sends it as soon as there is room, so this bounds
+/// how long a sender may be stopped.
 pub(super) const PARTIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

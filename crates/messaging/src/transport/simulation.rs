@@ -1,10 +1,10 @@
-//! A transport in memory, for tests: what goes between the processes of a [`Network`] are packets in
-//! queues, and time is what the caller says that it is.
+//! A transport in memory, for tests: the processes of a [`Network`] exchange packets through
+//! queues, and the caller sets the time.
 //!
-//! Everything follows from a seed. There is room for few packets, and now and then chance says that
-//! there is none; packets of one process come in their order, and those of several in any; what has
-//! been sent may be seen late. A process that is killed takes with it what it had not read. What is
-//! above packets (packing, queues, limits, putting together) is that of the other transports.
+//! Everything follows from a seed. There is room for few packets, and at random a push finds none;
+//! packets of one process arrive in order, those of several in any order; sent packets may become
+//! visible late. A killed process loses its unread packets. The layers above packets (packing,
+//! queues, limits, reassembly) are those of the other transports.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,7 +22,7 @@ use super::socket::{self, Arrival, Credentials};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Transport};
 
-/// Processes that can send to each other, in one thread.
+/// Processes that can send to each other, all in one thread.
 #[derive(Clone, Debug)]
 pub struct Network {
     shared: Rc<RefCell<Shared>>,
@@ -31,11 +31,11 @@ pub struct Network {
 #[derive(Debug)]
 struct Shared {
     chance: Chance,
-    /// What has come for each process that lives, by its sender.
+    /// Packets that arrived for each living process, by their senders.
     mailboxes: BTreeMap<ServerId, BTreeMap<ServerId, VecDeque<Packet>>>,
-    /// Who waits for room, and at whom.
+    /// Pairs of a sender that waits for room and its receiver.
     waiting: BTreeSet<(ServerId, ServerId)>,
-    /// Whose packets are to fail: after so many more, and how.
+    /// Processes whose packets are to fail: the number of packets before that, and the error.
     failures: BTreeMap<ServerId, (usize, Errno)>,
 }
 
@@ -45,14 +45,14 @@ struct Packet {
     descriptors: Vec<OwnedFd>,
 }
 
-/// One process's end.
+/// Transport of one simulated process.
 #[derive(Debug)]
 struct Simulated {
     outgoing: Outgoing<Ways>,
     inbox: Inbox,
 }
 
-/// The sending half.
+/// Sending half of a [`Simulated`].
 #[derive(Debug)]
 struct Ways {
     server_id: ServerId,
@@ -60,7 +60,7 @@ struct Ways {
 }
 
 impl Network {
-    /// Nobody is there yet. What chance says follows from `seed`.
+    /// Creates a network without processes. `seed` determines all random choices.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let shared = Shared {
@@ -72,7 +72,7 @@ impl Network {
         Self { shared: Rc::new(RefCell::new(shared)) }
     }
 
-    /// A process begins to live, until what this returns is dropped or it is killed.
+    /// Starts a process, which lives until the returned transport is dropped or the process killed.
     #[must_use]
     pub fn open(&self, server_id: ServerId) -> Box<dyn Transport> {
         self.shared.borrow_mut().mailboxes.entry(server_id).or_default();
@@ -84,21 +84,21 @@ impl Network {
         })
     }
 
-    /// A process dies, and what it had not read is gone.
+    /// Ends a process, with the loss of its unread packets.
     pub fn kill(&self, process: ServerId) {
         let mut shared = self.shared.borrow_mut();
         shared.waiting.retain(|(from, _)| *from != process);
         shared.mailboxes.remove(&process);
     }
 
-    /// After so many more packets of this process, the next one fails with this error number.
+    /// Makes a packet of this process fail with this error number, after `packets` more.
     pub fn fail_after(&self, process: ServerId, packets: usize, error: i32) {
         let error = Errno::from_raw_os_error(error);
         self.shared.borrow_mut().failures.insert(process, (packets, error));
     }
 
-    /// Whether there is something for a process to receive, or room that it waits for: what makes the
-    /// wake source of another transport readable.
+    /// True if a process has something to receive, or room that it waits for: the state in which
+    /// the wake source of another transport is readable.
     #[must_use]
     pub fn is_ready(&self, process: ServerId) -> bool {
         let shared = self.shared.borrow();
@@ -106,7 +106,7 @@ impl Network {
             || shared.waited_for(process).any(|to| shared.has_room(to))
     }
 
-    /// A number below `end`, as chance says: for whoever decides what happens next.
+    /// Returns a random number below `end`, for a test that chooses the next step.
     #[must_use]
     pub fn draw(&self, end: usize) -> usize {
         self.shared.borrow_mut().chance.below(end)
@@ -114,17 +114,17 @@ impl Network {
 }
 
 impl Shared {
-    /// Whether there is room for a packet to a process.
+    /// True if there is room for a packet to a process.
     fn has_room(&self, to: ServerId) -> bool {
         self.mailboxes.get(&to).is_none_or(|mail| count(mail) < PACKETS_MAX)
     }
 
-    /// Those at whom a process waits for room.
+    /// Receivers at which a process waits for room.
     fn waited_for(&self, process: ServerId) -> impl Iterator<Item = ServerId> {
         self.waiting.iter().filter(move |(from, _)| *from == process).map(|(_, to)| *to)
     }
 
-    /// A packet for a process, of any of its senders, unless chance says that none has come yet.
+    /// Takes a packet for a process from a random sender, or at random none.
     fn take(&mut self, receiver: ServerId) -> Option<(ServerId, Packet)> {
         let mail = self.mailboxes.get_mut(&receiver).filter(|mail| !mail.is_empty())?;
         if self.chance.is_one_in(LATE_ONE_IN) {
@@ -141,7 +141,7 @@ impl Shared {
 }
 
 impl Ways {
-    /// Those who had no room and have some.
+    /// Receivers that were full and have room again.
     fn with_room(&self) -> Vec<ServerId> {
         let shared = self.network.shared.borrow();
         shared.waited_for(self.server_id).filter(|to| shared.has_room(*to)).collect()
@@ -151,7 +151,7 @@ impl Ways {
 impl Carrier for Ways {
     type Line = ();
 
-    /// Few, so that most frames are of several packets.
+    /// Small, so that most frames take several packets.
     const PACKET_BYTES_MAX: usize = 4_096;
 
     const DESCRIPTORS_MAX: usize = socket::DESCRIPTORS_MAX;
@@ -170,7 +170,7 @@ impl Carrier for Ways {
         let bytes = parts.concat();
         let to = super::packet::Header::decode(&bytes).map_err(|_| Errno::INVAL)?.0.receiver;
         let mut shared = self.network.shared.borrow_mut();
-        // The dead say nothing.
+        // A killed process sends nothing.
         if !shared.mailboxes.contains_key(&self.server_id) {
             return Err(Errno::PIPE);
         }
@@ -242,7 +242,7 @@ impl Transport for Simulated {
         !self.inbox.is_empty()
     }
 
-    /// There is nothing to wait for: whoever lets time pass polls.
+    /// `None`: the code that advances the time polls.
     fn wake_source(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -285,7 +285,7 @@ fn count(mail: &BTreeMap<ServerId, VecDeque<Packet>>) -> usize {
     mail.values().map(VecDeque::len).sum()
 }
 
-/// Numbers that look drawn (SplitMix64).
+/// Pseudorandom numbers by the SplitMix64 algorithm.
 #[derive(Debug)]
 struct Chance(u64);
 
@@ -307,15 +307,15 @@ impl Chance {
     }
 }
 
-/// A line is nothing.
+/// Bounds of idle lines, which cost nothing here.
 const LINES: Lines = Lines { idle_max: 256, idle: Duration::from_secs(10) };
 
-/// Packets that lie there for a process at most: as many as the kernel keeps of datagrams by default,
-/// and the one that is being sent.
+/// Highest number of packets queued for a process: the kernel's default for datagrams, and one that
+/// is being sent.
 const PACKETS_MAX: usize = 11;
 
-/// How often there is no room for a packet although there is.
+/// One in this many pushes finds no room at random.
 const FULL_ONE_IN: usize = 16;
 
-/// How often what has come is not seen yet.
+/// One in this many looks misses packets that have arrived.
 const LATE_ONE_IN: usize = 8;

@@ -8,28 +8,28 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-/// Descriptors that may go with a packet: the kernel's limit, SCM_MAX_FD.
+/// Highest number of descriptors of a packet: the kernel's limit, SCM_MAX_FD.
 pub(super) const DESCRIPTORS_MAX: usize = 253;
 
-/// What came with a datagram or a part of a stream.
+/// Control data of a datagram or a part of a stream.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    /// The sender's pid and user, as the kernel saw them; `None` if it did not say.
+    /// Sender's pid and user from the kernel; `None` if it gave none.
     pub(super) credentials: Option<Credentials>,
     pub(super) descriptors: Vec<OwnedFd>,
-    /// Bytes or descriptors did not fit.
+    /// True if bytes or descriptors did not fit.
     pub(super) truncated: bool,
 }
 
-/// A process at the other end.
+/// Credentials of the process at the other end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Credentials {
     pub(super) pid: u32,
     pub(super) uid: u32,
 }
 
-/// Sends what a connected socket takes without waiting; how many bytes that were. The descriptors
-/// go with the first of them.
+/// Sends as much as a connected socket accepts without blocking, and returns the number of bytes.
+/// The descriptors go with the first of them.
 pub(super) fn send(
     socket: BorrowedFd<'_>,
     parts: &[IoSlice<'_>],
@@ -39,7 +39,7 @@ pub(super) fn send(
     let send = |control: &mut SendAncillaryBuffer<'_, '_, '_>| loop {
         match rustix::net::sendmsg(socket, parts, control, flags) {
             Err(Errno::INTR) => {}
-            // No memory, or too many descriptors under way: both pass, as a full queue does.
+            // No memory, or too many descriptors in transit: both pass, as a full queue does.
             Err(Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS) => return Err(Errno::AGAIN),
             sent => return sent,
         }
@@ -55,25 +55,25 @@ pub(super) fn send(
     }
 }
 
-/// Receives datagrams or parts of a stream, several at once.
+/// Receives datagrams or parts of a stream, several per system call.
 ///
-/// The memory is used again; of what was never received into, the kernel has given us none yet.
+/// The buffers are used again; the kernel has not yet provided memory for parts never written.
 pub(super) struct Receiver {
-    /// Bytes of a slot of `bytes`.
+    /// Bytes of a slot in `bytes`.
     slot_bytes: usize,
     bytes: Box<[u8]>,
     controls: Box<[Control]>,
 }
 
 impl Receiver {
-    /// For up to `slots` arrivals at once, each of up to `slot_bytes`.
+    /// Creates a receiver of up to `slots` arrivals at once, each of up to `slot_bytes`.
     pub(super) fn new(slots: usize, slot_bytes: usize) -> Self {
         let controls = (0..slots).map(|_| Control([0; CONTROL_WORDS])).collect();
         Self { slot_bytes, bytes: vec![0; slots * slot_bytes].into(), controls }
     }
 
-    /// Receives what is there and hands it to `take`; how many arrivals that were. `EAGAIN` if
-    /// there is nothing.
+    /// Receives arrivals, hands each to `take`, and returns their number. `EAGAIN` if there are
+    /// none.
     pub(super) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -106,7 +106,7 @@ impl Receiver {
             let truncated = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
             let mut arrival = Arrival { credentials: None, descriptors: Vec::new(), truncated };
             // SAFETY: the kernel has just filled in `message`, its control data is still there, and
-            // nobody else reads it.
+            // no other code reads it.
             unsafe { read_control(header, &mut arrival) };
             let start = index * self.slot_bytes;
             let len = self.slot_bytes.min(message.msg_len as usize);
@@ -122,7 +122,7 @@ impl fmt::Debug for Receiver {
     }
 }
 
-/// Whether something can be received.
+/// True if something can be received.
 #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 pub(super) fn has_something(socket: BorrowedFd<'_>) -> bool {
     use rustix::net::RecvFlags;
@@ -130,14 +130,14 @@ pub(super) fn has_something(socket: BorrowedFd<'_>) -> bool {
     !matches!(rustix::net::recv(socket, &mut [0], flags), Err(Errno::AGAIN))
 }
 
-/// Receives into as many of `messages` as there is something for; each points to parts and control
-/// data that live and are not used otherwise.
+/// Receives into as many of `messages` as there are arrivals; each message points to parts and
+/// control data that are alive and used by no other code.
 fn receive_into(socket: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     let len = libc::c_uint::try_from(messages.len()).expect("a few");
     loop {
-        // SAFETY: there are `len` messages, and what they point to is ours to write and as long as
-        // they say: `Receiver::receive` alone calls this, and made them so.
+        // SAFETY: there are `len` messages, and their pointers lead to memory that we may write and
+        // that is as long as they say: only `Receiver::receive` calls this, and made them so.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -160,10 +160,10 @@ fn receive_into(socket: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> Resul
 /// Takes credentials and descriptors out of the control data.
 ///
 /// # Safety
-/// `message` is as `recvmsg` left it, its control data is alive, and this is done once: the
+/// `message` is as `recvmsg` left it, its control data is alive, and this is called once: the
 /// descriptors in it become ours.
 unsafe fn read_control(message: &libc::msghdr, arrival: &mut Arrival) {
-    // SAFETY: the caller's promise; so for all steps from header to header.
+    // SAFETY: the caller's promise; the same for each step from header to header.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: `CMSG_FIRSTHDR` and `CMSG_NXTHDR` give headers that lie inside the control data.
@@ -182,7 +182,7 @@ unsafe fn read_control(message: &libc::msghdr, arrival: &mut Arrival) {
                 let descriptors = data.cast::<RawFd>();
                 for index in 0..len / size_of::<RawFd>() {
                     // SAFETY: inside the data; the kernel opened this descriptor for us just now,
-                    // and nobody else knows it.
+                    // and no other code knows it.
                     let descriptor =
                         unsafe { OwnedFd::from_raw_fd(descriptors.add(index).read_unaligned()) };
                     arrival.descriptors.push(descriptor);
@@ -195,12 +195,12 @@ unsafe fn read_control(message: &libc::msghdr, arrival: &mut Arrival) {
     }
 }
 
-/// Duplicates of `descriptors` that are ours.
+/// Duplicates `descriptors`; the caller owns the copies.
 pub(super) fn duplicate(descriptors: &[BorrowedFd<'_>]) -> Result<Vec<OwnedFd>, Errno> {
     descriptors.iter().map(|descriptor| rustix::io::fcntl_dupfd_cloexec(descriptor, 0)).collect()
 }
 
-/// `descriptors`, borrowed.
+/// Borrows each of the `descriptors`.
 pub(super) fn borrow(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
 }
@@ -209,10 +209,10 @@ pub(super) fn borrow(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
 #[repr(align(8))]
 struct Control([u64; CONTROL_WORDS]);
 
-/// Room for the credentials and the most descriptors: 32 and 16 + 4 × 253, rounded up.
+/// Words of control data: the credentials and the most descriptors, 32 and 16 + 4 × 253 bytes.
 const CONTROL_WORDS: usize = (32 + 16 + 4 * DESCRIPTORS_MAX).div_ceil(8) + 1;
 
-/// Who is at the other end of a connection.
+/// Credentials of the process at the other end of a connection.
 #[cfg(feature = "messaging-stream")]
 pub(super) fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, Errno> {
     let found = rustix::net::sockopt::socket_peercred(socket)?;
@@ -220,7 +220,7 @@ pub(super) fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, Er
     Ok(Credentials { pid, uid: found.uid.as_raw() })
 }
 
-/// Whether a process of the user `uid` may send to one of `own_uid`.
+/// True if a process of user `uid` may send to one of `own_uid`.
 pub(super) fn is_of_server(uid: u32, own_uid: u32) -> bool {
     uid == 0 || uid == own_uid
 }

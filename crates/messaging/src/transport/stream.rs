@@ -1,14 +1,14 @@
 //! A listening stream socket per process.
 //!
-//! Whoever has something to say to another process connects to its socket in `msg/` of the lock
-//! directory; answers go back over the same connection. The kernel says once, when it is connected,
-//! who is at the other end. On the stream every packet follows its length.
+//! A process connects to another one's socket in `msg/` of the lock directory; answers use the same
+//! connection. The kernel names the process at the other end at the connect. On the stream every
+//! packet follows its length.
 //!
-//! A connection that nothing was said over for a while is closed by the process that made it, and by
-//! no other: it ends its half, goes on reading until the other half ends, and so loses nothing. Two
-//! rules keep the order of a pair although it may have several connections: a process never sends
-//! over one that it has left for another, and before it takes the first packet of a connection it
-//! takes all that the same process has sent before over others.
+//! An idle connection is closed only by the process that created it: it ends its half and goes on
+//! reading until the other half ends, and so loses nothing. Two rules keep the order of a pair with
+//! several connections: a process never sends over a connection that it has left for another, and
+//! before it takes the first packet of a connection it takes all packets that the same process has
+//! sent before over others.
 
 mod link;
 
@@ -33,33 +33,33 @@ use super::socket::{self, Arrival, DESCRIPTORS_MAX, Receiver};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Settings, Transport};
 
-/// The transport.
+/// Transport over connected Unix sockets.
 #[derive(Debug)]
 pub(crate) struct Stream {
     outgoing: Outgoing<Streams>,
     inbox: Inbox,
     receiver: Option<Receiver>,
-    /// Connections that were read and may have packets that were not taken.
+    /// Connections that were read and may have packets not taken yet.
     filled: Vec<Token>,
-    /// Something was received, and nobody has been told yet that there is no more.
+    /// True after a receipt, until a caller has been told that there is no more.
     is_drained: bool,
 }
 
-/// The connections.
+/// Sending half of a [`Stream`], with its connections.
 #[derive(Debug)]
 struct Streams {
     member: Member,
     wake: OwnedFd,
-    /// The user whose processes are of this server, as are those of root.
+    /// User of this server; processes of this user and of root may connect.
     uid: u32,
     links: HashMap<Token, Link>,
     next_token: Token,
-    /// Connections that nothing new is sent over, the oldest first, and when they are given up: their
-    /// own half ends when the rest of a packet has left.
+    /// Connections that were left, the oldest first, with the time at which they are dropped. Their
+    /// own half ends after the rest of a packet.
     half_closed: VecDeque<(Token, Option<Instant>)>,
-    /// Connections that somebody waits for room on.
+    /// Number of connections on which frames wait for room.
     awaited: usize,
-    /// When connections are accepted again, if there were too many.
+    /// Time at which connections are accepted again, after there were too many.
     accept_at: Option<Instant>,
 }
 
@@ -94,13 +94,12 @@ impl Stream {
         Ok(Self { outgoing, inbox, receiver: None, filled: Vec::new(), is_drained: false })
     }
 
-    /// Does what the sockets are ready for. While frames that were received wait to be taken, nothing
-    /// more is received.
+    /// Handles ready sockets. Receives nothing more while received frames wait to be taken.
     fn turn(&mut self, now: Instant) {
         let receives = self.inbox.is_empty();
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let buffer = rustix::buffer::spare_capacity(&mut events);
-        // An error here is a signal; what is ready will be so with the next call.
+        // An error here is a signal; the next call handles the rest.
         let _ = epoll::wait(&self.outgoing.carrier.wake, buffer, Some(&Timespec::default()));
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
@@ -121,7 +120,7 @@ impl Stream {
         }
     }
 
-    /// Goes on sending over a connection that has room.
+    /// Continues to send over a connection that has room.
     fn write(&mut self, now: Instant, token: Token) {
         let carrier = &mut self.outgoing.carrier;
         let Some(link) = carrier.links.get_mut(&token) else { return };
@@ -142,13 +141,13 @@ impl Stream {
         self.end_if_done(now, token);
     }
 
-    /// Reads a connection and takes what it has brought.
+    /// Reads a connection and takes its complete packets.
     fn read(&mut self, now: Instant, token: Token) {
         self.fill(token, READS_PER_TURN_MAX);
         self.advance(now, token);
     }
 
-    /// Reads a connection into its memory, so often at most.
+    /// Reads a connection into its buffer, with at most `reads` system calls.
     fn fill(&mut self, token: Token, reads: usize) {
         let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
         let receiver = self.receiver.get_or_insert_with(|| Receiver::new(1, READ_BYTES));
@@ -158,17 +157,17 @@ impl Stream {
             }
             match link.receive(receiver) {
                 Err(Errno::AGAIN) => return,
-                // Nobody is there to read what we would send.
+                // Nobody is left to read our answers.
                 Err(_) => (link.is_read, link.is_broken) = (true, true),
                 Ok(0) => link.is_read = true,
-                // Most likely it is empty; if it is not, it stays ready.
+                // Most likely empty now; if not, it stays ready.
                 Ok(len) if reads == READS_PER_TURN_MAX && len < READ_BYTES / 2 => return,
                 Ok(_) => {}
             }
         }
     }
 
-    /// Takes the whole packets that a connection has brought, and ends it if it is to end.
+    /// Takes the complete packets of a connection, and closes it if it has ended.
     fn advance(&mut self, now: Instant, token: Token) {
         let is_in_order = loop {
             let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
@@ -200,7 +199,7 @@ impl Stream {
         }
     }
 
-    /// Takes a packet; whether its connection is in order.
+    /// Takes a packet. Returns false if the connection violates the protocol.
     fn take(&mut self, now: Instant, token: Token, packet: &Range<usize>) -> bool {
         let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return true };
         link.is_being_taken = false;
@@ -212,7 +211,7 @@ impl Stream {
             (None, None) => return false,
             (Some(sender), None) => {
                 link.peer = Some(sender);
-                // Answers go back over it.
+                // Send answers over it.
                 let _ = self.outgoing.adopt(now, sender, token);
             }
             (Some(sender), Some(peer)) if sender != peer => return false,
@@ -226,8 +225,8 @@ impl Stream {
         true
     }
 
-    /// Before the first packet of a connection, takes what the same process has sent before it over
-    /// others, also over those that were not accepted yet. A process numbers its messages.
+    /// Takes all packets that the sender of a connection's first packet has sent before over
+    /// others, even those not accepted yet. A process numbers its messages.
     fn take_earlier(&mut self, now: Instant, token: Token, first: Option<(ServerId, u64)>) {
         let Some((sender, message_id)) = first else { return };
         self.outgoing.counters.forged += self.outgoing.carrier.accept(now, LINKS_MAX);
@@ -259,14 +258,14 @@ impl Stream {
         self.filled.extend(others);
     }
 
-    /// The process that has made a connection will send nothing more. It still reads, until our half
-    /// ends as well.
+    /// Handles the end of the peer's half: it sends nothing more, but still reads until our half
+    /// ends.
     fn peer_has_ended(&mut self, now: Instant, token: Token) {
         self.outgoing.carrier.watch(token);
         self.end_if_done(now, token);
     }
 
-    /// Closes a connection whose other half has ended, once nothing waits to leave over it.
+    /// Closes a connection whose other half has ended, once nothing is left to send over it.
     fn end_if_done(&mut self, now: Instant, token: Token) {
         let Some(link) = self.outgoing.carrier.links.get(&token) else { return };
         if !link.is_read || link.has_rest() {
@@ -280,7 +279,7 @@ impl Stream {
         }
     }
 
-    /// A connection is gone. What waits for its process goes by another, if the process lives.
+    /// Removes a connection. Queued frames for its process use another, if the process lives.
     fn end(&mut self, now: Instant, token: Token) {
         let Some(link) = self.outgoing.carrier.remove(token) else { return };
         if let Some(peer) = link.peer
@@ -293,7 +292,7 @@ impl Stream {
 }
 
 impl Streams {
-    /// Accepts connections of processes of this server; how many others there were.
+    /// Accepts connections of processes of this server. Returns the number of foreign ones.
     fn accept(&mut self, now: Instant, accepts: usize) -> u64 {
         let mut others = 0;
         for _ in 0..accepts {
@@ -305,7 +304,7 @@ impl Streams {
             let accepted = match rustix::net::accept_with(&self.member.socket, flags) {
                 Ok(accepted) => accepted,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => break,
-                // No descriptor or memory is left.
+                // Out of descriptors or memory.
                 Err(_) => {
                     self.pause(now);
                     break;
@@ -321,7 +320,7 @@ impl Streams {
         others
     }
 
-    /// Lets connections wait in the kernel.
+    /// Leaves new connections to the kernel's queue for a while.
     fn pause(&mut self, now: Instant) {
         let _ = epoll::delete(&self.wake, &self.member.socket);
         self.accept_at = Some(now + ACCEPT_PAUSE);
@@ -354,7 +353,7 @@ impl Streams {
         Some(link)
     }
 
-    /// Polls a connection for what is wanted of it now.
+    /// Updates the events that a connection is polled for.
     fn watch(&mut self, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
         let interest = link.interest();
@@ -365,19 +364,19 @@ impl Streams {
         }
     }
 
-    /// A connection may have nothing left to send.
+    /// Ends the own half of a left connection that has sent everything.
     fn after_write(&mut self, token: Token) {
         self.watch(token);
         let Some(link) = self.links.get_mut(&token) else { return };
         if link.is_left && !link.has_rest() && !link.has_ended {
             link.has_ended = true;
-            // One that fails is gone, which reading it will say.
+            // A failure means a broken connection, which the next read reports.
             let _ = rustix::net::shutdown(&link.socket, Shutdown::Write);
         }
     }
 
-    /// Gives up connections whose other half does not end: a process that does not read does not end
-    /// it. What was sent to it stays readable, but for a packet that has not left as a whole.
+    /// Drops connections whose other half does not end, because their process does not read. Bytes
+    /// sent to it stay readable, except an incomplete packet.
     fn give_up(&mut self, now: Instant) {
         for (_, until) in &mut self.half_closed {
             until.get_or_insert(now + HALF_CLOSED_TIMEOUT);
@@ -403,7 +402,7 @@ impl Carrier for Streams {
         }
         let socket = self.member.members().connect(to, SocketType::STREAM)?;
         let credentials = socket::peer_credentials(socket.as_fd())?;
-        // Not a socket of the process whose name it has.
+        // The socket's owner is not the process of its name.
         if credentials.pid != to.pid || !socket::is_of_server(credentials.uid, self.uid) {
             return Err(Errno::NOENT);
         }
@@ -457,7 +456,7 @@ impl Carrier for Streams {
 
     fn disconnect(&mut self, line: Token) {
         self.stop_awaiting(ServerId::default(), &mut { line });
-        // The other one closes a connection that it has made.
+        // The peer closes connections that it created.
         let Some(link) = self.links.get_mut(&line).filter(|link| link.is_ours) else { return };
         if !std::mem::replace(&mut link.is_left, true) {
             self.half_closed.push_back((line, None));
@@ -491,8 +490,7 @@ impl Transport for Stream {
 
     fn poll_receive(&mut self, now: Instant) -> Option<Frame> {
         if self.inbox.is_empty() {
-            // A look that most likely finds nothing is saved; if there is something, the wake source
-            // says so.
+            // Save a look that most likely finds nothing; the wake source announces new packets.
             if std::mem::take(&mut self.is_drained) {
                 return None;
             }
@@ -553,39 +551,40 @@ impl Drop for Stream {
     }
 }
 
-/// The listening socket in the wake source.
+/// Key of the listening socket in the wake source.
 const LISTENER: Token = 0;
 
-/// What makes a connection worth reading.
+/// Events after which a connection is read.
 const READABLE: epoll::EventFlags =
     epoll::EventFlags::IN.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-/// Connections at once, whoever has made them; each is a descriptor. Further ones wait in the
-/// kernel until others are closed, which idle ones are soon, and none are made.
+/// Highest number of connections in both directions; each is a descriptor. Further ones wait in the
+/// kernel until others are closed, which happens soon to idle ones, and none are created.
 const LINKS_MAX: usize = 1_024;
 
-/// Connections that nothing new is sent over and that wait for the end of the other half. Beyond it,
-/// connections are kept although nothing is sent over them.
+/// Highest number of left connections that wait for the end of the other half. At the maximum idle
+/// connections are kept instead.
 const HALF_CLOSED_MAX: usize = 64;
 
-/// How long a connection that nothing new is sent over waits for the rest of a packet to leave and for
-/// the end of the other half.
+/// Time for which a left connection waits for the rest of a packet to leave and for the end of the
+/// other half.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long connections wait in the kernel when there are too many.
+/// Pause of accepting at the maximum of connections.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections accepted in one turn.
 const ACCEPTS_PER_TURN_MAX: usize = 16;
 
-/// Sockets that are looked after in one turn.
+/// Sockets handled in one turn.
 const EVENTS_MAX: usize = 64;
 
-/// Bytes taken by one system call: two packets, and no less than the kernel holds for a socket that
-/// is written in small packets.
+/// Bytes received by one system call: two packets, and no less than the kernel buffers for a socket
+/// that is written in small packets.
 const READ_BYTES: usize = 128 * 1024;
 
-/// System calls to empty a connection that its process has left: more than the kernel holds for it.
+/// System calls to empty a connection that its process has left: enough for all that the kernel
+/// buffers.
 const READS_OF_OTHERS_MAX: usize = 16;
 
 /// System calls for one connection in one turn.

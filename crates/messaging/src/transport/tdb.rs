@@ -1,20 +1,20 @@
-//! Records in `messages.tdb`, and a signal for who has some.
+//! Records in `messages.tdb`, and a signal to the receiver.
 //!
-//! Every process has a record in the file `messages.tdb` of the lock directory. Whoever has something
-//! to say appends packets to the receiver's record, under the lock of its chain; the receiver takes
-//! them all at once. Who appends to a record in which nothing waits sends a signal, and does so
-//! before the packets are there: the receiver has to wait for the lock, and a sender that dies
-//! between the two leaves a wake-up too many and not one too few. A signal that the kernel has no
-//! room for counts as no room for the packet.
+//! Every process has a record in the file `messages.tdb` of the lock directory. A sender appends
+//! packets to the receiver's record, under the lock of its chain; the receiver takes them all at
+//! once. A sender that appends to an empty record sends a signal, before it stores the packets: the
+//! receiver has to wait for the lock, and a sender that dies in between causes a wake-up too many
+//! and not one too few. If the kernel has no room for the signal, the packet counts as not sent for
+//! want of room.
 //!
-//! The signal is blocked and read as a descriptor, so that no handler runs and none is lost. It is
-//! sent to the thread that opened the transport: that one blocks it, and what other threads do,
-//! whenever they were started, is their own affair. The transport therefore stays in its thread.
+//! The signal is blocked and read as a descriptor, so that no handler runs and none is lost. It
+//! goes to the thread that opened the transport, which blocks it; other threads are not affected.
+//! The transport therefore stays in its thread.
 //!
-//! Who sends or takes does not wait for the lock of a record, because its holder may be stopped: what
-//! cannot be locked is tried again later. Only who joins, leaves or buries somebody waits. Records
-//! carry no descriptors; those go by a datagram socket at the side, which is also how a process shows
-//! that it lives.
+//! Sending and receiving do not wait for the lock of a record, because its holder may be stopped:
+//! they try again later. Only joining, leaving and removing a dead process wait. Records carry no
+//! descriptors; those use a datagram socket as a side channel, which is also the sign that a
+//! process lives.
 
 mod records;
 mod signal;
@@ -38,20 +38,20 @@ use super::socket::{Arrival, Credentials};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Settings, Transport};
 
-/// The transport.
+/// Transport over records and signals.
 #[derive(Debug)]
 pub(crate) struct TdbMessages {
     outgoing: Outgoing<Records>,
     inbox: Inbox,
-    /// What was taken out of the own record.
+    /// Packets taken out of the own record.
     taken: Vec<u8>,
-    /// Frames with descriptors, which come before those of the record.
+    /// Socket for frames with descriptors; they precede frames in the record.
     side: Dgram,
     has_side: bool,
-    /// Something was received, and nobody has been told yet that there is no more.
+    /// True after a receipt, until a caller has been told that there is no more.
     is_drained: bool,
     wake: OwnedFd,
-    /// When frames that found no room are tried again, and how long after the last time.
+    /// Time of the next attempt for frames without room, and the pause between attempts.
     retry_at: Option<Instant>,
     retry_after: Duration,
 }
@@ -62,7 +62,7 @@ impl TdbMessages {
         server_id: ServerId,
         settings: Settings,
     ) -> Result<Self, InitError> {
-        // The record is there before anybody can see that this process is.
+        // The record must exist before others can see this process.
         let records = Records::open(lock_dir, server_id, settings.use_mmap)?;
         let side = Dgram::open(lock_dir, server_id, settings.kind.name())?;
         let system =
@@ -87,10 +87,10 @@ impl TdbMessages {
         })
     }
 
-    /// Takes what lies in the own record.
+    /// Takes the packets in the own record.
     fn take_record(&mut self, now: Instant) {
         let Outgoing { carrier, counters, .. } = &mut self.outgoing;
-        // First the signal: one that comes after this is for what is not seen here.
+        // Take the signal first: a later one announces packets not seen here.
         if carrier.take_signals() {
             self.retry_at = None;
         }
@@ -113,7 +113,7 @@ impl TdbMessages {
         }
     }
 
-    /// Tries again to send what found no room.
+    /// Tries again to send frames that found no room.
     fn retry(&mut self, now: Instant) {
         let waiting = self.outgoing.carrier.waiting();
         if waiting.is_empty() {
@@ -121,7 +121,7 @@ impl TdbMessages {
             self.retry_after = RETRY_FIRST;
             return;
         }
-        // A signal may be about room. Whether it was about the own record is seen there, soon.
+        // A signal may announce room. If it announced packets, the own record is read soon.
         if self.outgoing.carrier.take_signals() {
             self.outgoing.carrier.look_by(now);
             self.retry_at = None;
@@ -161,8 +161,7 @@ impl Transport for TdbMessages {
 
     fn poll_receive(&mut self, now: Instant) -> Option<Frame> {
         if self.inbox.is_empty() && !self.has_side {
-            // A look that most likely finds nothing is saved; if there is something, the wake source
-            // says so.
+            // Save a look that most likely finds nothing; the wake source announces new packets.
             if std::mem::take(&mut self.is_drained) {
                 return None;
             }
@@ -172,7 +171,7 @@ impl Transport for TdbMessages {
             self.side.look_again();
             self.is_drained = !self.inbox.is_empty();
         }
-        // What went by the side before something was appended is there now, and comes first.
+        // Frames sent by the side channel before an append have arrived by now, and come first.
         if self.has_side {
             if let Some(frame) = self.side.poll_receive(now) {
                 return Some(frame);
@@ -249,20 +248,21 @@ impl Drop for TdbMessages {
     }
 }
 
-/// Nothing but the rights of the file says who has written a packet: whoever may write it is of this
-/// server.
+/// Returns the sender in the packet as its credentials. Only the file's permissions vouch for it:
+/// all users that may write the file belong to this server.
 fn vouched(packet: &[u8], uid: u32) -> Arrival {
     let sender = Header::decode(packet).map(|(header, _)| header.sender);
     let credentials = sender.ok().map(|sender| Credentials { pid: sender.pid, uid });
     Arrival { credentials, descriptors: Vec::new(), truncated: false }
 }
 
-/// A line is a descriptor and nothing else, so it is kept for as long as there are few.
+/// Bounds of idle lines. A line is only a descriptor, so a few are kept.
 const LINES: Lines = Lines { idle_max: 256, idle: Duration::from_secs(10) };
 
-/// How soon what found no room is tried again, if no signal says so before; then later and later.
+/// First and longest pause between attempts to send without room, if no signal comes before; it
+/// doubles each time.
 const RETRY_FIRST: Duration = Duration::from_millis(1);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// Memory that is kept for what is taken.
+/// Capacity in bytes that is kept for taken packets.
 const TAKEN_BYTES_KEPT: usize = 32 * 1024;

@@ -1,4 +1,4 @@
-//! The end of the test's own process.
+//! Test's own end of the transport.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use messaging::{Counters, SendError, Transport};
 use crate::part::{self, Role};
 use crate::stage::Stage;
 
-/// Longer than anything here takes, so that a test that fails ends.
+/// Longest wait of a test, so that a failing one ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The end of the test's own process.
+/// Test's own end of the transport.
 pub(crate) struct Bench {
-    /// Dropped first: peers do not outlive the one that they answer.
+    /// Dropped first: peers do not outlive the test.
     pub(crate) stage: Box<dyn Stage>,
     pub(crate) transport: Box<dyn Transport>,
 }
@@ -24,12 +24,12 @@ impl Bench {
         Self { transport: stage.open(), stage }
     }
 
-    /// A peer that does nothing.
+    /// Starts a peer that does nothing.
     pub(crate) fn idle(&mut self) -> ServerId {
         self.stage.start()
     }
 
-    /// A peer that sends back what it gets.
+    /// Starts a peer that sends back each frame.
     pub(crate) fn echo(&mut self) -> ServerId {
         let peer = self.stage.start();
         self.stage.tell(peer, Role::Echo);
@@ -48,7 +48,7 @@ impl Bench {
         self.transport.send(self.stage.now(), to, frame, &[])
     }
 
-    /// Sends a frame; waits for room.
+    /// Sends a frame; waits for room if necessary.
     pub(crate) fn send_when_there_is_room(&mut self, to: ServerId, frame: &[u8]) {
         while let Err(error) = self.send(to, frame) {
             assert_eq!(error, SendError::Full);
@@ -67,7 +67,7 @@ impl Bench {
         self.stage.wait(self.transport.wake_source(), until);
     }
 
-    /// The next frame; waits for it.
+    /// Returns the next frame; waits for it.
     #[track_caller]
     pub(crate) fn receive(&mut self) -> Frame {
         let start = self.now();

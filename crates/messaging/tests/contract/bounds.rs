@@ -54,8 +54,8 @@ fn a_full_peer_blocks_nobody_and_loses_nothing() {
     });
 }
 
-/// Under full load: what waits for it is bounded, others are served, and when it goes on it gets
-/// all that was accepted.
+/// Under full load: its queue is bounded, other peers are served, and after it resumes it receives
+/// all accepted frames.
 #[test]
 fn a_stopped_peer_harms_nobody() {
     each_transport(|stage| {
@@ -118,8 +118,8 @@ fn what_waits_for_a_stopped_peer_needs_no_more_memory_than_it_may() {
     });
 }
 
-/// What has waited too long is dropped and counted. What comes after arrives, and a frame of which
-/// a part had left comes not at all.
+/// Frames that waited too long are dropped and counted. Later ones arrive, and a frame that was
+/// sent in part does not arrive.
 #[test]
 fn frames_to_a_stopped_peer_are_dropped_after_their_time() {
     each_transport(|stage| {

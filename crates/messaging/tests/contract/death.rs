@@ -1,4 +1,4 @@
-//! Who dies, and who comes after.
+//! Death of a process, and its successor with the same pid.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is sent arrives: whole, once, and in the order of its pair.
+//! Frames arrive whole, once, and in the order of their pair.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn frames_of_a_pair_arrive_in_order_and_once() {
     });
 }
 
-/// Of every size, above all those around what a transport may have to cut.
+/// All sizes, above all those around the boundaries of packets.
 #[test]
 fn frames_of_every_size_arrive_whole() {
     each_transport(|stage| {
@@ -55,7 +55,7 @@ fn frames_of_every_size_arrive_whole() {
     });
 }
 
-/// With pauses of every length around that after which a connection is given up.
+/// Uses pauses of every length around the idle time of a connection.
 #[test]
 fn frames_of_a_pair_keep_their_order_over_pauses() {
     each_transport(|stage| {
@@ -86,7 +86,7 @@ fn frames_of_a_pair_keep_their_order_over_pauses() {
     });
 }
 
-/// Many senders to one; each pair keeps its order.
+/// Many senders to one receiver; each pair keeps its order.
 #[test]
 fn many_peers_send_to_one_at_once() {
     each_transport(|stage| {

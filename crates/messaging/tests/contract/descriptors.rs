@@ -99,7 +99,8 @@ fn a_thousand_descriptors_arrive() {
     });
 }
 
-/// Where the transport carries none, they go by its side, and come before what was sent after them.
+/// A transport without descriptors uses its side channel for them, and they arrive before later
+/// messages.
 #[test]
 fn messages_carry_descriptors_over_every_transport() {
     each_transport(|mut stage| {

@@ -1,4 +1,4 @@
-//! What the system may do to a transport: names in the lock directory, and limits.
+//! Effects of the system on a transport: names in the lock directory, and limits.
 
 use std::ffi::{CStr, CString};
 use std::io::{ErrorKind, Write};
@@ -54,7 +54,7 @@ fn a_receiver_without_room_for_a_signal_loses_nothing() {
     });
 }
 
-/// Who is there goes on; who is not is told why; and what needs room waits for it.
+/// Connected peers go on; others get an error; frames without room wait.
 #[test]
 fn a_full_lock_directory_keeps_out_who_comes_and_harms_nobody_who_is_there() {
     each_built(|place| {
@@ -99,7 +99,7 @@ fn a_full_lock_directory_keeps_out_who_comes_and_harms_nobody_who_is_there() {
         peers.iter().for_each(|peer| bench.check_echo(*peer, b"and on"));
         let counters = bench.counters();
         assert_eq!((counters.lost, counters.dropped, counters.malformed), (0, 0, 0));
-        // Before the directory that it is mounted on is removed.
+        // Unmounts before the removal of its mount point.
         drop(small);
     });
 }

@@ -1,5 +1,5 @@
-//! What holds for every transport: between real processes for those that were built in, and in a
-//! simulated world for what does not depend on the system.
+//! Tests for every transport: between real processes for those of this build, and in a simulated
+//! world for behavior independent of the system.
 //!
 //! A new transport is tested by its entry in [`TransportKind::BUILT`], and some also by other
 //! settings than the usual: [`settings()`].
@@ -32,8 +32,8 @@ use world::World;
 /// Simulated worlds in which each test takes place.
 const SEEDS: std::ops::Range<u64> = 0..4;
 
-/// All that were built in, as they are usually; a stream that ends its connections all the time; and
-/// a file that is not mapped.
+/// Returns settings for all transports of this build with their defaults; for a stream that closes
+/// idle connections at once; and for a file that is not mapped.
 fn settings() -> Vec<Settings> {
     let mut all: Vec<Settings> = TransportKind::BUILT.iter().copied().map(Settings::from).collect();
     for kind in TransportKind::BUILT {

@@ -1,5 +1,5 @@
-//! How much memory a thread has: transports have no threads of their own, so what one needs is seen
-//! beside whatever other tests do.
+//! Memory of one thread: transports have no threads of their own, so their memory can be measured
+//! beside other tests.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,14 +14,14 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The bytes that this thread has allocated, less those that it has freed, whoever had them.
+/// Returns the bytes that this thread has allocated, less those that it has freed.
 pub(crate) fn bytes() -> isize {
     BYTES.get()
 }
 
 fn count(added: usize, removed: usize) {
     let change = added.cast_signed() - removed.cast_signed();
-    // A thread that ends has nothing to count in any more.
+    // Counting fails only in a thread that is ending.
     let _ = BYTES.try_with(|bytes| bytes.set(bytes.get() + change));
 }
 

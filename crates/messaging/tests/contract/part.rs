@@ -1,4 +1,4 @@
-//! What peers do, in turns.
+//! Behavior of peers, in turns.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +16,7 @@ pub(crate) const MESH_EACH: u32 = 5;
 /// Frames that are taken in one turn, so that its time is not too old.
 const FRAMES_PER_TURN_MAX: usize = 64;
 
-/// What a peer is told to do.
+/// Role of a peer in a test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Role {
     /// Sends back every frame, to whoever sent it.
@@ -96,7 +96,7 @@ fn echo(now: Instant, transport: &mut dyn Transport, waiting: &mut Option<Frame>
 #[derive(Debug)]
 pub(crate) struct Mesh {
     test: ServerId,
-    /// What is left to be sent, the next one last.
+    /// Numbers left to send, the next one last.
     to_send: Vec<(ServerId, u32)>,
     /// By sender, the number of its next frame.
     next: HashMap<ServerId, u32>,
@@ -122,7 +122,7 @@ impl Mesh {
         let mut any = false;
         while let Some((to, number)) = self.to_send.last() {
             match transport.send(now, *to, &number.to_le_bytes(), &[]) {
-                // Who has all may have left.
+                // A peer that has received everything may have left.
                 Ok(()) | Err(SendError::NoSuchProcess) => self.to_send.pop(),
                 Err(SendError::Full) => break,
                 Err(error) => panic!("{error}"),

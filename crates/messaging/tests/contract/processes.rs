@@ -24,13 +24,12 @@ use crate::{each_built, settings};
 const SETTINGS: &str = "MESSAGING_TEST_SETTINGS";
 const LOCK_DIR: &str = "MESSAGING_TEST_LOCK_DIR";
 
-/// How long at most is waited before looking again: several transports of this process are open at
-/// once.
+/// Longest pause before another look: several transports of this process are open at once.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// Processes that meet in a lock directory.
 pub(crate) struct Processes {
-    /// The place of the settings in [`settings()`].
+    /// Index of the settings in [`settings()`].
     settings: usize,
     peers: HashMap<ServerId, Peer>,
     lock_dir: PathBuf,
@@ -51,7 +50,7 @@ impl Processes {
         Self { settings, lock_dir, peers: HashMap::new(), _dir: dir }
     }
 
-    /// Starts a peer that may find no way in; what it says to that.
+    /// Starts a peer that may fail to open its transport; the error is its message.
     pub(crate) fn try_start(&mut self) -> Result<ServerId, String> {
         let (id, peer) = Peer::start(self.settings, &self.lock_dir)?;
         self.peers.insert(id, peer);

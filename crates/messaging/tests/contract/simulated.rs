@@ -1,4 +1,4 @@
-//! What only a simulated world can do to a transport.
+//! Failures that only a simulated world can cause.
 
 use messaging::SendError;
 use rustix::io::Errno;
@@ -9,8 +9,7 @@ use crate::part::{self, Role};
 use crate::stage::{Stage, test_id};
 use crate::world::World;
 
-/// Whichever of its packets fails: parts that have left come to nothing, and what is sent after it
-/// arrives.
+/// Whichever of its packets fails: sent parts are dropped, and later frames arrive.
 #[test]
 fn a_frame_that_fails_in_the_middle_is_not_delivered() {
     for (seed, packets) in SEEDS.flat_map(|seed| (0..8).map(move |packets| (seed, packets))) {
@@ -21,7 +20,7 @@ fn a_frame_that_fails_in_the_middle_is_not_delivered() {
         let large = frame(30_000, 1);
         world.network().fail_after(test_id(), packets, Errno::PERM.raw_os_error());
         let mut sent = transport.send(world.now(), peer, &large, &[]);
-        // Chance may have said that there is no room, and then it waits until it fails.
+        // At random there may have been no room; then it waits until it fails.
         while sent == Ok(()) && transport.counters().lost == 0 {
             world.wait(None, world.now());
             transport.poll_send(world.now());

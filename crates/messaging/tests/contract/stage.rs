@@ -1,4 +1,4 @@
-//! Where a test takes place: among real processes, or in a simulated world.
+//! Stage of a test: real processes, or a simulated world.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::part::Role;
 /// The unique id of the test's own process.
 pub(crate) const TEST_UNIQUE_ID: u64 = 42;
 
-/// The test's own process.
+/// Id of the test's own process.
 pub(crate) fn test_id() -> ServerId {
     ServerId { pid: std::process::id(), unique_id: TEST_UNIQUE_ID }
 }
 
-/// Where a test takes place, and the peers in it.
+/// Stage of a test, with its peers.
 pub(crate) trait Stage {
     fn now(&self) -> Instant;
 
@@ -36,7 +36,7 @@ pub(crate) trait Stage {
     /// Stops a peer, wherever it is; returns when it does nothing more.
     fn stop(&mut self, peer: ServerId);
 
-    /// Lets it go on.
+    /// Lets a stopped peer go on.
     fn resume(&mut self, peer: ServerId);
 
     /// Ends it without its knowing.

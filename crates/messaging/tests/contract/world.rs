@@ -1,5 +1,5 @@
-//! A simulated world: peers in one thread, over packets in memory and in virtual time. What happens
-//! in which order follows from a seed.
+//! A simulated world: peers in one thread, over packets in memory and in virtual time. A seed
+//! determines the order of events.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -13,10 +13,10 @@ use messaging::{Messaging, Transport};
 use crate::part::{Part, Role};
 use crate::stage::{Stage, test_id};
 
-/// How long a turn of all peers takes.
+/// Duration of a turn of all peers.
 const TURN: Duration = Duration::from_micros(20);
 
-/// A world without processes.
+/// A simulated world with its processes.
 pub(crate) struct World {
     network: Network,
     now: Instant,
@@ -41,7 +41,7 @@ impl World {
         &self.network
     }
 
-    /// What a peer has done so far.
+    /// Returns the counters of a peer.
     pub(crate) fn counters(&self, peer: ServerId) -> messaging::Counters {
         self.peers[&peer].transport.counters()
     }
@@ -50,7 +50,7 @@ impl World {
         self.peers.get_mut(&id).expect("one of ours")
     }
 
-    /// Those that can do something have a turn, in any order; whether one did something.
+    /// Gives each peer that can work a turn, in random order. Returns true if one did something.
     fn turn(&mut self) -> bool {
         let mut ids: Vec<ServerId> = self.peers.keys().copied().collect();
         let mut any = false;
@@ -85,7 +85,7 @@ impl Stage for World {
     }
 
     fn start(&mut self) -> ServerId {
-        // All of them have one pid, so that nothing goes by pids.
+        // All of them have one pid, so that nothing depends on pids.
         let id = ServerId { unique_id: self.next_unique_id, ..test_id() };
         self.next_unique_id += 1;
         let transport = self.network.open(id);
@@ -107,12 +107,12 @@ impl Stage for World {
     }
 
     fn kill(&mut self, peer: ServerId) {
-        // First its death: what it would still send when it is dropped goes nowhere.
+        // Kill it first: frames that it would send on drop go nowhere.
         self.network.kill(peer);
         self.peers.remove(&peer).expect("one of ours");
     }
 
-    /// If nobody has anything to do, time jumps to when somebody has.
+    /// Advances the time to the next timeout if no peer has work.
     fn wait(&mut self, _wake: Option<BorrowedFd<'_>>, until: Instant) {
         let any = self.turn();
         let is_ready = |id| self.network.is_ready(id);

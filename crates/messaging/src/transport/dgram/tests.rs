@@ -14,7 +14,7 @@ use crate::transport::reassembly::PARTIAL_TIMEOUT;
 use crate::transport::socket::is_of_server;
 use crate::transport::{Frame, InitError, Transport, members};
 
-/// A transport of this process, which may send to itself.
+/// Transport of this process, which may send to itself.
 struct Bench {
     dir: TempDir,
     me: ServerId,
@@ -34,7 +34,7 @@ impl Bench {
         self.dir.path().join("msg").join(members::name_of(self.me))
     }
 
-    /// Sends a datagram that this transport did not make.
+    /// Sends a datagram from outside the transport.
     fn inject(&self, datagram: &[u8]) {
         let socket = UnixDatagram::unbound().expect("a socket");
         socket.send_to(datagram, self.socket_path()).expect("room");
@@ -44,13 +44,13 @@ impl Bench {
         Header { descriptors: 0, sender: self.me, receiver: self.me }
     }
 
-    /// Looks a second time: that there is nothing may mean that nobody has looked.
+    /// Polls twice: the first `None` may only mean that the socket was not read.
     fn receive(&mut self) -> Option<Frame> {
         let frame = self.transport.poll_receive(self.now);
         frame.or_else(|| self.transport.poll_receive(self.now))
     }
 
-    /// What was injected yields nothing but these counts.
+    /// Asserts that injected datagrams yield no frame and these counts.
     #[track_caller]
     fn check_dropped(&mut self, want: Counters) {
         let frame = self.receive();
@@ -59,7 +59,7 @@ impl Bench {
     }
 }
 
-/// A packet with a frame of five bytes, or the beginning of one.
+/// Builds a packet with a frame of five bytes, or its first part.
 fn datagram(header: Header, fragment: &[u8]) -> Vec<u8> {
     let entry = Entry { total: 5, offset: 0, message_id: 1, sent_at: 0 };
     [&header.encode()[..], &entry.encode()[..], fragment].concat()
@@ -72,7 +72,7 @@ fn an_injected_datagram_in_the_right_form_is_a_frame() {
     assert_eq!(bench.receive().expect("a frame").bytes, b"hello");
 }
 
-/// The kernel says which process sent it, whatever the datagram says.
+/// The kernel names the sending process, whatever the datagram claims.
 #[test]
 fn a_forged_sender_is_dropped() {
     let mut bench = Bench::new();
@@ -89,7 +89,7 @@ fn processes_of_root_and_of_our_own_user_alone_belong_to_the_server() {
     assert!(!is_of_server(1000, 0));
 }
 
-/// With a thread of this process that has become another user; only root can.
+/// Sends from a thread of this process under another user id; needs root.
 #[test]
 fn a_datagram_of_another_user_is_dropped() {
     if !rustix::process::geteuid().is_root() {
@@ -131,12 +131,12 @@ fn datagrams_in_the_wrong_form_are_dropped() {
     bench.inject(&[&[9, 9], &good[2..]].concat());
     bench.check_dropped(Counters { version_unknown: 1, ..Counters::default() });
 
-    // Longer than a packet may be: the kernel cuts it.
+    // Longer than a packet: the kernel cuts it.
     let mut bench = Bench::new();
     bench.inject(&datagram(bench.header(), &vec![0; Datagrams::PACKET_BYTES_MAX]));
     bench.check_dropped(Counters { descriptors_lost: 1, ..Counters::default() });
 
-    // Says that a descriptor comes with it.
+    // Claims to come with a descriptor.
     let mut bench = Bench::new();
     bench.inject(&datagram(Header { descriptors: 1, ..bench.header() }, b"hello"));
     bench.check_dropped(Counters { descriptors_lost: 1, ..Counters::default() });
@@ -154,7 +154,7 @@ fn a_fragment_that_never_completes_is_given_up() {
     assert_eq!(bench.transport.next_timeout(), None);
 }
 
-/// One poll ends, though a hundred times rubbish lies before the frame.
+/// One poll ends, with a hundred times five malformed datagrams before a frame.
 #[test]
 fn rubbish_does_not_keep_frames_from_coming() {
     let mut bench = Bench::new();

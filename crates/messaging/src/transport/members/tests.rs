@@ -27,7 +27,7 @@ fn names_are_those_of_processes_and_no_others() {
     }
 }
 
-/// Also where a process with this pid lives: it has another name.
+/// Also if a living process has this pid: it has another name.
 #[test]
 fn who_lives_is_listed_and_who_does_not_is_removed() {
     for kind in [SocketType::DGRAM, SocketType::STREAM] {

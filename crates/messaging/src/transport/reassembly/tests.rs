@@ -56,7 +56,7 @@ impl Bench {
         assert!(matches!(outcome, Outcome::Refused), "{outcome:?}");
     }
 
-    /// Nothing is kept.
+    /// Asserts that no partial frame is kept.
     #[track_caller]
     fn check_empty(&self) {
         assert_eq!((self.reassembly.partials.len(), self.reassembly.bytes), (0, 0));
@@ -142,7 +142,7 @@ fn senders_beyond_the_limit_are_refused_while_others_go_on() {
     assert_eq!(bench.incomplete, 1);
     // Whole frames need no room.
     bench.check_whole(header(SENDER, 2, 2, 0), b"ab", b"ab");
-    // One that completes makes room.
+    // A completed frame makes room.
     let last = bench.add(header(sender(0), 1, 4, 2), b"cd");
     assert!(matches!(last, Outcome::Whole(_)), "{last:?}");
     bench.check_more(header(sender(PARTIALS_MAX), 2, 4, 0), b"ab");
@@ -155,7 +155,7 @@ fn bytes_of_all_senders_are_bounded() {
     let mut refused = 0;
     for pid in 0..8 {
         let sender = ServerId { pid, unique_id: 0 };
-        // Each stops one fragment short of its end.
+        // Each frame lacks its last part.
         for at in (0..FRAME_BYTES_MAX - 2 * FRAGMENT_BYTES_MAX).step_by(FRAGMENT_BYTES_MAX) {
             let outcome = bench.add(header(sender, 1, FRAME_BYTES_MAX, at), &fragment);
             refused += u32::from(matches!(outcome, Outcome::Refused));

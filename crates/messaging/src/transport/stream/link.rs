@@ -1,4 +1,4 @@
-//! One connection.
+//! One connection of the stream transport.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -12,50 +12,50 @@ use rustix::io::Errno;
 use crate::transport::packet::Header;
 use crate::transport::socket::{self, Credentials, Receiver};
 
-/// Names a connection; never used again for another.
+/// Id of a connection, never used again.
 pub(super) type Token = u64;
 
-/// Bytes of a packet on a stream: a message of 64 KiB. Two fit in what a socket holds (208 KiB by
-/// default).
+/// Highest number of bytes of a packet on a stream: room for a message of 64 KiB. Two fit in a
+/// socket's buffer (208 KiB by default).
 pub(super) const PACKET_BYTES_MAX: usize = 64 * 1024 + 64;
 
 /// A connection to or from another process.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
-    /// It was made here.
+    /// True if it was created here.
     pub(super) is_ours: bool,
-    /// The process at the other end, once it is known.
+    /// Process at the other end, once known.
     pub(super) peer: Option<ServerId>,
-    /// Who it is, as the kernel saw it when the connection was made.
+    /// Credentials of that process from the kernel, as of the connect.
     pub(super) credentials: Credentials,
-    /// Its first packet has come.
+    /// True once its first packet has arrived.
     pub(super) has_spoken: bool,
-    /// One of its packets is about to be taken.
+    /// True while its first packet is about to be taken.
     pub(super) is_being_taken: bool,
-    /// The other half has ended: nothing more comes.
+    /// True once the other half has ended: nothing more arrives.
     pub(super) is_read: bool,
-    /// Nothing can be sent either.
+    /// True once sending fails, too.
     pub(super) is_broken: bool,
-    /// Nothing new is sent over it; its own half ends when the rest has left.
+    /// True if nothing new is sent over it; its own half ends after the rest of a packet.
     pub(super) is_left: bool,
-    /// Its own half has ended.
+    /// True once its own half has ended.
     pub(super) has_ended: bool,
-    /// Somebody waits for room.
+    /// True while frames wait for room on it.
     pub(super) is_awaited: bool,
-    /// What it is polled for.
+    /// Events that it is polled for.
     pub(super) polled: EventFlags,
-    /// What has come, from `taken` on, and ends in a packet that is not whole.
+    /// Received bytes, new from `taken` on, up to a possibly incomplete packet.
     received: Vec<u8>,
     taken: usize,
-    /// Descriptors whose packets are not whole, by packet; and whether some of them are missing.
+    /// Descriptors of incomplete packets, by packet, each with true if some were lost.
     descriptors: VecDeque<(Vec<OwnedFd>, bool)>,
-    /// The rest of a packet of which the beginning has left.
+    /// Rest of a packet whose first part has left.
     rest: Vec<u8>,
     rest_sent: usize,
 }
 
-/// What comes over a connection is not what it should be.
+/// Received bytes violate the form of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Malformed;
 
@@ -87,7 +87,7 @@ impl Link {
         }
     }
 
-    /// What it is to be polled for.
+    /// Events that it needs to be polled for.
     pub(super) fn interest(&self) -> EventFlags {
         let mut interest = EventFlags::empty();
         interest.set(EventFlags::IN, !self.is_read);
@@ -95,8 +95,8 @@ impl Link {
         interest
     }
 
-    /// Receives what fits, and keeps it until its packets are whole; how many bytes that was, none
-    /// if the other half has ended.
+    /// Receives bytes and keeps them until their packets are complete. Returns their number, 0 if
+    /// the other half has ended.
     pub(super) fn receive(&mut self, receiver: &mut Receiver) -> Result<usize, Errno> {
         let Self { socket, received, descriptors, .. } = self;
         let mut len = 0;
@@ -110,7 +110,7 @@ impl Link {
         Ok(len)
     }
 
-    /// The next packet that is whole.
+    /// Takes the next complete packet, as a range of the buffer.
     pub(super) fn next_packet(&mut self) -> Result<Option<Range<usize>>, Malformed> {
         let rest = &self.received[self.taken..];
         let Some((prefix, rest)) = rest.split_first_chunk() else { return Ok(None) };
@@ -126,20 +126,20 @@ impl Link {
         Ok(Some(start..start + len))
     }
 
-    /// The number of the first message in the next packet, if that is whole.
+    /// Number of the first message in the next packet, if it is complete.
     pub(super) fn first_number(&self) -> Option<u64> {
         let (prefix, rest) = self.received[self.taken..].split_first_chunk()?;
         let len = usize::try_from(u32::from_le_bytes(*prefix)).ok()?;
         first_of(rest.get(..len)?).map(|(_, number)| number)
     }
 
-    /// The bytes of a packet, until [`Link::settle`].
+    /// Bytes of a packet, valid until [`Link::settle`].
     pub(super) fn bytes(&self, packet: &Range<usize>) -> &[u8] {
         &self.received[packet.clone()]
     }
 
-    /// The descriptors that came with a packet, if it says that there are some; and whether some of
-    /// them are missing.
+    /// Takes the descriptors of a packet whose header announces some; true means that some were
+    /// lost.
     pub(super) fn take_descriptors(&mut self, packet: &Range<usize>) -> (Vec<OwnedFd>, bool) {
         match self.bytes(packet) {
             [_, _, 0, 0, ..] => (Vec::new(), false),
@@ -147,8 +147,8 @@ impl Link {
         }
     }
 
-    /// No packet is whole any more: forgets those that were taken. Whether the descriptors that are
-    /// left can be those of the packet that is not whole, of which there is one.
+    /// Removes taken packets from the buffer, once no complete one is left. Returns false if more
+    /// descriptors are left than the incomplete packet can own.
     pub(super) fn settle(&mut self) -> bool {
         self.received.drain(..self.taken);
         self.taken = 0;
@@ -158,18 +158,18 @@ impl Link {
         self.descriptors.len() <= usize::from(!self.received.is_empty())
     }
 
-    /// Whether the rest of a packet has not left yet.
+    /// True while the rest of a packet has not left.
     pub(super) fn has_rest(&self) -> bool {
         self.rest_sent < self.rest.len()
     }
 
-    /// Keeps what has not left of a packet.
+    /// Keeps the unsent rest of a packet.
     pub(super) fn keep_rest(&mut self, parts: [&[u8]; 3], sent: usize) {
         self.rest = parts.concat();
         self.rest_sent = sent;
     }
 
-    /// Sends what has not left, as far as there is room.
+    /// Sends the rest of a packet, as far as there is room.
     pub(super) fn send_rest(&mut self) -> Result<(), Errno> {
         while self.has_rest() {
             let rest = [IoSlice::new(&self.rest[self.rest_sent..])];
@@ -181,12 +181,12 @@ impl Link {
     }
 }
 
-/// Who has sent a packet, and the number of its first message.
+/// Sender of a packet, and the number of its first message.
 pub(super) fn first_of(packet: &[u8]) -> Option<(ServerId, u64)> {
     let (header, mut entries) = Header::decode(packet).ok()?;
     let (entry, _) = entries.next()?.ok()?;
     Some((header.sender, entry.message_id))
 }
 
-/// Memory that a connection keeps although nothing is in it.
+/// Buffer capacity in bytes that an idle connection keeps.
 const RECEIVED_BYTES_KEPT: usize = 4_096;

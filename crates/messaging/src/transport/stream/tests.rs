@@ -10,10 +10,10 @@ use crate::counters::Counters;
 use crate::transport::packet::{Entry, Header};
 use crate::transport::{Frame, Settings, Transport, TransportKind, members};
 
-/// Longer than anything here takes, on a machine that is busy.
+/// Longest wait, more than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A transport of this process, which may send to itself.
+/// Transport of this process, which may send to itself.
 struct Bench {
     dir: TempDir,
     me: ServerId,
@@ -30,20 +30,20 @@ impl Bench {
         Self { dir, me, transport, now: Instant::now() }
     }
 
-    /// A connection that this transport did not make.
+    /// Connects from outside the transport.
     fn connect(&self) -> UnixStream {
         let path = self.dir.path().join("msg").join(members::name_of(self.me));
         UnixStream::connect(path).expect("it listens")
     }
 
-    /// Another process, as far as anybody can tell, which does nothing until it is polled.
+    /// Starts a second process as its peers see it; it does nothing until it is polled.
     fn stopped(&self) -> Stream {
         let id = ServerId { unique_id: 78, ..self.me };
         Stream::open(self.dir.path(), id, Settings::new(TransportKind::Stream)).expect("open")
     }
 
-    /// Sends to a process that does nothing until a connection keeps the rest of a packet, and frames
-    /// wait for it to leave; how many frames that were in all.
+    /// Sends to a stopped process until a connection keeps the rest of a packet, and frames queue
+    /// up behind it. Returns the number of frames sent.
     fn fill(&mut self, to: ServerId) -> u64 {
         let before = self.transport.counters().queued;
         for number in 0.. {
@@ -66,7 +66,7 @@ impl Bench {
         frames
     }
 
-    /// What was sent yields nothing but these counts, and the end of the connection.
+    /// Asserts that these bytes yield no frame, these counts, and the end of the connection.
     #[track_caller]
     fn check_refused(&mut self, mut connection: UnixStream, bytes: &[u8], want: Counters) {
         connection.write_all(bytes).expect("there is room");
@@ -82,7 +82,7 @@ impl Bench {
     }
 }
 
-/// What a process sends, from its first byte on.
+/// Builds a packet with its length prefix.
 fn packet(sender: ServerId, receiver: ServerId, message_id: u64, frame: &[u8]) -> Vec<u8> {
     let total = u32::try_from(frame.len()).expect("small");
     let entry = Entry { total, offset: 0, message_id, sent_at: 0 };
@@ -111,7 +111,7 @@ fn frames_are_taken_however_they_are_cut() {
     }
 }
 
-/// The kernel says which process made the connection, whatever comes over it.
+/// The kernel names the process that connected, whatever it sends.
 #[test]
 fn a_forged_sender_ends_its_connection() {
     let mut bench = Bench::new();
@@ -129,7 +129,7 @@ fn a_packet_that_is_too_long_ends_its_connection() {
     bench.check_refused(connection, &u32::MAX.to_le_bytes(), want);
 }
 
-/// Also if the connections are read, and even accepted, in another order.
+/// Also if the connections are read, or even accepted, in another order.
 #[test]
 fn what_a_process_has_sent_before_over_another_connection_comes_before() {
     let mut bench = Bench::new();
@@ -157,7 +157,7 @@ fn an_idle_connection_is_closed_at_both_ends() {
     assert_eq!(bench.transport.next_timeout(), None);
 }
 
-/// One that does not read does not end its half.
+/// A process that does not read does not end its half.
 #[test]
 fn a_connection_whose_other_half_does_not_end_is_given_up() {
     let mut bench = Bench::new();
@@ -170,13 +170,13 @@ fn a_connection_whose_other_half_does_not_end_is_given_up() {
     assert_eq!(bench.transport.next_timeout(), Some(until));
     bench.transport.poll_send(until);
     assert!(bench.transport.outgoing.carrier.links.is_empty());
-    // What had been sent is there all the same.
+    // Bytes sent before are still readable.
     bench.now = until;
     assert_eq!(bench.receive().len(), 1);
 }
 
-/// Else a process that is stopped for long would leave its senders one connection after the other,
-/// and what goes over the next could come before the rest.
+/// Otherwise a process stopped for long would accumulate abandoned connections, and frames over a
+/// later one could overtake the rest of a packet.
 #[test]
 fn a_connection_with_the_rest_of_a_packet_is_not_left_for_another() {
     let mut bench = Bench::new();
@@ -185,7 +185,7 @@ fn a_connection_with_the_rest_of_a_packet_is_not_left_for_another() {
     let sent = bench.fill(to);
     let waiting = bench.transport.counters().queued;
     for round in 0..5_u8 {
-        // What waits is dropped; then the connection has been idle for long enough.
+        // Queued frames are dropped; then the connection has been idle for long enough.
         for _ in 0..2 {
             bench.now += HALF_CLOSED_TIMEOUT;
             bench.transport.poll_send(bench.now);
@@ -199,7 +199,7 @@ fn a_connection_with_the_rest_of_a_packet_is_not_left_for_another() {
         bench.transport.poll_send(bench.now);
         frames.extend(stopped.poll_receive(bench.now).map(|frame| frame.bytes));
     }
-    // A frame of which the rest was dropped comes not at all.
+    // A frame whose rest was dropped does not arrive.
     assert_eq!(frames.pop(), Some(vec![4]));
     assert!(frames.iter().all(|frame| frame.len() == 100_000));
     assert_eq!(u64::try_from(frames.len()), Ok(sent - waiting));
@@ -208,12 +208,12 @@ fn a_connection_with_the_rest_of_a_packet_is_not_left_for_another() {
         (counters.dropped, counters.lost, stopped.counters().malformed),
         (waiting + 4, 0, 0)
     );
-    // No other receiver has lost anything.
+    // Other receivers have lost nothing.
     assert_eq!(bench.transport.take_receivers_of_dropped(), [to].into());
     assert_eq!(bench.transport.take_receivers_of_dropped(), [].into());
 }
 
-/// As a process is that was taken for dead and is stopped.
+/// The other process was taken for dead and is only stopped.
 #[test]
 fn a_connection_that_is_left_with_the_rest_of_a_packet_is_given_up() {
     let mut bench = Bench::new();
@@ -226,7 +226,7 @@ fn a_connection_that_is_left_with_the_rest_of_a_packet_is_given_up() {
     bench.transport.poll_send(bench.now);
     assert_eq!(bench.transport.outgoing.carrier.links.len(), 3);
     let until = bench.now + HALF_CLOSED_TIMEOUT;
-    // Nothing else is left to be looked at.
+    // No other timeout is left.
     bench.transport.poll_send(bench.now + Settings::new(TransportKind::Stream).stream_idle);
     assert_eq!(bench.transport.next_timeout(), Some(until));
     bench.transport.poll_send(until);

@@ -1,5 +1,5 @@
-//! The records, one for each process: the thread to wake (4 bytes), and packets, each after its
-//! length. Beside it lies, while there are some, the record of those that wait for room: their ids.
+//! Records of processes: the thread to wake (4 bytes), and packets, each after its length. A second
+//! record holds the ids of processes that wait for room in the first, if any.
 
 use std::collections::HashSet;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::transport::outgoing::Carrier;
 use crate::transport::owner::Owner;
 use crate::transport::{InitError, TDB_FILE};
 
-/// The records as this process sees them.
+/// The table of records and this process's state in it.
 #[derive(Debug)]
 pub(super) struct Records {
     tdb: Tdb,
@@ -26,19 +26,19 @@ pub(super) struct Records {
     owner: Owner,
     signal: Signal,
     uid: u32,
-    /// Processes without room, and since when there are some.
+    /// Full receivers, and the time since when there are some.
     waiting: HashSet<ServerId>,
     waiting_since: Instant,
-    /// The own record was locked by another process: when to look again.
+    /// Time to read the own record again, after another process held its lock.
     look_at: Option<Instant>,
 }
 
-/// The way to one process.
+/// Line to one living process.
 #[derive(Debug)]
 pub(super) struct Line {
     to: ServerId,
     key: [u8; ServerId::ENCODED_LEN],
-    /// Becomes readable when it ends. While it has not, its pid is nobody else's.
+    /// Pidfd, readable once the process has ended. Until then its pid is not used again.
     life: OwnedFd,
 }
 
@@ -78,12 +78,12 @@ impl Records {
         self.uid
     }
 
-    /// Takes the signals that have come; whether there were any.
+    /// Takes pending signals. Returns true if there were any.
     pub(super) fn take_signals(&mut self) -> bool {
         self.signal.take()
     }
 
-    /// Takes what lies in the own record, after the thread; whether there was something.
+    /// Takes the packets in the own record, after the thread. Returns true if there were any.
     pub(super) fn take(&mut self, taken: &mut Vec<u8>) -> bool {
         let thread = self.signal.thread();
         let key = self.server_id.to_bytes();
@@ -95,7 +95,7 @@ impl Records {
                 taken.extend_from_slice(packets);
                 (Change::Store(empty(thread)), true)
             }
-            // Removed by somebody who took this process for dead.
+            // Another process took this one for dead and removed its record.
             _ => (Change::Store(empty(thread)), false),
         });
         self.look_at = match result {
@@ -109,12 +109,12 @@ impl Records {
         any
     }
 
-    /// The own record is to be looked at.
+    /// Schedules a read of the own record.
     pub(super) fn look_by(&mut self, time: Instant) {
         self.look_at = Some(time);
     }
 
-    /// When to look at the own record, although no signal comes.
+    /// Time to read the own record even without a signal.
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.look_at
     }
@@ -131,22 +131,22 @@ impl Records {
         self.waiting_since
     }
 
-    /// Removes what a dead process left, also of changes that it was in the middle of.
+    /// Removes the records of a dead process, after repair of an unfinished change.
     pub(super) fn remove(&mut self, dead: ServerId) {
-        // What stays costs some room in a file that the next server empties.
+        // On failure the records cost some room in a file that the next server empties.
         let _ = self.tdb.mend();
         let _ = self.tdb.delete(&dead.to_bytes());
         let _ = self.tdb.delete(&room_key(dead));
     }
 
-    /// Wakes those that wait for room in the own record.
+    /// Wakes processes that wait for room in the own record.
     fn wake_waiting(&mut self) {
         let key = room_key(self.server_id);
         let waiting = self.with_record(&key, |found| match found {
             Some(ids) => (Change::Delete, ids.to_vec()),
             None => (Change::Keep, Vec::new()),
         });
-        // Whoever is not woken tries again by itself.
+        // A process that is not woken tries again by itself.
         for id in waiting.unwrap_or_default().chunks_exact(ServerId::ENCODED_LEN) {
             let id = ServerId::from_bytes(id.first_chunk().expect("chunks of this size"));
             if let Ok(line) = self.connect(id)
@@ -157,7 +157,7 @@ impl Records {
         }
     }
 
-    /// As `Tdb::with_record`, for a short while instead of for ever.
+    /// As `Tdb::with_record`, with a bounded number of attempts.
     fn with_record<R>(
         &self,
         key: &[u8],
@@ -176,14 +176,14 @@ impl Records {
 impl Carrier for Records {
     type Line = Line;
 
-    /// A message of 64 KiB.
+    /// Room for a message of 64 KiB with its headers.
     const PACKET_BYTES_MAX: usize = 64 * 1024 + 64;
 
     const DESCRIPTORS_MAX: usize = 0;
 
     fn connect(&mut self, to: ServerId) -> Result<Line, Errno> {
         let pid = i32::try_from(to.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        // First its life and then whether it lives: so the life is that of no other process.
+        // Open the pidfd before the check: so it belongs to that process and not to a later one.
         let life = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         match self.members.is_alive(to) {
             true => Ok(Line { to, key: to.to_bytes(), life }),
@@ -219,7 +219,7 @@ impl Carrier for Records {
         });
         match result {
             Ok(pushed) => pushed,
-            // Locked by a process that is stopped, or no room in the file system: both pass.
+            // The lock's holder is stopped, or the file system is full: both pass.
             Err(TdbError::Busy | TdbError::Lock | TdbError::Full) => Err(Errno::AGAIN),
             Err(_) => Err(Errno::IO),
         }
@@ -231,7 +231,7 @@ impl Carrier for Records {
         }
         self.waiting.insert(to);
         let own = self.server_id.to_bytes();
-        // Where this fails, trying again from time to time must do.
+        // On failure the periodic attempts suffice.
         let _ = self.with_record(&room_key(to), |found| {
             let ids = found.unwrap_or_default();
             let is_there = ids.chunks_exact(own.len()).any(|id| id == own);
@@ -260,12 +260,12 @@ impl Drop for Records {
     }
 }
 
-/// A record in which nothing waits.
+/// Returns a record without packets.
 fn empty(thread: i32) -> Vec<u8> {
     thread.to_le_bytes().to_vec()
 }
 
-/// The thread to wake.
+/// Thread to wake, from a record.
 fn thread_of_record(record: &[u8]) -> Option<i32> {
     record.first_chunk().map(|thread| i32::from_le_bytes(*thread))
 }
@@ -274,22 +274,22 @@ fn room_key(process: ServerId) -> Vec<u8> {
     [&b"room"[..], &process.to_bytes()].concat()
 }
 
-/// Hash chains. A prime.
+/// Number of hash chains, a prime.
 const HASH_SIZE: u16 = 1_009;
 
-/// Bytes of the thread in a record.
+/// Bytes of the thread id in a record.
 const THREAD_BYTES: usize = 4;
 
-/// Bytes of a record: what may wait for a process that does not take it. The file keeps the room of
-/// each record that once was so large.
+/// Highest number of bytes of a record, pending for a process that does not take them. The file
+/// keeps the room of each record that was ever so large.
 const RECORD_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes of the ids of those that wait for room; those beyond it try again by themselves.
+/// Bytes for the ids of processes that wait for room; others try again by themselves.
 const WAITING_BYTES_MAX: usize = 1_024 * ServerId::ENCODED_LEN;
 
-/// How often a lock is tried. It is held for the time of a copy, and longer only by a process that
-/// was stopped meanwhile.
+/// Attempts to get a lock. It is held for the time of a copy, longer only by a process that was
+/// stopped meanwhile.
 const LOCK_ATTEMPTS: usize = 64;
 
-/// How soon a record that was locked is looked at again.
+/// Pause before another read of a locked record.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-/// The signals of the thread that made this, which must also be the one that polls and reads it.
+/// Signals of the thread that created this; only that thread may poll and read it.
 #[derive(Debug)]
 pub(super) struct Signal {
     descriptor: OwnedFd,
@@ -16,7 +16,7 @@ impl Signal {
     /// Blocks the signal in this thread, for good, and opens a descriptor for it.
     pub(super) fn open() -> io::Result<Self> {
         let signals = signals();
-        // SAFETY: `signals` is a set, and nothing is to be told about the one before.
+        // SAFETY: `signals` is a set, and the previous set is not requested.
         let error = unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut())
         };
@@ -29,18 +29,18 @@ impl Signal {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was opened just now, and nobody else knows it.
+        // SAFETY: it was opened just now, and no other code knows it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         Ok(Self { descriptor, thread })
     }
 
-    /// The thread to wake.
+    /// Thread id that the signal goes to.
     pub(super) fn thread(&self) -> i32 {
         self.thread
     }
 
-    /// Takes the signals that have come; whether there were any.
+    /// Takes pending signals. Returns true if there were any.
     pub(super) fn take(&self) -> bool {
         let mut any = false;
         let mut buffer = [0; SIGNAL_BYTES * SIGNALS_AT_ONCE];
@@ -76,22 +76,23 @@ pub(super) fn wake(pid: u32, thread: i32) -> Result<(), Errno> {
     }
 }
 
-/// Whether the process of a pidfd has not ended.
+/// True if the process of a pidfd has not ended.
 pub(super) fn is_alive(life: &OwnedFd) -> bool {
     let mut poll = libc::pollfd { fd: life.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which is ours to write.
     unsafe { libc::poll(&raw mut poll, 1, 0) == 0 }
 }
 
-/// A real-time signal: those are queued, and nobody else uses them without asking.
+/// Number of the signal. A real-time signal: those are queued, and libraries do not use them
+/// unasked.
 fn number() -> i32 {
     libc::SIGRTMIN() + 1
 }
 
 fn signals() -> libc::sigset_t {
-    // SAFETY: an all-zero set is valid memory for one; `sigemptyset` makes it one that is empty.
+    // SAFETY: an all-zero set is valid memory for one; `sigemptyset` then makes it an empty set.
     let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is ours to write, and the number is one of a signal.
+    // SAFETY: the set is ours to write, and the number is a signal's.
     unsafe {
         libc::sigemptyset(&raw mut signals);
         libc::sigaddset(&raw mut signals, number());
@@ -99,8 +100,8 @@ fn signals() -> libc::sigset_t {
     signals
 }
 
-/// Bytes that the kernel tells about a signal.
+/// Bytes that the kernel returns for a signal.
 const SIGNAL_BYTES: usize = size_of::<libc::signalfd_siginfo>();
 
-/// Signals taken by one system call. There is one for each time that the record was empty.
+/// Signals taken by one system call. One is sent each time that the record was empty.
 const SIGNALS_AT_ONCE: usize = 4;
