@@ -1,4 +1,4 @@
-//! Classes: whose requests they are for, and what they may have.
+//! Classes of requests and their limits.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,90 +7,89 @@ use dtyp::name_expression::NameExpression;
 
 use crate::device::DeviceId;
 
-/// Classes of a configuration at most. Each has a slot in memory that all workers share.
+/// Highest number of classes. Each has a slot in memory that all workers share.
 pub const CLASSES_MAX: usize = 256;
 
-/// A class of requests.
+/// A class: requests with common limits.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Its name, unique in the configuration.
+    /// Name, unique in the configuration.
     pub name: String,
-    /// A request belongs to the class if one of these holds for it.
+    /// Alternatives: a request belongs to the class if one of them matches.
     pub matches: Vec<Match>,
-    /// What all of its requests together may have.
+    /// Limits of all of its requests together.
     pub limits: Limits,
-    /// Credits that a client in it may hold; nothing for the server's own maximum.
+    /// Highest number of credits of a client; `None` for the server's own maximum.
     pub max_credits: Option<u32>,
-    /// Whether a request that is held is answered with an interim response.
+    /// Policy for interim responses to throttled requests.
     pub interim_responses: InterimResponses,
 }
 
-/// Conditions that have to hold together.
+/// Conditions that all have to match.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// The client's address is in one of these networks.
+    /// Networks with the client's address.
     pub clients: Vec<Network>,
-    /// The user has one of these names, whatever the case.
+    /// Names of the user, without regard to case.
     pub users: Vec<String>,
-    /// The user is in one of these groups.
+    /// Groups that contain the user.
     pub groups: Vec<String>,
-    /// The share has one of these names, whatever the case.
+    /// Names of the share, without regard to case.
     pub shares: Vec<String>,
-    /// The file's name fits one of these patterns; where a pattern has a slash, its path does.
+    /// Patterns of the file's name; a pattern with a slash applies to the path.
     pub files: Vec<String>,
 }
 
-/// Addresses with the same first bits.
+/// A network: addresses with the same first bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Network {
-    /// One of them.
+    /// An address of the network.
     pub address: IpAddr,
-    /// How many bits they have in common.
+    /// Number of bits that its addresses share.
     pub bits: u8,
 }
 
-/// What a class may have, and what part of a busy storage is its own.
+/// Limits of a class, and its part of a busy storage.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Limits {
-    /// By [`Meter`]; nothing for no limit, and for no part of its own.
+    /// Values by [`Meter`]; `None` for no limit, and for no part of its own.
     pub numbers: [Option<u64>; Meter::COUNT],
-    /// Bytes that may be had at once after a pause, beyond what a moment brings.
+    /// Bytes of a burst after a pause, in addition to [`crate::slot::BURST_NS`] at the rate.
     pub burst_bytes: u64,
 }
 
-/// What is counted: first what is limited in a second, then what says which part of a busy storage is
-/// a class's own.
+/// Quantities of a class: limits per second first, then its part of a busy storage.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Meter {
-    /// Bytes read and written.
+    /// Bytes per second, read and written.
     Bandwidth,
-    /// Bytes read.
+    /// Bytes per second that are read.
     ReadBandwidth,
-    /// Bytes written.
+    /// Bytes per second that are written.
     WriteBandwidth,
-    /// Operations of any kind.
+    /// Operations of any kind per second.
     Iops,
-    /// READs.
+    /// READ operations per second, of any size.
     ReadIops,
-    /// WRITEs.
+    /// WRITE operations per second, of any size.
     WriteIops,
-    /// What it has for each that a class of weight 1 has.
+    /// Share of a busy storage, relative to classes of weight 1.
     Weight,
-    /// Those with a higher one come first.
+    /// Priority at a busy storage; higher ones come first.
     Priority,
-    /// Bytes a second that it has whatever others want.
+    /// Bytes per second guaranteed to it.
     MinBandwidth,
-    /// Operations a second that it has whatever others want.
+    /// Operations per second guaranteed to it.
     MinIops,
-    /// Nanoseconds that its requests are to take at most.
+    /// Longest time of a request, in nanoseconds.
     LatencyTarget,
 }
 
 impl Meter {
-    /// How many there are.
+    /// Number of meters of a class.
     pub const COUNT: usize = 11;
 
-    /// All of them, with the names of their parameters.
+    /// All meters, with the names of their parameters.
     pub const NAMES: [(Self, &'static str); Self::COUNT] = [
         (Self::Bandwidth, "max bandwidth"),
         (Self::ReadBandwidth, "max read bandwidth"),
@@ -105,17 +104,17 @@ impl Meter {
         (Self::LatencyTarget, "latency target"),
     ];
 
-    /// Those that give a class a part of its own.
+    /// Meters that give a class a part of a busy storage.
     pub const PARTS: [Self; 5] =
         [Self::Weight, Self::Priority, Self::MinBandwidth, Self::MinIops, Self::LatencyTarget];
 
-    /// The name of its parameter.
+    /// Name of its parameter in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
     }
 
-    /// Whether it counts bytes; otherwise operations.
+    /// True if it counts bytes, false for operations.
     #[must_use]
     pub const fn is_bytes(self) -> bool {
         matches!(
@@ -125,51 +124,50 @@ impl Meter {
     }
 }
 
-/// `interim responses`.
+/// Values of the parameter `interim responses`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum InterimResponses {
-    /// While there is much room for further requests of the client.
+    /// Sent while the client has much room for further requests.
     #[default]
     Auto,
-    /// Never: a client has no credits back before its requests are done.
+    /// Never sent: a client gets no credits back before its requests are done.
     No,
-    /// Always.
+    /// Always sent for a throttled request.
     Yes,
 }
 
-/// What a request takes of its classes' limits.
+/// Cost of a request, charged to its classes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cost {
-    /// What it does.
+    /// Kind of operation to be done.
     pub kind: Kind,
-    /// Bytes that it moves.
+    /// Bytes that it reads or writes.
     pub bytes: u64,
-    /// Bytes of memory that it has while it waits: what it brought with it, as long as a client
-    /// made that.
+    /// Bytes of memory that it holds while throttled: its own data, of a size chosen by the client.
     pub kept: u64,
 }
 
 impl Cost {
-    /// Bytes that it takes of what a client may have waiting.
+    /// Bytes that count toward the limit of a client's throttled requests.
     #[must_use]
     pub const fn held(&self) -> u64 {
         if self.kept > self.bytes { self.kept } else { self.bytes }
     }
 }
 
-/// What a request does.
+/// Kinds of operations for limits.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Kind {
-    /// Reads a file.
+    /// Reads data of a file.
     Read,
-    /// Writes a file.
+    /// Writes data of a file.
     Write,
-    /// Anything else that the store has to do.
+    /// Any other operation of the store.
     Metadata,
 }
 
 impl Cost {
-    /// The meters that it moves, each by how much.
+    /// Returns the meters that it is charged to, with amounts.
     pub fn meters(self) -> impl Iterator<Item = (Meter, u64)> {
         let of_kind = match self.kind {
             Kind::Read => [Some((Meter::ReadBandwidth, self.bytes)), Some((Meter::ReadIops, 1))],
@@ -181,16 +179,16 @@ impl Cost {
     }
 }
 
-/// Who asks, and by which share.
+/// Requester of an operation, with the share.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
-    /// Where the client is.
+    /// IP address of the client.
     pub client: IpAddr,
-    /// The user's name.
+    /// Name of the requester's user account.
     pub user: &'a str,
-    /// Whether the user is in a group of this name.
+    /// Tells whether the user is in a group.
     pub is_in_group: &'a dyn Fn(&str) -> bool,
-    /// The share's name as configured.
+    /// Name of the share, as configured.
     pub share: &'a str,
 }
 
@@ -201,37 +199,37 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-/// Names a class: its place in the memory that all workers share.
+/// Id of a class: its index in the memory that all workers share.
 pub type ClassId = u16;
 
-/// The classes of a request, and the device that it is for.
+/// Classes of a request, and its device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Classes {
-    /// Each once, those of files first. Shared by all requests that have the same.
+    /// Ids without duplicates, those from files first. Shared by all requests with the same
+    /// classes.
     pub ids: Arc<[ClassId]>,
-    /// Where what it asks for is stored, if classes share that.
+    /// Device that stores the file, if classes share it.
     pub device: Option<DeviceId>,
 }
 
 impl Classes {
-    /// Nothing if neither is anything: such a request pays for nothing.
+    /// Returns `None` if both are absent: such a request is charged to nothing.
     fn of(ids: Vec<ClassId>, device: Option<DeviceId>) -> Option<Self> {
         (!ids.is_empty() || device.is_some()).then(|| Self { ids: ids.into(), device })
     }
 }
 
-/// The classes of a tree connect's requests, as far as they depend on nothing but who asks.
+/// Classes of a tree connect's requests, as far as the requester determines them.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
-    /// Those that all of its requests belong to.
+    /// Classes of all of its requests.
     pub always: Option<Classes>,
-    /// Those of files of certain names, by how these end: there may be many, and as a rule the end
-    /// alone tells that none of them fits.
+    /// Patterns of classes for certain files, sorted by last character: there may be many, and as a
+    /// rule the last character alone rules out all of them.
     by_file: Vec<Pattern>,
-    /// The least of what its classes let a client hold.
+    /// Lowest limit of credits in its classes.
     pub max_credits: Option<u32>,
-    /// Whether a request that is held is answered with an interim response: not if one class says
-    /// so.
+    /// Policy for interim responses to throttled requests; one class with `No` is enough for `No`.
     pub interim_responses: InterimResponses,
 }
 
@@ -240,14 +238,14 @@ pub struct Membership {
 struct Pattern {
     class: ClassId,
     expression: NameExpression,
-    /// It is meant for the path from the share's root.
+    /// True for a pattern of the path from the share's root.
     is_path: bool,
-    /// What it ends with, in upper case, if that is no wildcard.
+    /// Last character in upper case, unless it is a wildcard.
     last: Option<u8>,
 }
 
 impl Membership {
-    /// The classes, each with its place, whose requests those of `subject` are.
+    /// Finds the classes for the requests of `subject`.
     pub fn of<'c>(
         classes: impl IntoIterator<Item = (ClassId, &'c Class)>,
         subject: Subject<'_>,
@@ -271,8 +269,8 @@ impl Membership {
                 continue;
             }
             always.push(id);
-            // What a client holds is held for all of its shares and files: one of them alone cannot
-            // have less.
+            // Credits serve all shares and files of a client, so a class of one share or file
+            // cannot limit them.
             if fitting.iter().any(|it| it.is_about_the_client()) {
                 let least = |max: u32| class.max_credits.map_or(max, |of_class| max.min(of_class));
                 max_credits = max_credits.map(least).or(class.max_credits);
@@ -282,20 +280,20 @@ impl Membership {
         Self { always: Classes::of(always, None), by_file, max_credits, interim_responses }
     }
 
-    /// The same for what is stored on a device.
+    /// Returns the same membership for files on a device.
     #[must_use]
     pub fn on(self, device: Option<DeviceId>) -> Self {
         let ids = self.always.map(|classes| classes.ids.to_vec()).unwrap_or_default();
         Self { always: Classes::of(ids, device), ..self }
     }
 
-    /// The device of all of its requests.
+    /// Device of all of its requests.
     #[must_use]
     pub fn device(&self) -> Option<DeviceId> {
         self.always.as_ref()?.device
     }
 
-    /// The classes of a file's requests; `path` is from the share's root, with slashes or
+    /// Classes of a file's requests; `path` starts at the share's root, with slashes or
     /// backslashes.
     #[must_use]
     pub fn of_file(&self, path: &str) -> Option<Classes> {
@@ -307,7 +305,7 @@ impl Membership {
         let fits = |pattern: &&Pattern| {
             pattern.expression.matches(if pattern.is_path { &path } else { name })
         };
-        // That of the name, too, which is the end of the path.
+        // Also the last character of the name, which ends the path.
         let last = path.bytes().last().filter(u8::is_ascii).map(|last| last.to_ascii_uppercase());
         let may_fit = self.ending_with(last).into_iter().flatten();
         let mut of_name: Vec<_> = may_fit.filter(fits).map(|pattern| pattern.class).collect();
@@ -317,8 +315,8 @@ impl Membership {
         Classes::of(of_name.into_iter().chain(always).collect(), self.device())
     }
 
-    /// The patterns that may fit a name which ends with this, in upper case: those that end alike,
-    /// and those that end with a wildcard. All of them, if the name ends with nothing of ASCII.
+    /// Returns the patterns that may match a name with this last character in upper case: those
+    /// with the same one, and those with a wildcard. All of them, if the character is not ASCII.
     fn ending_with(&self, last: Option<u8>) -> [&[Pattern]; 2] {
         let Some(last) = last else { return [&self.by_file, &[]] };
         let (with_wildcard, others) =
@@ -341,7 +339,7 @@ impl Pattern {
 }
 
 impl Class {
-    /// Whether all of its requests certainly belong to another one, too.
+    /// True if all of its requests certainly belong to `other`, too.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.matches.iter().all(|it| other.matches.iter().any(|other| it.is_within(other)))
@@ -349,7 +347,7 @@ impl Class {
 }
 
 impl Match {
-    /// Whether what it holds for is what another one holds for, too.
+    /// True if `other` matches all requests that this one matches.
     fn is_within(&self, other: &Self) -> bool {
         fn none_or<T: PartialEq>(other: &[T], own: &[T]) -> bool {
             other.is_empty() || other == own
@@ -361,7 +359,7 @@ impl Match {
             && none_or(&other.files, &self.files)
     }
 
-    /// Whether everything but the file's name fits.
+    /// True if all conditions match, except the file's name.
     fn holds_for(&self, subject: Subject<'_>) -> bool {
         let equal = dtyp::upcase::equal_ignoring_case;
         let none_or = |is_empty: bool, holds: bool| is_empty || holds;
@@ -380,7 +378,7 @@ impl Match {
 }
 
 impl Network {
-    /// The network written as `address` or `address/bits`; nothing if that is none.
+    /// Parses `address` or `address/bits`; `None` if malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
@@ -393,7 +391,7 @@ impl Network {
         (bits <= bits_max).then_some(Self { address, bits })
     }
 
-    /// Whether an address is in it.
+    /// True if the network contains the address.
     #[must_use]
     pub fn has(self, address: IpAddr) -> bool {
         let same = |one: u128, other: u128, width: u32| {

@@ -1,128 +1,128 @@
-//! How much may be in flight to a storage device, by how long it takes.
+//! Limit of operations in flight to a storage device, derived from their latency.
 //!
-//! A device serves some number of operations at once; beyond that they wait in it, first come first
-//! served, and nobody can put one before another any more. So as much is let in flight as the device
-//! needs to be busy, and little more. Now and then, for a moment, few are let in: what an operation
-//! takes then is its *nominal* time, by kind and size. From there on the measured times divided by
-//! the nominal ones say how much waits inside of the device: while that is little the limit rises, and
-//! when it is more the limit falls by as much (a latency gradient).
+//! A device serves some number of operations at once and queues the others, first come first
+//! served; once queued there, an operation cannot be overtaken. So only as many are let in flight
+//! as keep the device busy, and a few more. Now and then the limit is lowered for a moment: the
+//! latency of an operation is then its *nominal* time, by kind and size. Later, measured times
+//! divided by nominal ones tell how much is queued inside of the device: while that is little the
+//! limit rises, and when it is more the limit falls in proportion (a latency gradient).
 //!
-//! What was done by nominal times in some time says how many were served at once: never less than
-//! that is let in, so noise in the times costs no throughput.
+//! The sum of nominal times per elapsed time is the number of operations served at once. The limit
+//! never falls below it, so noise in the times costs no throughput.
 //!
-//! What has no room there waits in the workers, and clients go on asking as long as they have credits.
-//! While much more waits than is in flight, all of them are granted less.
+//! Other requests wait in the workers, and clients go on sending as long as they have credits.
+//! While far more requests wait than are in flight, all clients are granted fewer credits.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::class::{Cost, Kind};
 
-/// The whole of what is counted in parts.
+/// Denominator of fractions: 256 means the whole.
 pub const ONE: u64 = 256;
 
-/// Operations in flight at most, whatever the times say.
+/// Highest number of operations in flight, whatever the times.
 pub const LIMIT_MAX: u64 = 1_024;
 
-/// How many times the nominal time operations may take.
+/// Highest latency before the limit falls, relative to the nominal time.
 const SLOWDOWN_MAX: u64 = ONE * 5 / 4;
 
-/// As above, while a latency target is missed or the machine waits for its storage.
+/// The same, while a latency target is missed or the machine stalls on storage.
 const SLOWDOWN_MAX_UNDER_PRESSURE: u64 = ONE * 17 / 16;
 
-/// Of a thousand requests with a latency target, how many may miss it.
+/// Requests per thousand that may miss their latency target.
 const MISSED_MAX: u64 = 10;
 
-/// Of a thousand parts of time, for how many all of the machine may wait for storage.
+/// Thousandths of time for which the whole machine may stall on storage.
 const STALLED_MAX: u64 = 900;
 
-/// What is decided is decided by so many operations at least,
+/// Operations measured before a decision.
 const OPERATIONS_MIN: u64 = 16;
 
-/// in so much time at least,
+/// Shortest measuring interval, in nanoseconds.
 const TIME_MIN: u64 = 5_000_000;
 
-/// and in so many times of an operation.
+/// Shortest measuring interval, in mean latencies of an operation.
 const TIMES_MIN: u64 = 4;
 
-/// Operations by which nominal times are known,
+/// Operations measured for nominal times.
 const PROBED_MIN: u64 = 8;
 
-/// for which it is not waited longer than this once there is one.
+/// Longest measurement of nominal times after its first operation, in nanoseconds.
 const PROBE_TIME_MAX: u64 = 200_000_000;
 
-/// Between two looks at nominal times when they were others than before, which happens when something
-/// else than the storage was slow. Twice as long each time that they were the same,
+/// Shortest time in nanoseconds between measurements of nominal times. Used after they have
+/// changed, which happens when something other than the storage was slow; doubled each time that
+/// they are the same.
 const PROBE_INTERVAL_MIN: u64 = 1_000_000_000;
 
-/// up to this.
+/// Longest time in nanoseconds between measurements of nominal times.
 const PROBE_INTERVAL_MAX: u64 = 10_000_000_000;
 
-/// The part of their credits that clients keep at least.
+/// Smallest part of their credits that clients keep.
 const CREDITS_MIN: u64 = ONE / 16;
 
-/// For each operation that may be in flight, how many may wait before clients are granted less.
+/// Waiting requests for each one in flight, above which clients get fewer credits.
 const WAITING_MAX: u64 = 8;
 
-/// After so long without a decision nobody is granted less.
+/// Nanoseconds after the last decision at which a reduction of credits ends.
 const CREDITS_TIME_MAX: u64 = 1_000_000_000;
 
-/// Kinds and sizes with a nominal time of their own.
+/// Number of kinds and sizes with a nominal time of their own.
 const BUCKETS: usize = 32;
 
-/// What is known of a device, and what follows from it.
+/// Knowledge about a device, and the decisions from it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct State {
-    /// Operations that may be in flight, in parts of [`ONE`].
+    /// Highest number of operations in flight, in parts of [`ONE`].
     pub limit: u64,
-    /// As many were served at once, in parts of [`ONE`].
+    /// Operations that the device serves at once, in parts of [`ONE`].
     pub parallel: u64,
-    /// What is done now.
+    /// Phase of the control loop.
     pub phase: Phase,
-    /// When it began to know the nominal times that it has.
+    /// Time of the last measurement of nominal times.
     pub probed: u64,
-    /// How long until it looks at them again.
+    /// Nanoseconds until the next such measurement.
     pub probe_interval: u64,
-    /// What clients may hold of their credits, in parts of [`ONE`].
+    /// Part of their credits that clients may have, in parts of [`ONE`].
     pub credits: u64,
 }
 
-/// What is done about a device.
+/// Phases of the control loop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Phase {
-    /// Few are let in, to see how long an operation takes; then it goes on at the limit that was, or
-    /// at the beginning.
+    /// Measures nominal times at a low limit; then returns to the given limit, or to the start.
     Probes(Option<u64>),
-    /// The limit is doubled until the device has enough.
+    /// Doubles the limit until the device is busy.
     Begins,
-    /// The limit follows the times.
+    /// Adjusts the limit to the measured times.
     Follows,
 }
 
-/// What was measured for a while.
+/// Measurements of an interval between decisions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Measured {
-    /// When it ended, in nanoseconds of the machine's clock.
+    /// End of the interval, in nanoseconds of the machine's clock.
     pub now: u64,
-    /// How long it was, in nanoseconds.
+    /// Length of the interval, in nanoseconds.
     pub elapsed: u64,
-    /// Operations that ended.
+    /// Operations that ended in the interval.
     pub operations: u64,
-    /// What they took together, in nanoseconds.
+    /// Sum of their latencies, in nanoseconds.
     pub took: u64,
-    /// What they would have taken by their nominal times.
+    /// Sum of their nominal times, in nanoseconds.
     pub nominal: u64,
-    /// Somebody had to wait at the limit.
+    /// True if a request had to wait at the limit.
     pub was_full: bool,
-    /// Requests that wait at the end.
+    /// Requests that wait at the end of the interval.
     pub waiting: u64,
-    /// Of a thousand requests with a latency target, how many missed it.
+    /// Requests per thousand that missed their latency target.
     pub missed: u64,
-    /// Of a thousand parts of time, for how many all of the machine waited for storage.
+    /// Thousandths of time for which the whole machine stalled on storage.
     pub stalled: u64,
 }
 
 impl State {
-    /// Nothing is known: begins with one operation.
+    /// Initial state, without knowledge: a limit of one operation.
     #[must_use]
     pub const fn new(now: u64) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Whether so much was measured that it is time to decide.
+    /// True once the measurements suffice for a decision.
     #[must_use]
     pub fn is_due(&self, measured: &Measured) -> bool {
         let Measured { elapsed, operations, took, .. } = *measured;
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// What follows from what was measured.
+    /// Returns the next state, from the measurements.
     #[must_use]
     pub fn decide(self, measured: &Measured) -> Self {
         let Measured { now, elapsed, took, nominal, was_full, .. } = *measured;
@@ -164,7 +164,7 @@ impl State {
                 phase,
                 probed: now,
                 probe_interval: probe_interval.clamp(PROBE_INTERVAL_MIN, PROBE_INTERVAL_MAX),
-                // What was served at once was told by the nominal times of before.
+                // The number served at once was derived from the old nominal times.
                 parallel: ONE,
                 ..self
             };
@@ -196,7 +196,7 @@ impl State {
         next
     }
 
-    /// Whether more waits than is good for anybody, or less; nothing if it is right.
+    /// Returns true if too many requests wait, false if few do, and `None` between the two.
     fn is_saturated(&self, measured: &Measured, is_pressed: bool) -> Option<bool> {
         let waiting = measured.waiting.saturating_mul(ONE);
         if waiting > self.limit * WAITING_MAX || (is_pressed && waiting > self.limit) {
@@ -213,7 +213,7 @@ impl State {
         }
     }
 
-    /// As numbers: limit, parallel, phase, probed, probe interval, credits.
+    /// Returns the state as numbers: limit, parallel, phase, probed, probe interval, credits.
     fn to_numbers(self) -> [u64; 6] {
         let phase = match self.phase {
             Phase::Begins => 0,
@@ -237,54 +237,54 @@ impl State {
     }
 }
 
-/// A controller in memory that all workers share. Whoever ends an operation adds what it measured,
-/// and one of them decides when it is time.
+/// A controller in memory that all workers share. Each worker adds the measurements of its
+/// operations, and one of them decides when it is time.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Controller {
-    /// As [`State::to_numbers`]; a limit of zero is [`State::new`].
+    /// Numbers of [`State::to_numbers`]; a limit of zero means [`State::new`].
     state: [AtomicU64; 6],
-    /// Since when it is measured. Whoever moves it decides.
+    /// Start of the interval. The worker that advances it decides.
     since: AtomicU64,
     operations: AtomicU64,
     took: AtomicU64,
     nominal_took: AtomicU64,
     with_target: AtomicU64,
     missed: AtomicU64,
-    /// Of a thousand.
+    /// Stalled time, in thousandths of an interval.
     stalled: AtomicU64,
     full: AtomicU32,
-    /// By bucket: the nominal time in nanoseconds, or zero.
+    /// Nominal times in nanoseconds by bucket; zero if unknown.
     nominal: [AtomicU64; BUCKETS],
-    /// By bucket: what was measured to know it.
+    /// Sums of latencies by bucket, to derive nominal times.
     probed: [AtomicU64; BUCKETS],
     probed_count: [AtomicU64; BUCKETS],
-    /// The last slowdown, for those who look.
+    /// Last slowdown, for display only.
     slowdown: AtomicU64,
-    /// The last mean time of an operation, in nanoseconds, for those who look.
+    /// Last mean latency of an operation in nanoseconds, for display only.
     mean: AtomicU64,
 }
 
-/// An operation that the device did.
+/// A completed operation of the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) cost: Cost,
-    /// When it went to the device.
+    /// Time at which it was sent to the device.
     pub(crate) began: u64,
-    /// When it was back.
+    /// Time at which it was completed.
     pub(crate) ended: u64,
-    /// Whether it took longer than its class's latency target, waiting included, if there is one.
+    /// True if it exceeded its class's latency target, waiting included; `None` without a target.
     pub(crate) missed: Option<bool>,
 }
 
 impl Controller {
-    /// Operations that may be in flight.
+    /// Highest number of operations in flight.
     pub fn limit(&self) -> u32 {
         let limit = self.state[0].load(Ordering::Acquire).max(ONE);
         u32::try_from(limit / ONE).unwrap_or(u32::MAX)
     }
 
-    /// What clients may hold of their credits at `now`, in parts of [`ONE`].
+    /// Part of their credits that clients may have at `now`, in parts of [`ONE`].
     pub fn credits(&self, now: u64) -> u64 {
         let credits = self.state[5].load(Ordering::Acquire);
         let decided = self.since.load(Ordering::Acquire);
@@ -292,18 +292,18 @@ impl Controller {
         if is_known { credits.min(ONE) } else { ONE }
     }
 
-    /// Times of operations in parts of their nominal times, in parts of [`ONE`]; zero if unknown.
+    /// Latency relative to nominal times, in parts of [`ONE`]; zero if unknown.
     pub fn slowdown(&self) -> u64 {
         self.slowdown.load(Ordering::Relaxed)
     }
 
-    /// What an operation took of late, in nanoseconds.
+    /// Recent mean latency of an operation, in nanoseconds.
     pub fn mean_ns(&self) -> u64 {
         self.mean.load(Ordering::Relaxed)
     }
 
-    /// What the kernel says of the machine: of a thousand parts of time, for how many all of it
-    /// waited for storage.
+    /// Sets the kernel's stall figure: thousandths of time for which the whole machine waited for
+    /// storage.
     pub fn set_stalled(&self, stalled: u64) {
         self.stalled.store(stalled, Ordering::Relaxed);
     }
@@ -314,8 +314,8 @@ impl Controller {
         }
     }
 
-    /// Takes what an operation took, and decides if it is time; `waiting` counts the requests that
-    /// wait.
+    /// Adds an operation's measurements, and decides if it is time; `waiting` counts the waiting
+    /// requests.
     pub(crate) fn measure(&self, operation: &Operation, waiting: impl FnOnce() -> u64) {
         let Operation { cost, began, ended, missed } = *operation;
         let add = |figure: &AtomicU64, amount: u64| figure.fetch_add(amount, Ordering::AcqRel);
@@ -324,13 +324,13 @@ impl Controller {
             add(&self.missed, missed.into());
         }
         let took = ended.saturating_sub(began);
-        // What was answered at once did not come from the device.
+        // Operations completed at once did not reach the device.
         let Some(bucket) = bucket(cost).filter(|_| took > 0) else { return };
         let since = self.since.load(Ordering::Acquire);
         let state = self.state(ended);
         let nominal = &self.nominal[bucket];
         if let Phase::Probes(_) = state.phase {
-            // What began before belongs to another limit.
+            // Operations sent before belong to another limit.
             if began < since {
                 return;
             }
@@ -401,8 +401,8 @@ impl Controller {
     }
 }
 
-/// Which nominal time is that of an operation: by kind, and by size in powers of two. Names and
-/// attributes have none.
+/// Index of an operation's nominal time: by kind, and by size in powers of two. `None` for
+/// operations on names and attributes.
 fn bucket(cost: Cost) -> Option<usize> {
     let half = BUCKETS / 2;
     let size = usize::try_from(cost.bytes.checked_ilog2().unwrap_or(0).saturating_sub(9));
@@ -414,7 +414,7 @@ fn bucket(cost: Cost) -> Option<usize> {
     }
 }
 
-/// In parts of [`ONE`].
+/// Quotient in parts of [`ONE`].
 fn ratio(of: u64, to: u64) -> u64 {
     let parts = u128::from(of) * u128::from(ONE) / u128::from(to.max(1));
     u64::try_from(parts).unwrap_or(u64::MAX)

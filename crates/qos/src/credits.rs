@@ -2,46 +2,46 @@
 
 use crate::controller::ONE;
 
-/// Credits below which clients are known to hang: they need some to list a directory while they
-/// read.
+/// Lowest number of credits of a connection. Clients are known to hang below: they need some for a
+/// directory listing during reads.
 pub const FLOOR: u32 = 64;
 
-/// What a connection may hold of credits that all clients have together: every client as much, and
-/// every connection of one, but never less than [`FLOOR`].
+/// Share of one connection in the credits of all clients: equal for every client and for every
+/// connection of a client, but at least [`FLOOR`].
 #[must_use]
 pub fn part(total: u32, clients: u32, connections: u32) -> u32 {
     (total / clients.max(1) / connections.max(1)).max(FLOOR)
 }
 
-/// What is left of a client's credits while storage is saturated; `parts` of [`ONE`] are all of them.
-/// Never less than [`FLOOR`], nor more than there are.
+/// Credits of a client while storage is saturated, reduced to `parts` of [`ONE`]. At least
+/// [`FLOOR`] unless `credits` is less.
 #[must_use]
 pub fn lowered(credits: u32, parts: u64) -> u32 {
     let lowered = u64::from(credits) * parts.min(ONE) / ONE;
     u32::try_from(lowered).unwrap_or(u32::MAX).max(FLOOR).min(credits)
 }
 
-/// What the client asked for.
+/// Credits that a client requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Demand {
     /// `CreditRequest` of the request being answered.
     pub credit_request: u16,
 }
 
-/// Where the client's window stands when the response is made.
+/// State of the client's window at the time of the response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Window {
-    /// Message ids that the client holds and has not used.
+    /// Message ids that the client has and has not used.
     pub unused: u32,
     /// Message ids between the lowest unused one and the end of the window, used ones included.
     pub span: u32,
-    /// What `span` may reach.
+    /// Highest value that `span` may reach.
     pub max: u32,
 }
 
 impl Window {
-    /// The window of a client that may have no more than `limit` ids. Where it has more already, or
-    /// has used all of them, it gets none, or one.
+    /// Returns the window of a client with at most `limit` ids. A client with more ids gets none,
+    /// or one if it has used all of them.
     #[must_use]
     pub fn limited_to(self, limit: u32) -> Self {
         let least = self.span + u32::from(self.unused == 0);
@@ -49,17 +49,17 @@ impl Window {
     }
 }
 
-/// Credits to put into a response.
+/// Returns the number of credits for a response.
 ///
-/// Promises: `span + grant <= max`, and a client never ends with no credit at all, because one
-/// without credits can never ask for more.
+/// Promises: `span + grant <= max`, and a client is never left without any credit, because it could
+/// never ask for more.
 #[must_use]
 pub fn grant(demand: Demand, window: Window) -> u16 {
     assert!(window.max > 0, "a window of nothing would strand every client");
     assert!(window.unused <= window.span, "unused ids lie inside the window");
     let room = window.max.saturating_sub(window.span);
-    // Asking for none is asking to keep what one has; the request's own credit is lost all the
-    // same, so the last one is given back.
+    // A request for zero credits asks to keep the present number; it consumes a credit of its own,
+    // so the last one is granted again.
     let wanted = u32::from(demand.credit_request).max(u32::from(window.unused == 0));
     let granted = u16::try_from(wanted.min(room)).unwrap_or(u16::MAX);
     assert!(window.unused + u32::from(granted) > 0, "the client is stranded");
@@ -122,7 +122,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn promises_hold(credit_request: u16, unused in 0_u32..600, holes in 0_u32..600, max in 1_u32..9000) {
+        fn promises_hold(
+            credit_request: u16,
+            unused in 0_u32..600,
+            holes in 0_u32..600,
+            max in 1_u32..9000,
+        ) {
             let span = if unused == 0 { 0 } else { unused + holes };
             let window = Window { unused, span, max };
             let granted = u32::from(grant(Demand { credit_request }, window));

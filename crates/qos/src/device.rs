@@ -1,16 +1,16 @@
-//! A storage device in memory that all workers share: how much is in flight there, and who goes next.
+//! A storage device in memory that all workers share: its operations in flight, and the order of
+//! waiting ones.
 //!
-//! What is shared between classes is room for operations in flight, as much as the
-//! [`controller`](crate::controller) finds good for the device. While there is room and nobody waits,
-//! a request begins. Otherwise it waits in its `Row`, which is one client's part of one class, and
-//! whenever an operation ends, whoever ended it lets the next one begin. Who that is follows from
-//! `Turn`: nobody waits for ever, what was promised comes first, then priority, then weight, and
-//! within a class the client that had least.
+//! Classes share room for operations in flight, of the size that the
+//! [`controller`](crate::controller) has found for the device. While there is room and no request
+//! waits, a request begins. Otherwise it waits in its `Row`, which is one client's part of one
+//! class, and whenever an operation ends, the worker that ended it lets the next one begin. `Turn`
+//! gives the order: starved requests first, then guaranteed minimums, then priority, then weight,
+//! and within a class the client with the least consumption.
 //!
-//! Weights are kept by start-time fair queueing: each class has a time that moves on by what its
-//! requests cost, divided by its weight, and the class whose time is least goes next. A class that
-//! had nothing to do comes back to the time that the others have reached, so what it left unused is
-//! theirs.
+//! Weights are kept by start-time fair queueing: each class has a virtual time that advances by the
+//! cost of its requests, divided by its weight, and the class with the least time is next. An idle
+//! class returns at the time that the others have reached, so unused capacity goes to them.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,89 +21,89 @@ use crate::class::{CLASSES_MAX, ClassId, Cost, Meter};
 use crate::controller::Controller;
 use crate::slot::Slot;
 
-/// Devices that are shared at most. Requests to further ones do not wait for each other.
+/// Highest number of shared devices. Requests to further ones do not wait for each other.
 pub const DEVICES_MAX: usize = 8;
 
-/// Clients, counted once for each class that they have requests in, that may share a device.
+/// Highest number of clients that share a device, counted once for each class of their requests.
 /// Requests of further ones do not wait.
 pub const ROWS_MAX: usize = 1_024;
 
-/// Names a device: its place in the memory that all workers share.
+/// Id of a device: its index in the memory that all workers share.
 pub type DeviceId = u8;
 
-/// Names a row of a device.
+/// Id of a row: its index in the device.
 pub type RowId = u16;
 
-/// The class of requests that belong to none with a part of its own.
+/// Class of requests without a class that has a part of its own.
 pub const DEFAULT_CLASS: ClassId = 256;
 
-const _: () = assert!(DEFAULT_CLASS as usize == CLASSES_MAX, "it stands behind all classes");
+const _: () = assert!(DEFAULT_CLASS as usize == CLASSES_MAX, "its index is after all classes");
 
-/// The weight of a class that has none.
+/// Weight of a class without a configured one.
 const WEIGHT: u64 = 1;
 
-/// The highest priority.
+/// Highest priority of a class; the lowest is 0.
 pub const PRIORITY_MAX: u64 = 7;
 
 const PRIORITIES: usize = 8;
 
-/// What an operation costs beside the bytes that it moves, in bytes.
+/// Fixed cost of an operation besides its data, in bytes.
 const OPERATION_BYTES: u64 = 4 << 10;
 
-/// How long the first request of a client waits at most while others come first by priority.
+/// Longest wait in nanoseconds of a client's first request behind higher priorities.
 pub const STARVED_NS: u64 = 1_000_000_000;
 
-/// Parts of a byte in which classes' times are counted, so that large weights divide small requests.
+/// Virtual time units per byte, so that large weights divide small requests.
 const PARTS: u64 = 16;
 
-/// How far a class that had nothing to do for a moment stays behind the others: a worker that was
-/// told that it may begin needs some time to ask for more.
+/// Virtual time by which a class that was idle for a moment may stay behind the others: a worker
+/// needs some time to send more after its turn.
 pub const LAG: u64 = (512 << 10) * PARTS;
 
-/// One device. All in it are atomics: other processes may change them at any time.
+/// One device. All fields are atomics: other processes may change them at any time.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Device {
-    /// The kernel's number of it and one, or zero: nobody has this place.
+    /// Device number of the kernel plus one; zero for a free entry.
     key: AtomicU64,
-    /// A class has a part of its own.
+    /// True if a class has a part of its own.
     is_shared: AtomicU32,
     in_flight: AtomicU32,
-    /// By priority: the time that classes have reached.
+    /// Virtual time that classes have reached, by priority.
     reached: [AtomicU64; PRIORITIES],
-    /// By class: its own time.
+    /// Virtual time of each class.
     class_time: [AtomicU64; CLASSES_MAX + 1],
-    /// By class: the time that its clients have reached.
+    /// Virtual time that the clients of each class have reached.
     clients_reached: [AtomicU64; CLASSES_MAX + 1],
-    /// Bit by row: somebody may wait there.
+    /// Bits by row: set where a request may wait.
     waiting: [AtomicU64; ROWS_MAX / 64],
     rows: [Row; ROWS_MAX],
-    /// What may be in flight.
+    /// Limit of operations in flight.
     pub controller: Controller,
 }
 
-/// What one client asks of a device as part of one class.
+/// Requests of one client in one class at a device.
 #[derive(Debug)]
 #[repr(C)]
 struct Row {
-    /// Whose it is, or zero.
+    /// Owner of the row, or zero.
     unique_id: AtomicU64,
     pid: AtomicU32,
     class: AtomicU32,
-    /// Requests that wait in the upper half, and how many of them may begin in the lower.
+    /// Number of waiting requests in the upper half, and of those with a turn in the lower.
     queue: AtomicU64,
-    /// What began and has not ended.
+    /// Operations that began and have not ended.
     in_flight: AtomicU32,
-    /// What the first that waits costs.
+    /// Cost of the first waiting request.
     cost: AtomicU64,
     moves: AtomicU64,
-    /// Since when the first waits.
+    /// Time since which the first one waits.
     since: AtomicU64,
-    /// The client's own time within the class.
+    /// Virtual time of the client within the class.
     time: AtomicU64,
 }
 
-/// When a row comes: the least goes next.
+/// Order of rows: the least is next.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Turn {
     is_in_time: bool,
@@ -149,7 +149,7 @@ impl Default for Row {
     }
 }
 
-/// The place of a device by the kernel's number of it, a new one if it has none yet.
+/// Returns the id of a device by the kernel's number of it, a new one for an unknown device.
 pub fn place(devices: &[Device], slots: &[Slot], number: u64) -> Option<DeviceId> {
     let key = number.wrapping_add(1).max(1);
     for (id, device) in (0..).zip(devices) {
@@ -166,30 +166,29 @@ pub fn place(devices: &[Device], slots: &[Slot], number: u64) -> Option<DeviceId
     None
 }
 
-/// A class has got a part of its own, or has none any more: the devices are shared from now on, or
-/// not.
+/// Updates the sharing of all devices, after a class has got or lost a part of its own.
 pub fn share(devices: &[Device], slots: &[Slot]) {
     let is_shared = slots.iter().any(Slot::has_part);
     devices.iter().for_each(|device| device.share(is_shared));
 }
 
 impl Device {
-    /// The kernel's number of it, if it is one.
+    /// Device number of the kernel; `None` for a free entry.
     pub fn number(&self) -> Option<u64> {
         self.key.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Whether classes have parts of it.
+    /// True if classes have parts of it.
     pub fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Acquire) != 0
     }
 
-    /// Operations in flight.
+    /// Number of operations in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Requests that wait for it.
+    /// Number of requests that wait for it.
     pub fn waiting(&self) -> u64 {
         let of = |row: &Row| u64::from(row.queued().0.saturating_sub(row.queued().1));
         self.rows.iter().map(of).sum()
@@ -199,7 +198,7 @@ impl Device {
         self.is_shared.store(is_shared.into(), Ordering::Release);
     }
 
-    /// A row for a client's requests of a class.
+    /// Assigns a row to a client's requests of a class.
     pub(crate) fn take_row(&self, client: ServerId, class: ClassId) -> Option<RowId> {
         let is_free = |row: &Row| {
             let id = client.unique_id.max(1);
@@ -212,7 +211,7 @@ impl Device {
         Some(id)
     }
 
-    /// Whether a request may begin now: there is room, and nobody waits.
+    /// Begins a request if there is room and no other waits. Returns true if it begins.
     pub(crate) fn begin(&self, slots: &[Slot], row: RowId, cost: Cost, now: u64) -> bool {
         if self.somebody_waits() || !self.take_room() {
             return false;
@@ -222,13 +221,13 @@ impl Device {
         true
     }
 
-    /// A request waits in a row.
+    /// Queues a request in a row.
     pub(crate) fn wait(&self, row: RowId) {
         self.rows[usize::from(row)].queue.fetch_add(1 << 32, Ordering::AcqRel);
         self.mark(row);
     }
 
-    /// What the first request of a row is like, and since when it is the first.
+    /// Sets the cost of a row's first request, and the time since which it is the first.
     pub(crate) fn describe(&self, row: RowId, first: Cost, since: u64) {
         let row = &self.rows[usize::from(row)];
         row.cost.store(work(first), Ordering::Relaxed);
@@ -236,7 +235,7 @@ impl Device {
         row.since.store(since, Ordering::Release);
     }
 
-    /// Whether the first request of a row may begin. Then it has.
+    /// Takes the turn of a row's first request, if it has one. Returns true if it begins.
     pub(crate) fn take_turn(&self, row: RowId) -> bool {
         let row = &self.rows[usize::from(row)];
         let taken = row.queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |queue| {
@@ -248,7 +247,7 @@ impl Device {
         taken.is_ok()
     }
 
-    /// A request of a row does not wait any more, and does not begin.
+    /// Removes a queued request of a row, which will not begin.
     pub(crate) fn withdraw(&self, row: RowId) {
         let row = &self.rows[usize::from(row)];
         let mut had_turn = false;
@@ -261,18 +260,18 @@ impl Device {
         }
     }
 
-    /// An operation of a row has ended.
+    /// Ends an operation of a row.
     pub(crate) fn end(&self, row: RowId) {
         self.rows[usize::from(row)].in_flight.fetch_sub(1, Ordering::AcqRel);
         self.give_room(1);
     }
 
-    /// A client needs its row no more.
+    /// Frees a client's row for others.
     pub(crate) fn leave_row(&self, row: RowId) {
         self.clear(&self.rows[usize::from(row)]);
     }
 
-    /// A worker is gone, and with it what it had in flight and waiting: for the supervisor.
+    /// Removes a dead worker with its operations and queued requests. Only the supervisor calls it.
     pub fn bury(&self, unique_id: u64) {
         let of_it = |row: &&Row| row.unique_id.load(Ordering::Acquire) == unique_id.max(1);
         self.rows.iter().filter(of_it).for_each(|row| self.clear(row));
@@ -284,8 +283,8 @@ impl Device {
         row.unique_id.store(0, Ordering::Release);
     }
 
-    /// Lets those begin who are next, as far as there is room. Gives their workers, which are to be
-    /// told.
+    /// Gives turns to the next requests, as far as there is room. Adds their workers, to be
+    /// notified, to `tell`.
     pub(crate) fn next(&self, slots: &[Slot], now: u64, tell: &mut Vec<ServerId>) {
         while self.somebody_waits() && self.take_room() {
             match self.choose(slots, now) {
@@ -295,14 +294,14 @@ impl Device {
                         tell.push(client);
                     }
                 }
-                // Whoever came meanwhile and found no room sees the room that is given back here, or
-                // is seen by the next look.
+                // A request that arrived meanwhile and found no room uses the room returned here,
+                // or gets its turn at the next check.
                 None => self.give_room(1),
             }
         }
     }
 
-    /// The row that is next, which has its turn from now on.
+    /// Gives the next row its turn, and returns it.
     fn choose(&self, slots: &[Slot], now: u64) -> Option<usize> {
         loop {
             let turn = self.candidates(slots, now).min()?;
@@ -311,7 +310,7 @@ impl Device {
                 (low(queue) < high(queue)).then(|| queue + 1)
             });
             if granted.is_ok() {
-                // The one behind it waits as the first from now on.
+                // The next request becomes the first one now.
                 row.since.store(now, Ordering::Release);
                 let bytes = row.moves.load(Ordering::Relaxed);
                 self.charge_turn(slots, row, row.cost.load(Ordering::Relaxed), bytes, now, turn);
@@ -354,7 +353,7 @@ impl Device {
         }
     }
 
-    /// Takes what a request costs that begins without having waited.
+    /// Charges a request that begins without waiting.
     fn charge(&self, slots: &[Slot], row: &Row, cost: Cost, now: u64) {
         let class = row.class();
         let slot = slots.get(class);
@@ -366,7 +365,7 @@ impl Device {
     }
 
     fn charge_turn(&self, slots: &[Slot], row: &Row, work: u64, bytes: u64, now: u64, turn: Turn) {
-        // What was promised is not counted: weights share what is left.
+        // Guaranteed minimums are not charged: weights share the rest.
         let by_weight = turn.is_in_time && turn.is_owed_nothing;
         self.advance(slots, row, work, turn.is_owed_nothing, by_weight);
         if let Some(slot) = slots.get(row.class()) {
@@ -374,8 +373,8 @@ impl Device {
         }
     }
 
-    /// Moves the times of a class and of a client on. Only who goes by weight tells how far the
-    /// others have come.
+    /// Advances the virtual times of a class and of a client. Only a turn by weight advances the
+    /// time that all have reached.
     fn advance(&self, slots: &[Slot], row: &Row, work: u64, counts: bool, by_weight: bool) {
         let class = row.class();
         if counts {
@@ -422,7 +421,7 @@ impl Device {
     fn unmark(&self, at: usize) {
         self.waiting[at / 64].fetch_and(!(1 << (at % 64)), Ordering::AcqRel);
         let (queued, granted) = self.rows[at].queued();
-        // Somebody came between the look and the mark.
+        // A request arrived between the check and the update.
         if granted < queued {
             self.waiting[at / 64].fetch_or(1 << (at % 64), Ordering::AcqRel);
         }
@@ -442,14 +441,14 @@ impl Row {
         }
     }
 
-    /// How many wait, and how many of them may begin.
+    /// Number of waiting requests, and of those with a turn.
     fn queued(&self) -> (u32, u32) {
         let queue = self.queue.load(Ordering::Acquire);
         (high(queue), low(queue))
     }
 }
 
-/// Moves a time on from where it is, or from `least`; gives where that was.
+/// Advances a time from its value, or from `least` if that is later. Returns the start.
 fn move_on(time: &AtomicU64, least: u64, by: u64) -> u64 {
     let moved = |time: u64| Some(time.max(least).saturating_add(by));
     let before = time.fetch_update(Ordering::AcqRel, Ordering::Acquire, moved);
@@ -464,7 +463,7 @@ fn level(priority: u64) -> usize {
     usize::try_from(priority).map_or(PRIORITIES - 1, |level| level.min(PRIORITIES - 1))
 }
 
-/// What a request takes of a device.
+/// Cost of a request at a device, in bytes.
 fn work(cost: Cost) -> u64 {
     cost.bytes.saturating_add(OPERATION_BYTES)
 }

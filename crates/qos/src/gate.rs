@@ -1,13 +1,13 @@
-//! The gate of a worker: requests that are over a limit wait here until they may begin, and then for
-//! their turn at the storage.
+//! Gate of a worker: requests beyond a limit wait here until they may begin, and then for their
+//! turn at the storage.
 //!
-//! Requests that belong to the same classes and do the same (read, write, anything else) are a flow,
-//! and keep their order. Of a flow only the first has taken what it costs, and knows when it may
-//! begin: so a client that has a hundred requests waiting is no further ahead than one that has a
-//! single one, and each worker that has a flow of a class gets its turn.
+//! Requests of the same classes and the same kind (read, write, anything else) form a flow, and
+//! keep their order. Only the first request of a flow has consumed its cost, and knows when it may
+//! begin: so a client with a hundred waiting requests is no further ahead than one with a single
+//! request, and every worker with a flow of a class gets its turn.
 //!
-//! Where classes share a [`device`](crate::device), what is within its limits stands in a line for
-//! it: one line for each class that has a part of its own, and one for all others.
+//! Where classes share a [`device`](crate::device), requests within their limits queue for it: one
+//! queue for each class with a part of its own, and one for all others.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -19,48 +19,49 @@ use crate::controller::{ONE, Operation};
 use crate::device::{DEFAULT_CLASS, Device, DeviceId, RowId};
 use crate::slot::{Slot, Slots, changes, count, count_waiting, give_back, refund, reserve};
 
-/// Bytes that the requests of one client which are held may move together. Beyond it the client is
-/// granted no credits for more.
+/// Highest number of bytes of one client's throttled requests. Beyond it the client is granted no
+/// further credits.
 pub const HELD_BYTES_MAX: u64 = 64 << 20;
 
-/// Requests of one client that may be held, as above.
+/// Highest number of one client's throttled requests, with the same effect.
 pub const HELD_REQUESTS_MAX: usize = 1_024;
 
-/// Where nothing more is received from the client. It comes here only with credits that it had
-/// before; what it has for CANCEL, CLOSE and acknowledgements of breaks stays heard until then.
+/// Bytes of throttled requests at which reception from the client stops. It gets here only with
+/// credits that it already had; until then its CANCEL, CLOSE and acknowledgments of breaks are
+/// received.
 pub const HELD_BYTES_STOP: u64 = 2 * HELD_BYTES_MAX;
 
-/// As above: more requests than a connection has credits for by default, beside those that were
-/// held when it was told to send no more.
+/// Throttled requests at which reception stops: more than the default credits of a connection,
+/// besides those throttled when its credits ended.
 pub const HELD_REQUESTS_STOP: usize = 16 * HELD_REQUESTS_MAX;
 
-/// How often it is looked whether a limit was changed for which somebody waits.
+/// Nanoseconds between checks for a changed limit, while requests wait for it.
 pub const LOOK_INTERVAL_NS: u64 = 200_000_000;
 
-/// How often it is looked whether it is somebody's turn at a device: who has it is told, but a
+/// Nanoseconds between checks for a turn at a device: the worker is notified of its turn, but a
 /// message can be lost.
 pub const TURN_INTERVAL_NS: u64 = 20_000_000;
 
-/// What may become of a request.
+/// Fate of a request at the gate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {
-    /// It begins.
+    /// The request begins at once.
     Begins,
-    /// It waits for its limits: it is held.
+    /// The request is throttled by a limit.
     Waits,
-    /// It waits for its turn at the storage: it is held, as a rule not for long.
+    /// The request waits for its turn at the storage, as a rule not for long.
     WaitsForTurn,
 }
 
-/// The requests that are held; `T` names one.
+/// Throttled requests of a client; `T` identifies one.
 #[derive(Debug)]
 pub struct Gate<T> {
     slots: Box<dyn Slots>,
-    /// Whose gate it is: who is told that it is its turn.
+    /// Owner of the gate; turns are announced to this process.
     client: ServerId,
     flows: Vec<Flow<T>>,
     lines: Vec<Line<T>>,
-    /// What has begun at a device that is shared.
+    /// Operations in flight at shared devices.
     begun: HashMap<T, Begun>,
     held_bytes: u64,
     held_requests: usize,
@@ -72,11 +73,11 @@ pub struct Gate<T> {
 struct Flow<T> {
     classes: Classes,
     kind: Kind,
-    /// Never empty.
+    /// Requests in order, never empty.
     waiting: VecDeque<Waiting<T>>,
-    /// When the first may begin: it has taken what it costs.
+    /// Time at which the first may begin: its cost is consumed.
     begins: u64,
-    /// What [`changes`] said when it took that.
+    /// Value of [`changes`] at that consumption.
     changes: u32,
 }
 
@@ -87,7 +88,7 @@ struct Waiting<T> {
     since: u64,
 }
 
-/// What stands in line for a device as part of a class.
+/// Queue of a class at a device.
 #[derive(Debug)]
 struct Line<T> {
     device: DeviceId,
@@ -96,7 +97,7 @@ struct Line<T> {
     waiting: VecDeque<(Waiting<T>, Classes)>,
 }
 
-/// A request that is at a device.
+/// An operation at a device.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     device: DeviceId,
@@ -108,7 +109,7 @@ struct Begun {
 }
 
 impl<T: Copy + Eq + Hash> Gate<T> {
-    /// A client's gate over what all workers share.
+    /// Creates a client's gate over the memory that all workers share.
     #[must_use]
     pub fn new(slots: Box<dyn Slots>, client: ServerId) -> Self {
         Self {
@@ -124,8 +125,8 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         }
     }
 
-    /// Whether a request may begin at `now` (nanoseconds of the machine's clock), or else keeps it.
-    /// What has begun is to be [ended](Self::end).
+    /// Admits a request at `now` (nanoseconds of the machine's clock), or queues it. The caller
+    /// must [end](Self::end) each request that begins.
     pub fn admit(&mut self, now: u64, classes: &Classes, cost: Cost, what: T) -> Admission {
         let slots = self.slots.slots();
         let same = |flow: &&mut Flow<T>| flow.kind == cost.kind && flow.classes == *classes;
@@ -155,7 +156,8 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         admission
     }
 
-    /// A request is within its limits: whether it begins; otherwise it stands in line.
+    /// Passes a request within its limits on to its device. Returns true if it begins; otherwise it
+    /// is queued.
     fn arrive(&mut self, now: u64, classes: &Classes, waiting: Waiting<T>) -> bool {
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         let device = classes.device.and_then(|id| Some((id, devices.get(usize::from(id))?)));
@@ -169,7 +171,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let at = match self.lines.iter().position(is_its) {
             Some(at) => at,
             None => {
-                // Where there is no room for another, it does not wait.
+                // Without a free row it begins at once.
                 let Some(row) = device.take_row(self.client, class) else { return true };
                 self.lines.push(Line { device: id, class, row, waiting: VecDeque::new() });
                 self.lines.len() - 1
@@ -187,12 +189,12 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         }
         line.waiting.push_back((waiting, classes.clone()));
         device.wait(line.row);
-        // Room may have come while it was asked for.
+        // Room may have appeared in the meantime.
         device.next(slots, now, &mut self.tell);
         false
     }
 
-    /// The next request that may begin at `now`.
+    /// Returns the next request that may begin at `now`.
     pub fn release(&mut self, now: u64) -> Option<T> {
         self.looked_at = now;
         loop {
@@ -213,7 +215,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         for flow in &mut self.flows {
             let changes = changes(slots, &flow.classes.ids);
             if changes != flow.changes {
-                // With the limit, what was taken of it was forgotten.
+                // The change also reset the consumption under the old limit.
                 flow.changes = changes;
                 let first = flow.waiting.front().expect("never empty");
                 flow.begins = reserve(slots, &flow.classes.ids, first.cost, now);
@@ -252,7 +254,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         Some(what)
     }
 
-    /// A request that began is done: others may have its place.
+    /// Ends a request that began, and gives its room to others.
     pub fn end(&mut self, now: u64, what: T) {
         if self.begun.is_empty() {
             return;
@@ -269,8 +271,8 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         device.next(slots, now, &mut self.tell);
     }
 
-    /// A READ that began has brought so many bytes less than it asked for: they were not had. Whether
-    /// somebody may begin earlier for that.
+    /// Returns the cost of bytes missing from a READ response. Returns true if a waiting request
+    /// may begin earlier for that.
     pub fn give_back(&mut self, now: u64, classes: &Classes, bytes: u64) -> bool {
         let slots = self.slots.slots();
         give_back(slots, &classes.ids, bytes);
@@ -287,13 +289,13 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         is_earlier
     }
 
-    /// A worker that is to be told that it may [`release`](Self::release) something: it may be this
+    /// Returns a worker to notify that it may [`release`](Self::release) a request, possibly this
     /// one.
     pub fn poll_turn(&mut self) -> Option<ServerId> {
         self.tell.pop()
     }
 
-    /// Forgets a request that is held; whether it was.
+    /// Removes a throttled request. Returns true if it was queued.
     pub fn forget(&mut self, now: u64, what: T) -> bool {
         self.forget_in_flows(now, what) || self.forget_in_lines(now, what)
     }
@@ -332,7 +334,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         true
     }
 
-    /// A request waits no more: it begins after so long, or will never begin.
+    /// Ends the count of a throttled request, which begins after `waited`, or never if `None`.
     fn held_no_more(&mut self, classes: &Classes, cost: Cost, waited: Option<u64>) {
         let slots = self.slots.slots();
         count_waiting(slots, &classes.ids, false);
@@ -343,7 +345,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         self.held_requests -= 1;
     }
 
-    /// When [`Gate::release`] is due.
+    /// Time of the next call of [`Gate::release`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<u64> {
         let begins = self.flows.iter().map(|flow| flow.begins).min();
@@ -353,14 +355,14 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         begins.into_iter().chain(turn).min()
     }
 
-    /// Clients that share what all have together.
+    /// Number of clients that share the total of credits.
     #[must_use]
     pub fn clients(&self) -> u32 {
         self.slots.clients()
     }
 
-    /// What a client may hold of its credits at `now`, in parts of [`controller::ONE`]: less than all
-    /// while much waits for a device that is shared.
+    /// Part of its credits that a client may have at `now`, in parts of [`controller::ONE`]:
+    /// reduced while many requests wait for a shared device.
     ///
     /// [`controller::ONE`]: crate::controller::ONE
     #[must_use]
@@ -370,25 +372,25 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         shared.map(|device| device.controller.credits(now)).min().unwrap_or(ONE)
     }
 
-    /// Whether nothing is held.
+    /// True if no request is throttled.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.held_requests == 0
     }
 
-    /// Whether the client is to have no credits for more.
+    /// True if the client must get no further credits.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.held_bytes >= HELD_BYTES_MAX || self.held_requests >= HELD_REQUESTS_MAX
     }
 
-    /// Whether no more is to be received from the client.
+    /// True if reception from the client must stop.
     #[must_use]
     pub const fn must_stop(&self) -> bool {
         self.held_bytes >= HELD_BYTES_STOP || self.held_requests >= HELD_REQUESTS_STOP
     }
 
-    /// Whether there is room for many more: the client may have its credits back.
+    /// True if there is room for many more requests: the client may get its credits back.
     #[must_use]
     pub const fn has_much_room(&self) -> bool {
         self.held_bytes < HELD_BYTES_MAX / 2 && self.held_requests < HELD_REQUESTS_MAX / 2
@@ -396,8 +398,8 @@ impl<T: Copy + Eq + Hash> Gate<T> {
 }
 
 impl<T> Drop for Gate<T> {
-    /// What is held by a worker that ends will never begin, and must keep nobody else waiting. Who
-    /// comes next at a device sees it at the next look: see [`TURN_INTERVAL_NS`].
+    /// Releases the requests of a worker that ends, so that they delay no others. The next worker
+    /// at a device notices at its next check: see [`TURN_INTERVAL_NS`].
     fn drop(&mut self) {
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         for flow in &self.flows {

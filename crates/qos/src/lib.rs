@@ -1,11 +1,11 @@
 //! Quality of service as pure functions; time is an argument.
 //!
-//! Two mechanisms together. Credits ([`credits`]) decide how much a client may have outstanding. A
-//! [`gate`] decides when each request begins, by the limits of all [`class`]es that it belongs to:
-//! those of its client, user, share and file. What a class had is counted in a [`slot`] of memory
-//! that all workers share, so that a limit is for all whom it names together. Beneath the limits,
-//! classes share what a storage [`device`] can do, of which a [`controller`] finds out how much that
-//! is.
+//! Two mechanisms together. Credits ([`credits`]) bound the requests that a client may have
+//! outstanding. A [`gate`] decides when each request begins, by the limits of all [`class`]es that
+//! it belongs to: those of its client, user, share and file. The consumption of a class is counted
+//! in a [`slot`] of memory that all workers share, so that a limit applies to all processes
+//! together. Beneath the limits, classes share the capacity of a storage [`device`], which a
+//! [`controller`] measures.
 
 #![forbid(unsafe_code)]
 

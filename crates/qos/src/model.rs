@@ -1,16 +1,16 @@
-//! A slow storage device, for tests: it serves some number of operations at once, each of which takes
-//! as long, and others wait in it.
+//! Model of a slow storage device, for tests: it serves a number of operations at once, each for
+//! the same time, and queues the others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Operations that it may serve at once.
+/// Highest number of operations served at once.
 pub const SERVERS_MAX: usize = 64;
 
-/// One in memory that all workers share.
+/// A slow device in memory that all workers share.
 #[derive(Debug)]
 #[repr(C)]
 pub struct SlowStorage {
-    /// By server: when it is free.
+    /// Times at which each server is free.
     free: [AtomicU64; SERVERS_MAX],
 }
 
@@ -21,8 +21,8 @@ impl Default for SlowStorage {
 }
 
 impl SlowStorage {
-    /// When an operation is done that comes at `now`, where `servers` work at once and each takes so
-    /// many nanoseconds.
+    /// Returns the time at which an operation that arrives at `now` is done, with `servers` in
+    /// parallel and `service_ns` nanoseconds for each.
     pub fn serve(&self, servers: usize, service_ns: u64, now: u64) -> u64 {
         let servers = &self.free[..servers.clamp(1, SERVERS_MAX)];
         loop {

@@ -1,37 +1,37 @@
-//! The place of a class in memory that all workers share: what it may have, and how much it had.
+//! Slot of a class in memory that all workers share: its limits and its consumption.
 //!
-//! A limit is for all whom it names together, so its state is one for all processes; and it must cost
-//! a request next to nothing, so there is no lock. The state of a limit is one number, the time at
-//! which everything granted so far would be used up at exactly the limit's rate (the theoretical
-//! arrival time of the generic cell rate algorithm, ITU-T I.371). To take more is to move that time
-//! on; when a request may begin follows from where it was.
+//! A limit applies to all processes together, so its state is shared, and there is no lock, to cost
+//! a request next to nothing. The state of a limit is one number, the time at which everything
+//! granted so far would be used up at exactly the limit's rate (the theoretical arrival time of the
+//! generic cell rate algorithm, ITU-T I.371). A request advances that time by its cost; the time
+//! before decides when the request may begin.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::class::{ClassId, Cost, Kind, Limits, Meter};
 use crate::device::Device;
 
-/// Bytes of a class's name that the slot holds.
+/// Highest number of bytes of a class's name.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// How far a class may be ahead of its rate: after a pause it has so much of it at once. Workers
-/// wake up late now and then; as long as they are not later than this, nothing of the rate is lost.
+/// Nanoseconds by which a class may be ahead of its rate: the burst after a pause. Workers wake up
+/// late now and then; a delay below this loses nothing of the rate.
 pub const BURST_NS: u64 = 20_000_000;
 
-/// One class. All in it are atomics: other processes may change them at any time.
+/// Slot of one class. All fields are atomics: other processes may change them at any time.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
     name: [AtomicU64; NAME_BYTES_MAX / 8],
     is_taken: AtomicU32,
-    /// Bit by [`Meter`]: somebody has set it by hand, and the configuration does not.
+    /// Bits by [`Meter`]: limits that were set by hand, and override the configuration.
     by_hand: AtomicU32,
-    /// Counts changes of limits: who waits by an old one looks again.
+    /// Number of changes of limits; throttled requests compare it to notice a change.
     changes: AtomicU32,
-    /// By [`Meter`]; zero is none.
+    /// Limits by [`Meter`]; zero means none.
     numbers: [AtomicU64; Meter::COUNT],
     burst_bytes: AtomicU64,
-    /// By [`Meter`]: in nanoseconds of the machine's clock.
+    /// Arrival times by [`Meter`], in nanoseconds of the machine's clock.
     arrival: [AtomicU64; Meter::COUNT],
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
@@ -41,34 +41,34 @@ pub struct Slot {
     waiting: AtomicU64,
 }
 
-/// What a class had so far.
+/// Consumption of a class so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Figures {
-    /// Bytes that were read.
+    /// Bytes read by its requests.
     pub read_bytes: u64,
-    /// Bytes that were written.
+    /// Bytes written by its requests.
     pub written_bytes: u64,
-    /// Requests that began.
+    /// Requests that have begun, throttled or not.
     pub operations: u64,
-    /// Those of them that had to wait.
+    /// Requests that were throttled before they began.
     pub held: u64,
-    /// How long these waited, in nanoseconds.
+    /// Total time in nanoseconds for which requests were throttled.
     pub held_ns: u64,
-    /// Requests that wait now.
+    /// Requests that are throttled now.
     pub waiting: u64,
 }
 
-/// Slots that somebody keeps: mapped memory, or that of a test.
+/// Owner of the slots: mapped memory, or a test's vector.
 pub trait Slots: std::fmt::Debug + Send + Sync {
-    /// All of them.
+    /// All slots, by the id of their class.
     fn slots(&self) -> &[Slot];
 
-    /// What classes share; nothing if they share nothing.
+    /// Devices whose capacity classes share; empty if they share none.
     fn devices(&self) -> &[Device] {
         &[]
     }
 
-    /// Clients that there are; zero if that is not known.
+    /// Number of clients; zero if unknown.
     fn clients(&self) -> u32 {
         0
     }
@@ -81,7 +81,7 @@ impl Slots for Vec<Slot> {
 }
 
 impl Slot {
-    /// The name of its class, if it has one.
+    /// Name of its class, if it has one.
     pub fn name(&self) -> Option<String> {
         if self.is_taken.load(Ordering::Acquire) == 0 {
             return None;
@@ -91,7 +91,7 @@ impl Slot {
         String::from_utf8(bytes).ok()
     }
 
-    /// Gives it to a class. For the supervisor alone.
+    /// Assigns the slot to a class. Only the supervisor calls it.
     pub fn take(&self, name: &str) {
         let mut bytes = [0; NAME_BYTES_MAX];
         let length = name.len().min(NAME_BYTES_MAX);
@@ -102,8 +102,8 @@ impl Slot {
         self.is_taken.store(1, Ordering::Release);
     }
 
-    /// Takes it away from its class: whoever still asks for it has no limit. For the supervisor
-    /// alone.
+    /// Takes the slot from its class: requests that still use it have no limit. Only the supervisor
+    /// calls it.
     pub fn release(&self) {
         self.is_taken.store(0, Ordering::Release);
         self.by_hand.store(0, Ordering::Release);
@@ -120,7 +120,7 @@ impl Slot {
         }
     }
 
-    /// Sets what the configuration says, but for what was set by hand.
+    /// Sets the limits of the configuration, except those set by hand.
     pub fn configure(&self, limits: &Limits) {
         let by_hand = self.by_hand.load(Ordering::Acquire);
         for (meter, _) in Meter::NAMES {
@@ -131,19 +131,19 @@ impl Slot {
         self.burst_bytes.store(limits.burst_bytes, Ordering::Relaxed);
     }
 
-    /// Sets one limit by hand, until [`Slot::clear`].
+    /// Sets one limit by hand, which holds until [`Slot::clear`].
     pub fn set(&self, meter: Meter, number: Option<u64>) {
         self.by_hand.fetch_or(meter.bit(), Ordering::AcqRel);
         self.store(meter, number);
     }
 
-    /// Forgets what was set by hand.
+    /// Returns to the configured limits.
     pub fn clear(&self, limits: &Limits) {
         self.by_hand.store(0, Ordering::Release);
         self.configure(limits);
     }
 
-    /// Whether a limit was set by hand.
+    /// True if a limit was set by hand.
     pub fn is_by_hand(&self, meter: Meter) -> bool {
         self.by_hand.load(Ordering::Acquire) & meter.bit() != 0
     }
@@ -151,13 +151,13 @@ impl Slot {
     fn store(&self, meter: Meter, number: Option<u64>) {
         let before = self.numbers[meter as usize].swap(number.unwrap_or(0), Ordering::AcqRel);
         if before != number.unwrap_or(0) {
-            // What was taken at the old rate would have to be waited for at it.
+            // Consumption at the old rate would otherwise delay requests at the new one.
             self.arrival[meter as usize].store(0, Ordering::Release);
             self.changes.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// What holds now.
+    /// Limits in force, configured or set by hand.
     pub fn limits(&self) -> Limits {
         let mut limits =
             Limits { burst_bytes: self.burst_bytes.load(Ordering::Relaxed), ..Limits::default() };
@@ -167,7 +167,7 @@ impl Slot {
         limits
     }
 
-    /// What was had so far.
+    /// Consumption of the class so far.
     pub fn figures(&self) -> Figures {
         let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         Figures {
@@ -180,17 +180,17 @@ impl Slot {
         }
     }
 
-    /// One of its numbers, if it has it.
+    /// One of its limits, if it is set.
     pub fn number(&self, meter: Meter) -> Option<u64> {
         Some(self.numbers[meter as usize].load(Ordering::Acquire)).filter(|limit| *limit > 0)
     }
 
-    /// Whether it has a part of its own of what a busy device can do.
+    /// True if it has a guaranteed or weighted part of a busy device.
     pub fn has_part(&self) -> bool {
         Meter::PARTS.iter().any(|meter| self.number(*meter).is_some())
     }
 
-    /// Whether it had less than it is to have whatever others want.
+    /// True while the class is below its guaranteed minimum.
     pub(crate) fn is_owed(&self, now: u64) -> bool {
         [Meter::MinBandwidth, Meter::MinIops].into_iter().any(|meter| {
             self.number(meter).is_some()
@@ -198,8 +198,7 @@ impl Slot {
         })
     }
 
-    /// Counts a request for what the class is to have. What it did not ask for in a moment is not
-    /// owed to it later.
+    /// Counts a request toward the guaranteed minimum. Unused capacity is not saved for later.
     pub(crate) fn serve_minimum(&self, bytes: u64, now: u64) {
         for (meter, amount) in [(Meter::MinBandwidth, bytes), (Meter::MinIops, 1)] {
             let Some(per_second) = self.number(meter) else { continue };
@@ -211,7 +210,7 @@ impl Slot {
         }
     }
 
-    /// Takes what a request costs, and says when it may begin: at `now`, or later.
+    /// Consumes a request's cost. Returns the time at which it may begin: `now` or later.
     fn reserve(&self, cost: Cost, now: u64) -> u64 {
         let mut begins = now;
         for (meter, amount) in cost.meters() {
@@ -233,7 +232,7 @@ impl Slot {
         begins
     }
 
-    /// Gives back what a request took that will never begin.
+    /// Returns the cost of a request that will never begin.
     fn refund(&self, cost: Cost) {
         for (meter, amount) in cost.meters() {
             let Some(per_second) = self.number(meter) else { continue };
@@ -244,7 +243,7 @@ impl Slot {
         }
     }
 
-    /// Gives back bytes that were not read.
+    /// Returns the cost of bytes that were not read.
     fn give_back(&self, bytes: u64) {
         for meter in [Meter::Bandwidth, Meter::ReadBandwidth] {
             let Some(per_second) = self.number(meter) else { continue };
@@ -278,38 +277,38 @@ impl Meter {
     }
 }
 
-/// Takes what a request costs of all of its classes, and says when it may begin.
+/// Consumes a request's cost in all of its classes. Returns the time at which it may begin.
 pub(crate) fn reserve(slots: &[Slot], classes: &[ClassId], cost: Cost, now: u64) -> u64 {
     let of = |class: &ClassId| slots.get(usize::from(*class)).map(|it| it.reserve(cost, now));
     classes.iter().filter_map(of).fold(now, u64::max)
 }
 
-/// A number that is another one when a limit of these classes was changed.
+/// Returns a number that differs after a change of any limit of these classes.
 pub(crate) fn changes(slots: &[Slot], classes: &[ClassId]) -> u32 {
     let of = |class: &ClassId| slots.get(usize::from(*class)).map(|it| &it.changes);
     let sum = |sum: u32, changes: &AtomicU32| sum.wrapping_add(changes.load(Ordering::Acquire));
     classes.iter().filter_map(of).fold(0, sum)
 }
 
-/// Gives back what [`reserve`] took.
+/// Returns the cost that [`reserve`] consumed.
 pub(crate) fn refund(slots: &[Slot], classes: &[ClassId], cost: Cost) {
     let slots = classes.iter().filter_map(|class| slots.get(usize::from(*class)));
     slots.for_each(|slot| slot.refund(cost));
 }
 
-/// Gives back bytes that a READ did not bring.
+/// Returns the cost of bytes missing from a READ response.
 pub(crate) fn give_back(slots: &[Slot], classes: &[ClassId], bytes: u64) {
     let slots = classes.iter().filter_map(|class| slots.get(usize::from(*class)));
     slots.for_each(|slot| slot.give_back(bytes));
 }
 
-/// Counts a request that begins; `waited` is how long it was held, if it was.
+/// Counts a request that begins; `waited` gives its throttled nanoseconds, if any.
 pub(crate) fn count(slots: &[Slot], classes: &[ClassId], cost: Cost, waited: Option<u64>) {
     let slots = classes.iter().filter_map(|class| slots.get(usize::from(*class)));
     slots.for_each(|slot| slot.count(cost, waited));
 }
 
-/// Counts a request that waits from now on, or does not any more.
+/// Counts a request as throttled, or as throttled no longer.
 pub(crate) fn count_waiting(slots: &[Slot], classes: &[ClassId], waits: bool) {
     for slot in classes.iter().filter_map(|class| slots.get(usize::from(*class))) {
         let update = |waiting: u64| {
@@ -319,7 +318,7 @@ pub(crate) fn count_waiting(slots: &[Slot], classes: &[ClassId], waits: bool) {
     }
 }
 
-/// How long `amount` takes at a rate. Below a rate of 1 nothing is configured.
+/// Nanoseconds that `amount` takes at a rate. Rates below 1 are not configurable.
 fn nanoseconds(amount: u64, per_second: u64) -> u64 {
     let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(per_second.max(1));
     u64::try_from(nanoseconds).unwrap_or(u64::MAX)

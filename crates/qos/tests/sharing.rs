@@ -1,5 +1,5 @@
-//! Classes share a storage device, simulated: so many servers, each operation as long, clients that
-//! always want more, and time that is a number.
+//! Simulation of classes that share a storage device: a number of servers, a fixed time per
+//! operation, greedy clients, and virtual time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -16,10 +16,10 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 const BLOCK: u64 = 64 << 10;
 
-/// How long a worker takes to hear that it is its turn.
+/// Nanoseconds until a worker learns of its turn.
 const TELLING: u64 = 50_000;
 
-/// What all workers share.
+/// Memory that all workers share.
 #[derive(Clone, Debug)]
 struct Memory(Arc<(Vec<Slot>, Vec<Device>)>);
 
@@ -56,7 +56,7 @@ fn slot(numbers: &[(Meter, u64)]) -> Slot {
     slot
 }
 
-/// One worker, whose client always has `depth` requests under way, but pauses after each.
+/// One worker, whose client always has `depth` requests in progress, with a pause after each.
 struct Client {
     gate: Gate<u64>,
     classes: Classes,
@@ -64,7 +64,7 @@ struct Client {
     pause: u64,
     issued: HashMap<u64, u64>,
     count: u64,
-    /// What each request took, with its end.
+    /// Latency of each request, with its end.
     took: Vec<(u64, u64)>,
 }
 
@@ -78,7 +78,7 @@ enum Event {
 struct World {
     memory: Memory,
     clients: Vec<Client>,
-    /// When each server of the device is free.
+    /// Times at which the servers of the device are free.
     servers: Vec<u64>,
     service: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -120,7 +120,7 @@ impl World {
         self.after(TURN_INTERVAL_NS, Event::Told { client });
     }
 
-    /// A client of a class.
+    /// Adds a busy client of a class.
     fn busy(&mut self, classes: &[ClassId]) {
         self.add(classes, 16, 0, Some(0));
     }
@@ -165,7 +165,7 @@ impl World {
 
     fn begin(&mut self, client: usize, what: u64) {
         let server = self.servers.iter_mut().min().expect("there is one");
-        // A few percent more or less, by chance.
+        // A few percent more or less, at random.
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let service = self.service * (90 + (self.chance >> 33) % 21) / 100;
         *server = (*server).max(self.now) + service;
@@ -191,13 +191,13 @@ impl World {
         self.release(at);
     }
 
-    /// Requests of a client that ended in a span of time.
+    /// Number of a client's requests that ended between two times.
     fn done_in(&self, client: usize, from: u64, to: u64) -> u64 {
         let took = self.clients[client].took.iter();
         took.filter(|(end, _)| (from..to).contains(end)).count().try_into().expect("64 bits")
     }
 
-    /// What 99 of 100 requests of a client took at most.
+    /// 99th percentile of a client's latency.
     fn p99(&self, client: usize, from: u64) -> u64 {
         let took = self.clients[client].took.iter().filter(|(end, _)| *end >= from);
         let mut took: Vec<u64> = took.map(|(_, took)| *took).collect();
@@ -220,7 +220,7 @@ fn weights_are_kept_when_both_are_busy() {
     world.run(15 * SECOND);
     let [heavy, light] = [0, 1].map(|client| world.done_in(client, SECOND, 15 * SECOND));
     assert_close(heavy, 8 * light, 5);
-    // And the device is as busy as it can be: four at once, 5 ms each.
+    // The device is fully busy: four at once, 5 ms each.
     assert_close(heavy + light, 14 * 800, 5);
 }
 
@@ -234,7 +234,7 @@ fn a_class_with_many_clients_has_no_more_than_one_with_few() {
     let done: Vec<u64> = (0..9).map(|it| world.done_in(it, SECOND, 8 * SECOND)).collect();
     let light: u64 = done[1..].iter().sum();
     assert_close(done[0], 3 * light, 5);
-    // And they have equal parts of it.
+    // Each client has the same share.
     done[1..].iter().for_each(|it| assert_close(*it, light / 8, 5));
 }
 
@@ -245,7 +245,7 @@ fn what_one_does_not_use_is_the_others() {
     world.busy(&[1]);
     world.run(6 * SECOND);
     assert_close(world.done_in(0, SECOND, 6 * SECOND), 5 * 800, 5);
-    // Who comes late has not gathered anything meanwhile.
+    // A latecomer has not accumulated anything.
     world.busy(&[0]);
     world.run(18 * SECOND);
     let light = world.done_in(0, 8 * SECOND, 18 * SECOND);
@@ -262,7 +262,7 @@ fn a_minimum_is_kept_when_everyone_is_busy() {
         world.run(11 * SECOND);
         let promised = world.done_in(0, SECOND, 11 * SECOND);
         assert!(promised >= 10 * 200 * 95 / 100, "{promised} with {minimum:?}");
-        // But not much more: what is left goes by weight.
+        // Not much more: weights share the rest.
         assert!(promised <= 10 * 220, "{promised} with {minimum:?}");
     }
 }
@@ -280,7 +280,7 @@ fn those_with_a_higher_priority_come_first_and_nobody_waits_for_ever() {
     assert!(done[1] >= 8 && done[2] >= 8, "{done:?}");
 }
 
-/// What a client that has one request under way finds, alone and beside 16 noisy ones.
+/// Compares the latency of a client with one request at a time, alone and beside 16 busy ones.
 #[track_caller]
 fn check_latency(servers: usize, service: u64) {
     let memory = Memory::new(&[&[(Meter::LatencyTarget, service * 2)]]);
@@ -301,7 +301,8 @@ fn check_latency(servers: usize, service: u64) {
     let (free_p99, free_total, _) = run(None);
     let (p99, total, limit) = run(Some(0));
     let what = format!(
-        "{servers} servers of {service} ns: {p99} ns, {unloaded} ns alone, {free_p99} ns without; {total} of {free_total}, limit {limit}"
+        "{servers} servers of {service} ns: {p99} ns, {unloaded} ns alone, {free_p99} ns without; \
+             {total} of {free_total}, limit {limit}"
     );
     assert!(free_p99 > 2 * unloaded, "nothing to improve with {what}");
     assert!(p99 <= 2 * unloaded, "{what}");
@@ -328,12 +329,12 @@ fn a_device_that_becomes_faster_is_used() {
     world.service = 2 * MS;
     world.run(20 * SECOND);
     let done: u64 = (0..5).map(|it| world.done_in(it, 18 * SECOND, 20 * SECOND)).sum();
-    // 80 requests are under way at most, and 32 are served at once.
+    // At most 80 requests are in progress, and 32 are served at once.
     assert!(done * 10 >= 2 * 16_000 * 9, "{done}");
 }
 
-/// While processors are short, operations seem to take longer than they do. What was taken for their
-/// nominal time then must not stay: with it, as many would be let in as one client has under way, and
+/// While processors are short, operations seem to take longer than they do. Nominal times measured
+/// then must not stay: with them, only as many would be admitted as one client has in progress, and
 /// nothing would be left to share by weight.
 #[test]
 fn what_was_measured_in_a_bad_moment_is_measured_again() {
@@ -356,7 +357,7 @@ fn a_worker_that_dies_leaves_no_room_taken() {
     (0..3).for_each(|_| world.busy(&[0]));
     world.run(SECOND);
     assert!(memory.device().in_flight() > 0 && memory.device().waiting() > 0);
-    // One ends in order, the others are killed and buried.
+    // One ends in order, the others are killed and removed.
     let killed = world.clients.split_off(1);
     drop(world.clients.pop());
     for (id, client) in (2..).zip(killed) {
@@ -373,7 +374,7 @@ fn where_no_class_has_a_part_nothing_is_shared() {
     world.busy(&[0]);
     world.run(0);
     assert_eq!(memory.device().in_flight(), 0);
-    // A part that is given while the server runs holds from then on.
+    // A part that is assigned at run time holds from then on.
     memory.slots()[0].set(Meter::Weight, Some(2));
     device::share(memory.devices(), memory.slots());
     world.run(SECOND);
@@ -392,7 +393,7 @@ fn what_waits_for_its_turn_can_be_forgotten() {
     assert!(gate.forget(0, 2) && !gate.forget(0, 2));
     assert_eq!(gate.release(MS), None);
     gate.end(MS, 1);
-    // It is told, as any other worker would be.
+    // The gate's own worker is notified like any other.
     assert_eq!(gate.poll_turn(), Some(ServerId { pid: 1, unique_id: 1 }));
     assert!(gate.forget(MS, 3), "also when it has its turn already");
     assert!(gate.is_empty());
@@ -406,8 +407,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever the weights, all of the device is used, nobody starves, and whoever is always busy
-    /// has its part, but for what a class may be behind.
+    /// For any weights, the whole device is used, no class starves, and every busy class has its
+    /// part, except for the allowed lag.
     #[test]
     fn parts_follow_weights(
         weights in proptest::collection::vec(1_u64..10, 2..5),
@@ -430,7 +431,7 @@ proptest! {
         prop_assert!(all >= 1_000 * servers as u64 * 9 / 10, "{all} of {}", 1_000 * servers);
         for (done, weight) in done.iter().zip(&weights) {
             let want = all * weight / sum;
-            // What a class may be behind, in requests.
+            // Allowed lag of a class, in requests.
             let slack = want / 20 + 8 * weight + 8;
             prop_assert!(done.abs_diff(want) <= slack, "{done} instead of {want}");
         }

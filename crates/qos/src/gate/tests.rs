@@ -10,7 +10,7 @@ use crate::slot::{BURST_NS, Slot};
 const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 
-/// Slots that several gates share, as workers do.
+/// Slots common to several gates, as workers have them.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Vec<Slot>>);
 
@@ -48,8 +48,8 @@ fn read(bytes: u64) -> Cost {
     Cost { kind: Kind::Read, bytes, kept: 0 }
 }
 
-/// A client that always has `depth` requests of `bytes` bytes under way, until `end`: how many bytes
-/// began. Workers look when it is time and `late` after that.
+/// Simulates clients that always have `depth` requests of `bytes` bytes in progress, until `end`.
+/// Workers wake up `late` nanoseconds after their timeouts.
 struct Client {
     gate: Gate<u64>,
     classes: Classes,
@@ -84,7 +84,7 @@ impl Client {
         Self { gate: shared.gate(), classes: classes(ids), bytes, done: 0, count: 0 }
     }
 
-    /// The next request, and those that begin at once.
+    /// Issues requests until one has to wait.
     fn ask(&mut self, now: u64) {
         loop {
             self.count += 1;
@@ -110,7 +110,7 @@ fn a_limit_is_for_all_workers_together() {
     run(&mut clients, 16, 10 * SECOND, 0);
     let total: u64 = clients.iter().map(|client| client.done).sum();
     assert_close(total, 100 * MIB, 2);
-    // And they have equal shares of it.
+    // Each client has the same share.
     clients.iter().for_each(|client| assert_close(client.done, total / 8, 5));
 }
 
@@ -219,10 +219,13 @@ fn a_gate_is_full_when_its_client_has_too_much_waiting() {
 }
 
 proptest! {
-    /// Whatever is asked for and whenever, no more begins than the rate and a burst allow.
+    /// For any requests at any time, no more begins than the rate and a burst allow.
     #[test]
     fn a_limit_is_never_overdrawn(
-        requests in proptest::collection::vec((0_u64..50_000_000, 1_u64..200_000, 0_usize..3), 1..200),
+        requests in proptest::collection::vec(
+            (0_u64..50_000_000, 1_u64..200_000, 0_usize..3),
+            1..200,
+        ),
         rate in 100_000_u64..10_000_000,
     ) {
         let shared = Shared::new(&[(Meter::Bandwidth, rate)]);
@@ -245,7 +248,7 @@ proptest! {
             let allowed = u128::from(rate) * u128::from(now + BURST_NS) / u128::from(SECOND);
             prop_assert!(u128::from(begun) <= allowed + u128::from(largest), "{begun} > {allowed}");
         }
-        // And in the end all of it begins.
+        // In the end every request begins.
         for gate in &mut gates {
             while let Some(next) = gate.next_timeout() {
                 now = now.max(next);
