@@ -1,5 +1,5 @@
-//! Whether one more open of a file may stand beside those that there are, what must be taken from
-//! them first, and what it may keep itself: [MS-FSA] 2.1.5.1.2, 2.1.4.12, 2.1.5.18.
+//! Admission of an open: conflicts with existing opens, breaks of their caching, and the caching
+//! granted to the new one: [MS-FSA] 2.1.5.1.2, 2.1.4.12, 2.1.5.18.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,105 +14,105 @@ use crate::open::{
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
-/// Parts into which other clients' opens leave [`FILE_OPENS_MAX`] divided; a client may have one of
-/// them: 1,024 opens of an otherwise unused file.
+/// Fraction of the opens left by other clients that one client may have: one of so many parts,
+/// 1,024 opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
 
-/// An open that is wanted.
+/// Request for an open of a file.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its name.
+    /// Id that the open will have.
     pub id: OpenId,
-    /// Who wants it.
+    /// Standing of the requesting client.
     pub standing: Standing,
-    /// The stream.
+    /// Id of the stream to open.
     pub stream: u64,
-    /// How it would be used and shared.
+    /// Access that it requests and shares.
     pub mode: ShareMode,
-    /// It empties what is there.
+    /// True if it truncates the file.
     pub overwrites: bool,
-    /// It made the file, or has emptied it: no lock of others is in the way of keeping things.
+    /// True if it created or truncated the file: locks of others do not restrict its caching.
     pub is_new: bool,
-    /// It is of a directory.
+    /// True for a directory, false for a file.
     pub is_directory: bool,
-    /// Its end marks the file for deletion.
+    /// True if its close marks the file for deletion.
     pub delete_on_close: bool,
-    /// What it wants to keep.
+    /// Caching that it requests: oplock or lease.
     pub wish: Wish,
-    /// What anybody may keep on this share.
+    /// Caching that the share allows at most.
     pub caching_max: Caching,
-    /// Several may keep what they read of a file; else only one who may write it as well.
+    /// True if several clients may cache reads of a file; otherwise only one with write caching.
     pub shared_reading: bool,
-    /// It waited before.
+    /// True if it has waited before.
     pub has_waited: bool,
-    /// Now, on the clock of the machine.
+    /// Time of the request, on the clock of the machine.
     pub now: Duration,
-    /// When a break that begins now is over, answered or not.
+    /// End of a break that begins now, acknowledged or not.
     pub deadline: Duration,
-    /// The rest that others see.
+    /// Properties that decide nothing here.
     pub facts: OpenFacts,
 }
 
-/// What became of it.
+/// Decision on a request for an open.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Admission {
-    /// It is in the record.
+    /// The open is granted and in the record.
     Granted(Granted),
-    /// Others have to answer first. The worker is among the waiters.
+    /// Other clients have to answer first. The worker is among the waiters.
     Wait,
-    /// It may not be.
+    /// The open is refused, with the reason.
     Refused(Refusal),
 }
 
-/// What an open was granted.
+/// Caching and durability granted to an open.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Granted {
-    /// What it may keep.
+    /// Caching that the client may do.
     pub caching: Caching,
-    /// The lease that it shares in.
+    /// Lease that it shares, if any.
     pub lease: Option<Lease>,
-    /// It survives its connection.
+    /// True if it survives its connection.
     pub is_durable: bool,
 }
 
-/// Why not.
+/// Reasons why an open is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// The file is to be deleted.
+    /// The file or stream is marked for deletion.
     DeletePending,
-    /// Another open excludes it.
+    /// The share mode of another open conflicts.
     Sharing,
-    /// There are [`FILE_OPENS_MAX`] already, or the client has its part of them: [`Standing`].
+    /// The file has [`FILE_OPENS_MAX`] opens, or the client has its share of them: [`Standing`].
     TooMany,
-    /// A persistent open of another client has the right to be alone.
+    /// A disconnected persistent open of another client has exclusive caching.
     NotAvailable,
 }
 
-/// What the opens that are there mean for what a new one may keep.
+/// Restrictions of caching by existing opens.
 #[derive(Clone, Copy, Debug, Default)]
 struct Others {
-    /// One of them keeps its handle.
+    /// True if one of them has handle caching.
     handles: bool,
-    /// One of them has an oplock.
+    /// True if one of them has an oplock.
     oplocks: bool,
-    /// One of them uses the file, so nobody may keep writes.
+    /// True if one of them uses the file, which excludes write caching.
     users: bool,
 }
 
-/// An open for attributes alone, which disturbs no oplock.
+/// True for an open for attributes alone, which breaks no oplock.
 fn is_stat_open(mode: ShareMode) -> bool {
     let stat = AccessMask::SYNCHRONIZE | AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES;
     stat.contains(mode.granted_access)
 }
 
-/// A lease is not disturbed by one who reads the security descriptor, either.
+/// True for an open that breaks no lease, either: it may also read the security descriptor.
 fn is_stat_open_for_leases(mode: ShareMode) -> bool {
     let access = mode.granted_access - AccessMask::READ_CONTROL;
     is_stat_open(ShareMode { granted_access: access, ..mode })
 }
 
-/// Whether a file could be deleted, by whom it is opened for that, together with a stream whose open
-/// does not share deletion: [MS-FSA] 2.1.5.1.2.2.
+/// True if the requested delete access conflicts with the open of a stream that does not share
+/// deletion: [MS-FSA] 2.1.5.1.2.2.
 fn takes_along(ask: &Ask, stream: &OpenEntry) -> bool {
     ask.stream == 0
         && ask.mode.granted_access.contains(AccessMask::DELETE)
@@ -121,10 +121,10 @@ fn takes_along(ask: &Ask, stream: &OpenEntry) -> bool {
 }
 
 impl FileRecord {
-    /// Judges an open and enters it, or has others give way first.
+    /// Decides on an open and adds it, or begins the breaks that it needs.
     ///
-    /// A disconnected open gives way at once: nobody is there to be asked. What is left of such
-    /// opens is in the second part of the answer.
+    /// A conflicting disconnected open is removed at once: its client cannot answer. The second
+    /// part of the result has these opens.
     pub fn admit(
         &mut self,
         ask: &Ask,
@@ -142,7 +142,7 @@ impl FileRecord {
             return (Admission::Refused(Refusal::NotAvailable), Vec::new());
         }
         if self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
-            // It is being closed.
+            // The open is being closed.
             self.wait(ask.id.server);
             return (Admission::Wait, Vec::new());
         }
@@ -151,7 +151,7 @@ impl FileRecord {
             purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
         }
         if self.is_doomed(ask.stream, ask.facts.link) {
-            // The end of an open that gave way was to be the file's.
+            // A removed open was to delete the file by its close.
             return (self.await_deletion(ask), purged);
         }
         let violates = self.violates(ask);
@@ -164,15 +164,15 @@ impl FileRecord {
         }
         let granted = self.enter(ask, durability);
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
-            // Until now nobody was there who could be told.
+            // Until now no holder could be notified.
             look.add(ask.id.server);
         }
         (Admission::Granted(granted), purged)
     }
 
     /// True if the client may have one more open of the file. Disconnected durable opens of other
-    /// clients do not count: they give way once the file is full. A client is its worker: anybody
-    /// can name the ClientGuid of another client, and must not take that client's places with it.
+    /// clients do not count: they are removed once the file is full. A client is identified by its
+    /// worker, since anybody can send the ClientGuid of another client.
     fn has_room(&self, ask: &Ask) -> bool {
         let is_own = |it: &OpenEntry| it.id.server == ask.id.server;
         let own = self.opens.iter().filter(|it| is_own(it)).count();
@@ -180,8 +180,8 @@ impl FileRecord {
         ask.standing.has_room((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
     }
 
-    /// What nobody has open any more and is deleted as soon as a worker comes to it is waited for,
-    /// as if it were gone already.
+    /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
+    /// deletion still pending.
     fn await_deletion(&mut self, ask: &Ask) -> Admission {
         if self.is_inherited(ask.stream, ask.facts.link) {
             self.wait(ask.id.server);
@@ -190,8 +190,7 @@ impl FileRecord {
         Admission::Refused(Refusal::DeletePending)
     }
 
-    /// The opens that would have to be asked, without changing anything: for a request that is
-    /// only tried.
+    /// True if the request conflicts with the share mode of another open.
     fn violates(&self, ask: &Ask) -> bool {
         !is_stat_open(ask.mode)
             && self.opens.iter().filter(|it| it.excludes()).any(|it| {
@@ -203,7 +202,8 @@ impl FileRecord {
             })
     }
 
-    /// A persistent open whose client is away is kept alone, unless a handle is all it needs.
+    /// True if a disconnected persistent open of another client has exclusive caching: more than a
+    /// handle lets it keep.
     fn is_held_for_another(&self, ask: &Ask) -> bool {
         let needed = match self.locks.is_locked(ask.stream) {
             true => Caching::HANDLE | Caching::WRITE,
@@ -219,8 +219,7 @@ impl FileRecord {
             })
     }
 
-    /// Removes the disconnected opens that are in the way; those that are kept, for others or for
-    /// their own sake, stay in it.
+    /// Removes conflicting disconnected opens, except resilient and persistent ones.
     fn make_room(&mut self, ask: &Ask, look: &mut Look) -> Vec<OpenEntry> {
         if is_stat_open(ask.mode) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
@@ -245,7 +244,7 @@ impl FileRecord {
         self.purge(|it| unwanted.contains(&it.id), ask.id.server, look)
     }
 
-    /// Whether an open loses anything to the one that is wanted.
+    /// True if an open loses rights by the request.
     fn is_disturbed(&self, it: &OpenEntry, ask: &Ask, violates: bool, held: Caching) -> bool {
         let to = what_is_left(held, ask, violates);
         let is_lease = matches!(it.holding, Holding::Lease(_));
@@ -254,7 +253,7 @@ impl FileRecord {
         !spared && !to.contains(held)
     }
 
-    /// Begins all breaks that the open needs. Whether it has to wait for one of them.
+    /// Begins all breaks that the open needs. Returns true if it has to wait for one of them.
     fn break_others(&mut self, ask: &Ask, violates: bool, look: &mut Look) -> bool {
         let mut must_wait = false;
         let mut awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
@@ -278,7 +277,7 @@ impl FileRecord {
             }
             let mut to = what_is_left(held, ask, violates);
             if ask.overwrites && !violates {
-                // Emptying breaks what is left of it anyway.
+                // Truncation would break the rest anyway.
                 to = Caching::empty();
             }
             if !is_lease {
@@ -291,7 +290,7 @@ impl FileRecord {
         must_wait
     }
 
-    /// Begins to take what the open at `at` holds, down to `to`.
+    /// Begins to break the caching of the open at `at`, down to `to`.
     pub(crate) fn start_break(
         &mut self,
         at: usize,
@@ -331,7 +330,7 @@ impl FileRecord {
                 (Holding::Oplock(Cache::granted(caching)), granted)
             }
             Wish::Lease { id, state, epoch, is_v2, parent } => {
-                // Nobody writes to a directory: what is asked for beyond that is not missed.
+                // Directories are not written, so write caching of them counts as granted.
                 let state = if ask.is_directory { state - Caching::WRITE } else { state };
                 let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
                 let granted =
@@ -339,12 +338,12 @@ impl FileRecord {
                 (Holding::Lease(id), granted)
             }
         };
-        // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: who keeps no handle has nothing to come back to.
+        // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: without handle caching an open cannot be durable.
         let keeps = granted.caching.contains(Caching::HANDLE);
         let durability = durability.filter(|it| keeps || it.kind == DurabilityKind::Persistent);
         let granted = Granted { is_durable: durability.is_some(), ..granted };
         if self.opens.is_empty() {
-            // Nearly every file has one; a vector would begin with room for four.
+            // Most files have one open; a growing vector would allocate four.
             self.opens.reserve_exact(1);
         }
         self.opens.push(OpenEntry {
@@ -360,12 +359,11 @@ impl FileRecord {
         granted
     }
 
-    /// What the open may keep: [MS-FSA] 2.1.5.18, and what Windows makes of mixtures.
+    /// Caching that the open may have: [MS-FSA] 2.1.5.18, and Windows' behavior for mixtures.
     fn grantable(&self, ask: &Ask) -> Caching {
         let (mut caching, is_lease) = match ask.wish {
             Wish::Nothing => return Caching::empty(),
-            // The attributes of a file that is there are not worth an oplock, and directories have
-            // leases alone.
+            // Oplocks are not granted for the attributes of an existing file, nor on directories.
             Wish::Oplock(_) if ask.is_directory || (is_stat_open(ask.mode) && !ask.is_new) => {
                 return Caching::empty();
             }
@@ -414,8 +412,8 @@ impl FileRecord {
         others
     }
 
-    /// Makes the lease, or adds to it: [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11. It is added to only if all
-    /// that was asked for can be had, and nothing is lost by it.
+    /// Creates the lease or extends it: [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11. It is extended only if all
+    /// requested rights can be granted, and none is lost.
     #[expect(clippy::too_many_arguments, reason = "the fields of the wish")]
     fn grant_lease(
         &mut self,
@@ -434,7 +432,7 @@ impl FileRecord {
             }
             let state = lease.cache.state;
             let adds = granted != state && granted.contains(state) && granted == wanted;
-            // Who does not know yet that it lost what it has read must not take it for true again.
+            // A holder not yet notified of a loss must not trust its old data again.
             let is_settled = lease.cache.breaking.is_none() && lease.cache.notice.is_none();
             if adds && is_settled {
                 lease.cache.state = granted;
@@ -452,10 +450,10 @@ impl FileRecord {
         lease
     }
 
-    /// Takes what others keep of what they read, because it changes: a WRITE, a new length, a
-    /// byte-range lock. Nobody waits for it.
+    /// Breaks read caching of others because of a change: a WRITE, a new length, a byte-range lock.
+    /// The change does not wait for it.
     ///
-    /// A level II oplock goes even if it is the changer's own; a lease of the changer stays.
+    /// Even the changer's own level II oplock is broken; its lease stays.
     pub fn break_reading(
         &mut self,
         changer: OpenId,
@@ -466,8 +464,8 @@ impl FileRecord {
         self.take_reading(changer, stream, false, deadline, look)
     }
 
-    /// As [`FileRecord::break_reading`], once the change is made: who read meanwhile is told. The
-    /// changer itself knows; what it was granted by the change is younger than it.
+    /// As [`FileRecord::break_reading`], after the change: for reads in the meantime. The changer's
+    /// own caching stays: it was granted after the change.
     pub fn break_reading_of_others(
         &mut self,
         changer: OpenId,
@@ -516,7 +514,7 @@ impl FileRecord {
         purged
     }
 
-    /// Takes all that a lease allows.
+    /// Breaks all rights of a lease.
     pub fn break_lease(&mut self, lease: LeaseId, deadline: Duration, look: &mut Look) {
         let holds = |it: &OpenEntry| it.holding == Holding::Lease(lease);
         if let Some(at) = self.opens.iter().position(holds) {
@@ -524,8 +522,8 @@ impl FileRecord {
         }
     }
 
-    /// Takes what others keep of a directory's listing, because it changes: [MS-SMB2] 3.3.4.7 for
-    /// leases on directories. Whoever names the lease as the parent of its own knows of the change.
+    /// Breaks others' caching of a directory's listing because of a change: [MS-SMB2] 3.3.4.7 for
+    /// leases on directories. A client that names the lease as its parent knows of the change.
     pub fn break_listing(&mut self, by: Option<LeaseId>, deadline: Duration, look: &mut Look) {
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
@@ -537,8 +535,8 @@ impl FileRecord {
         }
     }
 
-    /// Takes the handles that others keep without using them, because the name is to go or to
-    /// change. Whether one of them has to be waited for; the worker is then among the waiters.
+    /// Breaks handle caching of others before the name is deleted or changed. Returns true if one
+    /// of the breaks has to be waited for; the worker is then among the waiters.
     pub fn break_handles(
         &mut self,
         changer: OpenId,
@@ -580,14 +578,14 @@ impl FileRecord {
     }
 }
 
-/// What of `held` can stay beside the open.
+/// Returns the rights of `held` that can stay beside the open.
 fn what_is_left(held: Caching, ask: &Ask, violates: bool) -> Caching {
     if violates {
         return held - Caching::HANDLE;
     }
     let mut left = held - Caching::WRITE;
     if ask.delete_on_close {
-        // A handle that is kept would keep the file.
+        // A cached handle would keep the file.
         left -= Caching::HANDLE;
     }
     if ask.overwrites || (shares_reading(left) && !ask.shared_reading && !ask.is_directory) {
@@ -596,13 +594,12 @@ fn what_is_left(held: Caching, ask: &Ask, violates: bool) -> Caching {
     left
 }
 
-/// Whether another one may be given the same.
+/// True if other clients may have the same rights.
 fn shares_reading(caching: Caching) -> bool {
     caching.contains(Caching::READ) && !caching.contains(Caching::WRITE)
 }
 
-/// Whether an open shares in the lease that is named: a client is never asked to give way to
-/// itself.
+/// True if an open shares the given lease: a client never breaks its own lease.
 fn is_ours(it: &OpenEntry, lease: Option<LeaseId>) -> bool {
     matches!((it.holding, lease), (Holding::Lease(id), Some(ours)) if id == ours)
 }

@@ -1,72 +1,72 @@
-//! Ranges of bytes, and what locks them.
+//! Ranges of bytes, and locks of them.
 
 use crate::open::OpenId;
 
 /// A range of bytes. May end beyond 2^63, and a length of zero lies between two bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ByteRange {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Number of bytes, or zero.
     pub length: u64,
 }
 
-/// A lock that is held.
+/// A byte-range lock of an open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ByteRangeLock {
-    /// The open that holds it.
+    /// Open that holds the lock.
     pub open: OpenId,
-    /// The stream that is locked.
+    /// Id of the locked stream.
     pub stream: u64,
-    /// What it covers.
+    /// Range of bytes that it covers.
     pub range: ByteRange,
-    /// Nobody else may read, either.
+    /// True if it also excludes reads of other opens.
     pub exclusive: bool,
 }
 
-/// A READ or WRITE that is about to happen.
+/// A READ or WRITE to be checked against locks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RangeAccess {
-    /// The open that it goes through.
+    /// Open that it goes through.
     pub open: OpenId,
-    /// The stream that is touched.
+    /// Stream that it reads or writes.
     pub stream: u64,
-    /// What it touches.
+    /// Range that it reads or writes.
     pub range: ByteRange,
-    /// It writes.
+    /// True for a WRITE, false for a READ.
     pub writes: bool,
 }
 
-/// Why a lock was not taken or released.
+/// Reason why a lock was not acquired or released.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LockError {
-    /// Another lock is in the way.
+    /// Another lock conflicts with it.
     Conflict,
     /// No lock of this open has exactly this range.
     NotLocked,
-    /// The range ends beyond what 64 bits can say.
+    /// The last byte is beyond 2^64.
     RangeTooLong,
     /// The file, the open or the client has its limit of locks: see [`crate::lock_list`].
     TooMany,
 }
 
 impl ByteRange {
-    /// Whether two ranges share a byte. An empty range overlaps one that has bytes on both sides
-    /// of it, and no other empty one.
+    /// True if two ranges share a byte. An empty range overlaps one that has bytes on both sides of
+    /// it, and no other empty one.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         let (first, last) = if self.offset <= other.offset { (self, other) } else { (other, self) };
         let distance = last.offset - first.offset;
         match (first.length, last.length) {
             (0, 0) => false,
-            // An empty range at the very start of another does not lie inside it.
+            // An empty range at the very start of another lies outside of it.
             (_, 0) => distance > 0 && distance < first.length,
             (0, _) => false,
             _ => distance < first.length,
         }
     }
 
-    /// Whether the last byte can be named by 64 bits.
+    /// True if the offset of the last byte fits 64 bits.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.length == 0 || self.offset.checked_add(self.length - 1).is_some()
@@ -85,11 +85,17 @@ mod tests {
     use super::ByteRange;
 
     proptest! {
-        /// Against a set of bytes, for ranges that have some.
+        /// Compares with a set of bytes, for ranges that are not empty.
         #[test]
-        fn overlap_means_a_shared_byte(a in 0_u64..20, n in 1_u64..9, b in 0_u64..20, m in 1_u64..9) {
+        fn overlap_means_a_shared_byte(
+            a in 0_u64..20,
+            n in 1_u64..9,
+            b in 0_u64..20,
+            m in 1_u64..9,
+        ) {
             let shared = (a..a + n).any(|byte| (b..b + m).contains(&byte));
-            let (one, other) = (ByteRange { offset: a, length: n }, ByteRange { offset: b, length: m });
+            let one = ByteRange { offset: a, length: n };
+            let other = ByteRange { offset: b, length: m };
             prop_assert_eq!(one.overlaps(other), shared);
             prop_assert_eq!(other.overlaps(one), shared);
         }

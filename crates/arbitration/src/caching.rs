@@ -1,37 +1,37 @@
-//! What a client may keep at its side: oplocks and leases in one form.
+//! Caching by clients: oplocks and leases in one form.
 //!
-//! [MS-FSA] 2.1.5.18 speaks of oplocks of five kinds and [MS-SMB2] 2.2.13.2.8 of leases; each is a
-//! set of three permissions, and a conflict takes permissions away. A batch oplock is all three, an
+//! [MS-FSA] 2.1.5.18 defines oplocks of five kinds and [MS-SMB2] 2.2.13.2.8 leases; each is a set
+//! of three permissions, and a conflict removes permissions. A batch oplock has all three, an
 //! exclusive one reading and writing, a level II oplock reading alone.
 
 use std::time::Duration;
 
 bitflags::bitflags! {
-    /// What a holder may do without asking. The bits are those of [MS-SMB2] 2.2.13.2.8.
+    /// Rights of a holder. The bits are those of [MS-SMB2] 2.2.13.2.8.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct Caching: u8 {
-        /// Keep what was read.
+        /// Cache data that was read.
         const READ = 0x01;
-        /// Keep the file open after the application closed it.
+        /// Keep the file open after the application has closed it.
         const HANDLE = 0x02;
-        /// Keep what is to be written.
+        /// Cache data to be written.
         const WRITE = 0x04;
     }
 }
 
 impl Caching {
-    /// What a batch oplock allows.
+    /// Rights of a batch oplock: all three.
     pub const BATCH: Self = Self::all();
-    /// What an exclusive oplock allows.
+    /// Rights of an exclusive oplock: reading and writing.
     pub const EXCLUSIVE: Self = Self::READ.union(Self::WRITE);
 
-    /// What of a wish makes sense: nothing without reading.
+    /// Returns the valid part of requested rights: none without reading.
     #[must_use]
     pub fn sensible(self) -> Self {
         if self.contains(Self::READ) { self } else { Self::empty() }
     }
 
-    /// What an oplock of this strength is rounded down to: handles are only kept with writes.
+    /// Rounds rights down to those of an oplock: handles are cached only together with writes.
     #[must_use]
     pub fn as_oplock(self) -> Self {
         match self.sensible() {
@@ -41,62 +41,63 @@ impl Caching {
     }
 }
 
-/// What is cached under one oplock or lease, and what is being taken away.
+/// Rights of an oplock or lease, and the state of its break.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cache {
-    /// What its holder may do.
+    /// Rights that the holder has now.
     pub state: Caching,
-    /// Set while the holder's answer to a break is awaited.
+    /// Break that waits for the holder's acknowledgment.
     pub breaking: Option<Breaking>,
-    /// What the holder was not told yet.
+    /// Break notification not sent yet.
     pub notice: Option<BreakNotice>,
 }
 
 /// A break that waits for its acknowledgment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Breaking {
-    /// What the holder was told will be left.
+    /// Rights left after it, as told to the holder.
     pub to: Caching,
-    /// What must be left in the end. Windows takes a lease down in steps: see `Cache::settle`.
+    /// Rights left in the end. Like Windows, the server breaks a lease in steps: see
+    /// `Cache::settle`.
     pub required: Caching,
-    /// When everything is taken, acknowledged or not. On the clock of the machine.
+    /// Time at which all rights are removed without an acknowledgment. On the clock of the machine.
     pub deadline: Duration,
 }
 
-/// What the holder is to be told.
+/// Contents of a break notification.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BreakNotice {
-    /// What it may do until it answers.
+    /// Rights until the holder's acknowledgment.
     pub from: Caching,
-    /// What will be left.
+    /// Rights after the holder's acknowledgment.
     pub to: Caching,
-    /// Whether an answer is awaited.
+    /// True if an acknowledgment is required.
     pub ack_required: bool,
 }
 
-/// Why an acknowledgment is refused: [MS-SMB2] 3.3.5.22.
+/// Reason why an acknowledgment is refused: [MS-SMB2] 3.3.5.22.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AckError {
-    /// Nothing is held under that name.
+    /// The client holds no such oplock or lease.
     NotHeld,
-    /// No break is going on.
+    /// No break is in progress.
     NotBreaking,
-    /// The holder wants to keep more than it was told.
+    /// The client claims more rights than the break leaves.
     TooMuch,
 }
 
 impl Cache {
-    /// A cache that was just granted.
+    /// Creates a cache with newly granted rights.
     #[must_use]
     pub fn granted(state: Caching) -> Self {
         Self { state, breaking: None, notice: None }
     }
 
-    /// Takes permissions away until `to` is left. Says whether anything changed, so that the epoch
-    /// of a lease goes on.
+    /// Breaks the rights down to `to`. Returns whether anything changed, so that a lease's epoch
+    /// advances.
     ///
-    /// Reading alone is taken at once: nobody has to write anything back. A break that goes on
-    /// already is made harder, and its holder told when it answers the first.
+    /// Reading alone is removed at once, because no data have to be written back. A break in
+    /// progress is extended, and its holder notified after the first acknowledgment.
     pub(crate) fn start_break(&mut self, to: Caching, deadline: Duration) -> Started {
         let to = to & self.state;
         if let Some(breaking) = &mut self.breaking {
@@ -119,10 +120,10 @@ impl Cache {
         Started::Notified
     }
 
-    /// Takes the holder's answer. What it keeps must lie within what it was told.
+    /// Handles an acknowledgment. The rights that it claims must lie within the break.
     ///
-    /// If that is still more than what is required by now, the next step follows at once: as
-    /// Windows does, what is left of reading goes last and unanswered.
+    /// If they exceed the final rights by now, the next step follows at once: like Windows, the
+    /// server removes reading last and without an acknowledgment.
     pub(crate) fn settle(&mut self, kept: Caching, deadline: Duration) -> Result<(), AckError> {
         let breaking = self.breaking.ok_or(AckError::NotBreaking)?;
         if !breaking.to.contains(kept) {
@@ -145,7 +146,7 @@ impl Cache {
         Ok(())
     }
 
-    /// The holder is back, and may not know of the break that goes on: it is told again.
+    /// Repeats the notification of a pending break for a holder that has reconnected.
     pub(crate) fn remind(&mut self) {
         if let (Some(breaking), None) = (self.breaking, self.notice) {
             let Breaking { to, .. } = breaking;
@@ -153,9 +154,9 @@ impl Cache {
         }
     }
 
-    /// Gives up waiting: everything is taken. Whether there was anything to wait for.
+    /// Ends a pending break at its deadline: removes all rights. Returns true if one has expired.
     ///
-    /// A holder who was not told yet, because its worker did not come to it, still will be.
+    /// A notification that the worker has not sent yet is still sent.
     pub(crate) fn expire(&mut self, now: Duration) -> bool {
         let late = self.breaking.is_some_and(|breaking| breaking.deadline <= now);
         if late {
@@ -167,13 +168,13 @@ impl Cache {
     }
 }
 
-/// What came of the wish to break.
+/// Result of starting a break.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Started {
-    /// Nothing had to be taken, or it is being taken already.
+    /// No change: no right has to be removed, or a break already does it.
     Nothing,
-    /// A break that goes on will take more.
+    /// A break in progress will remove more rights.
     Harder,
-    /// The holder has to be told.
+    /// The holder has to be notified.
     Notified,
 }

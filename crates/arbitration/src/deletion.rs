@@ -1,5 +1,5 @@
-//! Who deletes what, once its last open has ended: [MS-FSA] 2.1.5.5. If that open ended without its
-//! worker, somebody else inherits it.
+//! Pending deletions, carried out after the last close: [MS-FSA] 2.1.5.5. If that open ended
+//! without its worker, another worker becomes the deletion owner.
 
 use dtyp::ServerId;
 
@@ -9,37 +9,37 @@ use crate::open::{OpenEntry, OpenFacts};
 /// A worker that deletes a stream, or a name of the file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Deleter {
-    /// What stands for it: [`crate::mark`].
+    /// Mark of the stream or name: [`crate::mark`].
     pub mark: u64,
-    /// The worker.
+    /// Deletion owner: worker that deletes it.
     pub server: ServerId,
-    /// How far it is.
+    /// Progress of the deletion in that worker.
     pub progress: DeletionProgress,
-    /// The share by which it was opened.
+    /// Share that it was opened through.
     pub share: String,
-    /// Where the share's root was on the host.
+    /// Path of the share's root on the host.
     pub folder: String,
     /// The path beneath the share, with `\`.
     pub path: String,
-    /// As [`OpenFacts::is_posix`].
+    /// True for POSIX names, as [`OpenFacts::is_posix`].
     pub is_posix: bool,
 }
 
-/// How far a worker is with deleting something.
+/// Progress of a deletion in its worker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DeletionProgress {
-    /// It closes the open that was the last one.
+    /// The worker closes the last open itself.
     Closes,
-    /// That open ended without it: its own worker is dead, or its client did not come back. It has
-    /// to look at the record, and to delete by name.
+    /// The last open ended without its worker, which is dead, or whose client did not return. The
+    /// deletion owner has to read the record, and to delete by name.
     Inherited,
-    /// It has looked.
+    /// The deletion owner has read the record.
     Deletes,
 }
 
 impl FileRecord {
-    /// What has to be deleted, now that `gone` is closed: the file's name, if that was its last open
-    /// of all; else the stream.
+    /// Begins the deletion that is due after the close of `gone`: of the file's name, if that was
+    /// its last open of all; otherwise of the stream. Returns its mark.
     pub(crate) fn begin_deletion(
         &mut self,
         gone: &OpenEntry,
@@ -56,8 +56,8 @@ impl FileRecord {
         let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
         let is_due = |mark: &u64| self.doomed.contains(mark) && !is_open(*mark) && !is_begun(*mark);
         let mark = [link, gone.mark()].into_iter().find(is_due)?;
-        // The file goes by its name alone, whatever stream of it was open. In a name of POSIX a colon
-        // is a character like any other.
+        // The file is deleted by its name alone, whatever stream of it was open. In a POSIX name a
+        // colon has no meaning.
         let path = match mark == link && gone.stream != 0 {
             true => path.split(':').next(),
             false => Some(path.as_str()),
@@ -74,8 +74,7 @@ impl FileRecord {
         Some(mark)
     }
 
-    /// Opens have ended, and no worker closes them: what was to be deleted with them is deleted by
-    /// `heir`.
+    /// Delegates deletions of opens that ended without a worker to `deletion_owner`.
     pub(crate) fn bequeath(&mut self, gone: &[OpenEntry], heir: ServerId, look: &mut Look) {
         for entry in gone.iter().filter(|it| it.delete_on_close) {
             self.set_doomed(entry.mark(), true);
@@ -87,7 +86,7 @@ impl FileRecord {
         }
     }
 
-    /// Takes what a worker is to delete in place of others.
+    /// Takes deletions delegated to a worker.
     pub fn take_inheritance(&mut self, server: ServerId) -> Vec<Deleter> {
         let is_it =
             |it: &&mut Deleter| it.server == server && it.progress == DeletionProgress::Inherited;
@@ -99,25 +98,24 @@ impl FileRecord {
         taken
     }
 
-    /// Whether something waits for a worker to delete it in place of another.
+    /// True while a delegated deletion waits for its worker.
     #[must_use]
     pub fn has_inheritance(&self) -> bool {
         self.deleters.iter().any(|it| it.progress == DeletionProgress::Inherited)
     }
 
-    /// Whether a stream, or the file with it, is gone as soon as a worker has come to it, whose open
-    /// it was not.
+    /// True if the stream, or its whole file, has no open and a delegated deletion is pending.
     pub(crate) fn is_inherited(&self, stream: u64, link: u64) -> bool {
         let marks = [link, crate::mark(stream, link)];
         let mut deleters = self.deleters.iter().filter(|it| marks.contains(&it.mark));
         deleters.any(|it| it.progress != DeletionProgress::Closes)
     }
 
-    /// The stream is deleted, or could not be: it is as if nothing were.
+    /// Ends a deletion, whether it succeeded or failed.
     pub fn deleted(&mut self, mark: u64, look: &mut Look) {
         self.doomed.retain(|it| *it != mark);
         self.deleters.retain(|it| it.mark != mark);
-        // With the file, its streams are gone.
+        // The file's streams are deleted with it.
         self.forget_unused_marks();
         self.wake(look);
     }

@@ -1,4 +1,4 @@
-//! All that the server must know of a file that is open anywhere.
+//! Record of a file that is open anywhere in the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,31 +14,32 @@ use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenId};
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
-/// Opens that a file may have. Each open of the file reads and writes the whole record.
+/// Highest number of opens of a file. Each of them reads and writes the whole record.
 pub const FILE_OPENS_MAX: usize = 16_384;
 
-/// One file that is open: `GlobalOpenTable` of [MS-SMB2] 3.3.1.1 seen from the file, with the
+/// Record of an open file: the file's part of `GlobalOpenTable` ([MS-SMB2] 3.3.1.1), with the
 /// per-file state of [MS-FSA] 2.1.1.3.
 ///
-/// A record is read, decided on by the functions of this crate, and written back under one lock.
-/// Functions that change what others wait for, or must be told of, name the workers in [`Look`].
+/// A record is read, changed by the functions of this crate, and written back under one lock. A
+/// function whose change ends a wait, or needs a notification, adds the workers to [`Look`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileRecord {
-    /// The opens, in the order in which they came.
+    /// Opens, in the order of their creation.
     pub opens: Vec<OpenEntry>,
-    /// Leases that opens share in, ordered by id: each CREATE looks one up for each open.
+    /// Leases that opens share, ordered by id: each CREATE looks one up for each open.
     pub leases: Vec<Lease>,
-    /// Byte-range locks.
+    /// Byte-range locks of all streams.
     pub locks: LockList,
-    /// What goes with its last open: streams, and names of the file itself ([`crate::mark`]).
+    /// Marks for deletion after the last close: streams, and names of the file itself
+    /// ([`crate::mark`]).
     pub doomed: Vec<u64>,
-    /// Who is deleting what has gone: see [`FileRecord::close`].
+    /// Deletions in progress, with their owners: see [`FileRecord::close`].
     pub deleters: Vec<Deleter>,
-    /// Workers with requests that wait for a change of this record.
+    /// Workers with requests that wait for a change of the record.
     pub waiters: Vec<ServerId>,
 }
 
-/// Workers that have to look at a record again, because it changed in a way that concerns them.
+/// Workers that have to read a record again, because of a change that concerns them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Look(Vec<ServerId>);
 
@@ -49,48 +50,49 @@ impl Look {
         }
     }
 
-    /// The workers, each once.
+    /// Returns the workers, each once.
     #[must_use]
     pub fn into_servers(self) -> Vec<ServerId> {
         self.0
     }
 }
 
-/// What one look at a record tells a READ or WRITE: the shared word of the file.
+/// Summary of a record for READ and WRITE: the shared word of the file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FileWord {
-    /// Byte-range locks.
+    /// Number of byte-range locks of the file.
     pub locks: u32,
-    /// Oplocks and leases that keep what was read.
+    /// Number of oplocks and leases that cache reads.
     pub readers: u32,
 }
 
-/// What closing an open leads to.
+/// Consequences of closing an open.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Closed {
-    /// The stream that must be removed now; 0 is the whole file, and need not be what was closed.
+    /// Mark of the stream that must be deleted now; 0 is the whole file, and need not be the closed
+    /// one.
     pub unlink: Option<u64>,
 }
 
-/// What a holder is to be told of a break.
+/// A break notification for a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BreakTold {
-    /// The open whose session it is told on.
+    /// Number of the open whose session receives it.
     pub open: u64,
-    /// The lease; none for an oplock.
+    /// The lease; `None` for an oplock.
     pub lease: Option<Lease>,
-    /// What is taken.
+    /// Rights before and after the break.
     pub notice: crate::caching::BreakNotice,
 }
 
 impl FileRecord {
-    /// Whether nothing is worth keeping.
+    /// True if the record need not be stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.opens.is_empty() && self.doomed.is_empty() && self.waiters.is_empty()
     }
 
-    /// What the shared word says of this record.
+    /// Returns the record's part of the shared word.
     #[must_use]
     pub fn word(&self) -> FileWord {
         let oplocks = self.opens.iter().filter(|it| match &it.holding {
@@ -105,38 +107,38 @@ impl FileRecord {
         }
     }
 
-    /// The open of that name.
+    /// Returns the open with that id.
     #[must_use]
     pub fn open(&self, id: OpenId) -> Option<&OpenEntry> {
         self.opens.iter().find(|it| it.id == id)
     }
 
-    /// The open of that name, to change it.
+    /// Returns the open with that id, to change it.
     pub fn open_mut(&mut self, id: OpenId) -> Option<&mut OpenEntry> {
         self.opens.iter_mut().find(|it| it.id == id)
     }
 
-    /// The lease of that name.
+    /// Returns the lease with that id.
     #[must_use]
     pub fn lease(&self, id: LeaseId) -> Option<&Lease> {
         let at = self.leases.binary_search_by_key(&id, |it| it.id).ok()?;
         self.leases.get(at)
     }
 
-    /// The lease of that name, to change it.
+    /// Returns the lease with that id, to change it.
     pub(crate) fn lease_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
         let at = self.leases.binary_search_by_key(&id, |it| it.id).ok()?;
         self.leases.get_mut(at)
     }
 
-    /// Adds a lease, if there is none of its name.
+    /// Adds a lease, unless one with that id exists.
     pub(crate) fn add_lease(&mut self, lease: Lease) {
         if let Err(at) = self.leases.binary_search_by_key(&lease.id, |it| it.id) {
             self.leases.insert(at, lease);
         }
     }
 
-    /// What an open may keep.
+    /// Caching that an open holds.
     #[must_use]
     pub fn cache_of(&self, entry: &OpenEntry) -> Cache {
         match entry.holding {
@@ -146,13 +148,13 @@ impl FileRecord {
         }
     }
 
-    /// Whether a stream, or the file with it, is to be deleted.
+    /// True if a stream, or its whole file, is marked for deletion.
     #[must_use]
     pub fn is_doomed(&self, stream: u64, link: u64) -> bool {
         self.doomed.iter().any(|it| *it == crate::mark(stream, link) || *it == link)
     }
 
-    /// Marks a stream for deletion, or not.
+    /// Sets or clears the mark of a stream.
     pub fn set_doomed(&mut self, mark: u64, doomed: bool) {
         self.doomed.retain(|it| *it != mark);
         if doomed {
@@ -160,7 +162,7 @@ impl FileRecord {
         }
     }
 
-    /// Whether an open other than `id` would disturb, or be disturbed by, this use of a stream.
+    /// True if an open other than `id` conflicts with this use of a stream.
     #[must_use]
     pub fn conflicts(&self, id: OpenId, stream: u64, mode: ShareMode) -> bool {
         self.opens
@@ -169,30 +171,31 @@ impl FileRecord {
             .any(|it| conflict(it.mode, mode))
     }
 
-    /// Whether an open of this record has to be found by the name that it has: it is used, or kept for a
-    /// client that is away, or its end is that of the file. A durable open gives way instead.
+    /// True if the file of this open must keep its name: the open is in use, or kept for a
+    /// disconnected client, or deletes the file by its close. A disconnected durable open is
+    /// removed instead.
     #[must_use]
     pub fn keeps_its_name(&self, open: &OpenEntry) -> bool {
         let ends_file = open.delete_on_close || self.is_doomed(open.stream, open.facts.link);
         open.excludes() || ends_file
     }
 
-    /// Notes that a request of this worker waits for the record to change.
+    /// Adds a worker to those that wait for the record to change.
     pub fn wait(&mut self, server: ServerId) {
         if !self.waiters.contains(&server) {
             self.waiters.push(server);
         }
     }
 
-    /// Has everyone look who waits.
+    /// Notifies all waiting workers, once each.
     pub(crate) fn wake(&mut self, look: &mut Look) {
         self.waiters.drain(..).for_each(|server| look.add(server));
     }
 
-    /// Takes an open out.
+    /// Removes an open.
     ///
-    /// If it was the last one of a stream that is to be deleted, the stream stays marked until
-    /// [`FileRecord::deleted`]: nobody may open it between now and then.
+    /// After the last open of a stream marked for deletion, the mark stays until
+    /// [`FileRecord::deleted`]: no open is possible until then.
     pub fn close(&mut self, id: OpenId, delete_on_close: bool, look: &mut Look) -> Closed {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else {
             return Closed::default();
@@ -209,10 +212,10 @@ impl FileRecord {
         Closed { unlink: self.begin_deletion(&gone, id.server, DeletionProgress::Closes) }
     }
 
-    /// Takes all of the locks, which are of one open, or none: [MS-FSA] 2.1.5.8.
+    /// Acquires all of the locks, which are of one open, or none: [MS-FSA] 2.1.5.8.
     ///
     /// # Errors
-    /// If one of them cannot be had.
+    /// One of them conflicts, is invalid, or exceeds a limit.
     pub fn acquire_locks(
         &mut self,
         wanted: &[ByteRangeLock],
@@ -221,8 +224,8 @@ impl FileRecord {
         self.locks.acquire(wanted, standing)
     }
 
-    /// A LOCK of an open succeeded. This is kept for one that can be taken up again; for others it
-    /// is enough that their worker knows.
+    /// Stores the lock sequence of a successful LOCK, for an open that can be reclaimed; for others
+    /// the worker's memory suffices.
     pub fn remember_lock(&mut self, open: OpenId, sequence: LockSequence) {
         let durability = self.open_mut(open).and_then(|it| it.durability.as_mut());
         if let Some(durability) = durability {
@@ -230,17 +233,17 @@ impl FileRecord {
         }
     }
 
-    /// A LOCK of an open is another than the one before it of the same index, and has not succeeded:
-    /// neither is known any more. Whether the record knew of it.
+    /// Removes a lock sequence: a LOCK with the same index and another number has not succeeded.
+    /// Returns true if the record had it.
     pub fn forget_lock(&mut self, open: OpenId, index: u8) -> bool {
         let durability = self.open_mut(open).and_then(|it| it.durability.as_mut());
         durability.is_some_and(|it| it.lock_sequences.forget(index))
     }
 
-    /// Releases locks one after the other; what was released before one fails stays so.
+    /// Releases locks one after the other; a failure leaves earlier ones released.
     ///
     /// # Errors
-    /// If the open does not hold one of them.
+    /// The open does not hold one of them.
     pub fn release_locks(
         &mut self,
         open: OpenId,
@@ -253,8 +256,7 @@ impl FileRecord {
         result
     }
 
-    /// Whether something of a worker is in the record, so that [`FileRecord::bury`] has something
-    /// to do.
+    /// True if the record contains anything of a worker, so that [`FileRecord::bury`] has work.
     #[must_use]
     pub fn concerns(&self, server: ServerId) -> bool {
         self.opens.iter().any(|it| it.id.server == server)
@@ -262,9 +264,8 @@ impl FileRecord {
             || self.deleters.iter().any(|it| it.server == server)
     }
 
-    /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it
-    /// was to delete is deleted by `heir`, or by whoever inherits from that in
-    /// [`FileRecord::scavenge`].
+    /// Removes the state of a dead worker; durable opens stay, disconnected. Its deletions go to
+    /// `deletion_owner`, or to the later owner of [`FileRecord::scavenge`].
     pub fn bury(&mut self, server: ServerId, heir: ServerId, now: Duration, look: &mut Look) {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
@@ -287,7 +288,7 @@ impl FileRecord {
         self.wake(look);
     }
 
-    /// What has neither an open to go with nor anyone who deletes it is not marked any more.
+    /// Clears marks without an open or a deletion owner.
     pub(crate) fn forget_unused_marks(&mut self) {
         let (opens, deleters) = (&self.opens, &self.deleters);
         self.doomed.retain(|stream| {
@@ -302,7 +303,7 @@ impl FileRecord {
         self.doomed.iter_mut().filter(|it| **it == old).for_each(|it| *it = new);
     }
 
-    /// The file has another name in a share: those who opened it by the old one see that.
+    /// Updates the path of opens by the old name of a renamed file.
     pub fn renamed(&mut self, share: &str, old: &str, new: &str, look: &mut Look) {
         let by_old_name = |it: &&mut OpenEntry| it.facts.share == share && it.facts.path == old;
         for entry in self.opens.iter_mut().filter(by_old_name) {
@@ -311,14 +312,15 @@ impl FileRecord {
         }
     }
 
-    /// Whether another stream of the file is open.
+    /// True if another stream of the file is open.
     #[must_use]
     pub fn has_other_streams_open(&self, stream: u64) -> bool {
         self.opens.iter().any(|it| it.stream != stream && !it.is_disconnected())
     }
 
-    /// The connection of an open is gone: [MS-SMB2] 3.3.7.1. Whether the open stays; if not, it is
-    /// to be closed. A durable one stays as long as it keeps its handle and nobody wants that.
+    /// Handles the loss of an open's connection: [MS-SMB2] 3.3.7.1. Returns true if the open stays;
+    /// otherwise the caller closes it. A durable open stays while it has handle caching without a
+    /// break.
     pub fn disconnect(
         &mut self,
         id: OpenId,
@@ -330,7 +332,7 @@ impl FileRecord {
         let cache = self.cache_of(&self.opens[at]);
         let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none();
         if self.opens[at].evicted {
-            // Nobody wants it back, and others wait for its end.
+            // The client cannot reclaim it, and others wait for its end.
             return false;
         }
         let Some(durability) = &mut self.opens[at].durability else { return false };
@@ -346,8 +348,8 @@ impl FileRecord {
         stays
     }
 
-    /// Gives a disconnected open to the worker where its client came back. Nothing if it is not
-    /// there, or not disconnected. The client is told what was taken from it meanwhile.
+    /// Assigns a disconnected open to the worker of its returned client. `None` if it is missing,
+    /// or not disconnected. The client is notified of breaks in the meantime.
     pub fn take_up(
         &mut self,
         persistent: u64,
@@ -369,7 +371,7 @@ impl FileRecord {
         Some(entry)
     }
 
-    /// A client that was away when an answer to a break was awaited is asked again.
+    /// Repeats a break notification to a client that was disconnected.
     fn remind(&mut self, at: usize) {
         match &mut self.opens[at].holding {
             Holding::Nothing => {}
@@ -383,8 +385,8 @@ impl FileRecord {
         }
     }
 
-    /// Removes opens that nobody took up again in time. Says which. What was to be deleted with
-    /// them is deleted by `heir`, and so is what an earlier heir did not hear of.
+    /// Removes opens that were not reclaimed in time, and returns them. Their deletions go to
+    /// `deletion_owner`, as do those that an earlier owner did not start.
     pub fn scavenge(&mut self, now: Duration, heir: ServerId, look: &mut Look) -> Vec<OpenEntry> {
         for deleter in &mut self.deleters {
             if deleter.progress == DeletionProgress::Inherited {
@@ -396,8 +398,8 @@ impl FileRecord {
         self.purge(late, heir, look)
     }
 
-    /// Removes disconnected opens for which somebody else needs the place. What was to be deleted
-    /// with them is deleted by `heir`.
+    /// Removes disconnected opens that conflict with others. Their deletions go to
+    /// `deletion_owner`.
     pub(crate) fn purge(
         &mut self,
         unwanted: impl Fn(&OpenEntry) -> bool,
@@ -422,8 +424,8 @@ impl FileRecord {
         gone
     }
 
-    /// Takes what disconnected resilient opens hold: [MS-SMB2] 3.3.4.6 has them stay without it,
-    /// since nobody can be asked.
+    /// Removes the caching of disconnected resilient opens: [MS-SMB2] 3.3.4.6 keeps the opens
+    /// without it, since their clients cannot acknowledge a break.
     pub(crate) fn silence(
         &mut self,
         disturbed: impl Fn(&Self, &OpenEntry) -> bool,
@@ -444,7 +446,7 @@ impl FileRecord {
                 }
                 Some(Holding::Lease(lease)) => {
                     let lease = *lease;
-                    // An open of the same lease that is connected can be asked.
+                    // A connected open of the same lease can acknowledge.
                     if teller(&self.opens, lease).is_none()
                         && let Some(lease) = self.lease_mut(lease)
                     {
@@ -457,13 +459,13 @@ impl FileRecord {
             }
         }
         if is_taken {
-            // Some may wait for an answer that is not awaited any more.
+            // Requests may wait for an acknowledgment that is no longer pending.
             self.wake(look);
         }
     }
 
-    /// Has opens closed by the workers that serve them. Says which were disconnected, and are gone;
-    /// what was to be deleted with those is deleted by `heir`.
+    /// Makes workers close opens. Returns the disconnected ones, which are removed at once; their
+    /// deletions go to `deletion_owner`.
     pub fn evict(
         &mut self,
         unwanted: &dyn Fn(&OpenEntry) -> bool,
@@ -478,8 +480,8 @@ impl FileRecord {
         gone
     }
 
-    /// Takes what the holders served by `server` were not told yet. Who is away is told when it
-    /// comes back; who is told through an open of which `knows` says no, later.
+    /// Takes pending break notifications for holders served by `server`. Disconnected holders get
+    /// theirs on return; an open for which `knows` is false, later.
     pub fn take_notices(
         &mut self,
         server: ServerId,
@@ -506,10 +508,10 @@ impl FileRecord {
         told
     }
 
-    /// Takes an answer to the break of an oplock: [MS-SMB2] 3.3.5.22.1.
+    /// Handles the acknowledgment of an oplock break: [MS-SMB2] 3.3.5.22.1.
     ///
     /// # Errors
-    /// If the open holds none, or none that is breaking, or wants to keep too much.
+    /// The open holds no oplock, or none with a break, or claims too many rights.
     pub fn acknowledge_oplock(
         &mut self,
         id: OpenId,
@@ -530,10 +532,10 @@ impl FileRecord {
         Ok(())
     }
 
-    /// Takes an answer to the break of a lease: [MS-SMB2] 3.3.5.22.2.
+    /// Handles the acknowledgment of a lease break: [MS-SMB2] 3.3.5.22.2.
     ///
     /// # Errors
-    /// If there is no such lease, or none that is breaking, or the client wants to keep too much.
+    /// The lease does not exist, has no break, or the client claims too many rights.
     pub fn acknowledge_lease(
         &mut self,
         id: LeaseId,
@@ -552,7 +554,7 @@ impl FileRecord {
         Ok(())
     }
 
-    /// Takes everything from holders who did not answer in time. Whether there was one.
+    /// Ends breaks past their deadline, with the loss of all rights. Returns true if there was one.
     pub fn expire(&mut self, now: Duration, look: &mut Look) -> bool {
         let mut expired = false;
         for entry in &mut self.opens {
@@ -572,7 +574,7 @@ impl FileRecord {
         expired
     }
 
-    /// When [`FileRecord::expire`] has something to do.
+    /// Time at which [`FileRecord::expire`] has work.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         let oplocks = self.opens.iter().filter_map(|it| match &it.holding {
@@ -589,7 +591,7 @@ impl FileRecord {
     }
 }
 
-/// The open on whose session the holder of a lease is told: the oldest that is connected.
+/// Open whose session receives a lease's notifications: the oldest connected one.
 pub(crate) fn teller(opens: &[OpenEntry], lease: LeaseId) -> Option<OpenId> {
     let mut holders = opens.iter().filter(|it| it.holding == Holding::Lease(lease));
     holders.find(|it| !it.is_disconnected()).map(|it| it.id)

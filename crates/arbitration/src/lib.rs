@@ -1,8 +1,8 @@
 //! Sharing, locking and caching conflicts as pure functions over records.
 //!
-//! A [`FileRecord`] says who has a file open and how; its functions say whether one more may, what
-//! has to be taken from whom, and who has to be told. Nothing here knows how anyone is told, or
-//! where records are kept: [`FileRecords`] is what keeps them.
+//! A [`FileRecord`] holds the opens of a file; its functions decide whether one more is possible,
+//! which rights must be removed from other holders, and which workers to notify. Notification and
+//! storage are elsewhere: [`FileRecords`] stores the records.
 
 #![forbid(unsafe_code)]
 

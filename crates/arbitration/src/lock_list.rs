@@ -11,20 +11,20 @@ use crate::open::OpenId;
 use crate::standing::Standing;
 use ordered::OrderedLocks;
 
-/// Locks that a file may have. Beyond it a lock is refused: no known client holds more, and each
-/// change of the file's record reads and writes them all.
+/// Highest number of locks of a file. Further ones are refused: no known client holds more, and
+/// each change of the file's record reads and writes all of them.
 pub const LOCKS_MAX: usize = 8_192;
 
-/// Locks that one open may hold.
+/// Highest number of locks of one open.
 pub const LOCKS_OF_OPEN_MAX: usize = 1_024;
 
-/// Parts into which other clients' locks leave [`LOCKS_MAX`] divided; a client may hold one of them.
+/// Fraction of the locks left by other clients that one client may hold: one of so many parts.
 const LOCK_PARTS: usize = 4;
 
 /// The locks of one file.
 ///
-/// Exclusive locks never overlap each other, and any shared lock conflicts with an exclusive one. So
-/// each kind by itself, in order, needs a few steps to find a conflict.
+/// Exclusive locks never overlap each other, and any shared lock conflicts with an exclusive one.
+/// So in each kind by itself, in order, a conflict is found in a few steps.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LockList {
     exclusive: OrderedLocks,
@@ -41,25 +41,25 @@ impl FromIterator<ByteRangeLock> for LockList {
 }
 
 impl LockList {
-    /// Whether there is no lock.
+    /// True if the file has no lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Counts the locks.
+    /// Number of locks of the file.
     #[must_use]
     pub fn len(&self) -> usize {
         self.exclusive.as_slice().len() + self.shared.as_slice().len()
     }
 
-    /// Whether a stream has a lock.
+    /// True if a stream has a lock.
     #[must_use]
     pub fn is_locked(&self, stream: u64) -> bool {
         self.iter().any(|lock| lock.stream == stream)
     }
 
-    /// All locks: the exclusive ones first, each kind by where it begins.
+    /// Returns all locks: the exclusive ones first, each kind by offset.
     pub fn iter(&self) -> impl Iterator<Item = &ByteRangeLock> {
         self.exclusive.as_slice().iter().chain(self.shared.as_slice())
     }
@@ -79,12 +79,12 @@ impl LockList {
         self.shared.hand_over(from, to);
     }
 
-    /// Whether a READ or WRITE meets a lock: [MS-FSA] 2.1.4.10. A shared lock stops everyone's
-    /// writes, its owner's included; an exclusive one everything but its owner's.
+    /// True if a lock blocks a READ or WRITE: [MS-FSA] 2.1.4.10. A shared lock blocks all writes,
+    /// its owner's included; an exclusive one everything except its owner's access.
     #[must_use]
     pub fn blocks(&self, access: RangeAccess) -> bool {
         let RangeAccess { open, stream, range, writes } = access;
-        // What touches no byte meets no lock, even where an empty lock would.
+        // An access to no bytes meets no lock, even where an empty lock would.
         if range.length == 0 {
             return false;
         }
@@ -92,8 +92,8 @@ impl LockList {
             || self.exclusive.overlapping(stream, range).any(|lock| lock.open != open)
     }
 
-    /// True if a lock excludes `wanted`. An exclusive lock suffers no other beside it, its owner's
-    /// included; but its owner may lock the same bytes shared on top of it.
+    /// True if a lock conflicts with `wanted`. An exclusive lock excludes all others, its owner's
+    /// included; but its owner may add a shared lock of the same bytes.
     fn conflicts_with(&self, wanted: &ByteRangeLock) -> bool {
         let ByteRangeLock { open, stream, range, exclusive } = *wanted;
         match exclusive {
@@ -102,10 +102,10 @@ impl LockList {
         }
     }
 
-    /// Takes all of the locks, which are of one client, or none: [MS-FSA] 2.1.5.8.
+    /// Acquires all of the locks, which are of one client, or none: [MS-FSA] 2.1.5.8.
     ///
     /// # Errors
-    /// If one of them cannot be had.
+    /// One of them conflicts, is invalid, or exceeds a limit.
     pub fn acquire(
         &mut self,
         wanted: &[ByteRangeLock],
@@ -128,7 +128,7 @@ impl LockList {
         Ok(())
     }
 
-    /// Takes locks that outlived the server, without the limits of opens and clients. A conflict
+    /// Restores locks that survived the server, without the limits of opens and clients. A conflict
     /// would be a contradiction in the table; the first lock stays.
     pub(crate) fn restore(&mut self, kept: &Self) {
         for lock in kept.iter().take(LOCKS_MAX.saturating_sub(self.len())) {

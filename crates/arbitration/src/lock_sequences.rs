@@ -1,23 +1,23 @@
-//! Lock sequences: how a LOCK that is sent twice is known for one. [MS-SMB2] 3.3.1.10.
+//! Lock sequences, to recognize a LOCK that is sent twice. [MS-SMB2] 3.3.1.10.
 
-/// Entries of `Open.LockSequenceArray`.
+/// Number of entries of `Open.LockSequenceArray`.
 pub const LOCK_SEQUENCES_MAX: u8 = 64;
 
-/// Where a LOCK stands in the array, and its number.
+/// Index and number of a LOCK in the array.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LockSequence {
-    /// Which entry: less than [`LOCK_SEQUENCES_MAX`].
+    /// Index of the entry, below [`LOCK_SEQUENCES_MAX`].
     pub index: u8,
-    /// LockSequenceNumber, of four bits.
+    /// LockSequenceNumber, a value of four bits.
     pub number: u8,
 }
 
-/// `Open.LockSequenceArray`: the LOCKs that succeeded last, one of each index.
+/// `Open.LockSequenceArray`: the last successful LOCK of each index.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LockSequences(Vec<LockSequence>);
 
 impl LockSequences {
-    /// An array with these entries; what is beyond its end is left out.
+    /// Creates an array with these entries; indexes beyond its end are dropped.
     #[must_use]
     pub fn from_entries(entries: impl IntoIterator<Item = LockSequence>) -> Self {
         let mut sequences = Self::default();
@@ -25,26 +25,26 @@ impl LockSequences {
         sequences
     }
 
-    /// The entries that are valid.
+    /// Returns the valid entries of the array.
     #[must_use]
     pub fn as_slice(&self) -> &[LockSequence] {
         &self.0
     }
 
-    /// Whether this very request has succeeded before.
+    /// True if this very request has succeeded before.
     #[must_use]
     pub fn is_repetition(&self, sequence: LockSequence) -> bool {
         self.0.contains(&sequence)
     }
 
-    /// Makes the entry of that index invalid. Whether it was valid.
+    /// Invalidates the entry of an index. Returns true if it was valid.
     pub fn forget(&mut self, index: u8) -> bool {
         let before = self.0.len();
         self.0.retain(|it| it.index != index);
         self.0.len() != before
     }
 
-    /// Remembers a request that succeeded.
+    /// Stores a request that has succeeded.
     pub fn remember(&mut self, sequence: LockSequence) {
         self.forget(sequence.index);
         if sequence.index < LOCK_SEQUENCES_MAX {

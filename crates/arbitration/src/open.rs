@@ -1,4 +1,4 @@
-//! One open of a file, as the others must know it.
+//! An open of a file, with the state that other opens depend on.
 
 use std::time::Duration;
 
@@ -8,152 +8,154 @@ use crate::caching::{Cache, Caching};
 use crate::lock_sequences::LockSequences;
 use crate::share_mode::ShareMode;
 
-/// Names an open in the whole server.
+/// Id of an open, unique in the whole server.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct OpenId {
-    /// The worker that serves it.
+    /// Worker that serves the open.
     pub server: ServerId,
-    /// Its number there: FileId.Volatile.
+    /// Number of the open in its worker: FileId.Volatile.
     pub number: u64,
 }
 
-/// Names a lease: [MS-SMB2] 3.3.1.12. The same key from another client is another lease.
+/// Id of a lease: [MS-SMB2] 3.3.1.12. The same key from another client is another lease.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LeaseId {
-    /// The client that gave the key.
+    /// ClientGuid of the client with the lease.
     pub client: Guid,
-    /// The key.
+    /// LeaseKey, chosen by the client.
     pub key: [u8; 16],
 }
 
-/// What stands for a stream, or for a name of the file itself, among the marks for deletion.
+/// Returns the mark of a stream, or of a name of the file itself, in [`crate::FileRecord`]'s list
+/// of pending deletions.
 #[must_use]
 pub fn mark(stream: u64, link: u64) -> u64 {
     if stream == 0 { link } else { stream }
 }
 
-/// What an open holds.
+/// Caching that an open holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Holding {
-    /// Nothing, and never did.
+    /// No caching, and none was ever granted.
     Nothing,
     /// An oplock, which may be broken down to nothing.
     Oplock(Cache),
-    /// A share in a lease of this record.
+    /// A lease of this record, shared with other opens.
     Lease(LeaseId),
 }
 
 /// A lease: [MS-SMB2] 3.3.1.12.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lease {
-    /// Its name.
+    /// Id of the lease, unique in the server.
     pub id: LeaseId,
-    /// The stream that it is on.
+    /// Stream that the lease is for.
     pub stream: u64,
-    /// What it allows.
+    /// Caching that it allows, and its break.
     pub cache: Cache,
-    /// Counts the changes of the state.
+    /// Number of state changes, modulo 2^16.
     pub epoch: u16,
-    /// It was asked for in the second version of the context.
+    /// True if requested with the second version of the context.
     pub is_v2: bool,
-    /// The lease on the directory that the file is in, of the same client.
+    /// Key of the same client's lease on the parent directory.
     pub parent: Option<[u8; 16]>,
 }
 
-/// How an open can be taken up again after its connection or its worker is gone.
+/// Conditions for reclaiming an open after its connection or worker is gone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Durability {
-    /// Until when it is kept, once it is disconnected. On the clock of the machine.
+    /// Time until which it is kept, once disconnected. On the clock of the machine.
     pub disconnected_until: Option<Duration>,
-    /// How long it is kept.
+    /// Time for which it is kept.
     pub timeout: Duration,
-    /// How it was asked for.
+    /// Kind of durability, as requested.
     pub kind: DurabilityKind,
     /// `Open.CreateGuid`; zeros for the first version.
     pub create_guid: Guid,
-    /// `Open.DurableOwner`: who the user is.
+    /// `Open.DurableOwner`: identity of the user.
     pub owner: String,
     /// CurrentByteOffset when it was disconnected: [MS-FSCC] 2.4.35.
     pub position: u64,
-    /// `Open.LockSequenceArray`: the client repeats what it got no answer to once it is back.
+    /// `Open.LockSequenceArray`: on its return the client repeats LOCKs without a response.
     pub lock_sequences: LockSequences,
 }
 
-/// What makes an open survive its connection: [MS-SMB2] 3.3.1.10.
+/// Kinds of opens that survive their connection: [MS-SMB2] 3.3.1.10.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DurabilityKind {
-    /// `Open.IsDurable`, asked for by DHnQ.
+    /// `Open.IsDurable`, requested by a DHnQ context.
     Durable,
-    /// `Open.IsDurable`, asked for by DH2Q.
+    /// `Open.IsDurable`, requested by a DH2Q context.
     DurableV2,
     /// `Open.IsPersistent`: it survives the server, too.
     Persistent,
-    /// `Open.IsResilient`.
+    /// `Open.IsResilient`, requested by FSCTL_LMR_REQUEST_RESILIENCY.
     Resilient,
 }
 
-/// What of an open is not judged, but shown, and needed to take it up again.
+/// Properties of an open that decide nothing here, but are shown, or needed to reclaim it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OpenFacts {
-    /// The name that the file was opened by: directory and name in it, hashed. A file with several
-    /// names loses the one by which it was deleted, and no other.
+    /// Name that the file was opened by: directory and name in it, hashed. A file with several
+    /// names loses only the one by which it was deleted.
     pub link: u64,
-    /// `Open.ClientGuid`.
+    /// `Open.ClientGuid` of the client's connection.
     pub client: Guid,
-    /// `Open.AppInstanceId`; zeros for none.
+    /// `Open.AppInstanceId` of the CREATE; zeros for none.
     pub app_instance_id: Guid,
-    /// The session.
+    /// SessionId of the session that opened it.
     pub session_id: u64,
-    /// The tree connect.
+    /// Id of the tree connect.
     pub tree_id: u32,
-    /// FileId.Persistent.
+    /// FileId.Persistent, unique in the server.
     pub persistent: u64,
-    /// The share.
+    /// Name of the share that it was opened through.
     pub share: String,
-    /// Where the share's root is on the host.
+    /// Path of the share's root on the host.
     pub folder: String,
     /// The path beneath the share, with `\`.
     pub path: String,
-    /// Its names are meant exactly as they are, and have no stream behind them: a client with the
-    /// POSIX extensions gave them.
+    /// True if a client with the POSIX extensions gave its names: they are literal, and no stream
+    /// follows them.
     pub is_posix: bool,
-    /// CreateOptions.
+    /// CreateOptions of the CREATE request.
     pub create_options: u32,
-    /// CreateAction of the response.
+    /// CreateAction of the CREATE response.
     pub create_action: u32,
-    /// When it was opened.
+    /// Time at which it was opened.
     pub opened_at: FileTime,
 }
 
-/// One open of a file.
+/// An open of a file, as part of its record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OpenEntry {
-    /// Its name.
+    /// Id of the open in the whole server.
     pub id: OpenId,
-    /// The stream that is open; 0 is the unnamed one.
+    /// Stream that is open; 0 is the unnamed one.
     pub stream: u64,
-    /// How it is used and shared.
+    /// Granted access and sharing of the open.
     pub mode: ShareMode,
-    /// What it holds.
+    /// Caching that it holds: oplock or lease.
     pub holding: Holding,
-    /// Its end marks the file for deletion.
+    /// True if its close marks the file for deletion.
     pub delete_on_close: bool,
-    /// How it can be taken up again, if it can.
+    /// Conditions for reclaiming it; `None` if it is not durable.
     pub durability: Option<Durability>,
-    /// It is to be closed by its worker: another application instance took over.
+    /// True if its worker has to close it: another application instance took over.
     pub evicted: bool,
-    /// The rest.
+    /// Properties that decide nothing here.
     pub facts: OpenFacts,
 }
 
 impl OpenEntry {
-    /// What stands for this open's stream, or its name of the file, among the marks for deletion.
+    /// Returns the mark of this open's stream, or of its name of the file, among the pending
+    /// deletions.
     #[must_use]
     pub fn mark(&self) -> u64 {
         mark(self.stream, self.facts.link)
     }
 
-    /// The lease that it shares in.
+    /// Lease that the open shares, if any.
     #[must_use]
     pub fn lease(&self) -> Option<LeaseId> {
         match self.holding {
@@ -162,62 +164,62 @@ impl OpenEntry {
         }
     }
 
-    /// Whether nobody is there who could answer for it.
+    /// True while its client is disconnected and cannot answer breaks.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         self.disconnected_until().is_some()
     }
 
-    /// Until when it is kept, if it is disconnected. On the clock of the machine.
+    /// Time until which it is kept, if disconnected. On the clock of the machine.
     #[must_use]
     pub fn disconnected_until(&self) -> Option<Duration> {
         self.durability.as_ref()?.disconnected_until
     }
 
-    /// Whether it can stand in the way of others. A durable open whose client is away gives way
-    /// instead; one that is kept does not.
+    /// True if it can conflict with other opens. A disconnected durable open is removed instead,
+    /// unless it is kept.
     pub(crate) fn excludes(&self) -> bool {
         !self.is_disconnected() || self.is_kept()
     }
 
-    /// Whether it stays when another open wants its place while its client is away.
+    /// True if it stays while disconnected, even when another open conflicts with it.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         let kind = self.durability.as_ref().map(|it| it.kind);
         matches!(kind, Some(DurabilityKind::Persistent | DurabilityKind::Resilient))
     }
 
-    /// Whether it outlives everything but its own end.
+    /// True if it survives everything but its own close.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         self.durability.as_ref().is_some_and(|it| it.kind == DurabilityKind::Persistent)
     }
 }
 
-/// What a CREATE asks to keep at the client's side.
+/// Caching that a CREATE requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wish {
-    /// Nothing.
+    /// No caching is requested, neither oplock nor lease.
     Nothing,
-    /// An oplock.
+    /// An oplock of this strength.
     Oplock(Caching),
-    /// A lease.
+    /// A lease, new or existing.
     Lease {
-        /// Its name.
+        /// Id of the lease, new or known.
         id: LeaseId,
-        /// What it should allow.
+        /// Caching that the lease requests.
         state: Caching,
-        /// The client's count of changes.
+        /// Epoch that the client knows.
         epoch: u16,
-        /// Asked for in the second version of the context.
+        /// True if requested with the second version of the context.
         is_v2: bool,
-        /// The lease on the directory.
+        /// Key of the lease on the parent directory.
         parent: Option<[u8; 16]>,
     },
 }
 
 impl Wish {
-    /// The lease that is named.
+    /// Id of the requested lease, if any.
     #[must_use]
     pub fn lease(&self) -> Option<LeaseId> {
         match self {

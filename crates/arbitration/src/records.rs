@@ -1,4 +1,4 @@
-//! Where records of files are kept.
+//! Storage of the records of files.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use crate::file_record::{FileRecord, FileWord};
 use crate::open::OpenEntry;
 use crate::standing::Standing;
 
-/// A file on the server, whatever its names and streams.
+/// Key of a file on the server, common to its names and streams.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileKey {
-    /// The file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// The file in it.
+    /// Inode number in that file system.
     pub inode: u64,
 }
 
-/// Where a disconnected open is, and by what it is looked for.
+/// Location of a disconnected open, with the keys to find it by.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Disconnected {
-    /// FileId.Persistent.
+    /// FileId.Persistent of the disconnected open.
     pub persistent: u64,
-    /// The file.
+    /// File that the open belongs to.
     pub file: FileKey,
-    /// The client, and `Open.CreateGuid`, which is zeros if the open has none.
+    /// ClientGuid, and `Open.CreateGuid`, which is zeros if the open has none.
     pub create_guid: (Guid, Guid),
-    /// Who the user is: `Open.DurableOwner`.
+    /// `Open.DurableOwner`: identity of the user.
     pub owner: String,
 }
 
 impl Disconnected {
-    /// Where an open of a file is.
+    /// Returns the location of an open.
     #[must_use]
     pub fn of(entry: &OpenEntry, file: FileKey) -> Self {
         let durability = entry.durability.as_ref();
@@ -46,26 +46,26 @@ impl Disconnected {
     }
 }
 
-/// Keeps the records of all files that are open, for all workers of the server.
+/// Stores the records of all open files, for all workers of the server.
 ///
-/// This is memory that the workers share: it is read and changed under a short lock and never
-/// waited for, which is why the engine may do so itself without a question to the world.
+/// The workers share this memory and change it under a short lock. The engine calls it directly,
+/// not by an effect; a change of a persistent open waits until it is on stable storage.
 pub trait FileRecords: Debug {
-    /// Gives `decide` the record of a file, an empty one if there is none, and keeps what it left
-    /// there if it says that it changed it. The record is locked meanwhile.
+    /// Passes the record of a file to `decide`, an empty one if there is none, and stores the
+    /// result if `decide` returns true. The record is locked during the call.
     ///
     /// # Errors
-    /// If the record could not be read or kept; nothing is changed then.
+    /// The record could not be read or stored; it is unchanged then.
     fn change(
         &self,
         key: FileKey,
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
     ) -> Result<(), RecordsError>;
 
-    /// Shows `see` the record of a file, an empty one if there is none.
+    /// Passes the record of a file to `see`, an empty one if there is none.
     ///
     /// # Errors
-    /// If the record could not be read.
+    /// The record could not be read.
     fn view(&self, key: FileKey, see: &mut dyn FnMut(&FileRecord)) -> Result<(), RecordsError> {
         self.change(key, &mut |record| {
             see(record);
@@ -73,47 +73,49 @@ pub trait FileRecords: Debug {
         })
     }
 
-    /// Whether the client of this process may have one more open, among those of all clients.
+    /// True if this process's client may have one more open, among those of all clients.
     fn has_room(&self, standing: Standing) -> bool;
 
-    /// What the shared word of a file says: never less than is true, and maybe more, since files
-    /// share words.
+    /// Returns the shared word of a file. Its counts may be too high, since files share words, but
+    /// never too low.
     fn word(&self, key: FileKey) -> FileWord;
 
-    /// How many files were deleted so far. A file that was opened by its name may be deleted before
-    /// it is in its record: whoever sees this number move meanwhile looks again.
+    /// Number of files deleted so far. A file that was opened by its name may be deleted before it
+    /// is in its record: a changed number means that the caller has to look again.
     fn deletions(&self) -> u32;
 
-    /// A file is deleted. To be said before its record forgets that it was to be.
+    /// Counts a deleted file. Call it before its record loses the mark.
     fn count_deletion(&self);
 
-    /// Notes where a disconnected open is, and until when it is kept, on the clock of the machine.
+    /// Stores the location of a disconnected open, and the time until which it is kept, on the
+    /// clock of the machine.
     ///
     /// # Errors
-    /// If it could not be noted, or its user has left too many already. It cannot be kept then.
+    /// It could not be stored, or its user has too many already. The open cannot be kept then.
     fn put_disconnected(&self, at: &Disconnected, until: Duration) -> Result<(), RecordsError>;
 
-    /// Forgets a disconnected open.
+    /// Removes the location of a disconnected open.
     fn remove_disconnected(&self, at: &Disconnected);
 
-    /// Where a disconnected open is.
+    /// Returns the file of a disconnected open.
     fn find_disconnected(&self, persistent: u64) -> Option<FileKey>;
 
-    /// The disconnected open of a client's CreateGuid, and where it is; it may be there no more.
+    /// Returns the disconnected open with a client's CreateGuid, and its file, as last stored; it
+    /// may be gone.
     fn find_create_guid(&self, client: Guid, create_guid: Guid) -> Option<(u64, FileKey)>;
 
-    /// Shows all records, without a lock.
+    /// Passes all records to `visit`, without a lock.
     ///
     /// # Errors
-    /// If they could not be read.
+    /// A record could not be read.
     fn for_each(&self, visit: &mut dyn FnMut(FileKey, FileRecord)) -> Result<(), RecordsError>;
 }
 
-/// A record that could not be read or kept.
+/// Reason why a record could not be read or stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RecordsError {
-    /// There is no room for it.
+    /// The table has no room for it.
     Full,
-    /// It is damaged, or the table is.
+    /// The record or the table is damaged.
     Damaged,
 }

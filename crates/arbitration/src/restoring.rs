@@ -1,5 +1,5 @@
-//! Persistent opens on their way through the end of the server: what is kept of them on stable
-//! storage, and how they come back.
+//! Persistent opens across a restart of the server: their form on stable storage, and their
+//! restoration.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::file_record::{FILE_OPENS_MAX, FileRecord};
 use crate::open::{Holding, OpenEntry, OpenId};
 
 impl FileRecord {
-    /// What must outlive the server, one record for each persistent open: the open, its lease and
-    /// its locks, without anything that is true of this run of the server alone.
+    /// Returns the state that survives the server, one record for each persistent open: the open,
+    /// its lease and its locks, without anything specific to this run.
     ///
-    /// What is being taken from a client counts as taken: who wanted it is gone by then, and so may
-    /// be whoever was to be told.
+    /// Rights in the course of a break count as removed: the requester is gone by the restart, and
+    /// the holder may not have been notified.
     #[must_use]
     pub fn persistent_parts(&self) -> Vec<(u64, Self)> {
         let persistent = self.opens.iter().filter(|it| it.is_persistent());
@@ -44,8 +44,8 @@ impl FileRecord {
         Self { opens: vec![part], leases, locks, doomed, ..Self::default() }
     }
 
-    /// Puts opens back that outlived the server, as [`FileRecord::persistent_parts`] had them. They
-    /// wait for their clients for as long as when they were made.
+    /// Restores opens from [`FileRecord::persistent_parts`]. They wait for their clients for the
+    /// full timeout.
     pub fn restore(&mut self, part: Self, now: Duration) {
         for mut entry in part.opens {
             let Some(durability) = &mut entry.durability else { continue };
@@ -66,8 +66,8 @@ impl FileRecord {
         self.agree();
     }
 
-    /// Each part was kept at a time of its own. Where several clients keep things, none is left with
-    /// what it could keep alone.
+    /// Resolves contradictions between parts saved at different times: among several holders, none
+    /// keeps rights that it could only have alone.
     fn agree(&mut self) {
         let mut holders: Vec<_> = self.opens.iter().map(holder).collect();
         holders.sort_unstable();
@@ -84,7 +84,7 @@ impl FileRecord {
     }
 }
 
-/// Nobody's, until its client is back.
+/// Returns an id without a worker, valid until the client reconnects.
 fn id_of_restored(entry: &OpenEntry) -> OpenId {
     OpenId { server: ServerId::default(), number: entry.facts.persistent }
 }
@@ -94,7 +94,7 @@ fn settled(cache: Cache) -> Cache {
     Cache::granted(state)
 }
 
-/// Whoever shares in a lease is one holder.
+/// Returns one key for all opens of a lease.
 fn holder(entry: &OpenEntry) -> (u64, Option<crate::LeaseId>, Option<OpenId>) {
     match entry.holding {
         Holding::Lease(id) => (entry.stream, Some(id), None),

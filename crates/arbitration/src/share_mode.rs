@@ -2,20 +2,20 @@
 
 use dtyp::AccessMask;
 
-/// How one open uses a file, and what it lets others do.
+/// Access of an open, and the access that it shares.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ShareMode {
     /// Rights that the open was granted.
     pub granted_access: AccessMask,
-    /// Others may open for reading.
+    /// True if others may open for reading.
     pub share_read: bool,
-    /// Others may open for writing.
+    /// True if others may open for writing.
     pub share_write: bool,
-    /// Others may open for deleting or renaming.
+    /// True if others may open for deleting or renaming.
     pub share_delete: bool,
 }
 
-/// Rights that are nobody's business: an open with nothing else conflicts with no other.
+/// Rights that read data; an open with none of the rights below conflicts with no other.
 const READING: AccessMask = AccessMask::READ_DATA.union(AccessMask::EXECUTE);
 const WRITING: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
@@ -32,12 +32,12 @@ impl ShareMode {
         self.granted_access.contains(AccessMask::DELETE)
     }
 
-    /// Whether the open takes part in sharing at all.
+    /// True if the open takes part in sharing at all.
     pub(crate) fn counts(self) -> bool {
         self.reads() || self.writes() || self.deletes()
     }
 
-    /// Whether the open does something that `other` does not share.
+    /// True if the open has an access that `other` does not share.
     fn disturbs(self, other: Self) -> bool {
         (self.reads() && !other.share_read)
             || (self.writes() && !other.share_write)
@@ -45,7 +45,7 @@ impl ShareMode {
     }
 }
 
-/// Whether two opens of one file exclude each other. Symmetric.
+/// True if two opens of a file exclude each other. Symmetric.
 #[must_use]
 pub fn conflict(one: ShareMode, other: ShareMode) -> bool {
     one.counts() && other.counts() && (one.disturbs(other) || other.disturbs(one))

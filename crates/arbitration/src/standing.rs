@@ -1,12 +1,12 @@
-//! How much of what there is room for one client may take.
+//! Share of the places that one client may take.
 
-/// Who takes a place among the opens or locks of a file, or of all files.
+/// Standing of a client that takes a place among the opens or locks of a file, or of all files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Standing {
-    /// A user whom the server knows.
+    /// A user with an account on the server.
     #[default]
     User,
-    /// A guest, or nobody in particular: anyone can be that, so it has a quarter of a user's part.
+    /// A guest or anonymous user: anyone can be that, so it gets a quarter of a user's share.
     Guest,
 }
 
@@ -35,7 +35,7 @@ impl Standing {
 mod tests {
     use super::Standing;
 
-    /// Has a client take one after the other until it may not, and returns how many.
+    /// Returns the number of places that a client can take, one after the other.
     fn fill(standing: Standing, max: usize, parts: usize, others: usize) -> usize {
         (0..).find(|own| !standing.has_room((max, parts), (others, *own, 1))).expect("it ends")
     }

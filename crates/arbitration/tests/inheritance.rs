@@ -1,5 +1,5 @@
-//! What was to be deleted with an open is deleted, also if the open ends without its worker:
-//! [MS-FSA] 2.1.5.5.
+//! Pending deletions are carried out, also if the last open ends without its worker: [MS-FSA]
+//! 2.1.5.5.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn durability() -> Durability {
     }
 }
 
-/// A record with one open that takes the file along.
+/// Creates a record with one open that deletes the file on close.
 fn record(durability: Option<Durability>) -> FileRecord {
     let mut record = FileRecord::default();
     let (admission, _) = record.admit(&ask(DEAD, 1, true), durability, &mut Look::default());
@@ -71,7 +71,7 @@ fn admit(record: &mut FileRecord) -> Admission {
     record.admit(&ask(OTHER, 9, false), None, &mut Look::default()).0
 }
 
-/// `heir` is told, and deletes.
+/// Asserts that `deletion_owner` is notified and deletes.
 #[track_caller]
 fn check_deleted_by(record: &mut FileRecord, look: Look, heir: ServerId) {
     assert!(look.into_servers().contains(&heir), "it has to look");

@@ -1,4 +1,4 @@
-//! What clients may keep beside one another: the rules of oplocks and leases, one claim each.
+//! Caching of several clients: the rules of oplocks and leases, one claim each.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ const RW: Caching = Caching::EXCLUSIVE;
 const RWH: Caching = Caching::BATCH;
 const NONE: Caching = Caching::empty();
 
-/// How long a holder has.
+/// Time for an acknowledgment of a break.
 const TIMEOUT: Duration = Duration::from_secs(35);
 
 const READ_WRITE: AccessMask = AccessMask::READ_DATA.union(AccessMask::WRITE_DATA);
 
-/// A record, and the opens of a few workers.
+/// A record with opens of a few workers.
 #[derive(Default)]
 struct File {
     record: FileRecord,
@@ -41,7 +41,7 @@ fn lease_wish(server: u32, key: u8, state: Caching) -> Wish {
     Wish::Lease { id: lease(server, key), state, epoch: 0, is_v2: true, parent: None }
 }
 
-/// An open of worker 1 or another that shares everything.
+/// Requests an open of a worker that shares everything.
 fn ask(worker: u32, wish: Wish) -> Ask {
     let mode = ShareMode {
         granted_access: READ_WRITE,
@@ -110,7 +110,8 @@ impl File {
         id
     }
 
-    /// The only break that a worker is told of: from, to, and whether an answer is awaited.
+    /// Asserts a worker's only break notification: from, to, and whether an acknowledgment is
+    /// required.
     #[track_caller]
     fn told(&mut self, worker: u32) -> (Caching, Caching, bool) {
         let told = self.record.take_notices(server(worker), |_| true);
@@ -193,7 +194,7 @@ fn whoever_is_excluded_waits_for_handles_only() {
     file.granted(alone);
     assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
     assert_eq!(file.told(1), (RWH, RW, true));
-    // The application has the file open indeed.
+    // The application really has the file open.
     assert_eq!(file.acknowledge(lease(1, 1), RW), Ok(()));
     assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Refused(Refusal::Sharing));
 }
@@ -223,12 +224,12 @@ fn a_break_that_gets_harder_is_told_in_steps() {
     let writer = OpenId { server: server(2), number: 99 };
     assert_eq!(file.told(1), (RWH, RH, true));
     file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
-    // Told of one break at a time: the next follows its answer.
+    // One break at a time: the next follows its acknowledgment.
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
     assert_eq!(file.told(1), (RH, R, true));
     assert_eq!(file.acknowledge(lease(1, 1), R), Ok(()));
-    // What is left of reading goes unanswered.
+    // Reading is broken last, without an acknowledgment.
     assert_eq!(file.told(1), (R, NONE, false));
     assert_eq!(file.state(lease(1, 1)), NONE);
 }
@@ -440,7 +441,7 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
     alone.mode.share_write = false;
     let id = file.durable(alone, DurabilityKind::Persistent);
     assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
-    // Its client has as much time to come back and give way as it would have to answer.
+    // The disconnected client has the same time to return as to answer.
     assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
     file.now = TIMEOUT;
     let refused = Admission::Refused(Refusal::NotAvailable);
@@ -559,7 +560,7 @@ fn who_went_away_without_an_answer_is_asked_again() {
     assert_eq!(file.told(3), (RWH, R, true));
 }
 
-/// `level2 oplocks = no`.
+/// As with the parameter `level2 oplocks = no`.
 #[test]
 fn where_reading_is_not_shared_only_one_keeps_anything() {
     for wish in [|worker| lease_wish(worker, 1, RWH), |_| Wish::Oplock(RWH)] {

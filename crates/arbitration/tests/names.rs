@@ -1,4 +1,4 @@
-//! A file with several names loses the one by which it is deleted, and no other.
+//! A file with several names loses only the one by which it is deleted.
 
 use std::time::Duration;
 

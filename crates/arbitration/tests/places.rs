@@ -1,4 +1,4 @@
-//! How many places of a file one client may take.
+//! Limits of one client's opens of a file.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn admit(record: &mut FileRecord, ask: &Ask) -> Admission {
     record.admit(ask, None, &mut Look::default()).0
 }
 
-/// Opens the file until that is refused, and says how often it was not.
+/// Opens the file until it is refused, and returns the number of opens.
 fn fill(record: &mut FileRecord, client: u32, standing: Standing) -> usize {
     for number in 0.. {
         match admit(record, &ask(client, number, standing)) {
@@ -75,7 +75,7 @@ fn there_is_room_for_one_more_beside_many_clients_that_took_all_they_may() {
     let mut record = FileRecord::default();
     admit(&mut record, &ask(1, 0, Standing::User));
     let entry = record.opens[0].clone();
-    // As many as one address may have by default, one after the other.
+    // The default limit of clients per address, one after the other.
     for client in 2..66 {
         let part = (FILE_OPENS_MAX - record.opens.len()) / 16;
         for number in 0..u64::try_from(part).expect("few") {

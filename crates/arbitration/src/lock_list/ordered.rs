@@ -1,4 +1,4 @@
-//! Locks of one kind in the order of the bytes that they cover.
+//! Locks of one kind, ordered by their ranges.
 
 use std::collections::BTreeSet;
 

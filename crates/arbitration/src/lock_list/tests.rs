@@ -58,7 +58,7 @@ fn a_shared_lock_stacks_on_an_exclusive_one_of_the_same_open_alone() {
     take(&mut list, lock(1, 0, 10, true)).expect("nothing is locked");
     assert_eq!(take(&mut list, lock(1, 0, 10, false)), Ok(()));
     assert_eq!(take(&mut list, lock(2, 0, 10, false)), Err(LockError::Conflict));
-    // The exclusive one goes first, and then others may lock shared.
+    // The exclusive one is released first; then others may lock shared.
     release(&mut list, id(1), ByteRange { offset: 0, length: 10 }).expect("it is locked twice");
     assert_eq!(take(&mut list, lock(2, 0, 10, false)), Ok(()));
 }
@@ -117,7 +117,7 @@ fn a_range_may_reach_the_last_byte_and_no_further() {
     assert_eq!(release(&mut list, id(1), range), Err(LockError::RangeTooLong));
 }
 
-/// Locks of one byte each, all of one open.
+/// Builds locks of one byte each, all of one open.
 fn many(open: OpenId, from: u64, count: usize) -> Vec<ByteRangeLock> {
     let range = |offset| ByteRange { offset, length: 1 };
     let lock = |at| ByteRangeLock { open, stream: 0, range: range(at), exclusive: false };
@@ -169,7 +169,7 @@ fn locks_are_taken_all_or_none() {
     assert_eq!(list, before);
 }
 
-/// The rules of [MS-FSA] 2.1.4.10, 2.1.5.8 and 2.1.5.9, each a walk over all locks.
+/// Reference for [MS-FSA] 2.1.4.10, 2.1.5.8 and 2.1.5.9: each rule is a walk over all locks.
 #[derive(Default)]
 struct Plain(Vec<ByteRangeLock>);
 
@@ -236,7 +236,7 @@ enum Step {
     Access(RangeAccess),
 }
 
-/// Short ranges near each other, empty ones among them, and now and then one that covers all.
+/// Generates short ranges near each other, also empty ones, and rarely one that covers all.
 fn range() -> impl Strategy<Value = ByteRange> {
     prop_oneof![
         12 => (0..24_u64, 0..5_u64).prop_map(|(offset, length)| ByteRange { offset, length }),
@@ -246,7 +246,7 @@ fn range() -> impl Strategy<Value = ByteRange> {
 
 fn step() -> impl Strategy<Value = Step> {
     let open = || (1..4_u64).prop_map(id);
-    // An open is of one stream.
+    // Each open has one stream.
     let stream = |open: OpenId| open.number % 2;
     prop_oneof![
         6 => (open(), prop::collection::vec((range(), prop::bool::weighted(0.4)), 1..5)).prop_map(
@@ -267,7 +267,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn ordered_locks_decide_as_a_plain_list_does(steps in prop::collection::vec(step(), 1..60)) {

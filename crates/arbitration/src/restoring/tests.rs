@@ -13,7 +13,7 @@ fn lease_of(client: u8) -> LeaseId {
     LeaseId { client: Guid([client; 16]), key: [client; 16] }
 }
 
-/// An open of a client that shares everything, with a lease of its own.
+/// Admits an open of a client that shares everything, with its own lease.
 fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKind) -> OpenId {
     let id = OpenId { server: SERVER, number: client.into() };
     let lease = lease_of(client);
@@ -125,7 +125,7 @@ fn what_is_being_taken_counts_as_taken() {
     assert_eq!(kept, Cache::granted(Caching::READ | Caching::HANDLE));
 }
 
-/// The parts are kept one by one, so the older may say more than is true any more.
+/// The parts are saved one by one, so an older one may claim rights that have ended.
 #[test]
 fn two_clients_never_come_back_with_the_right_to_write_alone() {
     let alone = |client| {

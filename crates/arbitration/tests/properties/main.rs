@@ -1,8 +1,8 @@
 //! Random lives of one file, beside a plain model of what its clients believe.
 //!
-//! The model knows what clients were told, and nothing of how the record comes to its decisions: it
-//! has its own idea of who excludes whom, and of what may be kept beside what. Workers look at the
-//! record late and in any order, as messages come.
+//! The model tracks notifications to clients, and knows nothing of the record's decisions: it has
+//! its own rules for conflicts and caching. Workers read the record late and in any order, as
+//! messages arrive.
 
 mod model;
 mod step;
@@ -12,11 +12,15 @@ use proptest::prelude::*;
 use model::Model;
 use step::Step;
 
-/// Steps of one life.
+/// Highest number of steps of one life.
 const STEPS_MAX: usize = 60;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whatever_clients_do_the_record_keeps_its_promises(

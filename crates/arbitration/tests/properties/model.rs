@@ -1,4 +1,4 @@
-//! What clients and workers know, kept plainly.
+//! Plain model of the knowledge of clients and workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use dtyp::{AccessMask, Guid, ServerId};
 
 use crate::step::{Step, Wanted};
 
-/// How long the holder of an oplock or lease has to answer.
+/// Time for an acknowledgment of a break.
 const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// How long a durable open is kept.
+/// Time for which a durable open is kept.
 const KEPT: Duration = Duration::from_secs(40);
 
-/// Looks and expirations after which whoever still waits waits for ever.
+/// Reads and expirations after which a request that still waits is stuck.
 const ROUNDS_MAX: usize = 100;
 
 const ATTRIBUTES: AccessMask = AccessMask::READ_ATTRIBUTES.union(AccessMask::SYNCHRONIZE);
 
-/// What a CREATE may ask for.
+/// Access masks that a CREATE may request.
 const ACCESSES: [AccessMask; 7] = [
     AccessMask::READ_DATA.union(ATTRIBUTES),
     AccessMask::READ_DATA.union(AccessMask::WRITE_DATA),
@@ -34,7 +34,7 @@ const ACCESSES: [AccessMask; 7] = [
     ATTRIBUTES.union(AccessMask::READ_CONTROL),
 ];
 
-/// Whoever keeps something at the client's side.
+/// A holder of caching at a client.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Holder {
     Lease(LeaseId),
@@ -50,13 +50,13 @@ struct Known {
     holder: Option<Holder>,
     durable: Option<DurabilityKind>,
     is_away: bool,
-    /// It is to be closed by its worker.
+    /// True if its worker has to close it.
     is_evicted: bool,
     persistent: u64,
 }
 
 impl Known {
-    /// Whether it stays when others want its place.
+    /// True if it stays despite conflicting opens.
     fn is_kept(&self) -> bool {
         matches!(self.durable, Some(DurabilityKind::Persistent | DurabilityKind::Resilient))
     }
@@ -68,18 +68,18 @@ pub(crate) struct Model {
     now: Duration,
     count: u64,
     opens: BTreeMap<OpenId, Known>,
-    /// What each holder thinks that it may do.
+    /// Rights that each holder believes to have.
     beliefs: BTreeMap<Holder, Caching>,
-    /// What holders were told will be left, and did not answer.
+    /// Rights left by notified breaks without an acknowledgment.
     told: BTreeMap<Holder, Caching>,
     locks: Vec<ByteRangeLock>,
-    /// CREATEs that wait.
+    /// CREATE requests that wait for others.
     waiting: Vec<(Ask, Option<Durability>)>,
-    /// Workers that were told to look, and did not yet.
+    /// Workers that were notified and have not read the record.
     looks: BTreeSet<ServerId>,
-    /// Streams that somebody is deleting.
+    /// Streams with a deletion in progress.
     deleting: Vec<(u64, ServerId)>,
-    /// Workers that have died. A new one has another name.
+    /// Deaths of each worker. A new one has another id.
     deaths: [u64; 3],
 }
 
@@ -92,7 +92,7 @@ impl Model {
             Step::Close { pick } => self.close(pick),
             Step::Deleted { pick } => self.deleted(pick),
             Step::Disconnect { pick } => self.disconnect(pick),
-            Step::Doom { pick, doomed } => self.doom(pick, doomed),
+            Step::MarkForDeletion { pick, pending } => self.mark_for_deletion(pick, pending),
             Step::Evict { pick } => self.evict(pick),
             Step::Lock { pick, offset, length, exclusive } => {
                 self.lock(pick, ByteRange { offset, length }, exclusive);
@@ -114,7 +114,7 @@ impl Model {
         ServerId { pid, unique_id: self.deaths[worker] }
     }
 
-    /// One of the opens whose clients are there.
+    /// Picks an open of a connected client.
     fn pick(&self, pick: usize) -> Option<OpenId> {
         let here = self.opens.iter().filter(|(_, it)| !it.is_away).map(|(id, _)| *id);
         let here: Vec<OpenId> = here.collect();
@@ -134,7 +134,7 @@ impl Model {
             granted_access |= AccessMask::WRITE_DATA;
         }
         let state = Caching::from_bits_truncate(wanted.caching);
-        // A key belongs to one stream: another one is another lease.
+        // A key belongs to one stream: for another stream it is another lease.
         let key = [wanted.wish * 16 + u8::try_from(wanted.stream).expect("a few"); 16];
         let id = LeaseId { client, key };
         let wish = match wanted.wish {
@@ -190,7 +190,7 @@ impl Model {
             assert!(!known.is_kept(), "what is kept stays: {gone:?}");
             self.forget(gone.id);
         }
-        // The open that was admitted is not known yet, and is nobody's who is away.
+        // The admitted open is not known yet, and belongs to a connected client.
         self.silence();
         match &admission {
             Admission::Granted(granted) => self.granted(&ask, durability, granted),
@@ -215,14 +215,14 @@ impl Model {
         self.hear(look);
     }
 
-    /// Somebody who is there, or will be back whatever happens, does not want this open.
+    /// True if a connected open, or one that is kept, excludes this request.
     fn is_excluded(&self, ask: &Ask) -> bool {
         let mut others = self.opens.values().filter(|it| !it.is_away || it.is_kept());
         others.any(|it| {
             if it.stream == ask.stream {
                 return exclude(it.mode, ask.mode);
             }
-            // Whoever may delete the file may delete all of its streams with it.
+            // Delete access to the file includes all of its streams.
             let deletes = ask.stream == 0 && uses(ask.mode)[2];
             deletes && uses(it.mode).contains(&true) && !it.mode.share_delete
         })
@@ -294,7 +294,8 @@ impl Model {
         self.hear(look);
     }
 
-    /// A worker looks: it tells its clients, closes what is to be closed, and tries again.
+    /// A worker reads the record: it notifies its clients, closes evicted opens, and tries requests
+    /// again.
     fn look(&mut self, pick: usize) {
         let picked = pick.checked_rem(self.looks.len()).and_then(|at| self.looks.iter().nth(at));
         let Some(server) = picked.copied() else { return };
@@ -340,7 +341,7 @@ impl Model {
         }
     }
 
-    /// Whoever did not answer in time has nothing.
+    /// Removes all rights of holders without a timely acknowledgment.
     fn expire(&mut self) {
         let is_late = |breaking: Option<arbitration::Breaking>| {
             breaking.is_some_and(|it| it.deadline <= self.now)
@@ -445,8 +446,8 @@ impl Model {
         self.hear(look);
     }
 
-    /// A resilient open whose client is away loses what it keeps without a word: the response to its
-    /// return says what is left.
+    /// A disconnected resilient open loses its caching without notification: the response on its
+    /// return has the rest.
     fn silence(&mut self) {
         for (id, known) in self.opens.iter().filter(|(_, it)| it.is_kept() && it.is_away) {
             let Some(holder) = known.holder else { continue };
@@ -462,7 +463,7 @@ impl Model {
         }
     }
 
-    /// A client that was away does not know any more what it was told.
+    /// A returned client has forgotten notifications from before.
     fn forget_told(&mut self, holder: Option<Holder>) {
         let is_here = self.opens.values().any(|it| !it.is_away && it.holder == holder);
         if let Some(holder) = holder.filter(|_| !is_here) {
@@ -501,9 +502,9 @@ impl Model {
         }
     }
 
-    fn doom(&mut self, pick: usize, doomed: bool) {
+    fn mark_for_deletion(&mut self, pick: usize, pending: bool) {
         if let Some(id) = self.pick(pick) {
-            self.record.set_doomed(self.opens[&id].stream, doomed);
+            self.record.set_doomed(self.opens[&id].stream, pending);
         }
     }
 
@@ -533,7 +534,7 @@ impl Model {
             return;
         }
         let picked = self.locks[pick % self.locks.len()];
-        // Where the open has two locks of the same bytes, the exclusive one goes first.
+        // Of two locks of the same bytes, the exclusive one is released first.
         let is_it = |it: &ByteRangeLock| it.open == picked.open && it.range == picked.range;
         let exclusive = self.locks.iter().position(|it| is_it(it) && it.exclusive);
         let first = exclusive.or_else(|| self.locks.iter().position(is_it));
@@ -599,7 +600,7 @@ impl Model {
         }
     }
 
-    /// Workers are told to look. Those who have died do not hear it.
+    /// Notifies workers. Dead ones do not receive it.
     fn hear(&mut self, look: Look) {
         let living: Vec<ServerId> = (0..3).map(|worker| self.server(worker)).collect();
         self.looks.extend(look.into_servers().into_iter().filter(|it| living.contains(it)));
@@ -610,7 +611,7 @@ fn copied((holder, to): (&Holder, &Caching)) -> (Holder, Caching) {
     (*holder, *to)
 }
 
-/// Reads, writes, deletes.
+/// Returns whether it reads, writes, deletes.
 fn uses(it: ShareMode) -> [bool; 3] {
     let access = it.granted_access;
     [
@@ -638,7 +639,7 @@ fn is_stat(mode: ShareMode) -> bool {
     more.is_empty()
 }
 
-/// What is checked after every step, and in the end.
+/// Invariants that are checked after every step, and at the end.
 impl Model {
     pub(crate) fn verify(&self) {
         self.verify_opens();
@@ -649,11 +650,11 @@ impl Model {
         self.verify_deletions();
     }
 
-    /// What has to be deleted and nobody has open is deleted by somebody who knows of it.
+    /// Every due deletion without an open has an owner that knows of it.
     fn verify_deletions(&self) {
         for mark in &self.record.doomed {
             let is_open = self.opens.values().any(|it| it.stream == *mark || *mark == 0);
-            // With the file, its streams go.
+            // A file's streams are deleted with it.
             let is_it = |it: &&Deleter| it.mark == *mark || it.mark == 0;
             let deleter = self.record.deleters.iter().find(is_it);
             let is_known = |it: &Deleter| {
@@ -677,7 +678,8 @@ impl Model {
         }
     }
 
-    /// Nobody thinks that he may do more than the record allows, unless he is about to be told.
+    /// No client believes to have more rights than the record allows, unless a notification is
+    /// pending.
     fn verify_beliefs(&self) {
         for (holder, belief) in &self.beliefs {
             let (cache, teller) = match holder {
@@ -712,7 +714,7 @@ impl Model {
         }
     }
 
-    /// Whoever keeps writes is alone with the stream, but for those who only look.
+    /// A holder of write caching is alone with the stream, except for attribute opens.
     fn verify_writers(&self) {
         for (id, known) in &self.opens {
             let Some(holder) = known.holder else { continue };
@@ -752,7 +754,7 @@ impl Model {
         }
     }
 
-    /// Whoever waits will hear of a change, or has heard.
+    /// Every waiting worker is registered for a change, or notified.
     fn verify_waiting(&self) {
         for (ask, _) in &self.waiting {
             let server = ask.id.server;
@@ -761,7 +763,7 @@ impl Model {
         }
     }
 
-    /// Nobody answers any more: all the same nobody waits for ever, and nothing is left behind.
+    /// Without any more answers, no request waits forever, and nothing is left behind.
     pub(crate) fn end(&mut self) {
         for _ in 0..ROUNDS_MAX {
             while !self.looks.is_empty() {

@@ -1,8 +1,8 @@
-//! What may happen to a file.
+//! Events in the life of a file.
 
 use proptest::prelude::*;
 
-/// A CREATE, in small numbers that the model gives a meaning.
+/// A CREATE, as small numbers with a meaning in the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) worker: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Wanted {
     pub(crate) delete_on_close: bool,
 }
 
-/// One thing that happens. Opens, workers and breaks are picked from those that there are.
+/// One event. Opens, workers and breaks are picked from the existing ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Acknowledge {
@@ -40,9 +40,9 @@ pub(crate) enum Step {
     Disconnect {
         pick: usize,
     },
-    Doom {
+    MarkForDeletion {
         pick: usize,
-        doomed: bool,
+        pending: bool,
     },
     Evict {
         pick: usize,
@@ -53,7 +53,7 @@ pub(crate) enum Step {
         length: u64,
         exclusive: bool,
     },
-    /// A worker hears that it should look.
+    /// A worker receives a notification to read the record.
     Look {
         pick: usize,
     },
@@ -94,7 +94,8 @@ impl Step {
             1 => pick.clone().prop_map(|pick| Self::Unlock { pick }),
             1 => pick.clone().prop_map(|pick| Self::Rename { pick }),
             1 => pick.clone().prop_map(|pick| Self::Evict { pick }),
-            1 => (pick.clone(), any::<bool>()).prop_map(|(pick, doomed)| Self::Doom { pick, doomed }),
+            1 => (pick.clone(), any::<bool>())
+                .prop_map(|(pick, pending)| Self::MarkForDeletion { pick, pending }),
             1 => pick.clone().prop_map(|pick| Self::Deleted { pick }),
             1 => pick.prop_map(|pick| Self::Cancel { pick }),
             1 => (0..3usize).prop_map(|worker| Self::Bury { worker }),
