@@ -1,40 +1,40 @@
-//! What time it is, for the price of one instruction where the processor tells it.
+//! Clock for tracing, read by a single instruction where possible.
 //!
-//! A request looks at the clock a dozen times, so a look has to be cheap. On x86-64 the time stamp
-//! counter is read where the kernel itself trusts it. What is counted in a page is counted in its
-//! ticks; only what is told at once (a probe, the bucket of a histogram) is turned into nanoseconds
-//! by the worker, everything else by whoever reads. Everywhere else a tick is a nanosecond of the
-//! kernel's clock.
+//! A request reads the clock a dozen times, so reading has to be cheap. On x86-64 the time stamp
+//! counter is used if the kernel itself trusts it. Pages count in its ticks; the worker converts to
+//! nanoseconds only for immediate use (a probe, the bucket of a histogram), readers convert the
+//! rest. Elsewhere a tick is a nanosecond of the kernel's clock.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How far two looks at both clocks are apart that say how long a tick is: each is right to a
-/// fraction of a microsecond.
+/// Time between the two readings of both clocks that determine the length of a tick: each is exact
+/// to a fraction of a microsecond.
 const MEASURED: Duration = Duration::from_millis(10);
 
-/// A tick that is a nanosecond, as a factor.
+/// Factor of a tick of one nanosecond.
 const ONE: u64 = 1 << 32;
 
-/// The kernel's clock as a word: no processor counts so fast.
+/// Word that stands for the kernel's clock: no processor counts so fast.
 const KERNEL: u64 = 1;
 
-/// By what a server measures time. All of its workers have the same, so that no time of one that
-/// is read twice becomes less.
+/// Clock of a server's traces. All workers share it, so that repeated readings of one worker never
+/// decrease.
 ///
-/// As text: nanoseconds a tick of the processor's counter times 2^32, or 1 for the kernel's clock.
+/// As text: nanoseconds per tick of the processor's counter times 2^32, or 1 for the kernel's
+/// clock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Clock {
     is_processor: bool,
-    /// Nanoseconds a tick, times 2^32.
+    /// Nanoseconds per tick, times 2^32.
     factor: u64,
-    /// Nanoseconds a tick, as the bits of a floating point number: what is only to be told apart by
-    /// magnitude is multiplied by this.
+    /// Nanoseconds per tick, as the bits of a floating point number, to find a bucket with one
+    /// multiplication.
     scale: u64,
 }
 
-/// A look at both clocks at once.
+/// Both clocks, read at the same time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Look {
     ticks: u64,
@@ -42,7 +42,7 @@ struct Look {
 }
 
 impl Clock {
-    /// The clock of this machine. To find out how long a tick is takes ten milliseconds.
+    /// Measures the clock of this machine, which takes ten milliseconds.
     #[must_use]
     pub fn measure() -> Self {
         if !is_trusted() {
@@ -53,7 +53,7 @@ impl Clock {
         Self::of_factor(true, first.factor(look()))
     }
 
-    /// The kernel's clock, whatever else there is.
+    /// Returns the kernel's clock, even if a faster one exists.
     #[must_use]
     pub const fn of_kernel() -> Self {
         Self::of_factor(false, ONE)
@@ -63,7 +63,7 @@ impl Clock {
         Self { is_processor, factor, scale: (factor as f64 / ONE as f64).to_bits() }
     }
 
-    /// From a word of a page; zero is none.
+    /// Reads the word of a page; zero is `None`.
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         match word {
             0 => None,
@@ -72,30 +72,30 @@ impl Clock {
         }
     }
 
-    /// As a word.
+    /// Returns the clock as a word.
     pub(crate) fn word(self) -> u64 {
         if self.is_processor { self.factor } else { KERNEL }
     }
 
-    /// Whether it is the processor's counter, which takes one instruction to read.
+    /// True for the processor's counter, which takes one instruction to read.
     #[inline(always)]
     pub(crate) fn is_processor(self) -> bool {
         self.is_processor
     }
 
-    /// Now, in ticks.
+    /// Returns the time in ticks.
     #[inline(always)]
     pub(crate) fn now(self) -> u64 {
         if self.is_processor { ticks() } else { kernel_ns() }
     }
 
-    /// Nanoseconds of so many ticks, roughly: to some parts in 2^50.
+    /// Converts ticks to nanoseconds, exact to some parts in 2^50.
     #[inline(always)]
     pub(crate) fn ns_roughly(self, ticks: i64) -> f64 {
         ticks as f64 * f64::from_bits(self.scale)
     }
 
-    /// Nanoseconds of so many ticks.
+    /// Converts ticks to nanoseconds, rounded down.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
     pub(crate) fn ns(self, ticks: u64) -> u64 {
@@ -113,12 +113,12 @@ impl FromStr for Clock {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().and_then(Self::from_word).ok_or("this is no clock")
+        text.parse().ok().and_then(Self::from_word).ok_or("not a clock")
     }
 }
 
 impl Look {
-    /// Nanoseconds a tick since this look, times 2^32.
+    /// Nanoseconds per tick since this reading, times 2^32.
     fn factor(self, later: Self) -> u64 {
         let passed = later.ns.saturating_sub(self.ns);
         let ticks = later.ticks.saturating_sub(self.ticks);
@@ -127,19 +127,19 @@ impl Look {
     }
 }
 
-/// A look at both clocks.
+/// Reads both clocks.
 ///
-/// Of a few looks the one is taken in which least time went by between the two.
+/// Takes the best of a few attempts: the one with the least time between the two.
 fn look() -> Look {
     let looks = (0..5).map(|_| {
         let (before, ns, after) = (ticks(), kernel_ns(), ticks());
         let width = after.saturating_sub(before);
         (width, Look { ticks: before + width / 2, ns })
     });
-    looks.min_by_key(|(width, _)| *width).map(|(_, look)| look).expect("there are five")
+    looks.min_by_key(|(width, _)| *width).map(|(_, look)| look).expect("five attempts were made")
 }
 
-/// Whether all processors count alike: what the kernel keeps time by itself.
+/// True if all processors' counters agree, which the kernel then uses for its own time.
 #[cfg(target_arch = "x86_64")]
 fn is_trusted() -> bool {
     const PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -155,8 +155,8 @@ fn is_trusted() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux lets every process use it
-    // unless it asked not to.
+    // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a process has
+    // forbidden it to itself.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -165,12 +165,12 @@ pub(crate) fn ticks() -> u64 {
     kernel_ns()
 }
 
-/// The kernel's clock, by the C library: valgrind knows that one.
+/// Reads the kernel's clock by the C library, which works under valgrind.
 #[cold]
 #[inline(never)]
 pub(crate) fn kernel_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for what it writes, and this clock is on every Linux.
+    // SAFETY: the kernel writes one `timespec`, and every Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default()
@@ -190,7 +190,7 @@ mod tests {
         std::thread::sleep(10 * MEASURED);
         let last = look();
         let (told, passed) = (clock.ns(last.ticks - first.ticks), last.ns - first.ns);
-        // Two clocks that agree to a thousandth, whatever else the machine has to do.
+        // The two clocks agree to a thousandth on any load.
         assert!(told.abs_diff(passed) < passed / 1_000, "{told} {passed}");
     }
 

@@ -1,4 +1,4 @@
-//! What a page said at one moment, and what has come since an earlier one.
+//! Figures from a page at one moment, and differences to an earlier one.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -14,31 +14,30 @@ use crate::party::PartyValue;
 use crate::schema::AllValues;
 use crate::series::SeriesValue;
 
-/// How often a page is looked at that changes while it is read, before the reader waits between looks.
+/// Number of reads of a page that changes meanwhile, before the reader pauses between them.
 const QUICK_LOOKS: usize = 50;
 
-/// How long it waits then, and how often: the worker is between two phases and somebody else has its
-/// processor. One that stays there was killed; its last phase is missed.
+/// Pause between further reads, and their number: the worker is between two phases and has lost its
+/// processor. If it stays there, it was killed; its last phase is missed.
 const PAUSE: Duration = Duration::from_micros(100);
 const SLOW_LOOKS: usize = 200;
 
-/// The figures of one worker, or of several together.
+/// Figures of one worker, or of several together.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Figures {
-    /// Nanoseconds that the worker was observed; of several, added up.
+    /// Nanoseconds of observation; added up for several workers.
     pub ns: u64,
-    /// Everything that was counted. The time of the phase that the worker is in is in it up to
-    /// this moment.
+    /// Values of all events. The time of the worker's current phase is included up to this moment.
     pub events: AllValues,
-    /// By share; the name of what belongs to none, or found no place of its own, is empty.
+    /// Counters by share; an empty name stands for requests without a share or beyond the places.
     pub shares: Vec<(String, PartyValue)>,
-    /// By user, likewise.
+    /// Counters by user, in the same form.
     pub users: Vec<(String, PartyValue)>,
-    /// Requests that were not traced.
+    /// Number of requests that were not traced.
     pub untraced: u64,
 }
 
-/// The page of a worker, open for reading.
+/// Page of a worker, open for reading.
 #[derive(Debug)]
 pub struct Reader {
     page: Page,
@@ -49,13 +48,13 @@ impl Reader {
     /// Opens the page of a worker.
     ///
     /// # Errors
-    /// Why it cannot be read, in words.
+    /// The page is missing, forbidden, or from another version.
     pub fn open(lock_dir: &Path, pid: u32, unique_id: u64) -> Result<Self, PageError> {
         let (page, file) = Page::open(&page::path(lock_dir, pid, unique_id))?;
         Ok(Self { page, file })
     }
 
-    /// What the page says now; of a worker that has ended, what it said when it last did something.
+    /// Returns the figures as of now; of a worker that has ended, as of its last event.
     #[must_use]
     pub fn read(&self) -> Figures {
         let layout = self.page.layout();
@@ -66,7 +65,7 @@ impl Reader {
         }
     }
 
-    /// Whether the worker has ended, and its page was removed.
+    /// True once the worker has ended and its page was removed.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.file.metadata().is_ok_and(|it| it.nlink() == 0)
@@ -74,7 +73,7 @@ impl Reader {
 }
 
 impl Figures {
-    /// `now` is what the worker's clock says; where it is zero, time has stopped with the worker.
+    /// `now` returns the time of the worker's clock; zero stands for a worker that has ended.
     pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
         let Some(clock) = layout.clock() else { return Self::default() };
         let mut events = layout.series.read(&clock);
@@ -101,7 +100,7 @@ impl Figures {
         }
     }
 
-    /// What has come since an earlier moment of the same worker.
+    /// Returns the difference to an earlier moment of the same worker.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -113,7 +112,7 @@ impl Figures {
         }
     }
 
-    /// Those of another worker added.
+    /// Adds the figures of another worker.
     pub fn merge(&mut self, other: &Self) {
         self.ns += other.ns;
         self.events.merge(&other.events);
@@ -122,20 +121,20 @@ impl Figures {
         self.untraced += other.untraced;
     }
 
-    /// How long the worker was in each phase: with those of [`Phase::ALL`] that are a worker's.
+    /// Nanoseconds of the worker in a phase, one of the worker's own in [`Phase::ALL`].
     #[must_use]
     pub fn phase_ns(&self, phase: Phase) -> u64 {
         self.events.phase.get(phase as usize).map_or(0, |it| it.total)
     }
 
-    /// The time in all phases of the worker.
+    /// Nanoseconds in all phases of the worker.
     #[must_use]
     pub fn phases_sum_ns(&self) -> u64 {
         (0..Phase::NAMES.len()).filter_map(|it| self.events.phase.get(it)).map(|it| it.total).sum()
     }
 }
 
-/// All of a series that is counted by something, together.
+/// Adds up the values of a series with several keys.
 #[must_use]
 pub fn all(series: &[SeriesValue]) -> SeriesValue {
     let mut sum = SeriesValue::default();
@@ -167,13 +166,13 @@ fn merge_one(mine: &mut Vec<Named>, name: &str, value: &PartyValue) {
     }
 }
 
-/// The ticks of a worker at one moment.
+/// Ticks of a worker at one moment.
 struct Times {
-    /// Since the worker began to count.
+    /// Ticks since the start of counting.
     observed: u64,
-    /// By phase; that which is not over is in it up to now.
+    /// Ticks by phase; the current phase is included up to now.
     of_worker: [u64; Phase::NAMES.len()],
-    /// By phase, those that have ended while a request was served.
+    /// Ticks by phase, of phases that ended while a request was served.
     served: [u64; Phase::NAMES.len()],
 }
 
@@ -191,19 +190,19 @@ impl Times {
         Self::look_at(layout, now).0
     }
 
-    /// What the page says, and whether all of it is of one moment: what was taken from and added to
-    /// all phases is what began when counting did, to the tick.
+    /// Reads the page once. Returns true if the result is consistent: all that was subtracted from
+    /// and added to phases sums up to the start of counting, to the tick.
     fn look_at(layout: &Layout, now: impl Fn() -> u64) -> (Self, bool) {
         let get = |ticks: &PhaseTicks| ticks.each_ref().map(|it| it.load(Ordering::Acquire));
         let since = layout.since.load(Ordering::Acquire);
         let (mut served, mut idle) = (get(&layout.served), get(&layout.idle));
-        // The phase is not over now, or the look does not count.
+        // If the phase has ended meanwhile, this read does not count.
         let now = now().max(since);
         let is_same = since == layout.since.load(Ordering::Acquire);
         let began = layout.began();
         let all = served.iter().chain(&idle).fold(began, |sum: u64, it| sum.wrapping_add(*it));
-        // What is not over is below zero by when it began. Counters of processors that differ a little
-        // may leave something else a little below zero.
+        // The current phase is negative by its start. Small differences between processors'
+        // counters may make others slightly negative.
         let is_open = |ticks: u64| ticks.wrapping_neg().cast_signed() > (began / 2).cast_signed();
         let mut of_worker = [0; Phase::NAMES.len()];
         for (phase, sum) in of_worker.iter_mut().enumerate() {
@@ -219,7 +218,7 @@ impl Times {
     }
 }
 
-/// Nanoseconds of the machine's clock, for whoever compares with it.
+/// Nanoseconds of the machine's clock, to compare with other programs.
 #[must_use]
 pub fn machine_ns() -> u64 {
     clock::kernel_ns()

@@ -1,12 +1,12 @@
-//! Seeing into a worker: one schema of events, and what comes of it.
+//! Observation of workers: one schema of events, and its outputs.
 //!
-//! `schema.rs` has a line for each event. From it come a probe for bpftrace, perf and SystemTap,
-//! which costs a look at a word while nobody else looks, and counters and histograms in a page of shared
-//! memory, which `choro trace` reads without disturbing anyone. [`Tracer`] is what workers write
-//! through, [`Reader`] what others read with; `docs/tracing.md` is the manual.
+//! `schema.rs` has a line for each event. Each becomes a probe for bpftrace, perf and SystemTap,
+//! which costs the test of a word while none is attached, and counters and histograms in a page of
+//! shared memory, which `choro trace` reads without disturbing the worker. [`Tracer`] is for
+//! workers to write, [`Reader`] for others to read; `docs/tracing.md` is the manual.
 //!
-//! Unsafe code is here for three things that cannot be had otherwise: the probes are assembly, the
-//! page is mapped memory, and the processor's clock is an instruction.
+//! Unsafe code is limited to three things: the probes are assembly, the page is mapped memory, and
+//! the processor's clock is an instruction.
 
 mod clock;
 mod figures;

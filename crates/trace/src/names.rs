@@ -1,6 +1,6 @@
 //! Small sets of named things that events are counted by.
 
-/// What an event may be counted by: a number in the page and in probes, a name in reports.
+/// Key of an event's series: a number in the page and in probes, a name in reports.
 pub trait Kind: Copy {
     /// All names, in the order of their numbers.
     const NAMES: &'static [&'static str];
@@ -18,22 +18,22 @@ macro_rules! kinds {
         }
 
         impl $kind {
-            /// All of them, in the order of their numbers.
+            /// All values, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Its number in the page and in probes.
+            /// Number in the page and in probes.
             #[must_use]
             pub const fn number(self) -> u64 {
                 self as u64
             }
 
-            /// Its name in reports.
+            /// Name in reports and metrics.
             #[must_use]
             pub fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }
 
-            /// What a number stands for; the last one for a number that stands for nothing.
+            /// Returns the value with a number; the last one for an unknown number.
             #[must_use]
             pub fn from_number(number: u64) -> Self {
                 let index = usize::try_from(number).unwrap_or(usize::MAX);
@@ -44,40 +44,42 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What a worker does, or what a request goes through.
+    /// Phases of workers and requests.
     ///
-    /// A worker is in exactly one of them at any time, and so is each of its requests; so the
-    /// times in all of them add up to the time that passed.
+    /// A worker is in exactly one phase at any time, and so is each of its requests; so the times
+    /// of all phases add up to the elapsed time.
     Phase {
-        /// Of a worker: nothing is to be done.
+        /// Of a worker: there is nothing to do.
         Waiting = "waiting for events",
         /// Taking bytes from sockets; of a request, from its first byte to its last.
         Receiving = "receiving",
-        /// Of a request: behind others that came with it, or the rest of its compound.
+        /// Of a request: waiting behind others of its frame, or, once answered, for the rest of its
+        /// compound.
+        /// compound.
         Queued = "queued",
-        /// Of a request: kept back by a limit of bandwidth.
+        /// Of a request: throttled by a limit.
         Held = "held",
-        /// Decrypting and verifying signatures.
+        /// Decrypting requests and verifying their signatures.
         Verifying = "verifying",
-        /// From bytes to a request.
+        /// Decoding bytes of a request.
         Parsing = "parsing",
-        /// The engine decides.
+        /// The engine executes the request.
         Running = "running",
-        /// The file system works.
+        /// The file system executes an operation.
         Storage = "storage",
-        /// Of a request: until other clients give up what they keep of a file.
+        /// Of a request: until other clients acknowledge a break.
         Break = "waiting for a break",
-        /// Of a request: until something happens, for as long as it takes: a lock, a change.
+        /// Of a request: until an event, for as long as it takes: a lock, a change.
         Event = "waiting for an event",
         /// Of a request: until another process of the server answers.
         Peer = "waiting for a process",
-        /// The tables that all processes share.
+        /// Reading or changing the tables that all processes share.
         Table = "tables",
-        /// Signing and encrypting.
+        /// Signing and encrypting of responses.
         Signing = "signing",
         /// Handing bytes to sockets; of a request, from its response to the last byte taken.
         Sending = "sending",
-        /// Of a worker: messages of other processes.
+        /// Of a worker: handling messages of other processes.
         Messages = "messages",
         /// Of a worker: everything else.
         Other = "other work",
@@ -85,63 +87,63 @@ kinds! {
 }
 
 kinds! {
-    /// The commands of [MS-SMB2] 2.2.1.2, by their numbers there.
+    /// Commands by their numbers in [MS-SMB2] 2.2.1.2.
     Operation {
-        /// 0
+        /// Command 0: [MS-SMB2] 2.2.3.
         Negotiate = "NEGOTIATE",
-        /// 1
+        /// Command 1: [MS-SMB2] 2.2.5.
         SessionSetup = "SESSION_SETUP",
-        /// 2
+        /// Command 2: [MS-SMB2] 2.2.7.
         Logoff = "LOGOFF",
-        /// 3
+        /// Command 3: [MS-SMB2] 2.2.9.
         TreeConnect = "TREE_CONNECT",
-        /// 4
+        /// Command 4: [MS-SMB2] 2.2.11.
         TreeDisconnect = "TREE_DISCONNECT",
-        /// 5
+        /// Command 5: [MS-SMB2] 2.2.13.
         Create = "CREATE",
-        /// 6
+        /// Command 6: [MS-SMB2] 2.2.15.
         Close = "CLOSE",
-        /// 7
+        /// Command 7: [MS-SMB2] 2.2.17.
         Flush = "FLUSH",
-        /// 8
+        /// Command 8: [MS-SMB2] 2.2.19.
         Read = "READ",
-        /// 9
+        /// Command 9: [MS-SMB2] 2.2.21.
         Write = "WRITE",
-        /// 10
+        /// Command 10: [MS-SMB2] 2.2.26.
         Lock = "LOCK",
-        /// 11
+        /// Command 11: [MS-SMB2] 2.2.31.
         Ioctl = "IOCTL",
-        /// 12
+        /// Command 12: [MS-SMB2] 2.2.30.
         Cancel = "CANCEL",
-        /// 13
+        /// Command 13: [MS-SMB2] 2.2.28.
         Echo = "ECHO",
-        /// 14
+        /// Command 14: [MS-SMB2] 2.2.33.
         QueryDirectory = "QUERY_DIRECTORY",
-        /// 15
+        /// Command 15: [MS-SMB2] 2.2.35.
         ChangeNotify = "CHANGE_NOTIFY",
-        /// 16
+        /// Command 16: [MS-SMB2] 2.2.37.
         QueryInfo = "QUERY_INFO",
-        /// 17
+        /// Command 17: [MS-SMB2] 2.2.39.
         SetInfo = "SET_INFO",
-        /// 18
+        /// Command 18: [MS-SMB2] 2.2.23, 2.2.24.
         OplockBreak = "OPLOCK_BREAK",
-        /// Any number that is no command.
+        /// Any number without a command.
         Unknown = "unknown",
     }
 }
 
 kinds! {
-    /// What the file system is asked to do, as coarsely as an administrator wants to know it.
+    /// Operations of the file system, as coarsely as administrators need them.
     StoreOperation {
-        /// Opening or creating by name.
+        /// Opening or creating a file by name.
         Open = "open",
-        /// Closing.
+        /// Closing an open of a file.
         Close = "close",
-        /// Closing and removing the name.
+        /// Closing an open and deleting the name.
         Remove = "remove",
-        /// Reading data.
+        /// Reading data of a file.
         Read = "read",
-        /// Writing data.
+        /// Writing data of a file.
         Write = "write",
         /// Putting data on stable storage.
         Flush = "flush",
@@ -151,41 +153,41 @@ kinds! {
         QueryMetadata = "query metadata",
         /// Changing attributes, times and sizes.
         SetMetadata = "set metadata",
-        /// Renaming and linking.
+        /// Renaming files and creating hard links.
         Rename = "rename",
-        /// Listing directories.
+        /// Listing entries of a directory.
         ReadDirectory = "read directory",
-        /// Reading security descriptors.
+        /// Reading a file's security descriptor.
         ReadSecurity = "read security",
-        /// Changing security descriptors.
+        /// Changing a file's security descriptor.
         WriteSecurity = "write security",
-        /// Streams and extended attributes.
+        /// Reading or changing streams and extended attributes.
         Attributes = "extended attributes",
-        /// Figures of the file system.
+        /// Reading size and free space of the file system.
         QueryVolume = "query volume",
-        /// Everything else.
+        /// Any operation not listed above.
         Other = "other",
     }
 }
 
 kinds! {
-    /// What became of a logon.
+    /// Outcome of a logon, for its counter.
     LogonOutcome {
-        /// A user proved the password.
+        /// A user has proved the password.
         User = "user",
-        /// Let in as a guest.
+        /// The client is a guest.
         Guest = "guest",
-        /// Nobody in particular was let in.
+        /// The client logged on as anonymous.
         Anonymous = "anonymous",
-        /// The password was wrong.
+        /// The password of a known user was wrong.
         WrongPassword = "wrong password",
-        /// There is no such user.
+        /// The user has no account.
         NoSuchUser = "no such user",
-        /// Too many logons had failed before.
+        /// The logon was refused after too many failures.
         TooManyFailures = "too many failures",
-        /// The client meant to log on to another server.
+        /// The client named another server as its target.
         AnotherServer = "another server",
-        /// Refused for another reason.
+        /// The logon was refused for another reason.
         Refused = "refused",
     }
 }

@@ -1,8 +1,8 @@
-//! The page of a worker: what it counts, in memory that others may look at.
+//! Page of a worker: its counters, in memory that others may read.
 //!
-//! A file in the directory `trace` of the lock directory, `PID-UNIQUEID` in hexadecimal, mapped by
-//! the worker for writing and by whoever its permissions allow for reading. Nobody locks it and
-//! nobody calls the kernel for it. It is all atomic words, and zeros mean that nothing happened yet.
+//! A file in the directory `trace` of the lock directory, `PID-UNIQUEID` in hexadecimal. The worker
+//! maps it for writing, and users with permission map it for reading, without locks or system
+//! calls. All of it are atomic words; zeros mean that nothing has happened yet.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -18,17 +18,16 @@ use crate::names::{Kind as _, Phase};
 use crate::party::Parties;
 use crate::schema::{AllSeries, FINGERPRINT};
 
-/// The directory of the pages, in the lock directory.
+/// Directory of the pages, in the lock directory.
 pub const DIRECTORY: &str = "trace";
 
-/// `CHOROTRC`
+/// `CHOROTRC`, at the start of each page.
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
-/// The layout; what is counted is told apart by [`FINGERPRINT`].
+/// Version of the layout; [`FINGERPRINT`] identifies the set of events.
 const VERSION: u64 = 7;
 
-/// Pairs of a share and a user that a worker counts one by one; what the others do is counted
-/// together.
+/// Highest number of pairs of share and user with their own counters; the rest share one.
 pub const PARTIES_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -40,16 +39,16 @@ pub(crate) struct Layout {
     bytes: AtomicU64,
     pub(crate) pid: AtomicU64,
     pub(crate) unique_id: AtomicU64,
-    /// The clock that the worker counts by, and what it said when counting began.
+    /// Clock of the counters as a word, and its value when counting began.
     clock: AtomicU64,
     began: AtomicU64,
-    /// When the phase began that the worker is in.
+    /// Start of the worker's current phase, in ticks.
     pub(crate) since: AtomicU64,
     /// Requests that were not traced, because too many were in flight.
     pub(crate) untraced: AtomicU64,
-    /// Ticks that the worker was in each phase without a request, and with one. The moment at which a
-    /// phase begins is taken from its ticks, and that at which it ends is added to them. So that which
-    /// is not over is below zero, and all of them together are `began` below zero, always.
+    /// Ticks of the worker in each phase, without a request and with one. The start of a phase is
+    /// subtracted from its ticks, and its end added. So the current phase is negative, and the sum
+    /// of all is always `-began`.
     pub(crate) idle: PhaseTicks,
     pub(crate) served: PhaseTicks,
     /// Ticks that requests waited in each phase.
@@ -58,77 +57,78 @@ pub(crate) struct Layout {
     pub(crate) parties: Parties<PARTIES_MAX>,
 }
 
-/// Ticks by phase.
+/// Ticks of the clock, indexed by phase.
 pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 
 const BYTES: usize = size_of::<Layout>();
 
-/// Bytes that each page has memory for from the start. The places of shares and users behind them
-/// are many times as long and mostly not used, so each has its memory when somebody takes it.
+/// Bytes of a page that have memory from the start. The places of shares and users behind them are
+/// many times as long and mostly unused, so each gets memory when it is taken.
 const BYTES_ALLOCATED: usize = offset_of!(Layout, parties.places);
 
 impl Layout {
-    /// What it counts by; none before counting has begun.
+    /// Clock of the counters; `None` before counting has begun.
     pub(crate) fn clock(&self) -> Option<Clock> {
         Clock::from_word(self.clock.load(Ordering::Acquire))
     }
 
-    /// When the worker began to count, in ticks.
+    /// Start of counting, in ticks.
     pub(crate) fn began(&self) -> u64 {
         self.began.load(Ordering::Relaxed)
     }
 
-    /// Counting begins.
+    /// Starts counting, in the phase [`Phase::Other`].
     pub(crate) fn begin(&self, now: u64, clock: Clock) {
         self.began.store(now, Ordering::Relaxed);
         self.since.store(now, Ordering::Relaxed);
         self.idle[Phase::Other as usize].store(now.wrapping_neg(), Ordering::Relaxed);
-        // Whoever sees this sees the rest.
+        // A reader that sees the clock sees the fields before it.
         self.clock.store(clock.word(), Ordering::Release);
     }
 }
 
-/// A page that is mapped.
+/// A mapped page of a worker.
 #[derive(Debug)]
 pub(crate) struct Page {
     layout: NonNull<Layout>,
 }
 
-// SAFETY: all in it are atomic words, and the mapping is of no thread.
+// SAFETY: all fields are atomic words, and a mapping belongs to no thread.
 unsafe impl Send for Page {}
 
-/// Why a page cannot be read.
+/// Reason why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The file system says so.
+    /// A system call failed, with its error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is not there: no such worker, or one that has ended.
+    /// The page does not exist: no such worker, or one that has ended.
     #[error("there is no such worker")]
     Gone,
-    /// Its permissions are against it.
+    /// The file's permissions forbid it.
     #[error("you may not read it: {} belongs to user {owner} and group {group}", path.display())]
     Forbidden {
-        /// The file.
+        /// Path of the page in the lock directory.
         path: PathBuf,
-        /// The id of its user.
+        /// User id of its owner.
         owner: u32,
-        /// The id of its group.
+        /// Group id of its group.
         group: u32,
     },
-    /// Something else.
+    /// The file is not a page.
     #[error("{} is no page of a worker", .0.display())]
     Foreign(PathBuf),
-    /// Of another program.
+    /// The page is from another version of Choro.
     #[error(
-        "its worker is of another version of Choro and counts other things; use the `choro` that serves"
+        "its worker is of another version of Choro and counts other things; use the `choro` \
+         that serves"
     )]
     OtherVersion,
 }
 
 impl Page {
-    /// Makes the page of a worker. `lock_dir/trace` must be there; the page has its group, which
-    /// may read it. Without room for it nothing is left there.
+    /// Creates the page of a worker. `lock_dir/trace` must exist; the page gets its group, which
+    /// may read it. Without room no file is left behind.
     pub(crate) fn create(lock_dir: &Path, pid: u32, unique_id: u64) -> io::Result<Self> {
         let path = path(lock_dir, pid, unique_id);
         let mut options = OpenOptions::new();
@@ -151,7 +151,7 @@ impl Page {
         Ok(page)
     }
 
-    /// A page that nobody else sees.
+    /// Creates a page in private memory, for this process alone.
     pub(crate) fn private() -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let page = Self::map_at(protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
@@ -159,8 +159,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Opens the page of a worker for reading. The file as well, by which the end of the worker can
-    /// be seen.
+    /// Opens the page of a worker for reading. Returns the file, too, which shows the worker's end.
     pub(crate) fn open(path: &Path) -> Result<(Self, File), PageError> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
         let file = file.map_err(|error| match error.kind() {
@@ -185,7 +184,7 @@ impl Page {
         Ok((page, file))
     }
 
-    /// Its contents, which stay mapped for as long as the process lives.
+    /// Returns its contents, mapped for the life of the process.
     pub(crate) fn keep(self) -> &'static Layout {
         let page = std::mem::ManuallyDrop::new(self);
         // SAFETY: as in `layout`; it is never dropped, so it is never unmapped.
@@ -199,7 +198,7 @@ impl Page {
         layout.bytes.store(BYTES as u64, Ordering::Relaxed);
         layout.pid.store(pid.into(), Ordering::Relaxed);
         layout.unique_id.store(unique_id, Ordering::Relaxed);
-        // Whoever sees this sees the rest of the head.
+        // A reader that sees the magic number sees the rest of the head.
         layout.magic.store(MAGIC, Ordering::Release);
     }
 
@@ -208,7 +207,8 @@ impl Page {
     }
 
     fn map_at(protection: libc::c_int, flags: libc::c_int, fd: libc::c_int) -> io::Result<Self> {
-        // SAFETY: a new mapping, of no file or of one that is so long; nothing else is touched.
+        // SAFETY: a new mapping, anonymous or of a file of this length; no other memory is
+        // affected.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, fd, 0) };
         if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -218,22 +218,22 @@ impl Page {
     }
 
     pub(crate) fn layout(&self) -> &Layout {
-        // SAFETY: mapped until this is dropped, aligned as pages are, and all in it are atomic
-        // words, which others may change at any time, and for which every value is one. A page that
-        // is open for reading is only read: `Reader` has no function that stores.
+        // SAFETY: mapped until this is dropped, aligned as pages are, and all fields are atomic
+        // words, which others may change at any time, and for which every value is valid. A page
+        // opened for reading is only read: `Reader` has no function that stores.
         unsafe { self.layout.as_ref() }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nobody has a reference any more.
+        // SAFETY: mapped with this length, and no reference is left.
         unsafe { libc::munmap(self.layout.as_ptr().cast(), BYTES) };
     }
 }
 
-/// Has the file system set memory aside for a new page: whoever writes to a mapped file for which
-/// there is none is killed.
+/// Allocates memory of the file system for a new page: a write to a mapped file without memory
+/// kills the process.
 fn allocate(file: &File) -> io::Result<()> {
     let length = libc::off_t::try_from(BYTES_ALLOCATED).expect("a page is small");
     loop {
@@ -246,8 +246,8 @@ fn allocate(file: &File) -> io::Result<()> {
     }
 }
 
-/// Whether there is memory for a part of a mapped page, which is set aside now. Kernels before
-/// Linux 5.14 cannot say.
+/// Allocates memory for a part of a mapped page. Returns false if there is none. Kernels before
+/// Linux 5.14 cannot tell, and count as successful.
 pub(crate) fn populate<T>(part: &T) -> bool {
     let page_bytes = page_bytes();
     let address = std::ptr::from_ref(part).addr();
@@ -262,15 +262,15 @@ pub(crate) fn populate<T>(part: &T) -> bool {
     result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
 }
 
-/// Returns the length of a page of memory. rustix finds it by the kernel's vDSO, which programs do
-/// not have under valgrind: there that is a crash.
+/// Returns the size of a memory page in bytes. rustix uses the kernel's vDSO, which is missing
+/// under valgrind: there it would crash.
 fn page_bytes() -> usize {
     // SAFETY: numbers only.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).expect("each system has a length of pages")
+    usize::try_from(bytes).expect("each system has a page size")
 }
 
-/// Magic number, version, fingerprint and length.
+/// Bytes of magic number, version, fingerprint and length.
 const HEAD_BYTES: usize = 32;
 
 fn read_head(file: &File) -> io::Result<[u64; 4]> {
@@ -286,16 +286,16 @@ fn forbidden(path: &Path) -> PageError {
     PageError::Forbidden { path: path.to_owned(), owner, group }
 }
 
-/// Where the page of a worker is.
+/// Path of the page of a worker.
 #[must_use]
 pub fn path(lock_dir: &Path, pid: u32, unique_id: u64) -> PathBuf {
     lock_dir.join(DIRECTORY).join(format!("{pid}-{unique_id:016x}"))
 }
 
-/// The workers that have pages, by pid: pid and unique id of each.
+/// Returns pid and unique id of each worker with a page, ordered by pid.
 ///
 /// # Errors
-/// What the file system says.
+/// The directory cannot be read.
 pub fn workers(lock_dir: &Path) -> io::Result<Vec<(u32, u64)>> {
     let mut workers = Vec::new();
     for entry in fs::read_dir(lock_dir.join(DIRECTORY))? {
@@ -310,10 +310,10 @@ pub fn workers(lock_dir: &Path) -> io::Result<Vec<(u32, u64)>> {
     Ok(workers)
 }
 
-/// Removes the page of a worker that has ended. Whoever has it open can go on reading it.
+/// Removes the page of a worker that has ended. Readers that have it open can still read it.
 ///
 /// # Errors
-/// What the file system says, but that it is not there.
+/// The file exists and cannot be removed.
 pub fn remove(lock_dir: &Path, pid: u32, unique_id: u64) -> io::Result<()> {
     match fs::remove_file(path(lock_dir, pid, unique_id)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -321,17 +321,18 @@ pub fn remove(lock_dir: &Path, pid: u32, unique_id: u64) -> io::Result<()> {
     }
 }
 
-/// Makes the directory of the pages, and removes those that an earlier server left.
+/// Creates the directory of the pages, and removes pages of an earlier server.
 ///
-/// One that is there keeps its group and mode: they say who may trace.
+/// An existing directory keeps its group and mode, with which the administrator decides who may
+/// trace.
 ///
 /// # Errors
-/// What the file system says.
+/// The directory or a page cannot be created, read or removed.
 pub fn prepare(lock_dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let directory = lock_dir.join(DIRECTORY);
     match fs::DirBuilder::new().mode(0o750).create(&directory) {
-        // What is made in it has its group, whichever that is by then.
+        // Set-group-ID: new pages get the directory's group, whichever it is by then.
         Ok(()) => fs::set_permissions(&directory, Permissions::from_mode(0o2750))?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),

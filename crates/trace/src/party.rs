@@ -1,7 +1,7 @@
-//! What is counted by share and user: a few named places, and one for all the others.
+//! Counters by share and user: a limited number of places, and one for all others.
 //!
-//! A request is counted once, under its share, its user and what it is; what one of these had is
-//! added up by whoever reads.
+//! A request is counted once, under its share, its user and its operation; readers add up the
+//! totals of each.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,18 +11,18 @@ use crate::names::{Kind as _, Operation};
 use crate::page::populate;
 use crate::series::{Histogram, Series as _, SeriesValue, add};
 
-/// There is a bit for each operation.
+/// `Place::operations` has a bit for each operation.
 const _: () = assert!(Operation::NAMES.len() <= 64);
 
-/// Words of a name: longer ones are cut.
+/// Words of a name, eight bytes each: longer names are cut.
 const NAME_WORDS: usize = 16;
 
-/// Places for shares with their users.
+/// Places for pairs of share and user.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Parties<const N: usize> {
-    /// How many of the places are somebody's. No other is touched, not even to be read: there may
-    /// be no memory for it, and a process that touches it is killed then.
+    /// Number of places in use. Further ones are not even read: without memory for them, the access
+    /// would kill the process.
     taken: AtomicUsize,
     others: Place,
     pub(crate) places: [Place; N],
@@ -33,7 +33,7 @@ pub(crate) struct Parties<const N: usize> {
 pub(crate) struct Place {
     share: Name,
     user: Name,
-    /// A bit for each operation that was counted.
+    /// Bits of the operations that were counted.
     operations: AtomicU64,
     bytes: [AtomicU64; Operation::NAMES.len()],
     times: [Histogram; Operation::NAMES.len()],
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 
 type Name = [AtomicU64; NAME_WORDS];
 
-/// Where something is counted; by default with all others.
+/// Place of a share and user; by default the one of all others.
 #[derive(Clone, Copy, Default)]
 pub struct PartyId(Option<&'static Place>);
 
@@ -59,18 +59,18 @@ impl fmt::Debug for PartyId {
     }
 }
 
-/// What one share, or one user, has had.
+/// Requests and bytes of one share or one user.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartyValue {
-    /// Requests that have ended and how long they took, by operation.
+    /// Ended requests and their latency, by operation.
     pub operations: Vec<SeriesValue>,
-    /// Bytes of files that were read.
+    /// Bytes that were read from files.
     pub read_bytes: u64,
-    /// Bytes of files that were written.
+    /// Bytes that were written to files.
     pub written_bytes: u64,
 }
 
-/// What was counted in one place.
+/// Counters of one place, with its names.
 #[derive(Debug)]
 pub(crate) struct PlaceValue {
     pub(crate) share: String,
@@ -79,14 +79,14 @@ pub(crate) struct PlaceValue {
 }
 
 impl PartyId {
-    /// The names of a place, share and user; the others have none.
+    /// Names of the place, share and user; empty for all others.
     pub(crate) fn names(self) -> (String, String) {
         self.0.map(|place| (text(&place.share), text(&place.user))).unwrap_or_default()
     }
 }
 
 impl<const N: usize> Parties<N> {
-    /// The place of a user in a share, or outside of any: the one that there is, or a new one if
+    /// Returns the place of a user in a share, or outside of any: an existing one, or a new one if
     /// there is room.
     pub(crate) fn find(&'static self, share: &str, user: &str) -> PartyId {
         let names = [words(share), words(user)];
@@ -99,7 +99,7 @@ impl<const N: usize> Parties<N> {
         &self.places[..self.taken.load(Ordering::Acquire).min(N)]
     }
 
-    /// A new place, if there is one, and memory for it.
+    /// Takes a new place, if one is left, and memory for it.
     fn take(&self, names: &[[u64; NAME_WORDS]; 2]) -> Option<&Place> {
         let count = self.taken().len();
         let place = self.places.get(count).filter(|place| populate(*place))?;
@@ -127,7 +127,7 @@ impl<const N: usize> Parties<N> {
         }
     }
 
-    /// Each place where something was counted.
+    /// Returns each place in which something was counted.
     pub(crate) fn read(&self, clock: &Clock) -> impl Iterator<Item = PlaceValue> {
         let places = self.taken().iter().chain([&self.others]);
         places.map(move |it| it.read(clock)).filter(|it| !it.value.is_nothing())
@@ -173,24 +173,24 @@ impl Place {
 }
 
 impl PartyValue {
-    /// All requests together.
+    /// All requests together, of every operation.
     #[must_use]
     pub fn times(&self) -> SeriesValue {
         crate::figures::all(&self.operations)
     }
 
-    /// How many requests have ended.
+    /// Number of requests that have ended.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.operations.iter().fold(0, |sum: u64, it| sum.wrapping_add(it.count))
     }
 
-    /// Whether nothing was counted.
+    /// True if nothing was counted.
     pub(crate) fn is_nothing(&self) -> bool {
         self.operations.iter().all(|it| it.count == 0)
     }
 
-    /// What has come since an earlier moment.
+    /// Returns the difference to an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -200,7 +200,7 @@ impl PartyValue {
         }
     }
 
-    /// The same of another worker added.
+    /// Adds the counters of another worker.
     pub fn merge(&mut self, other: &Self) {
         crate::schema::merge(&mut self.operations, &other.operations);
         self.read_bytes = self.read_bytes.wrapping_add(other.read_bytes);
@@ -208,7 +208,7 @@ impl PartyValue {
     }
 }
 
-/// A name as words, cut where a character ends.
+/// Converts a name to words, cut between characters.
 fn words(name: &str) -> [u64; NAME_WORDS] {
     let mut bytes = [0; NAME_WORDS * 8];
     let mut length = name.len().min(bytes.len());
@@ -220,7 +220,7 @@ fn words(name: &str) -> [u64; NAME_WORDS] {
     std::array::from_fn(|index| u64::from_ne_bytes(words[index]))
 }
 
-/// A name as text.
+/// Converts words to the name.
 fn text(name: &Name) -> String {
     let bytes: Vec<u8> =
         name.iter().flat_map(|it| it.load(Ordering::Relaxed).to_ne_bytes()).collect();

@@ -1,25 +1,26 @@
 //! Probes for bpftrace, perf and SystemTap.
 //!
-//! A probe is a function of its own, in which there is a `nop` and beside which there is a note that
-//! says where that is and in which registers the arguments are:
-//! <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>. Whoever attaches adds one to
-//! the probe's semaphore. All probes have the same one: so a worker looks at one word when it wakes
-//! up, and while that is zero nothing is called, and no argument is even computed. The note belongs
-//! to the section of its function (`SHF_LINK_ORDER`), so that the linker keeps both or none.
+//! A probe is a function with a `nop` and a note that gives the address of the `nop` and the
+//! registers of the arguments:
+//! <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>. A tool that attaches
+//! increments the probe's semaphore. All probes share one semaphore: so a worker tests a single
+//! word after each wait, and while that is zero no probe is called, and no argument computed. The
+//! note belongs to the section of its function (`SHF_LINK_ORDER`), so that the linker keeps both or
+//! none.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// How many look, at whichever probe; the kernel adds to it. Its section is that of semaphores.
+/// Number of attached tools at all probes; the kernel counts it, in the section for semaphores.
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".probes"))]
 pub(crate) static SEMAPHORE: AtomicU16 = AtomicU16::new(0);
 
-/// Whether anybody looks.
+/// True while a tool is attached.
 #[inline(always)]
 pub(crate) fn are_on() -> bool {
     SEMAPHORE.load(Ordering::Relaxed) != 0
 }
 
-/// Makes the module of one probe, with `hit`.
+/// Creates the module of one probe, with `hit`.
 macro_rules! probe {
     ($provider:ident $name:ident($($argument:ident),* ; $time:ident)) => {
         $crate::probe::probe!($provider $name[$($argument)* $time]);
@@ -52,7 +53,7 @@ macro_rules! probe {
 /// The `nop` and its note, version 3: addresses of probe, base and semaphore, then three texts.
 macro_rules! note {
     ([$provider:ident $name:ident $first:ident $($rest:ident)*] options($($option:ident),*)) => {
-        // SAFETY: a `nop`, and a note that is not loaded; nothing is read, written or changed.
+        // SAFETY: a `nop`, and a note that is not loaded; no memory or register changes.
         unsafe {
             core::arch::asm!(
                 "990: nop",
@@ -62,7 +63,7 @@ macro_rules! note {
                 "991: .asciz \"stapsdt\"",
                 "992: .balign 4",
                 "993: .8byte 990b",
-                // What is linked at an address of its own is not moved: no base is needed.
+                // Prelink is not used, so no base is needed.
                 ".8byte 0",
                 ".8byte {semaphore}",
                 concat!(".asciz \"", stringify!($provider), "\""),

@@ -1,13 +1,13 @@
-//! What was emitted, for tests to look at.
+//! Records emitted events for tests.
 
 use std::cell::RefCell;
 
 /// An event that was emitted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Recorded {
-    /// Its name in the schema.
+    /// Name of the event in the schema.
     pub name: &'static str,
-    /// Its arguments, in the order of the schema.
+    /// Arguments, in the order of the schema.
     pub arguments: Vec<u64>,
 }
 

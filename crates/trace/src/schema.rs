@@ -1,34 +1,33 @@
 //! The schema: every event, one line each.
 //!
-//! From a line come the probe (`bpftrace -l 'usdt:PATH:*'`), the series in the page of a worker, the
-//! field of a [`Figures`](crate::Figures), the entry in [`EVENTS`], and with it the row in
+//! Each line becomes the probe (`bpftrace -l 'usdt:PATH:*'`), the series in the page of a worker,
+//! the field of a [`Figures`](crate::Figures), the entry in [`EVENTS`], and with it the row in
 //! `docs/tracing.md`.
 //!
-//! What stands behind the arguments, after a semicolon, is a time: it is given in ticks, and probes
-//! have it in nanoseconds.
+//! An argument after a semicolon is a time: callers give ticks, and probes receive nanoseconds.
 
 use crate::names::Kind;
-#[allow(unused_imports, reason = "each of them is what some event is counted by")]
+#[allow(unused_imports, reason = "each is the kind of some event")]
 use crate::names::{LogonOutcome, Operation, Phase, StoreOperation};
 use crate::series::Series as _;
 use crate::series::{Count, Histogram, HistogramAside, SeriesValue, Sum, Time, TimeAside, Total};
 
-/// What is known of an event beside its values.
+/// Description of an event for reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct EventInfo {
-    /// Of the probe: `smb2` for what a client causes, `choro` for what is our own.
+    /// Provider of the probe: `smb2` for effects of clients, `choro` for the server's own.
     pub provider: &'static str,
-    /// Of the event and its probe.
+    /// Name of the event and its probe.
     pub name: &'static str,
-    /// The arguments of the probe, in their order. All are integers of 64 bits.
+    /// Arguments of the probe, in their order. All are integers of 64 bits.
     pub arguments: &'static [&'static str],
-    /// What is kept of it: `count`, `sum` (with how often), `total` or `histogram`.
+    /// Kind of series: `count`, `sum` (with the count), `total` or `histogram`.
     pub series: &'static str,
-    /// The argument that is added up.
+    /// Name of the argument that is added up.
     pub value: &'static str,
-    /// The argument that it is counted by, if any.
+    /// Name of the argument that selects the series, if any.
     pub per: Option<&'static str>,
-    /// What has happened.
+    /// Meaning of the event, in words.
     pub meaning: &'static str,
 }
 
@@ -37,7 +36,7 @@ macro_rules! events {
         $provider:ident $name:ident($($argument:ident),* $(; $time:ident)?):
             $series:ident of $value:ident $(per $per:ident in $kind:ident)?, $meaning:literal;
     )*) => {
-        /// All events.
+        /// All events, in the order of the schema.
         pub const EVENTS: &[EventInfo] = &[$(EventInfo {
             provider: stringify!($provider),
             name: stringify!($name),
@@ -48,15 +47,15 @@ macro_rules! events {
             meaning: $meaning,
         }),*];
 
-        /// The series of all events, as they lie in the page.
+        /// Series of all events, in the layout of the page.
         #[derive(Debug)]
         #[repr(C)]
         pub(crate) struct AllSeries {
             $($name: [$series; events!(@len $($kind)?)],)*
         }
 
-        /// What the series of all events held at one moment: by the numbers of what they are
-        /// counted by, or one alone.
+        /// Values of the series of all events at one moment: indexed by the numbers of their kind,
+        /// or a single one.
         #[derive(Clone, Debug, Default, Eq, PartialEq)]
         pub struct AllValues {
             $(#[doc = $meaning] pub $name: Vec<SeriesValue>,)*
@@ -69,29 +68,29 @@ macro_rules! events {
         }
 
         impl AllValues {
-            /// What has come since an earlier moment.
+            /// Returns the difference to an earlier moment.
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($name: since(&self.$name, &earlier.$name),)* }
             }
 
-            /// The same of another worker added.
+            /// Adds the values of another worker.
             pub fn merge(&mut self, other: &Self) {
                 $(merge(&mut self.$name, &other.$name);)*
             }
 
-            /// Each event with its values.
+            /// Returns each event with its values.
             pub fn each(&self) -> impl Iterator<Item = (&'static EventInfo, &[SeriesValue])> {
                 EVENTS.iter().zip([$(self.$name.as_slice()),*])
             }
         }
 
-        /// The probes, one module each.
+        /// Probes of the events, one module each.
         pub(crate) mod probes {
             $(crate::probe::probe!($provider $name($($argument),* $(; $time)?));)*
         }
 
-        /// Events that are counted, and told to whoever looks.
+        /// Events that are counted, and emitted while a probe is attached.
         impl crate::tracer::Inner {
             $(
                 #[inline(always)]
@@ -104,7 +103,7 @@ macro_rules! events {
             )*
         }
 
-        /// Events that are counted alone.
+        /// Events that are only counted.
         pub(crate) mod counted {
             use super::index;
             use crate::clock::Clock;
@@ -113,7 +112,7 @@ macro_rules! events {
 
             $(
                 #[inline(always)]
-                #[allow(unused_variables, reason = "what is not counted is told alone")]
+                #[allow(unused_variables, reason = "uncounted arguments are for probes alone")]
                 pub(crate) fn $name(
                     layout: &Layout,
                     clock: &Clock
@@ -129,7 +128,7 @@ macro_rules! events {
             )*
         }
 
-        /// What is done while somebody looks.
+        /// Emission of events while a probe is attached.
         mod told {
             use crate::tracer::Inner;
 
@@ -156,8 +155,10 @@ macro_rules! events {
 
 events! {
     smb2 request_start(mid, opcode, request; before_ns): Count of opcode per opcode in Operation,
-        "a request was cut out of its frame, whose first byte came before_ns before the worker's phase began";
-    smb2 request_end(mid, opcode, status, request; ns): HistogramAside of ns per opcode in Operation,
+        "a request was cut out of its frame, whose first byte came before_ns before the worker's \
+         phase began";
+    smb2 request_end(mid, opcode, status, request; ns):
+        HistogramAside of ns per opcode in Operation,
         "a request's response was taken by the socket, or it came to an end without one";
     smb2 request_failed(opcode, status): Count of status per opcode in Operation,
         "a request was answered with an error";
@@ -182,14 +183,15 @@ events! {
     choro table_end(; ns): Histogram of ns,
         "a table that all processes share was read or changed";
     choro lane_end(phase; ns): Time of ns per phase in Phase,
-        "a lane, which is another thread, has done with a frame what would be this phase of the worker";
+        "a lane, which is another thread, has done with a frame what would be this phase of the \
+         worker";
     choro message_sent(kind, bytes): Sum of bytes,
         "a message is on its way to another process";
     choro message_received(kind, bytes): Sum of bytes,
         "a message of another process came";
 }
 
-/// The place of a number among so many; what is beyond them has none of its own.
+/// Index of a number among so many places; numbers beyond them share one.
 #[inline(always)]
 fn index(number: u64, places: usize) -> usize {
     let number = usize::try_from(number).unwrap_or(usize::MAX);
@@ -209,7 +211,7 @@ pub(crate) fn merge(mine: &mut Vec<SeriesValue>, theirs: &[SeriesValue]) {
     }
 }
 
-/// Tells pages of programs apart whose events are not the same.
+/// Identifies pages of programs with another set of events.
 pub(crate) const FINGERPRINT: u64 = {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     let mut index = 0;
@@ -237,7 +239,7 @@ const fn hash_names(mut hash: u64, names: &[&str]) -> u64 {
     hash
 }
 
-/// FNV-1a, with an end mark.
+/// Extends an FNV-1a hash by a text with an end mark.
 const fn hash_text(mut hash: u64, text: &str) -> u64 {
     let bytes = text.as_bytes();
     let mut index = 0;

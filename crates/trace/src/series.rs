@@ -1,23 +1,23 @@
-//! What is kept of the events of one kind: words in shared memory, each written by one thread.
+//! Series of events of one kind: words in shared memory, each written by one thread.
 //!
-//! The writer loads, adds and stores: one thread writes, so nothing is lost, and readers see each
+//! The writer loads, adds and stores: with only one writer nothing is lost, and readers see each
 //! word whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
 
-/// Buckets of a histogram.
+/// Number of buckets of a histogram.
 ///
-/// Four for each power of two, so that a value is known to a quarter of itself; the last one takes
-/// everything from 120 s on, if nanoseconds are counted.
+/// Each power of two has four, so a value is exact to a quarter; the last bucket has all values
+/// from 120 s on, in nanoseconds.
 pub const BUCKETS: usize = 148;
 
-/// Something that events are added to.
+/// A counter that events are added to.
 ///
-/// Where a value is a time, it is added in ticks of the clock.
+/// Times are added in ticks of the clock.
 pub(crate) trait Series {
-    /// What it is called in the documentation.
+    /// Name in the documentation and reports.
     const NAME: &'static str;
 
     fn add(&self, value: u64, clock: &Clock);
@@ -25,12 +25,12 @@ pub(crate) trait Series {
     fn read(&self, clock: &Clock) -> SeriesValue;
 }
 
-/// How often.
+/// Number of events, without values.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Count(AtomicU64);
 
-/// How often, and how much in all.
+/// Number of events, and the sum of their values.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Sum {
@@ -38,54 +38,54 @@ pub(crate) struct Sum {
     total: AtomicU64,
 }
 
-/// How much in all.
+/// Sum of the events' values.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Total(AtomicU64);
 
-/// How much time in all, in ticks.
+/// Sum of times, in ticks.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Time(AtomicU64);
 
-/// Time in all, which is kept somewhere else: see `Phases`.
+/// Sum of times that is stored elsewhere: see `Phases`.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct TimeAside;
 
-/// Times, which are kept somewhere else: see `Parties`.
+/// Histogram that is stored elsewhere: see `Parties`.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct HistogramAside;
 
-/// Of times: how much in all, the least and the most, and how much how often. How many there were is
-/// the sum of the buckets.
+/// Histogram of times with their sum, minimum and maximum. The sum of the buckets is the number of
+/// events.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Histogram {
-    /// Ticks, as are the least and the greatest.
+    /// Sum in ticks; so are the minimum and the maximum.
     total: AtomicU64,
     min: AtomicU64,
-    /// How many values there are from the least to the greatest, so that one comparison tells
-    /// whether a value is among them; zero if there were no events.
+    /// Number of values from the minimum to the maximum, so that one comparison tells whether a
+    /// value is between them; zero without events.
     width: AtomicU64,
     max: AtomicU64,
-    /// Of nanoseconds.
+    /// Number of events by nanoseconds.
     buckets: [AtomicU64; BUCKETS],
 }
 
-/// What a series held at one moment.
+/// Values of a series at one moment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SeriesValue {
-    /// Events.
+    /// Number of events so far.
     pub count: u64,
-    /// Their values added up.
+    /// Sum of all of their values.
     pub total: u64,
-    /// The least of them; of a difference, to a quarter.
+    /// Minimum of their values; of a difference, exact to a quarter.
     pub min: u64,
-    /// The greatest of them; of a difference, to a quarter.
+    /// Maximum of their values; of a difference, exact to a quarter.
     pub max: u64,
-    /// Events by value: see [`bucket_range`]. Empty if they are not counted so.
+    /// Events by value: see [`bucket_range`]. Empty unless the series is a histogram.
     pub buckets: Vec<u64>,
 }
 
@@ -195,7 +195,7 @@ impl Series for Histogram {
 }
 
 impl Histogram {
-    /// Adds a value if it is neither the least nor the greatest so far, and says whether it is so.
+    /// Adds a value between the minimum and the maximum so far. Returns false for any other value.
     #[inline(always)]
     pub(crate) fn add_among(&self, ticks: u64, clock: &Clock) -> bool {
         let above_min = ticks.wrapping_sub(self.min.load(Ordering::Relaxed));
@@ -209,9 +209,9 @@ impl Histogram {
         }
     }
 
-    /// Adds any value, and says whether it is the first.
+    /// Adds any value. Returns true for the first one.
     pub(crate) fn add_any(&self, ticks: u64, clock: &Clock) -> bool {
-        // Less than nothing: the counter of another processor was a little behind.
+        // Negative: the counter of another processor was a little behind.
         let ticks = if ticks.cast_signed() < 0 { 0 } else { ticks };
         add(&self.total, ticks);
         add(&self.buckets[place(clock.ns(ticks)).min(BUCKETS - 1)], 1);
@@ -231,13 +231,14 @@ impl Histogram {
     }
 }
 
-/// The first bucket of a power of two.
+/// Index of the first bucket found by [`place_roughly`].
 const ROUGH: usize = 4;
 
-/// The bucket of a value from [`ROUGH`] on, behind that bucket; any other value has none.
+/// Returns the index of a value's bucket, counted from [`ROUGH`]; values below 4 have no such
+/// index.
 ///
-/// The exponent of a floating point number and the two highest bits of its fraction are what buckets
-/// are told apart by.
+/// The exponent of a floating point number and the two highest bits of its fraction identify the
+/// bucket.
 #[inline(always)]
 fn place_roughly(value: f64) -> usize {
     const FIRST: u64 = 4.0_f64.to_bits() >> 50;
@@ -245,16 +246,16 @@ fn place_roughly(value: f64) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }
 
-/// The bucket of a value, if there are so many.
+/// Index of a value's bucket, possibly beyond the last one.
 #[inline(always)]
 fn place(value: u64) -> usize {
-    // The two bits behind the highest one; below four, all there are.
+    // The two bits behind the highest one; below four, the value itself.
     let shift = (value | 4).ilog2() - 2;
     let index = (value >> shift) + u64::from(4 * shift);
     usize::try_from(index).unwrap_or(usize::MAX)
 }
 
-/// The values that a bucket counts: the least, and the least of the next bucket.
+/// Range of a bucket: its least value, and that of the next bucket.
 #[must_use]
 pub fn bucket_range(index: usize) -> (u64, u64) {
     let least = |index: usize| -> u64 {
@@ -265,7 +266,7 @@ pub fn bucket_range(index: usize) -> (u64, u64) {
 }
 
 impl SeriesValue {
-    /// What has come since an earlier moment.
+    /// Returns the difference to an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let buckets: Vec<u64> = self
@@ -275,13 +276,13 @@ impl SeriesValue {
             .map(|(index, now)| now.wrapping_sub(earlier.buckets.get(index).copied().unwrap_or(0)))
             .collect();
         let count = self.count.wrapping_sub(earlier.count);
-        // A least or greatest value that was there before may be one of then.
+        // An unchanged minimum or maximum may be from before the earlier moment.
         let first = buckets.iter().position(|it| *it != 0).map_or(0, |it| bucket_range(it).0);
         let last = buckets.iter().rposition(|it| *it != 0).map_or(0, |it| bucket_range(it).1 - 1);
         let is_new = earlier.count == 0;
         Self {
             count,
-            // A look may have counted a moment for a phase that was just over.
+            // The earlier read may have counted a moment too much for a phase that was just over.
             total: self.total.saturating_sub(earlier.total),
             min: if is_new || self.min != earlier.min { self.min } else { first.max(self.min) },
             max: if is_new || self.max != earlier.max { self.max } else { last.min(self.max) },
@@ -289,7 +290,7 @@ impl SeriesValue {
         }
     }
 
-    /// The same of another worker added.
+    /// Adds the values of another worker.
     pub fn merge(&mut self, other: &Self) {
         self.count = self.count.wrapping_add(other.count);
         self.total = self.total.wrapping_add(other.total);
@@ -304,16 +305,16 @@ impl SeriesValue {
         }
     }
 
-    /// The mean; zero if there was nothing.
+    /// Mean of the values; zero without events.
     #[must_use]
     pub fn average(&self) -> u64 {
         self.total.checked_div(self.count).unwrap_or(0)
     }
 
-    /// The value that `percent` of the events do not exceed, to a quarter of it.
+    /// Value that `percent` of the events do not exceed, exact to a quarter.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> u64 {
-        // In 128 bits nothing overflows, whatever a page says.
+        // In 128 bits nothing overflows, even for a corrupt page.
         let counted: u128 = self.buckets.iter().copied().map(u128::from).sum();
         if counted == 0 {
             return 0;
@@ -323,11 +324,11 @@ impl SeriesValue {
         for (index, count) in self.buckets.iter().enumerate() {
             if seen + u128::from(*count) >= rank {
                 let (least, next) = bucket_range(index);
-                // As if the events of a bucket were spread evenly over it.
+                // Interpolated, as if a bucket's events were evenly spread over it.
                 let width = next.saturating_sub(least);
                 let share = u128::from(width) * (rank - seen) / u128::from(*count);
                 let value = least.saturating_add(u64::try_from(share).unwrap_or(width));
-                // What was read while it was written may say that the least is above the greatest.
+                // A concurrent write may leave a minimum above the maximum.
                 return value.max(self.min).min(self.max);
             }
             seen += u128::from(*count);
@@ -349,7 +350,7 @@ mod tests {
         place(value).min(BUCKETS - 1)
     }
 
-    /// With ticks that are nanoseconds.
+    /// Histogram with ticks of one nanosecond.
     struct Values(Histogram);
 
     impl Values {
@@ -381,7 +382,7 @@ mod tests {
 
         #[test]
         fn the_quick_way_to_a_bucket_leads_to_the_same_one(exponent in 0..53_u32, value: u64) {
-            // Of every magnitude as many.
+            // Each magnitude equally often.
             let value = value >> (11 + exponent);
             let quick = place_roughly(value as f64);
             let expected = (value >= 4).then(|| place(value));

@@ -1,35 +1,34 @@
-//! Requests that took longer than somebody wants to know.
+//! Slow requests, kept until the worker logs them.
 
 use crate::names::{Operation, Phase};
 
-/// Slow requests that wait until the worker has time to tell of them. Of further ones it is only
-/// told how many they were.
+/// Highest number of slow requests kept for the log. Further ones are only counted.
 pub const SLOW_MAX: usize = 64;
 
-/// A request that took long, and where its time went.
+/// A slow request, with its time by phase.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SlowRequest {
-    /// Its message id.
+    /// MessageId of the request, for the log.
     pub mid: u64,
-    /// What it asked for.
+    /// Command of the request, for the log.
     pub operation: Operation,
-    /// The NTSTATUS of its response.
+    /// NTSTATUS of the response, for the log.
     pub status: u32,
-    /// How long it took, in nanoseconds; what it waited for an event is not counted.
+    /// Duration in nanoseconds, without waiting for an event.
     pub ns: u64,
-    /// The phases that it went through, in nanoseconds.
+    /// Phases of the request, in nanoseconds.
     pub phases: Vec<(Phase, u64)>,
-    /// Its user, if there is a session that has a place of its own.
+    /// Name of the user, if the session has its own place.
     pub user: String,
-    /// Its share, likewise.
+    /// Name of the share, likewise.
     pub share: String,
-    /// The open that it was about.
+    /// Open that the request named or created.
     pub open: Option<u64>,
-    /// The path that it was about, if it was said while it was served.
+    /// Path of the file, if it was set while the request was served.
     pub path: Option<String>,
 }
 
-/// What was slow.
+/// Slow requests that were not logged yet.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     requests: Vec<SlowRequest>,
@@ -45,7 +44,7 @@ impl Slow {
         }
     }
 
-    /// The requests, and how many more there were.
+    /// Returns the requests, and the number of further ones.
     pub(crate) fn into_parts(self) -> (Vec<SlowRequest>, u64) {
         (self.requests, self.left_out)
     }

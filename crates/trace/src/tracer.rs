@@ -1,18 +1,17 @@
-//! Where the time of a worker and of its requests goes.
+//! Time of a worker and of its requests, by phase.
 //!
-//! Whoever works says what it does ([`Tracer::enter`], [`Request::wait`]…); only what is here knows what
-//! time it is. A look at the clock ends one phase and begins the next, for the worker and for the
-//! request that it serves, so nothing is counted twice and nothing is left out.
+//! The worker reports each change of its activity ([`Tracer::enter`], [`Request::wait`]…); only
+//! this module reads the clock. A reading ends one phase and begins the next, for the worker and
+//! for the request that it serves, so no time is counted twice or lost.
 //!
-//! Nearly always nobody looks, the clock is an instruction, and a request is served alone: then a
-//! change of phase is a part of whoever makes it, without a call. One byte, the [`State`] of whom
-//! the worker serves, says whether it is so; everything else goes the long way.
+//! Usually no probe is attached, the clock is an instruction, and a request is served alone: then a
+//! change of phase is inlined, without a call. One byte, the [`State`] of the current request,
+//! tells whether that is so; all other cases take the slow path.
 //!
-//! All of this is on the way of every request, so it is made of loads, additions and stores: one
-//! thread writes, every cell has one owner, a request's cells stay where they are. Times are ticks of
-//! the processor's counter; nobody multiplies before there is something to tell. The time of a phase
-//! is added once, to what workers do without a request, or with one; what both of them are in all is
-//! for readers to find out.
+//! Every request passes here, so the code consists of loads, additions and stores: one thread
+//! writes, every cell has one owner, and a request's cells do not move. Times are ticks of the
+//! processor's counter; conversion is left to the output. The time of a phase is added once, to the
+//! worker's time without a request or with one; readers add up the two.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -33,38 +32,38 @@ mod inner;
 mod request;
 mod span;
 
-/// Requests in flight that are traced. Credits allow a client half of it; further ones are served
-/// like any others, and counted as untraced.
+/// Highest number of traced requests in flight. Credits allow a client half of it; further ones are
+/// served normally, and counted as untraced.
 pub const REQUESTS_MAX: usize = 16_384;
 
-/// Requests for whose times memory is taken at once.
+/// Number of spans allocated together.
 const SPANS_AT_ONCE: usize = 32;
 
-/// As many as a [`State`] tells apart.
+/// Number of phases that a [`State`] distinguishes.
 const PHASES: usize = 16;
 const _: () = assert!(Phase::NAMES.len() == PHASES);
 
-/// STATUS_CANCELLED: of a request that came to an end without a response.
+/// STATUS_CANCELLED, of a request that ended without a response.
 const CANCELLED: u32 = 0xC000_0120;
 
-/// Errors have their two highest bits set: [MS-ERREF] 2.3.
+/// Errors have the two highest bits set: [MS-ERREF] 2.3.
 const ERRORS: u32 = 0xC000_0000;
 
-/// Keeps the time of one worker. Every handle is the same one; what the default one of a thread keeps
-/// nobody sees.
+/// Keeps the times of one worker. All handles share the same state; the default tracer of a thread
+/// has no page.
 ///
-/// A worker has one for as long as it lives, so what it is made of is never given back.
+/// A worker has one for its whole life, so its memory is never freed.
 #[derive(Clone, Copy)]
 pub struct Tracer(&'static Inner);
 
 thread_local! {
-    /// Of whoever is not told where to keep its time.
+    /// Default tracer, without a page.
     static UNSEEN: Tracer = Tracer::private(Clock::of_kernel()).expect("there is memory");
 }
 
 impl Default for Tracer {
     /// # Panics
-    /// There is no memory.
+    /// The memory is exhausted.
     fn default() -> Self {
         UNSEEN.with(|it| *it)
     }
@@ -73,43 +72,42 @@ impl Default for Tracer {
 pub(crate) struct Inner {
     layout: &'static Layout,
     clock: Clock,
-    /// The time of the request that is served; without one, that of nobody. Its state has what the
-    /// worker does; the page has it for others.
+    /// Time of the served request, or `nobody`. Its state has the worker's phase; the page has it
+    /// for readers.
     current: Cell<&'static Time>,
-    /// Whether events are told to somebody: to who has attached to a probe before this turn of the
-    /// worker, or to a test.
+    /// True if events are emitted: a probe was attached before this turn of the event loop, or this
+    /// is a test.
     tells: Cell<bool>,
-    /// Whether somebody wants to know which phases a request went through: who is told of events, or
-    /// of slow requests.
+    /// True if the phases of each request are kept: events are emitted, or slow requests reported.
     keeps_phases: Cell<bool>,
     nobody: &'static Time,
     free: Cell<Option<&'static Span>>,
-    /// The last of a ring of requests that end when the worker waits for events.
+    /// Last of a ring of requests that end when the worker waits for events.
     ending: Cell<Option<&'static Span>>,
     spans: Cell<usize>,
-    /// Counts requests whose phases are kept, so that they are told apart in probes.
+    /// Count of requests with kept phases, which gives their numbers in probes.
     requests: Cell<u64>,
     came: Cell<Came>,
     /// Bytes read or written for the request that is resumed next.
     bytes: Cell<u64>,
-    /// Nanoseconds from which on a request is slow; nothing is if it is zero.
+    /// Nanoseconds from which a request is slow; zero for never.
     slow_ns: Cell<u64>,
     slow: RefCell<Slow>,
     #[cfg(feature = "recorder")]
     recorder: crate::recorder::Recorder,
-    /// Set in tests: nanoseconds.
+    /// Time in nanoseconds, set by tests.
     #[cfg(feature = "recorder")]
     time: Option<Rc<Cell<u64>>>,
     #[cfg(feature = "recorder")]
     records: bool,
 }
 
-/// When the first byte of a frame came, and when the last; by default nobody knows.
+/// Times of a frame's first and last byte; unknown by default.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Came {
     began: u64,
     whole: u64,
-    /// How much of it a lane opened what had come.
+    /// Ticks that a lane spent decrypting the frame.
     opened: u64,
 }
 
@@ -119,72 +117,71 @@ impl Default for Came {
     }
 }
 
-/// A moment, to be kept until it is needed.
+/// A moment of the clock, for later use.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Moment(u64);
 
-/// How long something took that another thread did.
+/// Ticks that another thread spent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Spent(u64);
 
-/// Takes the time of what another thread does.
+/// Measures the work of another thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch(Option<Clock>);
 
-/// What the worker does for whom it serves, in four bits, and what keeps that from being quick.
+/// Phase of a request or worker in four bits, with flags that force the slow path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct State(u8);
 
-/// Where the time of a request goes, or that of nobody.
+/// Times of a request, or of the worker without one.
 struct Time {
     state: Cell<State>,
-    /// Where it is counted while it is served.
+    /// Counters to use while it is served.
     served: &'static PhaseTicks,
-    /// In each phase that is over, if somebody wants to know.
+    /// Ticks of each ended phase, if phases are kept.
     phases: [Cell<u64>; PHASES],
-    /// Up to when it is counted, while the request is not served.
+    /// Time up to which it is counted, while it is not served.
     since: Cell<u64>,
-    /// What the request goes through while it is not served. It may be served all the same, for as
-    /// long as the worker does nothing else: then nothing has to be counted twice.
+    /// Phase of the request while it is not served. It may still be the served one as long as the
+    /// worker does nothing else: then nothing is counted twice.
     waits: Cell<Phase>,
 }
 
-/// One request.
+/// A request in flight, as it is traced.
 struct Span {
     inner: &'static Inner,
     layout: &'static Layout,
     time: Time,
     mid: Cell<u64>,
-    /// Of the request that has it now, another one each time; zero if nobody wanted to know its phases
-    /// when it began.
+    /// Number of the current request, unique in the worker; zero if its phases are not kept.
     number: Cell<u64>,
-    /// None until it is known which request it is.
+    /// `None` until the command is known.
     operation: Cell<Option<Operation>>,
     status: Cell<u32>,
     came: Cell<u64>,
-    /// Where its share and user are counted.
+    /// Place of its share and user.
     party: Cell<PartyId>,
     bytes: Cell<u64>,
-    /// The open that it named or made, if its phases are kept.
+    /// Open that it names or created, if its phases are kept.
     open: Cell<Option<u64>>,
-    /// The next one that was answered in the same frame, in a ring, or that is free.
+    /// Next request in the ring of a frame's responses, or in the list of free spans.
     next: Cell<Option<&'static Self>>,
     path: RefCell<Option<String>>,
 }
 
-/// A request, from its frame to its response. Dropped without one, it has come to an end.
+/// A request, from its frame to its response. A drop without a response ends it.
 #[derive(Default)]
 pub struct Request(Cell<Option<&'static Span>>);
 
-/// Requests that were answered in one frame. Dropped, they have ended: the frame was taken by the
-/// socket, or never will be.
+/// Requests with responses in one frame. A drop ends them: the socket has taken the frame, or never
+/// will.
 #[derive(Default)]
 pub struct Answered {
-    /// The last of a ring: behind it comes the first.
+    /// Last of a ring: the first follows it.
     last: Option<&'static Span>,
 }
 
-/// Something that the file system was asked for.
+/// An operation of the file system in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreWork {
     operation: StoreOperation,
@@ -201,10 +198,10 @@ pub struct TableVisit {
 }
 
 impl Tracer {
-    /// A tracer with a page in `lock_dir`, which others may look at.
+    /// Creates a tracer with a page in `lock_dir`, which others may read.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The page cannot be created or mapped.
     pub fn create(
         lock_dir: &Path,
         pid: u32,
@@ -214,10 +211,10 @@ impl Tracer {
         Ok(Self::over(Page::create(lock_dir, pid, unique_id)?, clock, |_| {}))
     }
 
-    /// A tracer whose page nobody else sees.
+    /// Creates a tracer with a page in private memory.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Memory is exhausted.
     pub fn private(clock: Clock) -> std::io::Result<Self> {
         Ok(Self::over(Page::private()?, clock, |_| {}))
     }
@@ -253,10 +250,11 @@ impl Tracer {
         Self(Box::leak(Box::new(inner)))
     }
 
-    /// A tracer for a test: its time is what `time` says, in nanoseconds, and it keeps every event.
+    /// Creates a tracer for a test: `time` is its clock, in nanoseconds, and it records every
+    /// event.
     ///
     /// # Panics
-    /// There is no memory.
+    /// Memory is exhausted.
     #[cfg(feature = "recorder")]
     #[must_use]
     pub fn in_test(time: Rc<Cell<u64>>) -> Self {
@@ -267,10 +265,10 @@ impl Tracer {
         })
     }
 
-    /// Likewise, but it keeps no events: nobody is told, so everything goes the quick way.
+    /// As [`Tracer::in_test`], but without a record of events, so it takes the fast path.
     ///
     /// # Panics
-    /// There is no memory.
+    /// Memory is exhausted.
     #[cfg(feature = "recorder")]
     #[must_use]
     pub fn in_test_untold(time: Rc<Cell<u64>>) -> Self {
@@ -278,14 +276,14 @@ impl Tracer {
         Self::over(page, Clock::of_kernel(), |inner| inner.time = Some(time))
     }
 
-    /// The events so far, of a tracer that is for a test.
+    /// Returns the events so far, of a test's tracer.
     #[cfg(feature = "recorder")]
     #[must_use]
     pub fn recorded(self) -> Vec<crate::recorder::Recorded> {
         self.inner().map(|inner| inner.recorder.events()).unwrap_or_default()
     }
 
-    /// What was counted so far.
+    /// Returns the figures so far.
     #[must_use]
     pub fn figures(self) -> crate::Figures {
         self.inner()
@@ -298,13 +296,13 @@ impl Tracer {
         cfg!(feature = "on").then_some(self.0)
     }
 
-    /// Whether anything is kept.
+    /// True if tracing was built in.
     #[must_use]
     pub fn is_on(self) -> bool {
         self.inner().is_some()
     }
 
-    /// From now on the worker does this, and serves no request, unless it does so already.
+    /// Enters a phase without a request; does nothing if the worker is in it already.
     #[inline(always)]
     pub fn enter(self, phase: Phase) {
         if let Some(inner) = self.inner()
@@ -314,7 +312,7 @@ impl Tracer {
         }
     }
 
-    /// From now on the worker waits for events. Requests that end with that have ended.
+    /// Enters [`Phase::Waiting`]. Ends the requests whose frames the waiting call sends.
     #[inline(never)]
     pub fn wait_for_events(self) {
         let Some(inner) = self.inner() else { return };
@@ -324,7 +322,7 @@ impl Tracer {
             None if std::ptr::eq(time, inner.nobody) => {
                 inner.step(time, before, Phase::Waiting);
             }
-            // Nearly always it is one, which is served until it ends.
+            // Usually a single request, served until its end.
             Some(span) if std::ptr::eq(time, &span.time) && span.is_alone() => {
                 inner.ending.set(None);
                 inner.end_served(span, before, Phase::Waiting);
@@ -333,17 +331,17 @@ impl Tracer {
         }
     }
 
-    /// Waiting for events is over, for so many of them. Mostly they are bytes of clients; whoever
-    /// takes something else enters another phase.
+    /// Ends the wait for events, with the number of completions. Most are bytes of clients; for
+    /// other events the worker enters another phase.
     ///
-    /// Who has attached to a probe before this is told of all events from now on.
+    /// Probes attached before this call receive all events from now on.
     #[inline(never)]
     pub fn woke(self, completions: usize) {
         let Some(inner) = self.inner() else { return };
         let completions = u64::try_from(completions).unwrap_or(u64::MAX);
         let time = inner.current.get();
         if time.state.get() == State::of(Phase::Waiting) && !probe::are_on() {
-            // For nobody.
+            // No request is served.
             time.state.set(State::of(Phase::Receiving));
             let layout = inner.layout;
             let phases = [Phase::Waiting, Phase::Receiving];
@@ -355,7 +353,7 @@ impl Tracer {
         }
     }
 
-    /// What came of a client is taken: [`Self::enter`] for [`Phase::Receiving`], and since when.
+    /// Enters [`Phase::Receiving`], and returns its start.
     #[inline(always)]
     #[must_use]
     pub fn receives(self) -> Moment {
@@ -363,17 +361,16 @@ impl Tracer {
         self.moment()
     }
 
-    /// Now, as of the last change of phase.
+    /// Returns the time of the last change of phase.
     #[inline(always)]
     #[must_use]
     pub fn moment(self) -> Moment {
         Moment(self.inner().map_or(0, Inner::moment))
     }
 
-    /// A whole frame is here, and is handed to the engine next; whoever says so of one says so of each,
-    /// or [`Self::frame_passed`]. `began` is when its first byte was
-    /// here, if that was earlier than what was received last; `opened` is how long a lane has opened
-    /// it.
+    /// Reports a complete frame, which the engine handles next; follow each reception by this or by
+    /// [`Self::frame_passed`]. `began` is the time of its first byte, if earlier than the last
+    /// receipt; `opened` is the time that a lane spent decrypting it.
     #[inline(always)]
     pub fn frame_came(
         self,
@@ -388,35 +385,35 @@ impl Tracer {
         inner.came.set(Came { began, whole: whole.0, opened: opened.0 });
     }
 
-    /// A frame is handed to the engine next that came to another worker: nobody knows when.
+    /// Reports a frame that another worker received, at an unknown time; the engine handles it
+    /// next.
     pub fn frame_passed(self) {
         if let Some(inner) = self.inner() {
             inner.came.take();
         }
     }
 
-    /// Takes the time of what lanes do.
+    /// Returns a watch for the work of lanes.
     #[must_use]
     pub fn watch(self) -> Watch {
         Watch(self.inner().map(|inner| inner.clock))
     }
 
-    /// A lane has done with a frame what would be this phase of the worker.
+    /// Counts the work of a lane on a frame under the corresponding phase of the worker.
     pub fn lane_worked(self, phase: Phase, spent: Spent) {
         if let Some(inner) = self.inner() {
             inner.lane_end(phase.number(), spent.0);
         }
     }
 
-    /// When the frame came that the engine has taken, for what is behind its first request.
+    /// Times of the engine's current frame, for requests after its first one.
     #[inline(always)]
     #[must_use]
     pub fn came(self) -> Came {
         self.inner().map(|inner| inner.came.get()).unwrap_or_default()
     }
 
-    /// Begins with the first request of the frame that the engine takes now, which is served from now
-    /// on, first by this.
+    /// Begins the first request of the engine's current frame, and serves it in this phase.
     #[must_use]
     #[inline(never)]
     pub fn begin_frame(self, phase: Phase) -> Request {
@@ -429,7 +426,7 @@ impl Tracer {
             let now = inner.quick_ticks();
             inner.free.set(span.next.get());
             inner.current.set(&span.time);
-            // If the one before it was answered in the same turn, it waits for this one.
+            // If the previous request was answered in the same turn, it waits for this one.
             time.state.set(State::UNSERVED);
             time.since.set(now);
             span.begin(came);
@@ -442,14 +439,14 @@ impl Tracer {
         }
     }
 
-    /// Begins with a request of a frame, which is served from now on, first by this.
+    /// Begins a further request of a frame, and serves it in this phase.
     #[must_use]
     pub fn begin(self, came: Came, phase: Phase) -> Request {
         let Some(inner) = self.inner() else { return Request::default() };
         inner.begin_slowly(&Cell::new(came), phase)
     }
 
-    /// A frame is to be sent, with these answers; from now on the worker sends it.
+    /// Enters [`Phase::Sending`] for a frame with these responses.
     #[inline(always)]
     pub fn sends(self, connection: u32, bytes: usize, answered: &Answered) {
         let Some(inner) = self.inner() else { return };
@@ -463,13 +460,13 @@ impl Tracer {
         }
     }
 
-    /// The file system is asked for something, for a request that waits for it or for none.
+    /// Begins an operation of the file system, for a request that waits for it or for none.
     #[must_use]
     #[inline(never)]
     pub fn store_begins(self, operation: StoreOperation, is_waited_for: bool) -> StoreWork {
         let Some(inner) = self.inner() else { return StoreWork { operation, since: 0 } };
         let state = inner.current.get().state.get();
-        // Whoever waits for the file system, but not for this, is not served by it.
+        // A request that waits for another operation is not served by this one.
         if is_waited_for && state == State::of(Phase::Storage) {
             let layout = inner.layout;
             counted::store_start(layout, inner.clock(), operation.number());
@@ -479,8 +476,8 @@ impl Tracer {
         }
     }
 
-    /// The file system has answered: so many bytes of data, or an error.
-    /// The request that is resumed next is the one that wanted it.
+    /// Ends an operation of the file system, with its bytes of data or an error. The request that
+    /// is resumed next is the one that waited for it.
     #[inline(never)]
     pub fn store_ends(self, work: StoreWork, bytes: u64, status: u32) {
         let Some(inner) = self.inner() else { return };
@@ -493,11 +490,11 @@ impl Tracer {
         let now = inner.step(time, before, Phase::Running);
         let ticks = now.wrapping_sub(work.since);
         counted::store_data(layout, inner.clock(), operation, bytes);
-        // The last, because it may have to do more.
+        // Last, because it may have to do more.
         counted::store_end(layout, inner.clock(), operation, bytes, status.into(), ticks);
     }
 
-    /// A table that all processes share is read or changed until what this returns is dropped.
+    /// Enters [`Phase::Table`] until the result is dropped.
     #[inline(never)]
     pub fn visit_table(self) -> TableVisit {
         let Some(inner) = self.inner() else {
@@ -511,28 +508,28 @@ impl Tracer {
         TableVisit { tracer: self, before, since }
     }
 
-    /// Somebody has logged on, or was refused.
+    /// Counts a logon, successful or refused.
     pub fn logon(self, outcome: LogonOutcome) {
         if let Some(inner) = self.inner() {
             inner.logon(outcome.number());
         }
     }
 
-    /// A message goes to another process.
+    /// Counts a message to another process.
     pub fn message_sent(self, kind: u16, bytes: usize) {
         if let Some(inner) = self.inner() {
             inner.message_sent(kind.into(), u64::try_from(bytes).unwrap_or(u64::MAX));
         }
     }
 
-    /// A message of another process came.
+    /// Counts a message from another process.
     pub fn message_received(self, kind: u16, bytes: usize) {
         if let Some(inner) = self.inner() {
             inner.message_received(kind.into(), u64::try_from(bytes).unwrap_or(u64::MAX));
         }
     }
 
-    /// Which requests are slow: those that take so many nanoseconds; none if it is zero.
+    /// Sets the nanoseconds from which a request is slow; zero for never.
     pub fn set_slow_threshold(self, ns: u64) {
         if let Some(inner) = self.inner() {
             inner.slow_ns.set(ns);
@@ -540,8 +537,8 @@ impl Tracer {
         }
     }
 
-    /// The slow requests that have ended since the last call, and how many more there were; nothing
-    /// if nobody wants to know.
+    /// Returns slow requests that ended since the last call, and the number of further ones; `None`
+    /// if slow requests are not reported.
     #[inline(always)]
     #[must_use]
     pub fn take_slow(self) -> Option<(Vec<SlowRequest>, u64)> {
@@ -549,7 +546,7 @@ impl Tracer {
         Some(inner.slow.take().into_parts())
     }
 
-    /// Where a user is counted in a share; outside of any, if that has no name.
+    /// Returns the place of a user in a share; an empty share stands for none.
     #[must_use]
     pub fn party(self, share: &str, user: &str) -> PartyId {
         self.inner().map(|inner| inner.layout().parties.find(share, user)).unwrap_or_default()
@@ -557,7 +554,7 @@ impl Tracer {
 }
 
 impl Watch {
-    /// Does something, and says how long that took.
+    /// Runs `work`, and returns its result and duration.
     pub fn time<T>(self, work: impl FnOnce() -> T) -> (T, Spent) {
         let now = || self.0.map_or(0, Clock::now);
         let began = now();

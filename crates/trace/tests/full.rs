@@ -1,4 +1,4 @@
-//! What becomes of a worker's page on a file system without room.
+//! Page of a worker on a file system without room.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -10,14 +10,14 @@ use trace::{Clock, Tracer};
 
 const PID: u32 = 7;
 
-/// A store to a mapped file that the file system has no room for kills the process.
+/// A store to a mapped file without room in the file system kills the process.
 #[test]
 fn a_page_without_room_is_refused_and_one_that_is_there_counts_on_without_room_for_more_users() {
-    // A thread, because what it mounts is its own affair until it ends.
+    // In a thread, because its mounts are private and end with it.
     let thread = std::thread::spawn(|| {
         let dir = tempfile::tempdir().expect("a folder");
         if let Err(error) = mount_small(dir.path()) {
-            // To the terminal, past the test's own output, which nobody sees if it passes.
+            // Writes to the terminal, because a passing test's own output is hidden.
             let _ = writeln!(io::stderr(), "skipped, no file system of its own: {error}");
             return;
         }
@@ -39,7 +39,7 @@ fn a_page_without_room_is_refused_and_one_that_is_there_counts_on_without_room_f
     thread.join().expect("as above");
 }
 
-/// Leaves no room at all.
+/// Fills the file system completely.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).expect("there is room");
     for size in [65_536, 4_096, 1] {
@@ -47,9 +47,9 @@ fn fill(path: &Path) {
     }
 }
 
-/// Mounts a file system with little room, which only this thread sees.
+/// Mounts a small file system, visible to this thread only.
 fn mount_small(on: &Path) -> io::Result<()> {
-    // SAFETY: concerns this thread alone, which goes by absolute paths.
+    // SAFETY: affects only this thread, which uses absolute paths.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(c"none", c"/", libc::MS_PRIVATE | libc::MS_REC, c"")?;
     mount(c"tmpfs", &c_path(on), 0, c"size=1M,mode=700")
@@ -57,12 +57,12 @@ fn mount_small(on: &Path) -> io::Result<()> {
 
 fn mount(kind: &CStr, on: &CStr, flags: libc::c_ulong, options: &CStr) -> io::Result<()> {
     let (kind, options) = (kind.as_ptr(), options.as_ptr());
-    // SAFETY: all are strings that live, and the kernel only reads them.
+    // SAFETY: all are valid strings, and the kernel only reads them.
     check(unsafe { libc::mount(kind, on.as_ptr(), kind, flags, options.cast()) })
 }
 
 fn unmount(from: &Path) -> io::Result<()> {
-    // SAFETY: the path is a string that lives.
+    // SAFETY: the path is a valid string.
     check(unsafe { libc::umount2(c_path(from).as_ptr(), libc::MNT_DETACH) })
 }
 

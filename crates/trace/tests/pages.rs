@@ -1,4 +1,4 @@
-//! The page of a worker, from outside.
+//! Pages of workers, read by others.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -73,7 +73,7 @@ fn phases_fill_the_time_by(clock: Clock) {
         let has_gap = |figures: trace::Figures| figures.phases_sum_ns().abs_diff(figures.ns) >= 32;
         let gaps = (0..10_000).filter(|_| has_gap(reader.read())).count();
         is_over.store(true, Ordering::Relaxed);
-        // While somebody else has the writer's processor for long, a look may be given up.
+        // A read may be given up while the writer has lost its processor for long.
         assert!(gaps < 200, "{gaps} gaps");
     });
 }

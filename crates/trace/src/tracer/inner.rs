@@ -1,4 +1,4 @@
-//! What time it is, and whose time that is.
+//! Clock of a tracer, and the assignment of its time.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -25,13 +25,13 @@ impl Inner {
         &self.clock
     }
 
-    /// What its counter says.
+    /// Time of the tracer's clock, in ticks.
     #[inline(always)]
     pub(super) fn now(&self) -> u64 {
         self.quick_now().unwrap_or_else(|| self.clock.now())
     }
 
-    /// The same, if that takes no more than an instruction.
+    /// The same, if the clock is a processor's instruction.
     #[inline(always)]
     pub(super) fn quick_now(&self) -> Option<u64> {
         #[cfg(feature = "recorder")]
@@ -41,7 +41,7 @@ impl Inner {
         self.clock.is_processor().then(|| self.clock.now())
     }
 
-    /// What its counter says, which is known to take no more than an instruction.
+    /// Time in ticks, of a clock known to be an instruction.
     #[inline(always)]
     pub(super) fn quick_ticks(&self) -> u64 {
         #[cfg(feature = "recorder")]
@@ -51,13 +51,13 @@ impl Inner {
         crate::clock::ticks()
     }
 
-    /// Counting begins.
+    /// Starts counting in the page.
     pub(super) fn begin(&self) {
         self.layout.begin(self.now(), self.clock);
         self.tell_if_wanted();
     }
 
-    /// From now on events are told, if somebody wants to know.
+    /// Updates whether events are emitted and phases kept.
     pub(super) fn tell_if_wanted(&self) {
         #[cfg(feature = "recorder")]
         let is_recorded = self.records;
@@ -70,7 +70,7 @@ impl Inner {
         time.state.set(time.state.get().slow_if(!is_quick));
     }
 
-    /// Whether events are told.
+    /// True if events are emitted.
     #[inline(always)]
     pub(crate) fn tells(&self) -> bool {
         self.tells.get()
@@ -83,13 +83,13 @@ impl Inner {
         }
     }
 
-    /// What the worker does.
+    /// Phase of the worker as of now.
     pub(super) fn does(&self) -> Phase {
         self.current.get().state.get().phase()
     }
 
-    /// Ends a phase of the worker, and of the request that it serves. That its time is still `time`
-    /// whoever calls knows, and that its state is quick.
+    /// Ends a phase of the worker and of the served request on the fast path. The caller knows that
+    /// `time` is current and has no flag.
     #[inline(always)]
     pub(super) fn step(&self, time: &Time, before: usize, next: Phase) -> u64 {
         let now = self.quick_ticks();
@@ -98,7 +98,7 @@ impl Inner {
         now
     }
 
-    /// Ends a phase of the worker, and of the request that it serves, if any.
+    /// Ends a phase of the worker, and of the served request, if any.
     #[inline(always)]
     pub(super) fn switch(&self, next: Phase) -> u64 {
         let time = self.current.get();
@@ -148,7 +148,7 @@ impl Inner {
     pub(super) fn begin_slowly(&'static self, came: &Cell<Came>, phase: Phase) -> Request {
         let now = self.switch(phase);
         let span = self.begin_span(&came.get(), now);
-        // If the one before it was answered in the same compound, it waits for this one.
+        // If the previous request was answered in the same compound, it waits for this one.
         self.hand_over(span.map_or(self.nobody, |span| &span.time), now);
         Request(Cell::new(span))
     }
@@ -178,18 +178,18 @@ impl Inner {
         }
     }
 
-    /// When the worker began with what it does.
+    /// Start of the worker's current phase.
     #[inline(always)]
     pub(super) fn moment(&self) -> u64 {
         self.layout.since.load(Ordering::Relaxed)
     }
 
-    /// Now, with all time up to it counted.
+    /// Counts all time up to now, and returns it.
     pub(super) fn look(&self) -> u64 {
         self.switch(self.does())
     }
 
-    /// The worker does something, and serves no request, unless it does so already.
+    /// Enters a phase without a request, unless the worker is in it.
     #[inline(never)]
     pub(super) fn turn_to(&self, phase: Phase) {
         if self.does() != phase {
@@ -203,8 +203,7 @@ impl Inner {
         std::ptr::eq(self.current.get(), time)
     }
 
-    /// The worker does from now on for this what it does for whom it served until now. It has just
-    /// begun with it.
+    /// Switches the served request, keeping the current phase, which has just begun.
     #[inline(always)]
     pub(super) fn hand_over(&self, to: &'static Time, now: u64) {
         let from = self.current.replace(to);
@@ -215,7 +214,7 @@ impl Inner {
         to.state.set(state.alone());
     }
 
-    /// A request has waited until now; returns how long.
+    /// Counts the time that a request has waited until now, and returns it.
     #[inline(always)]
     pub(super) fn wait_until(&self, span: &Span, now: u64) -> u64 {
         let waited = now.wrapping_sub(span.time.since.replace(now));
@@ -223,7 +222,7 @@ impl Inner {
         waited
     }
 
-    /// A place for the time of one more request.
+    /// Allocates spans for further requests, and returns one.
     #[cold]
     pub(super) fn grow(&'static self) -> Option<&'static Span> {
         if self.spans.get() >= REQUESTS_MAX {
@@ -258,8 +257,8 @@ impl Inner {
         Some(span)
     }
 
-    /// Counts a request that is served alone, quickly, and ends now, and forgets it. The worker goes on
-    /// with `next`, for nobody.
+    /// Counts a request that is served alone and ends now, on the fast path, and frees its span.
+    /// The worker enters `next` without a request.
     #[inline(always)]
     pub(super) fn end_served(&self, span: &'static Span, before: usize, next: Phase) {
         let Some(operation) = span.operation.get().filter(|_| span.status.get() < ERRORS) else {
@@ -274,11 +273,11 @@ impl Inner {
         self.release(span);
         let ticks = now.wrapping_sub(span.came.get());
         let party = span.party.get();
-        // The last, because it may have to do more.
+        // Last, because it may have to do more.
         layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
     }
 
-    /// Counts a request, and forgets it. While it is served, its time is counted up to now.
+    /// Counts a request and frees its span. The time of a served one is counted up to now.
     #[inline(never)]
     pub(super) fn end_span(&self, span: &'static Span, now: u64) {
         if span.time.state.get().is_served() {
@@ -286,7 +285,7 @@ impl Inner {
         } else {
             self.wait_until(span, now);
         }
-        // Without one nothing came of it: the connection was ended before it was a request.
+        // Without a command it never became a request: the connection ended before.
         if let Some(operation) = span.operation.get() {
             self.count(span, operation, now.saturating_sub(span.came.get()));
         }
@@ -306,7 +305,7 @@ impl Inner {
         self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
     }
 
-    /// Counts an error, and tells of a request that has ended.
+    /// Counts an error, and emits the end of a request.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_end(&self, span: &Span, operation: Operation, ticks: u64) {
@@ -325,9 +324,9 @@ impl Inner {
         let path = span.path.take();
         let ns = self.clock.ns(ticks);
         if ns < self.slow_ns.get() || span.number.get() == 0 {
-            return; // Not slow, or it began before somebody wanted to know.
+            return; // Not slow, or begun before slow requests were reported.
         }
-        // Should the counter of another processor be a little behind, nothing is less than nothing.
+        // If the counter of another processor is a little behind, no time is negative.
         let phases = span.phases().filter(|(_, ticks)| ticks.cast_signed() >= 0);
         let phases = phases.map(|(phase, ticks)| (phase, self.clock.ns(ticks)));
         let for_event = phases.clone().find(|(phase, _)| *phase == Phase::Event);

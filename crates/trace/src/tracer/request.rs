@@ -1,4 +1,4 @@
-//! What a request says of itself, from its frame to its response.
+//! Reports of a request, from its frame to its response.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::party::PartyId;
 use crate::schema::counted;
 
 impl Request {
-    /// Says which request it is.
+    /// Sets the MessageId and command of the request.
     #[inline(always)]
     pub fn identify(&self, mid: u64, command: u16) {
         let Some(span) = self.span() else { return };
@@ -23,7 +23,7 @@ impl Request {
         }
     }
 
-    /// It is known whose it is.
+    /// Sets the request's share and user.
     #[inline(always)]
     pub fn belongs_to(&self, party: PartyId) {
         if let Some(span) = self.span() {
@@ -31,7 +31,7 @@ impl Request {
         }
     }
 
-    /// It is served from now on by this.
+    /// Serves the request in this phase.
     #[inline(always)]
     pub fn enter(&self, phase: Phase) {
         let Some(span) = self.span() else { return };
@@ -41,25 +41,25 @@ impl Request {
         }
     }
 
-    /// It waits from now on; the worker goes on with what it waits for, or with something else.
+    /// Makes the request wait; the worker goes on with the operation, or with something else.
     #[inline(always)]
     pub fn wait(&self, phase: Phase) {
         let Some(span) = self.span() else { return };
         match span.time.state.get().quick() {
             Some(before) if phase == Phase::Storage => {
-                // Most likely the worker does what it waits for next.
+                // Most likely the worker executes the operation next.
                 span.wait(before, Phase::Storage);
             }
             _ => span.wait_slowly(phase),
         }
     }
 
-    /// It is served again.
+    /// Resumes the request after a wait.
     #[inline(always)]
     pub fn resume(&self) {
         let Some(span) = self.span() else { return };
         add(&span.bytes, span.inner.bytes.take());
-        // Whoever answered it has looked at the clock just now, for this most likely.
+        // The end of the operation has just read the clock, most likely for this request.
         if span.time.state.get() == State::of(Phase::Running) {
             span.time.waits.set(Phase::Queued);
         } else {
@@ -67,7 +67,8 @@ impl Request {
         }
     }
 
-    /// Its response is laid out; from now on it goes with its frame. `open` is what it named or made.
+    /// Adds its response to a frame, with which the request ends. `open` is the open that it named
+    /// or created.
     #[inline(always)]
     pub fn answer(&self, status: u32, open: Option<u64>, answered: &mut Answered) {
         let Some(span) = self.0.take().filter(|_| cfg!(feature = "on")) else { return };
@@ -82,21 +83,21 @@ impl Request {
         span.next.set(first);
     }
 
-    /// It has ended without a response, and is not cancelled for that.
+    /// Ends the request without a response, and without counting it as cancelled.
     pub fn end_without_response(&self) {
         if let Some(span) = self.0.take().filter(|_| cfg!(feature = "on")) {
             end_unanswered(span, 0);
         }
     }
 
-    /// Whether it is of use to say what it is about: if slow requests are told of.
+    /// True if a path is useful: slow requests are reported.
     #[inline]
     #[must_use]
     pub fn wants_path(&self) -> bool {
         self.span().is_some_and(|span| span.inner.slow_ns.get() != 0)
     }
 
-    /// The path of what it is about, which may not be found out any more when it has ended.
+    /// Sets the path of the request's file, which may be unknown once it has ended.
     pub fn set_path(&self, path: String) {
         if let Some(span) = self.span() {
             span.path.replace(Some(path));
@@ -112,7 +113,7 @@ impl Request {
 impl Drop for Request {
     #[inline]
     fn drop(&mut self) {
-        // One that was answered ends with its frame.
+        // An answered request ends with its frame.
         if let Some(span) = self.span() {
             end_unanswered(span, CANCELLED);
         }
@@ -120,10 +121,10 @@ impl Drop for Request {
 }
 
 impl Answered {
-    /// The worker does this for their frame from now on, and they wait for it.
+    /// Enters a phase for a frame, while its requests wait.
     #[inline(always)]
     pub fn enter(&self, phase: Phase) {
-        // A frame may answer no request.
+        // A frame may contain no response.
         let Some(last) = self.last() else { return };
         match last.time.state.get().quick() {
             Some(before) => last.wait(before, phase),
@@ -131,19 +132,19 @@ impl Answered {
         }
     }
 
-    /// They end when the worker waits for events, whose call sends their frame.
+    /// Makes the requests end with the next wait for events, whose call sends their frame.
     #[inline]
     pub fn end_with_waiting(self) {
         if let Some(last) = self.last() {
             std::mem::forget(self);
-            // One ring of two.
+            // Joins two rings to one.
             if let Some(others) = last.inner.ending.replace(Some(last)) {
                 last.next.swap(&others.next);
             }
         }
     }
 
-    /// Of the time that they waited, so much was spent on something else than what they wait for.
+    /// Moves ticks of the requests' current phase to another one.
     pub fn spent(&self, phase: Phase, spent: Spent) {
         let Some(last) = self.last() else { return };
         let inner = last.inner;
@@ -175,7 +176,7 @@ impl Drop for Answered {
     }
 }
 
-/// A request has come to an end without a response.
+/// Ends a request without a response.
 #[inline(never)]
 fn end_unanswered(span: &'static Span, status: u32) {
     let inner = span.inner;
@@ -183,7 +184,7 @@ fn end_unanswered(span: &'static Span, status: u32) {
     inner.end_span(span, inner.look());
 }
 
-/// The requests of a frame have ended.
+/// Ends the requests of a frame.
 #[inline(never)]
 fn end_all(last: &'static Span) {
     match last.time.state.get().quick() {
@@ -201,7 +202,7 @@ fn end_slowly(last: &'static Span) {
     each(last, |span| inner.end_span(span, now));
 }
 
-/// The worker does something for the frame of these, and they wait for it.
+/// Enters a phase for a frame on the slow path, while its requests wait.
 #[cold]
 #[inline(never)]
 fn enter_all(last: &'static Span, phase: Phase) {
@@ -219,12 +220,12 @@ fn enter_all(last: &'static Span, phase: Phase) {
     });
 }
 
-/// All of a ring, of which this is the last.
+/// Calls `act` for all of a ring, given its last.
 #[inline(always)]
 pub(super) fn each(last: &'static Span, mut act: impl FnMut(&'static Span)) {
     let mut next = last.next.get();
     while let Some(span) = next {
-        // Before it may be another's.
+        // Before `act`, which may free the span for another request.
         next = span.next.get().filter(|_| !std::ptr::eq(span, last));
         act(span);
     }

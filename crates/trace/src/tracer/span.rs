@@ -1,4 +1,4 @@
-//! Where the time of a request is kept, and how a phase ends.
+//! Times of a request, and the end of a phase.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use crate::page::{Layout, PhaseTicks};
 use crate::party::PartyId;
 
 impl Came {
-    /// When all of it came, if that was at once, and no lane has opened it.
+    /// Time of the frame, if all of it came at once, and no lane has decrypted it.
     #[inline(always)]
     pub(super) fn at_once(self) -> Option<u64> {
         (self.began == self.whole && self.opened == 0).then_some(self.whole)
@@ -17,20 +17,20 @@ impl Came {
 }
 
 impl State {
-    /// Of a request that the worker does not serve.
+    /// State of a request that the worker does not serve.
     pub(super) const UNSERVED: Self = Self(0x80);
-    /// Somebody wants to know more than what is counted, or the clock is more than an instruction.
+    /// Flag: phases are kept, or the clock is slower than an instruction.
     const SLOW: u8 = 0x10;
-    /// It was answered together with others.
+    /// Flag: it was answered together with others.
     const CROWDED: u8 = 0x20;
 
-    /// Served by this, and nothing else is to be seen to.
+    /// State of a served request without flags.
     #[inline(always)]
     pub(super) const fn of(phase: Phase) -> Self {
         Self(phase as u8)
     }
 
-    /// The number of the phase, if nothing else is to be seen to.
+    /// Number of the phase, unless a flag forces the slow path.
     #[inline(always)]
     pub(super) fn quick(self) -> Option<usize> {
         let number = usize::from(self.0);
@@ -41,7 +41,7 @@ impl State {
         Phase::ALL[usize::from(self.0) % PHASES]
     }
 
-    /// Likewise served by this.
+    /// Changes the phase and keeps the flags of a served request.
     pub(super) fn with(self, phase: Phase) -> Self {
         Self(self.0 & (Self::SLOW | Self::CROWDED) | phase as u8)
     }
@@ -50,7 +50,7 @@ impl State {
         Self(if is_slow { self.0 | Self::SLOW } else { self.0 & !Self::SLOW })
     }
 
-    /// The same of somebody else.
+    /// Removes the flag of shared responses.
     #[inline(always)]
     pub(super) const fn alone(self) -> Self {
         Self(self.0 & !Self::CROWDED)
@@ -63,19 +63,19 @@ impl State {
 }
 
 impl Layout {
-    /// A phase of the worker is over, and the next one begins.
+    /// Ends a phase of the worker, and begins the next one.
     ///
-    /// Should the counter of another processor be a little behind, the next phase is shorter by what
-    /// this one is too long: sums wrap around, and stay right.
+    /// If the counter of another processor is a little behind, the next phase is shorter by the
+    /// error of this one: sums wrap around, and stay right.
     #[inline(always)]
     pub(super) fn step(&self, before: &AtomicU64, next: &AtomicU64, now: u64) {
-        // In this order: by it whoever reads sees whether all of it is done.
+        // This order shows readers whether the change is complete.
         self.since.store(now, Ordering::Release);
         crate::series::add(before, now);
         crate::series::add(next, now.wrapping_neg());
     }
 
-    /// A request has waited so long in a phase.
+    /// Adds waiting time of a request to a phase.
     #[inline(always)]
     pub(super) fn wait(&self, phase: Phase, ticks: u64) {
         crate::series::add(&self.waited[phase as usize], ticks);
@@ -93,7 +93,7 @@ impl Time {
         }
     }
 
-    /// Whether what it goes through is anything but its turn; nobody's always is.
+    /// True unless the request only waits for its turn; always true without a request.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         self.waits.get() != Phase::Queued
@@ -119,7 +119,7 @@ impl Span {
         }
     }
 
-    /// Ends a phase of the worker and of this request, which it serves quickly.
+    /// Ends a phase of the worker and of this request, on the fast path.
     #[inline(always)]
     pub(super) fn step(&self, before: usize, next: Phase) {
         let now = self.inner.quick_ticks();
@@ -128,14 +128,14 @@ impl Span {
         self.layout.step(&served[before], &served[next as usize], now);
     }
 
-    /// Likewise; what comes next is what the request waits for.
+    /// Likewise, when the request begins to wait.
     #[inline(always)]
     pub(super) fn wait(&self, before: usize, next: Phase) {
         self.time.waits.set(next);
         self.step(before, next);
     }
 
-    /// Begins anew. It came at `came`.
+    /// Resets the span for a request that came at `came`.
     #[inline(always)]
     pub(super) fn begin(&self, came: u64) {
         self.operation.set(None);
@@ -145,13 +145,13 @@ impl Span {
         self.time.waits.set(Phase::Queued);
     }
 
-    /// It has waited so long in a phase.
+    /// Adds waiting time to a phase of the request and the totals.
     pub(super) fn waited(&self, phase: Phase, ticks: u64) {
         self.layout.wait(phase, ticks);
         add(&self.time.phases[phase as usize], ticks);
     }
 
-    /// Begins anew, now, with what was before that.
+    /// Resets the span for a request that begins now, with the times before.
     pub(super) fn begin_slowly(&self, came: &Came, now: u64) {
         self.time.since.set(now);
         self.time.phases.iter().for_each(|phase| phase.set(0));
@@ -159,7 +159,7 @@ impl Span {
         if came.whole == 0 {
             return self.begin(now);
         }
-        // Should the counter of another processor be a little behind, nothing becomes less.
+        // If the counter of another processor is a little behind, no time is negative.
         let received = came.whole.saturating_sub(came.began);
         let queued = now.saturating_sub(came.whole);
         self.begin(now.wrapping_sub(received + queued));
@@ -169,14 +169,14 @@ impl Span {
         self.waited(Phase::Queued, queued);
     }
 
-    /// The ticks that it spent in each phase; nothing, if nobody wanted to know when it began.
+    /// Ticks in each phase; empty unless phases are kept.
     pub(super) fn phases(&self) -> impl Iterator<Item = (Phase, u64)> + Clone {
         let are_kept = self.number.get() != 0;
         let phases = Phase::ALL.iter().zip(&self.time.phases).filter(move |_| are_kept);
         phases.map(|(phase, ticks)| (*phase, ticks.get()))
     }
 
-    /// Whether it was answered in a frame of its own.
+    /// True if no other request was answered in its frame.
     #[inline(always)]
     pub(super) fn is_alone(&'static self) -> bool {
         self.next.get().is_some_and(|first| std::ptr::eq(first, self))
@@ -212,14 +212,14 @@ impl Span {
             other => other,
         });
         if !inner.serves(time) {
-            // One that was held, for example.
+            // For example a throttled request.
             inner.wait_until(self, now);
         }
         inner.hand_over(inner.nobody, now);
         time.waits.set(phase);
     }
 
-    /// It is served again, perhaps in the place of another one.
+    /// Resumes the request, possibly in place of another one.
     #[inline(never)]
     pub(super) fn resume_slowly(&'static self) {
         let (inner, time) = (self.inner, &self.time);
@@ -235,7 +235,7 @@ impl Span {
         time.waits.set(Phase::Queued);
     }
 
-    /// It is answered in the same frame as another one, behind it; says which one is the first.
+    /// Appends it to the ring of a frame's responses. Returns the first of them.
     #[cold]
     #[inline(never)]
     pub(super) fn follow(&'static self, last: &'static Self) -> Option<&'static Self> {

@@ -23,7 +23,7 @@ impl Scene {
         self.time.set(self.time.get() + ns);
     }
 
-    /// A frame whose first byte came `ns` before its last one.
+    /// Returns the times of a frame whose first byte came `ns` before its last one.
     fn came(&self, ns: u64) -> Came {
         let now = self.time.get();
         Came { began: now - ns, whole: now, opened: 0 }
@@ -34,7 +34,7 @@ impl Scene {
         self.tracer.recorded().into_iter().filter(of_name).map(|it| it.arguments).collect()
     }
 
-    /// The phases of a request that has ended, and its total.
+    /// Phases of a request that has ended, and its total.
     fn request(&self, number: u64) -> (Vec<(Phase, u64)>, u64) {
         let phases = self.events("request_phase").into_iter().filter(|it| it[0] == number);
         let phases = phases.map(|it| (Phase::from_number(it[1]), it[2])).collect();
@@ -384,7 +384,7 @@ fn data_that_no_request_asked_for_are_counted_for_none() {
     assert_eq!(scene.tracer.figures().users[0].1.read_bytes, 11);
 }
 
-/// A READ in a share that waits for the store.
+/// Begins a READ in a share that waits for the store.
 fn waiting_read(tracer: Tracer, share: &str) -> Request {
     let request = tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
@@ -397,8 +397,8 @@ fn read_by_share(tracer: Tracer) -> Vec<u64> {
     tracer.figures().shares.iter().map(|it| it.1.read_bytes).collect()
 }
 
-/// Two that wait for the store at once, and what the store does for the first one is done while the other
-/// was the last to say that it waits.
+/// Two requests wait for the store, and the operation for the first one ends while the second was
+/// the last to begin waiting.
 #[test]
 fn who_waits_for_the_store_beside_another_has_its_own_data() {
     let time = Rc::new(Cell::new(1_000));
@@ -414,7 +414,7 @@ fn who_waits_for_the_store_beside_another_has_its_own_data() {
     }
 }
 
-/// As with `choro:storage delay`: a request waits for the store, which was not asked yet.
+/// As with `choro:storage delay`: a request waits for the store before its operation has begun.
 #[test]
 fn what_the_kernel_has_done_for_one_is_no_data_of_who_waits_for_its_turn() {
     let time = Rc::new(Cell::new(1_000));
@@ -555,7 +555,7 @@ fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow()
     assert_eq!((slow.len(), left_out), (SLOW_MAX, 1));
 }
 
-/// A worker that does what it is told, in any order.
+/// A worker that executes random acts in any order.
 struct Worker {
     tracer: Tracer,
     requests: Vec<Request>,
@@ -573,7 +573,7 @@ impl Worker {
         Some(self.requests.swap_remove(index))
     }
 
-    /// One thing of ten, with what `which` stands for.
+    /// Executes one of ten acts, with a parameter from `which`.
     fn act(&mut self, (act, which): (u8, usize)) -> Option<()> {
         let phase = Phase::ALL[which % Phase::ALL.len()];
         let of_request = [Phase::Storage, Phase::Storage, Phase::Held, Phase::Break, Phase::Peer];
@@ -651,7 +651,7 @@ proptest! {
         let figures = untold.tracer.figures();
         prop_assert_eq!(figures.phases_sum_ns(), figures.ns);
         prop_assert_eq!(&figures, &told.tracer.figures());
-        // Without those that have not ended: requests end, and their phases are their time.
+        // In the end all requests end, and their phases add up to their times.
         for worker in [&mut told, &mut untold] {
             worker.requests.clear();
             worker.frames.clear();
