@@ -1,4 +1,5 @@
-//! Lists and structures of [MS-FSCC], and name expressions. The first byte is the information class.
+//! Lists and structures of [MS-FSCC], and name expressions. The first byte is the information
+//! class.
 #![no_main]
 
 use dtyp::fscc::{

@@ -1,5 +1,5 @@
-//! Packets between processes, one after the other: their headers, and frames put together from
-//! them; and what a frame can carry.
+//! Packets between processes, one after the other: their headers, reassembled frames, and the
+//! messages in them.
 #![no_main]
 #![allow(dead_code, reason = "the sending side of the included modules is not used here")]
 
@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use libfuzzer_sys::fuzz_target;
 use messaging::{
-    Announcement, ClosePreviousSession, CloseShare, Done, LogLevel, PreviousSessionClosed, Processes,
-    Statistics,
+    Announcement, ClosePreviousSession, CloseShare, Done, LogLevel, PreviousSessionClosed,
+    Processes, Statistics,
 };
 use testkit::seeds::split;
 
-/// The private modules of the crate, beside stand-ins for what they use of it.
+/// Private modules of the crate, with stand-ins for their imports.
 #[path = "../../crates/messaging/src/transport"]
 mod transport {
     use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ mod transport {
     }
 
     impl Receiver {
-        /// The frames that a packet makes whole.
+        /// Returns the frames that a packet completes.
         pub(crate) fn receive(&mut self, now: std::time::Instant, packet: &[u8]) -> Vec<Frame> {
             let Ok((header, entries)) = packet::Header::decode(packet) else { return Vec::new() };
             assert_eq!(header.encode()[..], packet[..packet::HEADER_BYTES]);

@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
         0x07 => round_trip!(FlushRequest, message),
         0x08 => round_trip!(ReadRequest<'_>, message),
         0x09 => round_trip!(WriteRequest<'_>, message, |it: &WriteRequest<'_>| {
-            // Where the data lay is not kept by an encoder, which puts it right behind.
+            // An encoder places the data right behind the fixed part.
             (it.offset, it.file_id, it.channel, it.flags, it.data().to_vec())
         }),
         0x0A => round_trip!(LockRequest<'_>, message),

@@ -1,4 +1,4 @@
-//! The body of each response, as our own clients read it. The first byte is the command, the rest a
+//! Body of each response, as decoded by our own clients. The first byte is the command, the rest a
 //! message.
 #![no_main]
 

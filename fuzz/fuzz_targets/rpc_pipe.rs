@@ -1,4 +1,4 @@
-//! What a client writes to a named pipe. The first part chooses the pipe, the others are written.
+//! Writes of a client to a named pipe. The first part chooses the pipe, the others are written.
 #![no_main]
 
 use std::sync::Arc;

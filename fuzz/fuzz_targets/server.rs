@@ -1,5 +1,5 @@
-//! Frames to a server that knows nothing of the client yet, from NEGOTIATE on. Message ids are put
-//! right where a frame is one message, because guessing them teaches a fuzzer nothing.
+//! Frames to a server before any negotiation. Message ids of single messages are corrected, because
+//! guessing them teaches a fuzzer nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

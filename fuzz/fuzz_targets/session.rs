@@ -1,5 +1,5 @@
-//! Requests in a session that is set up, with an open file and an open directory. Each part is a
-//! command, flags, and a body; the peer checks every answer, and in the end nothing may be left.
+//! Requests in an established session, with an open file and an open directory. Each part is a
+//! command, flags, and a body; the peer checks every response, and at the end nothing may be left.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,16 +9,16 @@ use testkit::{Peer, Request, World};
 use wire::Command;
 use wire::echo::EchoRequest;
 
-/// In the same frame as the one before, and related to it.
+/// Flag: related to the request before it, in the same frame.
 const RELATED: u8 = 1;
-/// In the same frame as the one before.
+/// Flag: in the same frame as the request before it.
 const COMPOUNDED: u8 = 2;
-/// The store's answers are kept back from now on.
+/// Flag: delay replies of the store from now on.
 const HOLD: u8 = 4;
-/// One of the store's answers that are kept back is given.
+/// Flag: deliver one delayed reply of the store.
 const RELEASE: u8 = 8;
 
-/// Sends what was gathered, if anything was.
+/// Sends the gathered requests, if any.
 fn send(peer: &mut Peer, frame: &mut Vec<Request>) {
     if !frame.is_empty() {
         peer.send_all(std::mem::take(frame));

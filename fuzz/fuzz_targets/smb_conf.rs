@@ -12,6 +12,6 @@ fuzz_target!(|input: &[u8]| {
     }
     let _ = config.directories();
     let rendered = render_effective(&config, false);
-    // Not always the same again: a value that ends in a backslash cannot be written down.
+    // Rendering may differ: a value that ends in a backslash cannot be written.
     let _ = Config::parse(&rendered, "rendered");
 });

@@ -1,5 +1,4 @@
-//! Transform headers, and opening what was sealed: nothing that was not sealed with the key opens,
-//! and what was does.
+//! Transform headers, and decryption: only data sealed with the key can be opened.
 #![no_main]
 
 use crypto::{Cipher, Nonce, TransformKey};

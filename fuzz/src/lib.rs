@@ -1,7 +1,7 @@
-//! What the fuzz targets share.
+//! Shared code of the fuzz targets.
 
-/// Decodes a body; what was understood must survive being encoded and decoded again. The third
-/// argument says what of it counts, where that is not all.
+/// Decodes a body; the result must survive encoding and decoding. The third argument selects the
+/// part to compare, if not all of it.
 #[macro_export]
 macro_rules! round_trip {
     ($type:ty, $message:expr) => {

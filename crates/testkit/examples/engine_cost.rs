@@ -1,8 +1,8 @@
-//! The engine at work, for callgrind to count what it does: see `scripts/instructions.sh`.
+//! Runs the engine for callgrind to count its instructions: see `scripts/instructions.sh`.
 //!
-//! `engine_cost read|write|open|list COUNT [RULES]`: a signed client does something COUNT times. Its
-//! requests are counted as by a server if `trace` is built for that. There are so many classes of
-//! service, whose conditions hold for its share but not for its files.
+//! `engine_cost read|write|open|list COUNT [RULES]`: a signed client repeats an operation COUNT
+//! times. If `trace` is built in, requests are counted as in a server. RULES is a number of classes
+//! of service, whose conditions hold for the client's share but not for its files.
 
 use dtyp::utf16;
 use qos::class::{InterimResponses, Limits, Match};
@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-/// Classes of files that the client has none of.
+/// Sets classes of files that the client does not use.
 fn set_rules(world: &World, rules: u16) {
     let class = |number: u16| {
         let files = vec![format!("*.no{number}")];
@@ -82,7 +82,7 @@ fn set_rules(world: &World, rules: u16) {
     });
 }
 
-/// The whole directory, from its beginning, with one request.
+/// Lists the whole directory from its beginning, with one request.
 fn list(peer: &mut Peer, directory: FileId) {
     let body = QueryDirectoryRequest {
         // FileIdBothDirectoryInformation

@@ -8,7 +8,7 @@ fn main() -> io::Result<()> {
     let folder: PathBuf = std::env::args_os().nth(1).unwrap_or_else(|| "fuzz/seeds".into()).into();
     for (target, seeds) in testkit::seeds::record() {
         let folder = folder.join(target);
-        // What is no longer recorded is no longer of use.
+        // Remove seeds that are no longer recorded.
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => fs::create_dir_all(&folder)?,

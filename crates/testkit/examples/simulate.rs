@@ -1,7 +1,8 @@
-//! Simulated servers, one seed after the other, until something breaks or somebody stops it.
+//! Simulates servers, one seed after the other, until a promise is broken or the program is
+//! stopped.
 //!
-//! `SEED=n` lives through that one seed and says what its clients do; `FROM=n` begins there instead
-//! of at a random one.
+//! `SEED=n` simulates that one seed and prints its clients' requests; `FROM=n` begins there instead
+//! of at a random seed.
 
 use std::io::Write;
 use std::panic;
@@ -16,10 +17,10 @@ fn number(name: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
-/// The seed that is being lived through.
+/// Seed of the current simulation.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// A release does not unwind: whoever panics has the last word.
+/// Prints the seed on a panic: a release build does not unwind.
 #[expect(clippy::print_stderr, reason = "beside the panic itself")]
 fn name_the_seed_of_a_panic() {
     let usual = panic::take_hook();
@@ -32,7 +33,7 @@ fn name_the_seed_of_a_panic() {
 
 fn main() {
     let mut out = std::io::stdout().lock();
-    // What cannot be printed is not missed.
+    // Progress that cannot be printed is dropped.
     let mut say = |line: String| drop(writeln!(out, "{line}"));
     name_the_seed_of_a_panic();
     if let Some(seed) = number("SEED") {

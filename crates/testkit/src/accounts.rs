@@ -1,4 +1,4 @@
-//! Who may log on, which shares there are, and the settings of a server for tests.
+//! Users, shares and settings of a server for tests.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use wire::Dialect;
 
 /// The user of most tests.
 pub const ALICE: (&str, &str) = ("alice", "secret of alice");
-/// Another one.
+/// A second user, also with a password.
 pub const BOB: (&str, &str) = ("bob", "secret of bob");
 /// A user whose account is disabled.
 pub const CAROL: (&str, &str) = ("carol", "secret of carol");
 
-/// The workgroup.
+/// Workgroup of the server and its users.
 pub const WORKGROUP: &str = "CHORO";
 
-/// Somebody who may log on.
+/// A user with a credential.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// What a proof is checked with.
+    /// Credential to verify a proof with.
     pub credential: Credential,
-    /// Who it is.
+    /// Account that the user logs on to.
     pub account: Account,
 }
 
-/// The users above.
+/// Returns the users above, as accounts.
 #[must_use]
 pub fn users() -> Vec<User> {
     let mut carol = user(CAROL, 1_002);
@@ -40,7 +40,7 @@ pub fn users() -> Vec<User> {
     vec![user(ALICE, 1_000), user(BOB, 1_001), carol]
 }
 
-/// A user with a password.
+/// Creates a user with a password.
 #[must_use]
 pub fn user((user, password): (&str, &str), id: u32) -> User {
     let credential = Credential {
@@ -62,7 +62,7 @@ pub fn user((user, password): (&str, &str), id: u32) -> User {
     User { credential, account }
 }
 
-/// Who guests and anonymous users are.
+/// Returns the account of guests and anonymous users.
 #[must_use]
 pub fn guest() -> Account {
     Account {
@@ -77,12 +77,12 @@ pub fn guest() -> Account {
     }
 }
 
-/// A user by name, in any case.
+/// Finds a user by name, in any case.
 pub(crate) fn find<'a>(users: &'a [User], name: &str) -> Option<&'a User> {
     users.iter().find(|user| equal_ignoring_case(&user.credential.user, name))
 }
 
-/// A share that grants everything.
+/// Creates a share that grants everything.
 #[must_use]
 pub fn share(name: &str, root: Option<RootId>) -> Share {
     Share {
@@ -112,7 +112,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
     }
 }
 
-/// Everything that the server can do is offered, nothing is insisted upon.
+/// Returns settings that offer all features and require none.
 #[must_use]
 pub fn settings() -> ServerSettings {
     ServerSettings {
@@ -156,7 +156,7 @@ pub fn settings() -> ServerSettings {
     }
 }
 
-/// What srvsvc tells in tests.
+/// Returns the properties that srvsvc reports in tests.
 #[derive(Debug)]
 struct OneShare;
 

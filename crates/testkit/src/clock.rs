@@ -11,14 +11,14 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 /// 2026-01-01T00:00:00Z, in ticks of 100 ns since 1601.
 const START: FileTime = FileTime(134_116_992_000_000_000);
 
-/// Time as a test wants it.
+/// Clock under the control of a test.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VirtualClock {
     elapsed: Duration,
 }
 
 impl VirtualClock {
-    /// What time it is.
+    /// Returns the current time of the test.
     #[must_use]
     pub fn now(&self) -> Now {
         let seconds = self.elapsed.as_secs() * TICKS_PER_SECOND;
@@ -26,12 +26,12 @@ impl VirtualClock {
         Now { monotonic: self.elapsed, wall: FileTime(START.0 + ticks) }
     }
 
-    /// Lets time pass.
+    /// Advances the time by a duration.
     pub fn advance(&mut self, by: Duration) {
         self.elapsed += by;
     }
 
-    /// Jumps to a moment, unless it is past already.
+    /// Advances to a moment, unless it is past already.
     pub fn advance_to(&mut self, monotonic: Duration) {
         self.elapsed = self.elapsed.max(monotonic);
     }

@@ -1,4 +1,4 @@
-//! CREATE, with everything at what most tests want.
+//! CREATE, with defaults for most tests.
 
 use dtyp::{AccessMask, FileAttributes, utf16};
 use wire::OplockLevel;
@@ -8,41 +8,41 @@ use wire::create::{
 use wire::create_context::{CreateContextData, CreateContextList, CreateContextName};
 use wire::{Encode, FileId};
 
-/// A CREATE request.
+/// A CREATE request under construction.
 #[derive(Clone, Debug)]
 pub struct Create {
     name: Vec<u8>,
-    /// Rights.
+    /// DesiredAccess of the request, as rights.
     pub desired_access: AccessMask,
     /// Attributes of a new file.
     pub file_attributes: FileAttributes,
-    /// What others may do.
+    /// ShareAccess: access allowed to other opens.
     pub share_access: ShareAccess,
-    /// What to do with what is there, and with what is not.
+    /// CreateDisposition, for existing and for missing files.
     pub create_disposition: CreateDisposition,
-    /// Options.
+    /// CreateOptions of the request, as flags.
     pub create_options: CreateOptions,
-    /// ImpersonationLevel.
+    /// ImpersonationLevel of the request, `Impersonation` by default.
     pub impersonation_level: ImpersonationLevel,
     contexts: CreateContextList,
     oplock_level: OplockLevel,
 }
 
-/// What a CREATE that went well led to.
+/// Result of a successful CREATE.
 #[derive(Clone, Copy, Debug)]
 pub struct Created {
-    /// The open.
+    /// FileId of the new open.
     pub file_id: FileId,
-    /// What was done.
+    /// CreateAction that the server took.
     pub action: wire::create::CreateAction,
-    /// Bytes in the file.
+    /// EndofFile in bytes, as of the open.
     pub end_of_file: u64,
-    /// Its attributes.
+    /// FileAttributes, as of the open.
     pub attributes: FileAttributes,
 }
 
 impl Create {
-    /// Opens what is there, for reading, writing and deleting, and leaves everything to others.
+    /// Opens an existing file for reading, writing and deleting, with all access shared.
     #[must_use]
     pub fn open(name: &str) -> Self {
         Self::with_disposition(name, CreateDisposition::OPEN)
@@ -54,7 +54,7 @@ impl Create {
         Self::with_disposition(name, CreateDisposition::OPEN_IF)
     }
 
-    /// Creates a file that is not there yet.
+    /// Creates a file that must not exist yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self::with_disposition(name, CreateDisposition::CREATE)
@@ -66,7 +66,7 @@ impl Create {
         Self::open_if(name).options(CreateOptions::DIRECTORY_FILE)
     }
 
-    /// Any disposition.
+    /// Creates a request with any disposition.
     #[must_use]
     pub fn with_disposition(name: &str, create_disposition: CreateDisposition) -> Self {
         Self {
@@ -82,52 +82,52 @@ impl Create {
         }
     }
 
-    /// Other rights.
+    /// Sets DesiredAccess to other rights.
     #[must_use]
     pub fn access(self, desired_access: AccessMask) -> Self {
         Self { desired_access, ..self }
     }
 
-    /// Other attributes.
+    /// Sets FileAttributes to other attributes.
     #[must_use]
     pub fn attributes(self, file_attributes: FileAttributes) -> Self {
         Self { file_attributes, ..self }
     }
 
-    /// Leaves others other things.
+    /// Sets ShareAccess to other flags.
     #[must_use]
     pub fn share(self, share_access: ShareAccess) -> Self {
         Self { share_access, ..self }
     }
 
-    /// Other options.
+    /// Sets CreateOptions to other flags.
     #[must_use]
     pub fn options(self, create_options: CreateOptions) -> Self {
         Self { create_options, ..self }
     }
 
-    /// Goes away with its last open.
+    /// Deletes the file with the close of its last open.
     #[must_use]
     pub fn delete_on_close(mut self) -> Self {
         self.create_options |= CreateOptions::DELETE_ON_CLOSE;
         self
     }
 
-    /// An oplock, or with a context for it a lease.
+    /// Requests an oplock, or with a context for it a lease.
     #[must_use]
     pub fn oplock(mut self, level: OplockLevel) -> Self {
         self.oplock_level = level;
         self
     }
 
-    /// A further create context.
+    /// Adds a further create context.
     #[must_use]
     pub fn context<'a, T: CreateContextData<'a>>(mut self, context: &T) -> Self {
         self.contexts.push(context);
         self
     }
 
-    /// A further create context, whatever is in it.
+    /// Adds a further create context with any data.
     #[must_use]
     pub fn raw_context(mut self, name: CreateContextName<'_>, data: &[u8]) -> Self {
         self.contexts.push_raw(name, data);

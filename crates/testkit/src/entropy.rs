@@ -1,19 +1,19 @@
-//! Randomness that comes out the same each time.
+//! Reproducible randomness from a seed.
 
 use proto::entropy::Entropy;
 
-/// SplitMix64: a seed gives the same sequence everywhere. Nothing here keeps a secret.
+/// SplitMix64: a seed gives the same sequence everywhere. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of a seed.
+    /// Creates the sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -22,27 +22,27 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).expect("a bound of a test");
         usize::try_from(self.next_u64() % bound).expect("below a usize")
     }
 
-    /// Fills a buffer.
+    /// Fills a buffer with the next bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
         }
     }
 
-    /// The next bytes.
+    /// Returns the next `N` bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
         bytes
     }
 
-    /// A source for a server.
+    /// Returns a source of randomness for a server.
     #[must_use]
     pub fn into_entropy(mut self) -> Entropy {
         Entropy::new(Box::new(move |bytes: &mut [u8]| self.fill(bytes)))

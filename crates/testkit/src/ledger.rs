@@ -1,13 +1,13 @@
-//! Whether everything that began also ended.
+//! Verifies that everything that began also ended.
 
 use std::collections::HashSet;
 
 use proto::Notice;
 
-/// What the notices of a server say is there now.
+/// Objects that exist according to a server's notices.
 ///
-/// Every notice is checked against those before it: nothing ends that did not begin, and nothing
-/// begins inside something that has ended.
+/// Every notice is checked against those before it: an end needs a beginning, and nothing begins
+/// inside an object that has ended.
 #[derive(Debug, Default)]
 pub struct Ledger {
     sessions: HashSet<u64>,
@@ -17,10 +17,10 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Takes a notice down.
+    /// Records a notice.
     ///
     /// # Panics
-    /// If it does not follow from those before it.
+    /// If it contradicts an earlier one.
     pub fn enter(&mut self, notice: Notice) {
         match &notice {
             Notice::ConnectionNegotiated { .. }
@@ -48,7 +48,7 @@ impl Ledger {
             Notice::Unwatched { volatile } => {
                 assert!(self.watches.remove(volatile), "{notice:?} of what was not watched");
             }
-            // A second one says that the directory is called otherwise.
+            // A second notice gives the directory's new name.
             Notice::Watched(watch) => {
                 self.watches.insert(watch.volatile);
             }
@@ -58,20 +58,20 @@ impl Ledger {
         self.all.push(notice);
     }
 
-    /// All notices so far.
+    /// Returns all notices so far.
     #[must_use]
     pub fn notices(&self) -> &[Notice] {
         &self.all
     }
 
-    /// How many sessions there are.
+    /// Number of sessions that exist.
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
     /// # Panics
-    /// If something is left.
+    /// If an object still exists.
     #[track_caller]
     pub fn assert_empty(&self) {
         assert!(self.watches.is_empty(), "watches are left: {:?}", self.watches);

@@ -1,13 +1,13 @@
-//! What tests of the protocol engine need: a store in memory, a clock that a test moves, accounts
-//! and shares, and clients that follow a script.
+//! Environment for tests of the protocol engine: a store in memory, a clock under the test's
+//! control, accounts and shares, and clients that follow a script.
 //!
-//! A [`World`] is a server with everything around it, and no socket, file, thread or real time in
-//! it: the same script makes the same bytes every time. [`World::connect`] gives a [`Peer`], which
-//! counts message ids and credits, signs, seals, and checks of every response what a careful client
-//! would check.
+//! A [`World`] is a server with everything around it, without sockets, files, threads or real time:
+//! the same script makes the same bytes every time. [`World::connect`] returns a [`Peer`], which
+//! counts message ids and credits, signs, seals, and checks every response as a careful client
+//! would.
 //!
-//! A [`simulation`] is several such worlds over one store and one table of files, with clients that
-//! do what they like.
+//! A [`simulation`] consists of several such worlds over one store and one table of files, with
+//! clients that act at random.
 
 #![forbid(unsafe_code)]
 

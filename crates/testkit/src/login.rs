@@ -1,4 +1,4 @@
-//! How a peer logs on.
+//! Logon of a peer with NTLM.
 
 use auth::Framing;
 use wire::negotiate::SecurityMode;
@@ -6,7 +6,7 @@ use wire::session_setup::SessionSetupFlags;
 
 use crate::accounts::WORKGROUP;
 
-/// A logon.
+/// Options of a logon by SESSION_SETUP.
 #[derive(Clone, Debug)]
 pub struct Login {
     pub(crate) user: String,
@@ -21,7 +21,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// A user with a password.
+    /// Creates a logon of a user with a password.
     #[must_use]
     pub fn user(user: &str, password: &str) -> Self {
         Self {
@@ -37,44 +37,44 @@ impl Login {
         }
     }
 
-    /// Nobody in particular.
+    /// Creates a logon as anonymous.
     #[must_use]
     pub fn anonymous() -> Self {
         Self { password: None, domain: String::new(), ..Self::user("", "") }
     }
 
-    /// Tokens in another wrapping.
+    /// Sets another wrapping of the tokens.
     #[must_use]
     pub fn framing(self, framing: Framing) -> Self {
         Self { framing, ..self }
     }
 
-    /// The service that the client means to log on to, `cifs/server` say.
+    /// Sets the service that the client names, such as `cifs/server`.
     #[must_use]
     pub fn target_name(self, target_name: &str) -> Self {
         Self { target_name: target_name.into(), ..self }
     }
 
-    /// The session that the client had before.
+    /// Sets PreviousSessionId, for a reconnect.
     #[must_use]
     pub fn previous_session(self, previous_session_id: u64) -> Self {
         Self { previous_session_id, ..self }
     }
 
-    /// The client insists on signatures.
+    /// Makes the client require signatures.
     #[must_use]
     pub fn signing_required(mut self) -> Self {
         self.security_mode |= SecurityMode::SIGNING_REQUIRED;
         self
     }
 
-    /// Other flags of SESSION_SETUP.
+    /// Sets other flags of SESSION_SETUP.
     #[must_use]
     pub fn flags(self, flags: SessionSetupFlags) -> Self {
         Self { flags, ..self }
     }
 
-    /// Of a session that exists already.
+    /// Reauthenticates an existing session of the user.
     #[must_use]
     pub fn again(self, session_id: u64) -> Self {
         Self { reauthenticate: session_id, ..self }

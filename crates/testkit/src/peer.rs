@@ -1,8 +1,9 @@
-//! A client that follows a script, and checks what a careful client would check.
+//! A client that follows a script, and checks responses as a careful client would.
 //!
-//! Of every frame that comes: the transform opens, every signature is right, every response belongs
-//! to one request and comes once, a signed request has a signed response, an interim response has
-//! none, and the window of message ids is never wider than the server allows nor shut for good.
+//! Checks of every frame: the transform opens, every signature is right, every response belongs to
+//! one request and comes once, a signed request has a signed response, an interim response is
+//! unsigned, and the window of message ids is never wider than the server allows, nor empty for
+//! good.
 
 mod commands;
 mod frames;
@@ -35,34 +36,33 @@ pub struct Peer {
     outstanding: HashMap<u64, Outstanding>,
     received: VecDeque<Response>,
     preauth: PreauthHash,
-    /// What was negotiated; dialect 0 before that.
+    /// Negotiated dialect; 0 before NEGOTIATE.
     pub dialect: Dialect,
     /// The cipher, if one was negotiated.
     pub cipher: Option<Cipher>,
     /// The signing algorithm of 3.1.1, if it was negotiated.
     pub signing_algorithm: Option<SigningAlgorithm>,
-    /// MaxReadSize.
+    /// MaxReadSize of the NEGOTIATE response.
     pub max_read_size: u32,
     sessions: HashMap<u64, ClientSession>,
-    /// The session of the next requests.
+    /// Session for the next requests.
     pub session_id: u64,
-    /// The tree connect of the next requests.
+    /// Tree connect for the next requests.
     pub tree_id: u32,
-    /// Credits that each request asks for.
+    /// CreditRequest field of each request sent.
     pub credit_request: u16,
-    /// Requests are signed where there is a key.
+    /// True to sign requests whose session has a key.
     pub signs: bool,
-    /// Requests are sealed, for the session of [`Self::session_id`].
+    /// True to seal requests, for the session of [`Self::session_id`].
     pub seals: bool,
 }
 
-/// A session as the client knows it.
+/// A session as its client knows it.
 #[derive(Debug, Default)]
 struct ClientSession {
     preauth: PreauthHash,
     signing: Option<SigningKey>,
-    /// The session's key, while this connection is being bound to it: what refuses that is signed
-    /// with it.
+    /// Session key, while this connection is being bound to it: a refusal is signed with it.
     binding: Option<SigningKey>,
     sealing: Option<ClientSealing>,
 }
@@ -74,7 +74,7 @@ struct ClientSealing {
     nonces: NonceCounter,
 }
 
-/// A request that has no final response yet.
+/// A request without a final response.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     command: Command,
@@ -106,59 +106,60 @@ impl Peer {
         }
     }
 
-    /// The world it lives in.
+    /// World that the peer belongs to.
     #[must_use]
     pub fn world(&self) -> World {
         self.world.clone()
     }
 
-    /// The connection, as the server names it.
+    /// Id of the connection in the server.
     #[must_use]
     pub fn connection(&self) -> ConnectionId {
         self.connection
     }
 
-    /// Message ids that may be used.
+    /// Number of message ids that may be used.
     #[must_use]
     pub fn credits(&self) -> u32 {
         self.window.credits()
     }
 
-    /// The message id that the next request gets.
+    /// Message id of the next request.
     #[must_use]
     pub fn next_message_id(&self) -> u64 {
         self.window.next_id()
     }
 
-    /// Requests without a final response.
+    /// Number of requests without a final response.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// Whether neither side has ended the connection.
+    /// True until one side ends the connection.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.world.is_open(self.connection)
     }
 
-    /// Why the server has ended the connection.
+    /// Reason why the server has ended the connection.
     #[must_use]
     pub fn closed(&self) -> Option<Disconnect> {
         self.world.closed(self.connection)
     }
 
-    /// Its transport says that it has everything. Says of how many frames the server wanted to know.
+    /// Confirms delivery of all frames. Returns the number of frames for which the server wanted
+    /// that.
     pub fn confirm(&self) -> usize {
         self.world.confirm(self.connection)
     }
 
-    /// Its transport says nothing any more, and the server finds that out.
+    /// Ends confirmations: the server notices that its frames are not delivered.
     pub fn take_nothing(&self) {
         self.world.take_nothing(self.connection);
     }
 
-    /// From now on so many bytes pass, and no more.
+    /// Sets the number of bytes after which the connection is cut.
     pub fn cut(&self, cut: Cut) {
         self.world.cut(self.connection, cut);
     }
@@ -169,12 +170,12 @@ impl Peer {
         self.world.passed(self.connection)
     }
 
-    /// Ends the connection.
+    /// Ends the connection from the client's side.
     pub fn disconnect(&self) {
         self.world.disconnect(self.connection);
     }
 
-    /// A request of the current session and tree connect, signed if there is a key.
+    /// Creates a request of the current session and tree connect, signed if there is a key.
     #[must_use]
     pub fn request(&self, command: Command, body: &impl Encode) -> Request {
         let session = self.sessions.get(&self.session_id);
@@ -193,7 +194,7 @@ impl Peer {
     /// Sends one request and waits for its final response.
     ///
     /// # Panics
-    /// If there is none, or something else came as well.
+    /// If no response arrives, or a further one does.
     #[track_caller]
     pub fn call(&mut self, request: Request) -> Response {
         let mut responses = self.call_all([request]);
@@ -215,36 +216,36 @@ impl Peer {
         responses.into_iter().filter(|response| !response.is_interim()).collect()
     }
 
-    /// Sends one request.
+    /// Sends one request. Returns its message id.
     pub fn send(&mut self, request: Request) -> u64 {
         self.send_all([request]).remove(0)
     }
 
-    /// Everything that has come since the last time.
+    /// Returns all responses since the last call.
     pub fn receive(&mut self) -> Vec<Response> {
         self.take_frames();
         self.received.drain(..).collect()
     }
 
-    /// The signing key that both sides should have, if there is one.
+    /// Returns the signing key that both sides should have, if any.
     #[must_use]
     pub fn has_signing_key(&self) -> bool {
         self.sessions.get(&self.session_id).is_some_and(|session| session.signing.is_some())
     }
 
-    /// Whether the session has keys to seal with.
+    /// True if the session has keys to seal with.
     #[must_use]
     pub fn has_sealing_keys(&self) -> bool {
         self.sessions.get(&self.session_id).is_some_and(|session| session.sealing.is_some())
     }
 
-    /// The hash over the messages of NEGOTIATE.
+    /// Returns the preauthentication hash of the NEGOTIATE messages.
     #[must_use]
     pub fn preauth(&self) -> PreauthHash {
         self.preauth
     }
 
-    /// Begins that hash anew, as a client does whose NEGOTIATE was refused.
+    /// Resets that hash, for a client whose NEGOTIATE was refused.
     pub fn forget_preauth(&mut self) {
         self.preauth = PreauthHash::ZERO;
     }

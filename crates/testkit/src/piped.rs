@@ -1,4 +1,4 @@
-//! Data in pipes. Tests put no more in than a pipe has room for.
+//! Data in pipes, never more than a pipe can hold.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use object::{Pipe, Piped};
 
-/// Such data in a pipe.
+/// Writes data into a new pipe.
 ///
 /// # Panics
-/// There are no descriptors.
+/// No descriptor is left.
 #[must_use]
 pub fn fill(data: &[u8]) -> Piped {
     let (output, mut input) = std::io::pipe().expect("there are descriptors");
@@ -18,10 +18,10 @@ pub fn fill(data: &[u8]) -> Piped {
     Piped::new(Pipe { output, input, pages_max: 16, counted }, data.len())
 }
 
-/// What is in a pipe.
+/// Reads all data of a pipe.
 ///
 /// # Panics
-/// It is less than it is said to be.
+/// The pipe contains less than its length says.
 #[must_use]
 pub fn drain(piped: &Piped) -> Vec<u8> {
     let mut bytes = vec![0; piped.length()];

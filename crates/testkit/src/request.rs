@@ -1,4 +1,4 @@
-//! Requests as a test wants them, correct or not.
+//! Requests from tests, valid or not.
 
 mod every_command;
 
@@ -7,10 +7,10 @@ use wire::{Command, Encode, FileId, Header};
 
 pub use every_command::of_every_command;
 
-/// One request: a header that may still change, and a body.
+/// A request: a header that may still change, and a body.
 ///
-/// Made by [`crate::Peer::request`], which fills the header in. What a test sets here is sent as it
-/// is; only the message id, the signature and NextCommand are the peer's, unless they are set, too.
+/// [`crate::Peer::request`] creates it and fills the header in. Fields set by a test are sent as
+/// they are; message id, signature and NextCommand come from the peer, unless set, too.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(crate) header: Header,
@@ -22,14 +22,14 @@ pub struct Request {
 
 impl Request {
     pub(crate) fn new(header: Header, body: &impl Encode, sign: bool) -> Self {
-        // Bodies are encoded behind a header, because they know where they lie.
+        // Bodies contain offsets from the header's start.
         let mut message = vec![0; header::SIZE];
         body.encode(&mut message);
         let body = message.split_off(header::SIZE);
         Self { header, body, message_id: None, sign, tamper: None }
     }
 
-    /// Related to the request before it in the same frame: ids of all ones, and the flag.
+    /// Relates it to the request before it in the same frame: ids of all ones, and the flag.
     #[must_use]
     pub fn related(mut self) -> Self {
         self.header.flags |= HeaderFlags::RELATED_OPERATIONS;
@@ -38,104 +38,104 @@ impl Request {
         self
     }
 
-    /// Another CreditCharge.
+    /// Sets another CreditCharge in the header.
     #[must_use]
     pub fn charge(mut self, credit_charge: u16) -> Self {
         self.header.credit_charge = credit_charge;
         self
     }
 
-    /// Asks for another number of credits.
+    /// Sets another CreditRequest in the header.
     #[must_use]
     pub fn credits(mut self, credits: u16) -> Self {
         self.header.credits = credits;
         self
     }
 
-    /// Another command, with the same body.
+    /// Sets another command, with the same body.
     #[must_use]
     pub fn command(mut self, command: Command) -> Self {
         self.header.command = command;
         self
     }
 
-    /// Other flags beside those that are set.
+    /// Sets further flags in the header.
     #[must_use]
     pub fn flags(mut self, flags: HeaderFlags) -> Self {
         self.header.flags |= flags;
         self
     }
 
-    /// A ChannelSequence: [MS-SMB2] 2.2.1.2.
+    /// Sets the ChannelSequence: [MS-SMB2] 2.2.1.2.
     #[must_use]
     pub fn channel_sequence(mut self, number: u16) -> Self {
         self.header.set_channel_sequence(number);
         self
     }
 
-    /// Another message id; the peer does not count it.
+    /// Sets another message id; the peer does not count it.
     #[must_use]
     pub fn message_id(mut self, message_id: u64) -> Self {
         self.message_id = Some(message_id);
         self
     }
 
-    /// Another session.
+    /// Sets another session id in the header.
     #[must_use]
     pub fn session(mut self, session_id: u64) -> Self {
         self.header.session_id = session_id;
         self
     }
 
-    /// Another tree connect.
+    /// Sets another tree id in the header.
     #[must_use]
     pub fn tree(mut self, tree_id: u32) -> Self {
         self.header.tree_id = tree_id;
         self
     }
 
-    /// The async id of the request to cancel, instead of a tree connect.
+    /// Sets the AsyncId of the request to cancel, in place of a tree id.
     #[must_use]
     pub fn async_id(mut self, async_id: u64) -> Self {
         self.header.async_id = Some(async_id);
         self
     }
 
-    /// Not signed, even if there is a key.
+    /// Leaves it unsigned, even if there is a key.
     #[must_use]
     pub fn unsigned(mut self) -> Self {
         self.sign = false;
         self
     }
 
-    /// Signed.
+    /// Signs it with the session's key.
     #[must_use]
     pub fn signed(mut self) -> Self {
         self.sign = true;
         self
     }
 
-    /// One bit of the message is wrong after it was signed.
+    /// Inverts one bit of the message after signing it.
     #[must_use]
     pub fn tampered(mut self, at: usize) -> Self {
         self.tamper = Some(at);
         self
     }
 
-    /// Another body.
+    /// Sets another body, after the same header.
     #[must_use]
     pub fn body(mut self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         change(&mut self.body);
         self
     }
 
-    /// Its command.
+    /// Returns the command in the header.
     #[must_use]
     pub fn command_code(&self) -> Command {
         self.header.command
     }
 
-    /// Header and body, as they would be sent as the only message of a frame, without a signature.
+    /// Returns header and body as the only message of a frame, without a signature.
     #[must_use]
     pub fn to_message(&self) -> Vec<u8> {
         let mut message = self.header.to_bytes().to_vec();
@@ -144,5 +144,5 @@ impl Request {
     }
 }
 
-/// The FileId of a related request that takes the one before it.
+/// FileId of a related request that uses the open of the one before it.
 pub const RELATED: FileId = FileId::ANY;

@@ -1,42 +1,42 @@
-//! Responses, verified and decoded.
+//! Responses after verification and decoding.
 
 use dtyp::NtStatus;
 use wire::header::HeaderFlags;
 use wire::{Decode, Header};
 
-/// One response.
+/// A response to one request.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Its header.
+    /// Header of the response message.
     pub header: Header,
-    /// The whole message, header included.
+    /// Bytes of the whole message, header included.
     pub message: Vec<u8>,
-    /// It came encrypted.
+    /// True if it came encrypted.
     pub sealed: bool,
 }
 
 impl Response {
-    /// Its status.
+    /// Status in the header of the response.
     pub fn status(&self) -> NtStatus {
         self.header.status
     }
 
-    /// Whether it carries a signature. That the signature is right has been checked already.
+    /// True if it carries a signature, which was already verified.
     #[must_use]
     pub fn is_signed(&self) -> bool {
         self.header.flags.contains(HeaderFlags::SIGNED) && self.header.signature != [0; 16]
     }
 
-    /// Whether it is the interim response of a request that takes its time.
+    /// True for the interim response of a slow request.
     #[must_use]
     pub fn is_interim(&self) -> bool {
         self.header.status == NtStatus::PENDING && self.header.async_id.is_some()
     }
 
-    /// The body.
+    /// Decodes the body.
     ///
     /// # Panics
-    /// If it is not the body of such a response.
+    /// If the body has another form.
     #[track_caller]
     pub fn body<'a, T: Decode<'a>>(&'a self) -> T {
         match T::decode(&self.message) {
@@ -45,20 +45,20 @@ impl Response {
         }
     }
 
-    /// The same response, if its status is the wanted one.
+    /// Returns the same response, if it has the expected status.
     ///
     /// # Panics
-    /// If it is another.
+    /// If it has another status.
     #[track_caller]
     pub fn expect(self, status: NtStatus) -> Self {
         assert_eq!(self.status(), status, "{:?}", self.header);
         self
     }
 
-    /// The same response, if it is a success.
+    /// Returns the same response, if it is a success.
     ///
     /// # Panics
-    /// If it is not.
+    /// If it is an error.
     #[track_caller]
     pub fn ok(self) -> Self {
         self.expect(NtStatus::SUCCESS)

@@ -1,8 +1,8 @@
-//! Inputs for the fuzzers, recorded from conversations that go well.
+//! Inputs for the fuzzers, recorded from successful conversations.
 //!
-//! A fuzzer that begins with good messages finds the checks behind the first one. What a target
-//! makes of its input is written in `fuzz/fuzz_targets`; several parts of one input stand behind
-//! one another, each after its length in two bytes.
+//! A fuzzer that begins with valid messages reaches the checks behind the first one.
+//! `fuzz/fuzz_targets` defines the form of each target's input; parts of an input follow each
+//! other, each after its length in two bytes.
 
 mod data;
 mod pipe;
@@ -21,13 +21,13 @@ use crate::peer::Peer;
 use crate::request::{RELATED, Request, of_every_command};
 use crate::world::{Plain, World};
 
-/// The seeds of each target, by their names.
+/// Seeds of each target, by their names.
 pub type Seeds = BTreeMap<&'static str, BTreeMap<String, Vec<u8>>>;
 
-/// Longest seed that is kept.
+/// Longest seed in bytes that is kept.
 const SEED_BYTES_MAX: usize = 4_096;
 
-/// Records all seeds.
+/// Records the seeds of all targets.
 #[must_use]
 pub fn record() -> Seeds {
     let mut recorder = Recorder::default();
@@ -41,7 +41,7 @@ pub fn record() -> Seeds {
     recorder.seeds
 }
 
-/// Parts as one input.
+/// Joins parts to one input.
 #[must_use]
 pub fn join<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -54,7 +54,7 @@ pub fn join<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> Vec<u8> {
     out
 }
 
-/// The parts of an input. A length beyond the end means all that is left.
+/// Splits an input into its parts. A length beyond the end stands for the rest.
 pub fn split(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (len, rest) = input.split_first_chunk::<2>()?;
@@ -65,8 +65,8 @@ pub fn split(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A client as the target `session` has it: a guest's session, in which nothing is signed and
-/// whatever is sent reaches its command.
+/// Returns a client for the target `session`: in a guest's session, where nothing is signed and
+/// every request reaches its command.
 ///
 /// # Panics
 /// If the server refuses.
@@ -95,13 +95,13 @@ impl Recorder {
         }
     }
 
-    /// A whole conversation, from NEGOTIATE to LOGOFF, with a request of every command.
+    /// Records a conversation from NEGOTIATE to LOGOFF, with a request of every command.
     fn conversation(&mut self, dialect: Dialect) {
         let world = World::new();
         let mut peer = world.connect();
         peer.negotiate([dialect]);
         peer.login_alice();
-        // A signature would not survive the first change.
+        // A signature would not survive the first mutation.
         peer.signs = dialect == Dialect::SMB_3_1_1;
         peer.tree("data");
         peer.signs = false;
@@ -117,7 +117,7 @@ impl Recorder {
         for request in of_every_command(&mut peer, file, directory) {
             let request = match request.command_code() {
                 Command::NEGOTIATE => continue,
-                // Unsigned, it would end the connection.
+                // Unsigned it would end the connection.
                 Command::TREE_CONNECT => request.signed(),
                 _ => request,
             };
@@ -130,7 +130,7 @@ impl Recorder {
         ];
         for request in last {
             peer.send(request);
-            // With what waited for a change, which ends now.
+            // Includes the response of the CHANGE_NOTIFY, which ends now.
             peer.receive();
         }
         let revision = format!("{:04x}", dialect.0);
@@ -160,7 +160,7 @@ impl Recorder {
             let header = Header::decode(message).expect("it was sent or received");
             let command = format!("{:?}", header.command).to_lowercase();
             let outcome = if header.status.is_error() { "-error" } else { "" };
-            // The command first, so that a target need not look for it.
+            // The command goes first, so that a target finds it without a search.
             let code = u8::try_from(header.command.0).expect("below 19");
             let mut seed = vec![code];
             seed.extend_from_slice(message);
@@ -171,7 +171,7 @@ impl Recorder {
         }
     }
 
-    /// The tokens of logons, which the server's fixed challenge fits.
+    /// Records the tokens of logons, for the server's fixed challenge.
     fn tokens(&mut self) {
         let framings = [
             ("raw", Framing::Raw),
@@ -203,7 +203,7 @@ impl Recorder {
         }
     }
 
-    /// What the target `session` reads: command, flags and body of each request.
+    /// Records input of the target `session`: command, flags and body of each request.
     fn steps(&mut self) {
         let world = World::new();
         let (mut peer, file, directory) = guest(&world);
@@ -217,7 +217,7 @@ impl Recorder {
             let name = format!("{:?}", request.command_code()).to_lowercase();
             self.put("session", name, join([step(request)]));
         }
-        // NEGOTIATE would end the connection, and LOGOFF all that follows.
+        // NEGOTIATE would end the connection, and LOGOFF the session.
         let all = requests.iter().skip(1).filter(|it| it.command_code() != Command::LOGOFF);
         self.put("session", "all", join(all.map(step)));
     }

@@ -1,9 +1,9 @@
 //! A whole server in one thread: several workers over one store and one table of files, and clients
 //! that open, read, write, lock, rename and delete the same few files, while connections are cut,
-//! workers killed, and messages between them come late, in another order, or not at all.
+//! workers killed, and messages between them delayed, reordered or lost.
 //!
-//! Everything follows from a seed. What the store is asked for is done when chance says so, so that
-//! requests of different workers meet in every order; time jumps to whatever is due next. After
+//! Everything follows from a seed. Operations of the store are executed at random times, so that
+//! requests of different workers interleave in every order; time jumps to the next timeout. After
 //! every step `check.rs` compares records, workers, clients and files.
 
 mod check;
@@ -21,36 +21,36 @@ use crate::entropy::Random;
 use crate::world::World;
 use client::Client;
 
-/// Steps of one simulation.
+/// Number of steps of one simulation.
 const STEPS: usize = 400;
 
-/// Clients. Each is served by a worker of its own.
+/// Number of clients, each served by its own worker.
 const CLIENTS: usize = 3;
 
-/// Workers; one more than clients, so that one who comes back may come to another.
+/// Number of workers; one more than clients, so that a client may return to another one.
 const WORKERS: usize = CLIENTS + 1;
 
-/// Times that all that is under way is done, all is unlocked, and the time of a break passes, until
-/// every request must have its answer.
+/// Highest number of rounds that execute all operations, release all locks, and advance beyond a
+/// break's timeout, until every request has its response.
 const ROUNDS_MAX: usize = 60;
 
 /// Longer than any open of this simulation is kept without its client.
 const KEPT: Duration = Duration::from_secs(400);
 
-/// A server and its clients.
+/// A server with its clients.
 #[derive(Debug)]
 pub struct Simulation {
     random: Random,
-    /// Where workers come from; it serves nobody.
+    /// World that creates the workers; it serves no client.
     supervisor: World,
     workers: Vec<Worker>,
     started: u64,
     clients: Vec<Client>,
-    /// Messages between workers that are on their way.
+    /// Messages between workers that have not arrived.
     mail: Vec<(ServerId, FileKey)>,
-    /// Files of which a message was lost.
+    /// Files with a lost message.
     unheard: HashSet<FileKey>,
-    /// This server loses messages.
+    /// True if this server loses messages.
     loses: bool,
     writes: check::Writes,
 }
@@ -61,7 +61,7 @@ struct Worker {
     world: World,
 }
 
-/// Lives through what follows from a seed.
+/// Simulates everything that follows from a seed.
 ///
 /// # Panics
 /// If the server breaks a promise.
@@ -69,7 +69,7 @@ pub fn run(seed: u64) {
     live(Simulation::new(seed, false));
 }
 
-/// As [`run`], and says on standard error what the clients do and are told.
+/// As [`run`], and prints requests and responses of the clients to standard error.
 ///
 /// # Panics
 /// If the server breaks a promise.
@@ -139,7 +139,7 @@ impl Simulation {
         }
     }
 
-    /// A client does something, or comes back.
+    /// Lets a client act, or return.
     fn act(&mut self) {
         let at = self.random.below(CLIENTS);
         if self.clients[at].is_connected() {
@@ -152,7 +152,7 @@ impl Simulation {
         self.clients[at].connect(worker.id, &worker.world);
     }
 
-    /// A store does one of the things that it was asked for.
+    /// Executes one operation of a store.
     fn work(&mut self) {
         let at = self.random.below(WORKERS);
         for worker in self.workers.iter().cycle().skip(at).take(WORKERS) {
@@ -163,7 +163,7 @@ impl Simulation {
         }
     }
 
-    /// A message between workers arrives: any of them, since nothing keeps them in order.
+    /// Delivers any message between workers; their order is not guaranteed.
     fn deliver(&mut self) {
         if self.mail.is_empty() {
             return;
@@ -173,13 +173,13 @@ impl Simulation {
             self.unheard.insert(file);
             return;
         }
-        // Nobody reads what is sent to the dead.
+        // Messages to dead workers are lost.
         if let Some(worker) = self.workers.iter().find(|it| it.id == server) {
             worker.world.look_at(file);
         }
     }
 
-    /// Time passes everywhere; what is due happens when it is due.
+    /// Advances the time everywhere; timeouts fire at their time.
     fn pass(&mut self, by: Duration) {
         let target = self.supervisor.now().monotonic + by;
         loop {
@@ -196,13 +196,13 @@ impl Simulation {
         }
     }
 
-    /// A connection breaks. Whatever is under way on it is lost, in both directions.
+    /// Cuts a connection, with the loss of all frames in both directions.
     fn cut(&mut self) {
         let at = self.random.below(CLIENTS);
         self.clients[at].cut();
     }
 
-    /// A worker is killed; the supervisor sees that at once, and starts another.
+    /// Kills a worker; the supervisor notices at once, and starts another.
     fn kill(&mut self) {
         let at = self.random.below(WORKERS);
         let new = self.start_worker();
@@ -214,7 +214,7 @@ impl Simulation {
         self.post_all(looks);
     }
 
-    /// The supervisor gives up opens whose clients did not come back.
+    /// Removes opens whose clients did not return, as the supervisor does.
     fn scavenge(&mut self) {
         let heir = self.workers[self.random.below(WORKERS)].id;
         let looks = self.supervisor.scavenge_files(heir);
@@ -227,7 +227,7 @@ impl Simulation {
         }
     }
 
-    /// What the workers have for others.
+    /// Collects the workers' messages for others.
     fn receive(&mut self) {
         let worlds: Vec<World> = self.workers.iter().map(|it| it.world.clone()).collect();
         worlds.iter().for_each(|world| self.collect(world));
@@ -241,7 +241,7 @@ impl Simulation {
         self.writes.perform(world.take_writes());
     }
 
-    /// Nothing more is begun: everything under way comes to its end, and nothing is left behind.
+    /// Begins nothing new, and verifies that all pending work ends and leaves nothing behind.
     fn end(&mut self) {
         for round in 0.. {
             self.rest();
@@ -249,7 +249,7 @@ impl Simulation {
                 break;
             }
             assert!(round < ROUNDS_MAX, "somebody waits for ever: {:#?}", self.clients);
-            // Whoever waits for a lock is granted it, as soon as nobody holds another.
+            // Every pending lock is granted once no conflicting one is held.
             self.clients.iter_mut().for_each(Client::release_locks);
             self.rest();
             self.pass(BREAK_TIMEOUT + Duration::from_secs(1));
@@ -269,7 +269,7 @@ impl Simulation {
         assert!(self.workers.iter().all(|it| it.world.is_idle()), "requests are left");
     }
 
-    /// All that is under way arrives and is done.
+    /// Delivers and executes everything pending.
     fn rest(&mut self) {
         loop {
             self.receive();

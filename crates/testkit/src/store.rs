@@ -1,8 +1,8 @@
 //! A store in memory, behind the vocabulary of `object`.
 //!
-//! Files, directories, streams, extended attributes, hard links and sparse files, with names that
-//! are compared without case. It refuses what the store on POSIX refuses, with the same statuses.
-//! There are no users: rights are what the share grants, less what READONLY takes away.
+//! Files, directories, streams, extended attributes, hard links and sparse files, with names
+//! compared without case. It refuses the same operations as the POSIX store, with the same
+//! statuses. It has no users: rights are those of the share, without those that READONLY removes.
 
 mod attributes;
 mod data;
@@ -27,26 +27,26 @@ use fault::Fault;
 use node::{Body, Node};
 use open::Open;
 
-/// Opens at once; beyond them an open is TOO_MANY_OPENED_FILES.
+/// Highest number of opens; further ones fail with TOO_MANY_OPENED_FILES.
 const OPENS_MAX: usize = 100_000;
 
-/// The store.
+/// A file store in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     nodes: HashMap<u64, Node>,
     inode_count: u64,
-    /// The inode of each root directory.
+    /// Inodes of the root directories.
     roots: Vec<u64>,
     opens: Vec<Slot>,
     faults: Vec<Fault>,
-    /// How often each kind of operation was asked for.
+    /// Number of operations of each kind.
     op_counts: HashMap<OpKind, u64>,
     pipes_reads: bool,
     piped_count: u64,
     now: FileTime,
 }
 
-/// A slot of the table of opens. The generation tells a late user from an earlier one.
+/// A slot of the table of opens. The generation distinguishes its users over time.
 #[derive(Debug, Default)]
 struct Slot {
     generation: u32,
@@ -54,13 +54,13 @@ struct Slot {
 }
 
 impl MemoryStore {
-    /// A store without roots.
+    /// Creates a store without root directories.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty directory that a share can lead to.
+    /// Adds an empty root directory for a share.
     pub fn add_root(&mut self) -> RootId {
         let node = Node::new(Body::Directory(BTreeMap::new()), FileAttributes::empty(), self.now);
         let inode = self.insert(node);
@@ -68,37 +68,37 @@ impl MemoryStore {
         RootId(u32::try_from(self.roots.len() - 1).expect("a few roots"))
     }
 
-    /// Does one operation at the time `now`.
+    /// Executes one operation at the time `now`.
     pub fn perform(&mut self, now: FileTime, op: ObjectOp) -> ObjectResult {
         self.now = now;
         let kind = OpKind::of(&op);
         *self.op_counts.entry(kind).or_default() += 1;
         match self.take_fault(kind) {
-            // The open is gone in any case.
+            // The open is closed in any case.
             Some(status) if kind == OpKind::Close => self.dispatch(op).and(Err(status)),
             Some(status) => Err(status),
             None => self.dispatch(op),
         }
     }
 
-    /// From now on what is read comes in a pipe, where that may be.
+    /// Returns data of READs in pipes from now on, where possible.
     pub fn pipe_reads(&mut self) {
         self.pipes_reads = true;
     }
 
-    /// How often something was read into a pipe.
+    /// Number of READs into pipes so far.
     #[must_use]
     pub fn piped_count(&self) -> u64 {
         self.piped_count
     }
 
-    /// How many opens there are. A test that is over wants none.
+    /// Number of opens, which must be zero at the end of a test.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.opens.iter().filter(|slot| slot.open.is_some()).count()
     }
 
-    /// How often an operation was asked for.
+    /// Number of operations of a kind so far.
     #[must_use]
     pub fn op_count(&self, kind: OpKind) -> u64 {
         self.op_counts.get(&kind).copied().unwrap_or_default()
@@ -147,7 +147,7 @@ impl MemoryStore {
             ObjectOp::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(ObjectReply::Renamed)
             }
-            // Opens lead to nodes here, whatever these are called.
+            // Opens lead to nodes here, independent of names.
             ObjectOp::Relocate { open, .. } => self.node(open).map(|_| ObjectReply::Done),
             ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
             ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
@@ -186,7 +186,7 @@ impl MemoryStore {
                 self.duplicate_extents((source, source_offset), (target, target_offset), length)
                     .map(done)
             }
-            // Nobody takes snapshots of memory.
+            // Memory has no snapshots.
             ObjectOp::ListSnapshots { open } => {
                 self.get(open).map(|_| ObjectReply::Snapshots(Vec::new()))
             }
@@ -264,9 +264,9 @@ impl MemoryStore {
     }
 }
 
-/// What tests do to files behind the server's back.
+/// Direct access to files for tests, without the server.
 impl MemoryStore {
-    /// Puts a file there, with the directories that lead to it. `/` separates components.
+    /// Adds a file, with the directories of its path. `/` separates components.
     ///
     /// # Panics
     /// If a file stands where a directory should.
@@ -276,7 +276,7 @@ impl MemoryStore {
         node.data_mut(None).expect("a file").write(0, data);
     }
 
-    /// Puts a symbolic link of the host there.
+    /// Adds a symbolic link of the host.
     ///
     /// # Panics
     /// If a file stands where a directory should.
@@ -294,7 +294,7 @@ impl MemoryStore {
         node.is_host_link = true;
     }
 
-    /// Puts a directory there, with those that lead to it.
+    /// Adds a directory, with those of its path.
     ///
     /// # Panics
     /// If a file stands where a directory should.
@@ -302,22 +302,22 @@ impl MemoryStore {
         self.add_node(root, path, Body::Directory(BTreeMap::new()));
     }
 
-    /// Sets the attributes of what is there.
+    /// Sets the attributes of a file or directory.
     ///
     /// # Panics
-    /// If nothing is there.
+    /// If it does not exist.
     pub fn set_attributes(&mut self, root: RootId, path: &str, attributes: FileAttributes) {
         let inode = self.find(root, path).expect("it was put there");
         self.nodes.get_mut(&inode).expect("a name leads to a node").attributes = attributes;
     }
 
-    /// The attributes of what is there.
+    /// Returns the attributes of a file or directory.
     #[must_use]
     pub fn attributes(&self, root: RootId, path: &str) -> Option<FileAttributes> {
         self.find(root, path).map(|inode| self.nodes[&inode].attributes)
     }
 
-    /// The data of a file, or of its stream after a colon.
+    /// Returns the data of a file, or of its stream after a colon.
     #[must_use]
     pub fn contents(&self, root: RootId, path: &str) -> Option<Vec<u8>> {
         let (path, stream) = match path.split_once(':') {
@@ -331,7 +331,7 @@ impl MemoryStore {
         Some(out)
     }
 
-    /// The data of a file by its number, whatever its names are, and if it has none.
+    /// Returns the data of a file by its inode, even if it has no name.
     #[must_use]
     pub fn data_of(&self, inode: u64) -> Option<Vec<u8>> {
         let data = self.nodes.get(&inode)?.data(None)?;
@@ -340,7 +340,7 @@ impl MemoryStore {
         Some(out)
     }
 
-    /// Whether something is there.
+    /// True if the path exists.
     #[must_use]
     pub fn exists(&self, root: RootId, path: &str) -> bool {
         self.find(root, path).is_some()
@@ -381,7 +381,7 @@ impl MemoryStore {
     }
 }
 
-/// A name of 8.3 form is its own short name; others have none here.
+/// A name of 8.3 form is its own short name; others have none.
 fn short_name(name: &str) -> Option<String> {
     let (base, extension) = name.split_once('.').unwrap_or((name, ""));
     let fits = (1..=8).contains(&base.len()) && extension.len() <= 3 && !extension.contains('.');

@@ -1,4 +1,4 @@
-//! A server and everything around it.
+//! A server with its whole environment.
 
 mod engine;
 mod worker;
@@ -35,27 +35,27 @@ use crate::piped;
 use crate::store::MemoryStore;
 use worker::Worker;
 
-/// Rounds of effects that one event may cause. More is a server that asks itself the same question
-/// for ever.
+/// Highest number of rounds of effects after one event. More means that the server repeats itself
+/// forever.
 const ROUNDS_MAX: usize = 100_000;
 
-/// Places for what is known of failed logons.
+/// Number of slots for failed logons.
 const LOGON_SLOTS: usize = 1_024;
 
-/// Bytes of the transport before a frame.
+/// Bytes of the transport's header before a frame.
 const LENGTH_BYTES: usize = wire::frame::SIZE;
 
-/// A server with a store, accounts and shares, of which every handle is the same one.
+/// A server with store, accounts and shares; all handles refer to the same one.
 ///
-/// It begins with the users of [`accounts`], and with the shares `data` (everything is granted),
-/// `readonly`, `sealed` (encryption is required) and `IPC$`.
+/// It starts with the users of [`accounts`], and with the shares `data` (all access granted),
+/// `readonly`, `sealed` (encryption required) and `IPC$`.
 #[derive(Clone, Debug)]
 pub struct World {
     inner: Rc<RefCell<Inner>>,
     store: Rc<RefCell<MemoryStore>>,
 }
 
-/// A request to the world whose answer a test keeps back.
+/// Selects effects whose replies a test delays.
 type Matches = Box<dyn Fn(&Effect) -> bool>;
 
 struct Inner {
@@ -65,84 +65,84 @@ struct Inner {
     files: MemoryFiles,
     credits_max: u32,
     clock: VirtualClock,
-    /// The clock, for a tracer: nanoseconds.
+    /// Clock of a tracer, in nanoseconds.
     traced_ns: Rc<Cell<u64>>,
     store: Rc<RefCell<MemoryStore>>,
     users: Vec<User>,
-    /// Services that clients may mean; all, if none is named.
+    /// Service names that clients may use; all, if empty.
     own_names: Vec<String>,
-    /// The name service says nothing, not even that it knows nobody.
+    /// True if the name service does not answer at all.
     has_no_accounts: bool,
     guest: Option<Account>,
     shares: Vec<Share>,
     refusals: HashMap<String, ShareRefusal>,
-    /// How often each root is connected.
+    /// Number of connections to each root.
     connected: HashMap<RootId, u32>,
     previous_sessions: Vec<(u64, String)>,
-    /// Sessions that other workers have.
+    /// Sessions of other workers, by id.
     elsewhere: HashMap<u64, LentSession>,
     interfaces: Vec<NetworkInterface>,
     ledger: Ledger,
     connections: HashMap<ConnectionId, Wire>,
-    /// Connections that were cut, of which the server is to hear.
+    /// Connections that were cut and whose end the server has yet to learn.
     lost: Vec<ConnectionId>,
     client_count: u16,
     hold: Option<Matches>,
     held: VecDeque<(RequestId, Reply)>,
-    /// Set if it is one worker of several.
+    /// Set for one of several workers.
     worker: Option<Worker>,
     frames: Vec<Vec<u8>>,
     plain: Vec<Plain>,
-    /// Bytes of data from which on a WRITE is piped.
+    /// Smallest size of a WRITE whose data go through a pipe.
     pipes_from: Option<usize>,
     piped_writes: u64,
 }
 
-/// A frame as it was before it was sealed, or after it was opened.
+/// A frame in plain text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Plain {
-    /// From a peer.
+    /// Requests sent by a peer.
     Requests(Vec<u8>),
-    /// From the server.
+    /// Responses sent by the server.
     Responses(Vec<u8>),
 }
 
-/// What the client's end of a connection sees.
+/// Client's end of a connection.
 #[derive(Debug, Default)]
 struct Wire {
     inbox: VecDeque<Vec<u8>>,
-    /// Why the server has ended it.
+    /// Reason of the server's disconnect.
     closed: Option<Disconnect>,
-    /// The client has ended it, or sent a frame that no transport would take.
+    /// True after the client has ended it, or sent a frame that no transport accepts.
     gone: bool,
-    /// Frames that came, of which the server wants to know that they did.
+    /// Received frames whose delivery the server wants confirmed.
     unconfirmed: Vec<ConfirmationId>,
     cut: Option<Cut>,
-    /// What has passed since then.
+    /// Bytes passed since the cut was set.
     passed: Passage,
 }
 
-/// Bytes in each direction, the transport's lengths included.
+/// Bytes in each direction, including the transport's headers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Passage {
-    /// From the client.
+    /// Bytes sent by the client.
     pub requests: usize,
-    /// From the server.
+    /// Bytes sent by the server.
     pub responses: usize,
 }
 
-/// Where a connection is cut: a frame that does not pass wholly is lost, and so is all behind it, in
-/// both directions.
+/// Cut of a connection: the first incomplete frame is lost, and all frames behind it, in both
+/// directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// What passes.
+    /// Bytes that pass before the cut.
     pub after: Passage,
-    /// The server is told. Else it takes the connection for alive.
+    /// True if the server is told. Otherwise it considers the connection alive.
     pub is_told: bool,
 }
 
 impl Wire {
-    /// Whether a frame with that many bytes comes through.
+    /// True if a frame of that many bytes arrives.
     fn lets_pass(&mut self, direction: fn(&mut Passage) -> &mut usize, bytes: usize) -> bool {
         let Some(mut cut) = self.cut else { return true };
         let passed = direction(&mut self.passed);
@@ -151,7 +151,7 @@ impl Wire {
         bytes <= room
     }
 
-    /// Whether nothing more is to pass in one direction.
+    /// True if nothing more may pass in one direction.
     fn is_at_its_end(&self) -> bool {
         self.cut.is_some_and(|cut| {
             let Passage { requests, responses } = cut.after;
@@ -161,7 +161,7 @@ impl Wire {
 }
 
 impl Inner {
-    /// Takes the end of a frame that need not be in memory out of it.
+    /// Moves the end of a frame that need not be in memory into a pipe.
     fn pipe_end(&mut self, connection: ConnectionId, frame: &mut BytesMut) -> Option<Piped> {
         let front = usize::from(WriteRequest::DATA_OFFSET) + self.pipes_from?;
         let behind = frame.len().checked_sub(front).filter(|behind| *behind > 0)?;
@@ -216,19 +216,19 @@ impl Inner {
 }
 
 impl World {
-    /// A world with the default settings.
+    /// Creates a world with the default settings.
     #[must_use]
     pub fn new() -> Self {
         Self::with(|_| {})
     }
 
-    /// A world with other settings.
+    /// Creates a world with other settings.
     #[must_use]
     pub fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
         Self::with_seed(1, change)
     }
 
-    /// A world with other randomness, too.
+    /// Creates a world with other randomness, too.
     #[must_use]
     pub fn with_seed(seed: u64, change: impl FnOnce(&mut ServerSettings)) -> Self {
         let mut settings = accounts::settings();
@@ -249,13 +249,13 @@ impl World {
         world
     }
 
-    /// A new client.
+    /// Connects a new client from the default address.
     #[must_use]
     pub fn connect(&self) -> Peer {
         self.connect_from(Ipv4Addr::new(192, 0, 2, 1).into())
     }
 
-    /// A new client at another address.
+    /// Connects a new client from another address.
     #[must_use]
     pub fn connect_from(&self, client: IpAddr) -> Peer {
         let mut inner = self.inner();
@@ -271,7 +271,7 @@ impl World {
         Peer::new(self.clone(), id, credits_max)
     }
 
-    /// Replaces the settings.
+    /// Changes the settings of the server.
     pub fn change_settings(&self, change: impl FnOnce(&mut ServerSettings)) {
         let mut settings = accounts::settings();
         change(&mut settings);
@@ -281,7 +281,7 @@ impl World {
         inner.server.handle_settings(settings);
     }
 
-    /// Another share, with a root of its own.
+    /// Adds a share, with its own root.
     pub fn add_share(&self, name: &str, change: impl FnOnce(&mut Share)) -> RootId {
         let root = self.store().add_root();
         let mut inner = self.inner();
@@ -291,41 +291,41 @@ impl World {
         root
     }
 
-    /// From now on a share leads whoever connects to it to another, empty folder, as one does whose
-    /// path has the time in it.
+    /// Makes a share lead new tree connects to another, empty folder, like a share whose path
+    /// contains the time.
     ///
     /// # Panics
-    /// If there is no such share.
+    /// If the share does not exist.
     pub fn move_share(&self, name: &str) {
         let root = self.store().add_root();
         self.change_share(name, |share| share.root = Some(root));
     }
 
-    /// Changes a share for tree connects that follow.
+    /// Changes a share for later tree connects.
     ///
     /// # Panics
-    /// If there is no such share.
+    /// If the share does not exist.
     pub fn change_share(&self, name: &str, change: impl FnOnce(&mut Share)) {
         let mut inner = self.inner();
         let share = inner.shares.iter_mut().find(|share| equal_ignoring_case(&share.name, name));
         change(share.expect("a share of this name"));
     }
 
-    /// From now on nobody is connected to that share.
+    /// Refuses all further tree connects to a share.
     pub fn refuse_share(&self, name: &str, refusal: ShareRefusal) {
         self.inner().refusals.insert(name.to_owned(), refusal);
     }
 
-    /// The root of a share.
+    /// Returns the root of a share.
     ///
     /// # Panics
-    /// If there is no such share, or it is the pipe share.
+    /// If the share does not exist, or is the pipe share.
     #[must_use]
     pub fn root(&self, share: &str) -> RootId {
         self.inner().share(share).and_then(|share| share.root).expect("a share with a root")
     }
 
-    /// Replaces who guests are; with `None` there are none.
+    /// Replaces the guest account; with `None` there are no guests.
     pub fn set_guest(&self, guest: Option<Account>) {
         self.inner().guest = guest;
     }
@@ -335,79 +335,79 @@ impl World {
         self.inner().own_names = names.iter().map(|name| (*name).to_owned()).collect();
     }
 
-    /// From now on nobody can say who users are.
+    /// Makes the name service fail from now on.
     pub fn lose_accounts(&self) {
         self.inner().has_no_accounts = true;
     }
 
-    /// Begins to count failed logons, in slots of this world.
+    /// Starts to count failed logons, in slots of this world.
     pub fn count_failed_logons(&self) {
         let slots: Vec<AtomicU64> = (0..LOGON_SLOTS).map(|_| AtomicU64::new(0)).collect();
         self.inner().server.handle_logon_slots(Box::new(slots));
     }
 
-    /// The store, to prepare it, to look into it, and to let it fail.
+    /// Returns the store, for preparation, inspection and faults.
     pub fn store(&self) -> RefMut<'_, MemoryStore> {
         self.store.borrow_mut()
     }
 
-    /// Puts a file into a share. `/` separates components.
+    /// Adds a file to a share. `/` separates components.
     pub fn add_file(&self, share: &str, path: &str, data: &[u8]) {
         let root = self.root(share);
         self.store().add_file(root, path, data);
     }
 
-    /// Puts a symbolic link of the host into a share.
+    /// Adds a symbolic link of the host to a share.
     pub fn add_link(&self, share: &str, path: &str, target: &str) {
         let root = self.root(share);
         self.store().add_link(root, path, target);
     }
 
-    /// Puts a directory into a share.
+    /// Adds a directory to a share.
     pub fn add_directory(&self, share: &str, path: &str) {
         let root = self.root(share);
         self.store().add_directory(root, path);
     }
 
-    /// The data of a file in a share, or of its stream after a colon.
+    /// Returns the data of a file in a share, or of its stream after a colon.
     #[must_use]
     pub fn contents(&self, share: &str, path: &str) -> Option<Vec<u8>> {
         let root = self.root(share);
         self.store().contents(root, path)
     }
 
-    /// Whether something is there in a share.
+    /// True if a path exists in a share.
     #[must_use]
     pub fn exists(&self, share: &str, path: &str) -> bool {
         let root = self.root(share);
         self.store().exists(root, path)
     }
 
-    /// The attributes of what is there in a share.
+    /// Returns the attributes of a file or directory in a share.
     #[must_use]
     pub fn attributes(&self, share: &str, path: &str) -> Option<FileAttributes> {
         let root = self.root(share);
         self.store().attributes(root, path)
     }
 
-    /// Sets the attributes of what is there in a share.
+    /// Sets the attributes of a file or directory in a share.
     pub fn set_attributes(&self, share: &str, path: &str, attributes: FileAttributes) {
         let root = self.root(share);
         self.store().set_attributes(root, path, attributes);
     }
 
-    /// What the server told the tables.
+    /// Returns the record of the server's notices.
     pub fn ledger(&self) -> RefMut<'_, Ledger> {
         RefMut::map(self.inner(), |inner| &mut inner.ledger)
     }
 
-    /// The sessions that the server wanted other workers to end, and whose they must be.
+    /// Returns the sessions that the server asked other workers to end, with their users.
     #[must_use]
     pub fn previous_sessions(&self) -> Vec<(u64, String)> {
         self.inner().previous_sessions.clone()
     }
 
-    /// Another worker says that a session is given up.
+    /// Reports from another worker that a session is replaced.
     pub fn close_session_of(&self, session_id: u64, user: &str) {
         let mut inner = self.inner();
         let now = inner.clock.now();
@@ -415,34 +415,34 @@ impl World {
         inner.pump();
     }
 
-    /// A session of this server, as it is lent to others.
+    /// Returns a session of this server, in the form for other workers.
     #[must_use]
     pub fn lend_session(&self, session_id: u64) -> Option<LentSession> {
         self.inner().server.lend_session(session_id)
     }
 
-    /// The channels of all sessions, as an administrator is told.
+    /// Returns the channels of all sessions, in the form for administrators.
     #[must_use]
     pub fn channels(&self) -> Vec<ChannelInfo> {
         self.inner().server.channels()
     }
 
-    /// Another worker has a session.
+    /// Adds a session of another worker.
     pub fn put_elsewhere(&self, session_id: u64, session: LentSession) {
         self.inner().elsewhere.insert(session_id, session);
     }
 
-    /// The addresses that clients are told of.
+    /// Sets the interfaces that clients are told of.
     pub fn set_interfaces(&self, interfaces: Vec<NetworkInterface>) {
         self.inner().interfaces = interfaces;
     }
 
-    /// Passes a connection of this world on to another one, as the workers of one server do: its
-    /// NEGOTIATE waits for an answer to [`Effect::ClaimClient`]. `passed` is that message, and whether
-    /// an SMB1 NEGOTIATE came before it.
+    /// Hands a connection of this world over to another one, as the workers of one server do: its
+    /// NEGOTIATE waits for the reply to [`Effect::ClaimClient`]. `passed` is that message, and
+    /// whether an SMB1 NEGOTIATE came before it.
     ///
     /// # Panics
-    /// If no such answer is held.
+    /// If no such reply is delayed.
     #[must_use]
     pub fn pass_on(&self, peer: &Peer, passed: (&[u8], bool), to: &Self) -> Peer {
         let (message, after_smb1) = passed;
@@ -469,7 +469,7 @@ impl World {
         Peer::new(to.clone(), id, credits_max)
     }
 
-    /// The worker dies in the middle of everything; another one serves whoever comes from now on.
+    /// Kills the worker at any point; another one serves new connections.
     pub fn kill_worker(&self) {
         let mut inner = self.inner();
         let dead = inner.server_id;
@@ -480,7 +480,7 @@ impl World {
         inner.look_at_all(looks);
     }
 
-    /// The whole server ends without a word, and is started again.
+    /// Ends the whole server abruptly, and starts it again.
     pub fn restart_server(&self) {
         let mut inner = self.inner();
         inner.files = inner.files.after_restart();
@@ -490,7 +490,7 @@ impl World {
         inner.replace_worker();
     }
 
-    /// What the supervisor does from time to time: gives up opens whose clients did not come back.
+    /// Does the supervisor's periodic work: removes opens whose clients did not return.
     pub fn scavenge(&self) {
         let mut inner = self.inner();
         let now = inner.clock.now().monotonic;
@@ -498,26 +498,26 @@ impl World {
         inner.look_at_all(looks);
     }
 
-    /// From now on answers to such questions are kept back; what they ask for is done at once.
+    /// Delays replies to matching effects from now on; the effects are executed at once.
     pub fn hold(&self, matches: impl Fn(&Effect) -> bool + 'static) {
         self.inner().hold = Some(Box::new(matches));
     }
 
-    /// Nothing is kept back any more, beyond what is held already.
+    /// Stops delaying replies; those delayed before stay so.
     pub fn stop_holding(&self) {
         self.inner().hold = None;
     }
 
-    /// How many answers are kept back.
+    /// Number of replies that are delayed now.
     #[must_use]
     pub fn held(&self) -> usize {
         self.inner().held.len()
     }
 
-    /// Gives one of the kept answers to the server: the oldest is 0.
+    /// Delivers one delayed reply to the server: the oldest is 0.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn release(&self, index: usize) {
         let mut inner = self.inner();
         let (id, reply) = inner.held.remove(index).expect("so many answers are held");
@@ -526,7 +526,7 @@ impl World {
         inner.pump();
     }
 
-    /// Gives all kept answers to the server, oldest first, and keeps none back any more.
+    /// Delivers all delayed replies to the server, oldest first, and delays no more.
     pub fn release_all(&self) {
         self.stop_holding();
         while self.held() > 0 {
@@ -534,25 +534,25 @@ impl World {
         }
     }
 
-    /// What time it is.
+    /// Returns the time of the world.
     #[must_use]
     pub fn now(&self) -> Now {
         self.inner().clock.now()
     }
 
-    /// Gives the server the figures of classes of service.
+    /// Sets the slots of classes of service.
     pub fn set_slots(&self, slots: Box<dyn qos::Slots>) {
         self.inner().server.handle_slots(slots);
     }
 
-    /// Says which classes of service requests have from now on, by their user and share.
+    /// Sets the classes of service of requests by user and share.
     pub fn set_classes(&self, mut of: impl FnMut(&str, &str) -> qos::Membership) {
         let of = |account: &Account, _, share: &str, _| of(&account.user, share);
         self.inner().server.handle_classes(of);
     }
 
-    /// Keeps the time of requests from now on, and every event of the schema. What sessions do that are
-    /// there already is counted nowhere.
+    /// Traces requests from now on, with a record of all events. Requests of existing sessions are
+    /// not counted by share and user.
     #[cfg(feature = "recorder")]
     #[must_use]
     pub fn trace(&self) -> trace::Tracer {
@@ -561,12 +561,12 @@ impl World {
         tracer
     }
 
-    /// Has the server count its requests.
+    /// Makes the server count its requests.
     pub fn set_tracer(&self, tracer: trace::Tracer) {
         self.inner().server.set_tracer(tracer);
     }
 
-    /// Lets time pass; what is due meanwhile happens when it is due.
+    /// Advances the time; timeouts fire at their time.
     pub fn advance(&self, by: Duration) {
         let mut inner = self.inner();
         let target = inner.clock.now().monotonic + by;
@@ -581,7 +581,7 @@ impl World {
         inner.advance_to(target);
     }
 
-    /// Has the server make room for another connection; says whether it could.
+    /// Makes the server free room for another connection. Returns true if it could.
     #[must_use]
     pub fn crowd(&self) -> bool {
         let mut inner = self.inner();
@@ -591,8 +591,8 @@ impl World {
         has_room
     }
 
-    /// Has a connection that another worker offers ask for room, while others are on their way; says
-    /// whether there is some.
+    /// Asks for room for a connection that another worker offers, while others are on their way.
+    /// Returns true if there is some.
     #[must_use]
     pub fn has_room_for(&self, client: IpAddr, coming: usize) -> bool {
         let mut inner = self.inner();
@@ -602,7 +602,7 @@ impl World {
         has_room
     }
 
-    /// The records of the files that are open, for a test to look into.
+    /// Returns the records of open files, for inspection.
     #[must_use]
     pub fn files(&self) -> Vec<(FileKey, FileRecord)> {
         let mut files = Vec::new();
@@ -611,13 +611,13 @@ impl World {
         files
     }
 
-    /// The records of the files, as another process of the server has them.
+    /// Returns the records of files, as another process of the server has them.
     #[must_use]
     pub fn file_table(&self) -> impl arbitration::FileRecords {
         self.inner().files.handle()
     }
 
-    /// How often a record of a file was stored or deleted.
+    /// Number of changes of records so far, deletions included.
     #[must_use]
     pub fn record_updates(&self) -> u64 {
         self.inner().files.updates()
@@ -629,27 +629,27 @@ impl World {
         self.inner().files.walks()
     }
 
-    /// How many opens of files there are.
+    /// Number of opens of files.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.files().iter().map(|(_, record)| record.opens.len()).sum()
     }
 
-    /// Bytes of memory that the client is charged for.
+    /// Bytes of memory charged to the client.
     pub fn memory_taken(&self) -> usize {
         self.inner().server.memory().taken()
     }
 
-    /// Whether the server has nothing to serve, and says so.
+    /// True if the server is idle, and reports so.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.inner().server.is_idle()
     }
 
-    /// Checks that all connections are over and nothing of them is left anywhere.
+    /// Asserts that all connections have ended and nothing of them is left.
     ///
     /// # Panics
-    /// If something is left.
+    /// If anything is left.
     pub fn assert_nothing_left(&self) {
         assert_eq!(self.files(), [], "files are left open");
         let inner = self.inner();
@@ -662,24 +662,24 @@ impl World {
         inner.ledger.assert_empty();
     }
 
-    /// Every frame that a client has sent, without the transport's length.
+    /// Returns every frame that a client has sent, without the transport's header.
     #[must_use]
     pub fn frames(&self) -> Vec<Vec<u8>> {
         self.inner().frames.clone()
     }
 
-    /// Every frame that a peer has laid out or received, in the clear.
+    /// Returns every frame that a peer has built or received, in plain text.
     #[must_use]
     pub fn plain_frames(&self) -> Vec<Plain> {
         self.inner().plain.clone()
     }
 
-    /// From now on WRITEs leave all of their data but so many bytes in a pipe, where that may be.
+    /// Moves all but `bytes` bytes of WRITE data into pipes from now on, where possible.
     pub fn pipe_writes_behind(&self, bytes: usize) {
         self.inner().pipes_from = Some(bytes);
     }
 
-    /// How many did.
+    /// Number of WRITEs with data in a pipe.
     #[must_use]
     pub fn piped_writes(&self) -> u64 {
         self.inner().piped_writes
@@ -689,7 +689,7 @@ impl World {
         self.inner().plain.push(plain);
     }
 
-    /// Cuts a connection later on.
+    /// Sets the point at which a connection is cut.
     pub(crate) fn cut(&self, connection: ConnectionId, cut: Cut) {
         let mut inner = self.inner();
         let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
@@ -698,7 +698,7 @@ impl World {
         inner.pump();
     }
 
-    /// What has passed since it was said where the connection is cut.
+    /// Bytes that have passed since the cut was set.
     pub(crate) fn passed(&self, connection: ConnectionId) -> Passage {
         self.inner().connections[&connection].passed
     }
@@ -717,14 +717,14 @@ impl World {
         let frame_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let now = inner.clock.now();
         if frame_len > inner.server.frame_len_max(connection) {
-            // What a worker does: it is not even buffered.
+            // Like a worker, which does not even buffer it.
             if let Some(wire) = inner.connections.get_mut(&connection) {
                 wire.gone = true;
             }
             inner.server.handle_disconnect(now, connection);
         } else {
             let mut bytes = BytesMut::from(frame);
-            // As if every second frame had come over a lane.
+            // Treats every second frame as decrypted by a lane.
             let over_lane = inner.frames.len().is_multiple_of(2);
             let opened =
                 over_lane.then(|| engine::open(&inner.server, connection, frame, &mut bytes));
@@ -747,8 +747,7 @@ impl World {
         inner.pump();
     }
 
-    /// Tells the server that all it wants to know of on this connection has arrived. Says how much
-    /// that was.
+    /// Confirms delivery of all frames of this connection to the server. Returns their number.
     pub(crate) fn confirm(&self, connection: ConnectionId) -> usize {
         let mut inner = self.inner();
         let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
@@ -761,7 +760,7 @@ impl World {
         unconfirmed.len()
     }
 
-    /// Tells the server that this connection takes nothing any more.
+    /// Tells the server that this connection no longer delivers frames.
     pub(crate) fn take_nothing(&self, connection: ConnectionId) {
         let mut inner = self.inner();
         let now = inner.clock.now();
@@ -815,7 +814,7 @@ impl Inner {
         self.ledger = Ledger::default();
     }
 
-    /// The supervisor says that records of files have changed.
+    /// Notifies workers of changed records, as the supervisor does.
     fn look_at_all(&mut self, looks: Vec<(FileKey, Vec<ServerId>)>) {
         for (file, servers) in looks {
             if servers.contains(&self.server_id) {
@@ -826,7 +825,7 @@ impl Inner {
         }
     }
 
-    /// Does all that the server wants done, until it wants nothing more.
+    /// Executes all effects of the server, until there are none.
     fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
             let Some((id, effect)) = engine::poll_effect(&mut self.server) else {
@@ -850,7 +849,7 @@ impl Inner {
                     engine::handle_reply(&mut self.server, now, id, reply);
                 }
                 (Some(_), None) => panic!("a request waits for an effect without a reply"),
-                // A failure that nobody waits for is nobody's.
+                // A failure without a waiting request is ignored.
                 (None, _) => {}
             }
             self.collect();
@@ -858,7 +857,7 @@ impl Inner {
         panic!("the server does not come to rest");
     }
 
-    /// Ends a connection that has come to where it is cut.
+    /// Ends a connection that has reached its cut.
     fn cut_off(&mut self, connection: ConnectionId) {
         let wire = self.connections.get_mut(&connection).expect("a connection of this world");
         let Some(cut) = wire.cut.filter(|_| !wire.gone && wire.is_at_its_end()) else { return };
@@ -866,7 +865,7 @@ impl Inner {
         self.lost.extend(cut.is_told.then_some(connection));
     }
 
-    /// Frames, notices and ends of connections.
+    /// Collects frames, notices and disconnects.
     fn collect(&mut self) {
         while let Some(mut transmit) = engine::poll_transmit(&mut self.server) {
             transmit.frame.extend(transmit.piped.take().iter().flat_map(piped::drain));
@@ -926,7 +925,7 @@ impl Inner {
                 let lent = self.elsewhere.get(&session_id).cloned();
                 Some(Reply::Session(lent.map(Box::new)))
             }
-            // Time is the test's: see `hold`.
+            // The test controls time: see `hold`.
             Effect::Sleep(_) => Some(Reply::Woken),
             Effect::ListNetworkInterfaces => {
                 Some(Reply::NetworkInterfaces(self.interfaces.clone()))
@@ -937,7 +936,7 @@ impl Inner {
                 self.server.handle_deleted(now, file, stream);
                 None
             }
-            // There is no other worker here who waits.
+            // No other worker waits here.
             Effect::TellTurn { .. } => None,
             Effect::TellFileChanged { server, file } => {
                 let worker = self.worker.as_mut();

@@ -1,13 +1,13 @@
-//! Simulated servers: see `testkit::simulation`.
+//! Tests with simulated servers: see `testkit::simulation`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use testkit::simulation::cuts::{self, Manner};
 
-/// Simulations in a run of all tests.
+/// Number of simulations in a run of all tests.
 const SEEDS: u64 = 200;
 
-/// Lives through one seed; if that fails, says how to see it again.
+/// Simulates one seed; on failure, prints the command to repeat it.
 #[expect(clippy::print_stderr, reason = "the seed is what somebody needs who repairs it")]
 fn run(seed: u64) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| testkit::simulation::run(seed))) {

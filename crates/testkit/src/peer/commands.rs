@@ -1,4 +1,4 @@
-//! The commands that most tests need.
+//! Commands that most tests need.
 
 use dtyp::utf16;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
@@ -19,11 +19,11 @@ use crate::create::{Create, Created};
 use crate::request::Request;
 use crate::response::Response;
 
-/// Bytes that one credit pays for: [MS-SMB2] 3.1.5.2.
+/// Bytes that one credit covers: [MS-SMB2] 3.1.5.2.
 const CREDIT_BYTES: usize = 65_536;
 
 impl Peer {
-    /// A connection of [`crate::World`] that is in a share already: negotiated, logged on as
+    /// Connects to a [`crate::World`] with a share: negotiated, logged on as
     /// [`crate::accounts::ALICE`], connected to `data`.
     ///
     /// # Panics
@@ -38,14 +38,15 @@ impl Peer {
         peer
     }
 
-    /// ECHO.
+    /// Sends ECHO, which must succeed.
     #[track_caller]
     pub fn echo(&mut self) -> Response {
         let request = self.request(Command::ECHO, &EchoRequest);
         self.call(request)
     }
 
-    /// TREE_CONNECT; stays in the tree connect, and seals from now on if the share wants that.
+    /// Sends TREE_CONNECT, keeps the tree connect for further requests, and seals if the share
+    /// requires that.
     ///
     /// # Panics
     /// If the server refuses.
@@ -58,14 +59,14 @@ impl Peer {
         self.tree_id
     }
 
-    /// TREE_CONNECT.
+    /// Sends TREE_CONNECT, and returns any response.
     #[track_caller]
     pub fn try_tree(&mut self, share: &str) -> Response {
         let request = self.tree_request(share);
         self.call(request)
     }
 
-    /// A TREE_CONNECT request.
+    /// Creates a TREE_CONNECT request for a share.
     #[must_use]
     pub fn tree_request(&self, share: &str) -> Request {
         let path = utf16::to_bytes(&format!("\\\\SERVER\\{share}"));
@@ -73,21 +74,21 @@ impl Peer {
         self.request(Command::TREE_CONNECT, &body).tree(0)
     }
 
-    /// TREE_DISCONNECT.
+    /// Sends TREE_DISCONNECT for the current tree connect.
     #[track_caller]
     pub fn tree_disconnect(&mut self) -> Response {
         let request = self.request(Command::TREE_DISCONNECT, &TreeDisconnectRequest);
         self.call(request)
     }
 
-    /// LOGOFF.
+    /// Sends LOGOFF for the current session.
     #[track_caller]
     pub fn logoff(&mut self) -> Response {
         let request = self.request(Command::LOGOFF, &LogoffRequest).tree(0);
         self.call(request)
     }
 
-    /// CREATE.
+    /// Sends CREATE, which must succeed.
     ///
     /// # Panics
     /// If the server refuses.
@@ -103,14 +104,14 @@ impl Peer {
         }
     }
 
-    /// CREATE.
+    /// Sends CREATE, and returns any response.
     #[track_caller]
     pub fn try_create(&mut self, create: &Create) -> Response {
         let request = self.request(Command::CREATE, create);
         self.call(request)
     }
 
-    /// READ; gives the data.
+    /// Sends READ, and returns the data.
     ///
     /// # Panics
     /// If the server refuses.
@@ -120,21 +121,21 @@ impl Peer {
         self.call(request).ok().body::<ReadResponse<'_>>().data.to_vec()
     }
 
-    /// A READ request that pays for what it asks for.
+    /// Creates a READ request with the CreditCharge for its length.
     #[must_use]
     pub fn read_request(&self, file_id: FileId, offset: u64, length: u32) -> Request {
         let body = ReadRequest { file_id, offset, length, ..ReadRequest::default() };
         self.paid(self.request(Command::READ, &body), length)
     }
 
-    /// WRITE.
+    /// Sends WRITE, and returns the response.
     #[track_caller]
     pub fn write(&mut self, file_id: FileId, offset: u64, data: &[u8]) -> Response {
         let request = self.write_request(file_id, offset, data);
         self.call(request)
     }
 
-    /// A WRITE request that pays for what it sends.
+    /// Creates a WRITE request with the CreditCharge for its data.
     ///
     /// # Panics
     /// If the data is 4 GiB long.
@@ -145,27 +146,27 @@ impl Peer {
         self.paid(self.request(Command::WRITE, &body), length)
     }
 
-    /// FLUSH.
+    /// Sends FLUSH, and returns the response.
     #[track_caller]
     pub fn flush(&mut self, file_id: FileId) -> Response {
         let request = self.request(Command::FLUSH, &FlushRequest { file_id });
         self.call(request)
     }
 
-    /// CLOSE.
+    /// Sends CLOSE, and returns the response.
     #[track_caller]
     pub fn close(&mut self, file_id: FileId) -> Response {
         let request = self.close_request(file_id);
         self.call(request)
     }
 
-    /// A CLOSE request.
+    /// Creates a CLOSE request of an open.
     #[must_use]
     pub fn close_request(&self, file_id: FileId) -> Request {
         self.request(Command::CLOSE, &CloseRequest { flags: CloseFlags::empty(), file_id })
     }
 
-    /// A CHANGE_NOTIFY request for whatever happens in a directory.
+    /// Creates a CHANGE_NOTIFY request for all changes in a directory.
     #[must_use]
     pub fn watch_request(&self, directory: FileId) -> Request {
         let body = ChangeNotifyRequest {
@@ -177,7 +178,7 @@ impl Peer {
         self.request(Command::CHANGE_NOTIFY, &body)
     }
 
-    /// A LOCK request for the first ten bytes.
+    /// Creates a LOCK request for the first ten bytes.
     #[must_use]
     pub fn lock_request(&self, file_id: FileId, flags: LockFlags, lock_sequence: u32) -> Request {
         let elements = [LockElement { offset: 0, length: 10, flags }];
@@ -185,7 +186,7 @@ impl Peer {
         self.request(Command::LOCK, &body)
     }
 
-    /// [MS-SMB2] 3.1.5.2.
+    /// Sets the CreditCharge for a length: [MS-SMB2] 3.1.5.2.
     fn paid(&self, request: Request, length: u32) -> Request {
         if self.dialect <= Dialect::SMB_2_0_2 {
             return request;

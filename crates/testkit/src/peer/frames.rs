@@ -1,4 +1,4 @@
-//! From requests to frames, and from frames to responses.
+//! Conversion of requests to frames, and of frames to responses.
 
 use crypto::{SigningKey, TransformKey};
 use dtyp::NtStatus;
@@ -13,10 +13,10 @@ use crate::response::Response;
 use crate::world::Plain;
 
 impl Peer {
-    /// Sends requests as one frame; gives their message ids.
+    /// Sends requests as one frame. Returns their message ids.
     ///
     /// # Panics
-    /// If a request is to be signed or sealed and there is no key.
+    /// If a request must be signed or sealed and there is no key.
     pub fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) -> Vec<u64> {
         let (frame, ids) = self.lay_out(requests);
         let frame = if self.seals { self.seal(self.session_id, &frame) } else { frame };
@@ -24,15 +24,15 @@ impl Peer {
         ids
     }
 
-    /// Sends bytes as they are.
+    /// Sends the bytes of a frame without changes.
     pub fn send_frame(&mut self, frame: &[u8]) {
         self.world.deliver(self.connection, frame);
     }
 
-    /// The frame that these requests make, signed; their ids are used.
+    /// Builds the frame of these requests, signed; their message ids are consumed.
     ///
     /// # Panics
-    /// If a request is to be signed and there is no key.
+    /// If a request must be signed and there is no key.
     pub fn lay_out(&mut self, requests: impl IntoIterator<Item = Request>) -> (Vec<u8>, Vec<u64>) {
         let mut frame: Vec<u8> = Vec::new();
         let mut ids = Vec::new();
@@ -58,7 +58,7 @@ impl Peer {
         (frame, ids)
     }
 
-    /// Gives a request its message id and remembers it.
+    /// Assigns a request its message id, and records it.
     fn identify(&mut self, request: &mut Request) -> u64 {
         let is_cancel = request.header.command == Command::CANCEL;
         let pays = self.dialect > Dialect::SMB_2_0_2;
@@ -85,7 +85,7 @@ impl Peer {
         id
     }
 
-    /// Signs, damages if that is wanted, and hashes what is hashed into the keys.
+    /// Signs a request, damages it if the test wants that, and updates the preauthentication hash.
     fn finish(&mut self, request: &Request, session_id: u64, message: &mut [u8]) {
         if request.sign && !self.seals {
             let key = self.sessions.get(&session_id).and_then(|session| session.signing.as_ref());
@@ -111,7 +111,7 @@ impl Peer {
     /// Seals a frame for a session.
     ///
     /// # Panics
-    /// If the session has no keys for that.
+    /// If the session has no keys to seal with.
     #[must_use]
     pub fn seal(&mut self, session_id: u64, frame: &[u8]) -> Vec<u8> {
         let session = self.sessions.get_mut(&session_id);
@@ -153,7 +153,7 @@ impl Peer {
         sealing.open.open(&mut frame).expect("what the server sealed opens").to_vec()
     }
 
-    /// [MS-SMB2] 3.2.5.1, as far as it can be judged without knowing the command.
+    /// Verifies a response by [MS-SMB2] 3.2.5.1, as far as the command does not matter.
     fn verify(&mut self, header: &Header, message: &mut [u8], sealed: bool) {
         assert!(header.is_response(), "{header:?} is no response");
         if header.command == Command::OPLOCK_BREAK && header.message_id == u64::MAX {
@@ -182,7 +182,8 @@ impl Peer {
         self.hash(header, message);
     }
 
-    /// [MS-SMB2] 3.2.5.1.3. A signature that is there is right; one that must be there is.
+    /// Verifies a signature: [MS-SMB2] 3.2.5.1.3. A present one must be right, and a required one
+    /// present.
     fn verify_signature(
         &mut self,
         header: &Header,
@@ -198,7 +199,7 @@ impl Peer {
         let key = session.and_then(|session| session.signing.as_ref());
         let is_empty = header.signature == [0; 16];
         if header.flags.contains(HeaderFlags::SIGNED) && is_empty {
-            // All that a server can do that has lost the key.
+            // A server that has lost the key can only send this.
             assert_eq!(header.status, NtStatus::USER_SESSION_DELETED, "an empty signature");
         } else if header.flags.contains(HeaderFlags::SIGNED) {
             let key = key.expect("a response is signed only if there is a key");
@@ -207,11 +208,12 @@ impl Peer {
                     .is_some_and(|binding| binding.verify(message).is_ok());
             assert!(is_right, "a wrong signature: {header:?}");
         } else {
-            // A session that does not exist has no key that could sign its refusal.
+            // A refusal for a missing session cannot be signed.
             let is_known = key.is_some()
                 && header.status != NtStatus::USER_SESSION_DELETED
-                // Nor has a connection that did not prove whose it is.
-                && !(header.status == NtStatus::ACCESS_DENIED && refuses_binding(session, header).is_some());
+                // Nor one for a connection without proof of identity.
+                && !(header.status == NtStatus::ACCESS_DENIED
+                    && refuses_binding(session, header).is_some());
             assert!(!(request.signed && is_known && !request.sealed), "unsigned: {header:?}");
         }
     }
@@ -220,7 +222,7 @@ impl Peer {
         match header.command {
             Command::NEGOTIATE => self.preauth.update(message),
             Command::SESSION_SETUP if header.status == NtStatus::MORE_PROCESSING_REQUIRED => {
-                // The first response names the session.
+                // The first response contains the session id.
                 if !self.sessions.contains_key(&header.session_id) {
                     let session = self.sessions.remove(&0).unwrap_or_default();
                     self.sessions.insert(header.session_id, session);
@@ -233,7 +235,7 @@ impl Peer {
     }
 }
 
-/// The session's key, if this response says that a connection is not bound to it.
+/// Returns the session's key if this response refuses to bind the connection.
 fn refuses_binding<'a>(
     session: Option<&'a ClientSession>,
     header: &Header,

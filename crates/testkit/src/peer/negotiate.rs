@@ -16,27 +16,27 @@ use super::Peer;
 use crate::request::Request;
 use crate::response::Response;
 
-/// What a client offers.
+/// Offer of a client in NEGOTIATE.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// Dialects.
+    /// Dialects of the offer, in order.
     pub dialects: Vec<Dialect>,
-    /// Capabilities.
+    /// Capabilities field of the request.
     pub capabilities: Capabilities,
-    /// ClientGuid.
+    /// ClientGuid field of the request.
     pub client_guid: Guid,
-    /// SecurityMode.
+    /// SecurityMode field of the request.
     pub security_mode: SecurityMode,
-    /// Hash algorithms; the context is left out if there are none.
+    /// Hash algorithms; without any the context is left out.
     pub hashes: Vec<HashAlgorithmId>,
-    /// Ciphers; the context is left out if there are none.
+    /// Ciphers; without any the context is left out.
     pub ciphers: Vec<CipherId>,
-    /// Signing algorithms; the context is left out if there are none.
+    /// Signing algorithms; without any the context is left out.
     pub signing: Vec<SigningAlgorithmId>,
 }
 
 impl Offer {
-    /// These dialects, and everything else that a client may offer.
+    /// Offers these dialects, with all optional features.
     #[must_use]
     pub fn dialects(dialects: &[Dialect]) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Offer {
         }
     }
 
-    /// The contexts, which only 3.1.1 has.
+    /// Returns the contexts, which only 3.1.1 has.
     #[must_use]
     pub fn contexts(&self) -> NegotiateContextList {
         let mut contexts = NegotiateContextList::new();
@@ -75,22 +75,22 @@ impl Offer {
 }
 
 impl Peer {
-    /// Negotiates, offering all that goes with these dialects.
+    /// Negotiates with these dialects and all that belongs to them.
     ///
     /// # Panics
-    /// If the server does not agree.
+    /// If the server refuses.
     #[track_caller]
     pub fn negotiate(&mut self, dialects: impl AsRef<[Dialect]>) -> Response {
         self.negotiate_with(&Offer::dialects(dialects.as_ref())).ok()
     }
 
-    /// Negotiates.
+    /// Negotiates with an offer, and returns the response.
     #[track_caller]
     pub fn negotiate_with(&mut self, offer: &Offer) -> Response {
         self.negotiate_contexts(offer, &offer.contexts())
     }
 
-    /// Negotiates with contexts of the test's own making.
+    /// Negotiates with contexts from the test.
     #[track_caller]
     pub fn negotiate_contexts(
         &mut self,
@@ -105,7 +105,7 @@ impl Peer {
         response
     }
 
-    /// A NEGOTIATE request.
+    /// Creates a NEGOTIATE request from an offer.
     #[must_use]
     pub fn negotiate_request(&self, offer: &Offer, contexts: &NegotiateContextList) -> Request {
         let body = NegotiateRequest {
@@ -118,12 +118,12 @@ impl Peer {
         self.request(Command::NEGOTIATE, &body).charge(0)
     }
 
-    /// Begins with an SMB1 NEGOTIATE, as old clients do. What was agreed on is remembered unless the
-    /// server asks to negotiate again.
+    /// Begins with an SMB1 NEGOTIATE, as old clients do. The result is kept unless the server asks
+    /// to negotiate again.
     pub fn negotiate_smb1(&mut self, dialects: &[&CStr]) -> Vec<Response> {
         let mut frame = Vec::new();
         Smb1Negotiate::encode(dialects, &mut frame);
-        // It stands for the request with message id 0.
+        // The SMB1 message counts as the request with message id 0.
         let stand_in = self.negotiate_request(&Offer::dialects(&[]), &NegotiateContextList::new());
         let preauth = self.preauth;
         self.lay_out([stand_in]);
@@ -140,11 +140,11 @@ impl Peer {
         responses
     }
 
-    /// Goes on for a peer whose connection was passed on to another worker: its NEGOTIATE is answered
-    /// here.
+    /// Continues for a peer whose connection was handed over to another worker, which answers the
+    /// NEGOTIATE.
     ///
     /// # Panics
-    /// If it is not.
+    /// If the NEGOTIATE is refused.
     #[track_caller]
     pub fn take_over(&mut self, before: &mut Self) {
         self.preauth = before.preauth;
@@ -154,7 +154,7 @@ impl Peer {
         self.agree(&response.ok());
     }
 
-    /// Remembers what the server chose.
+    /// Stores the server's choices from a response.
     fn agree(&mut self, response: &Response) {
         let body: NegotiateResponse<'_> = response.body();
         self.dialect = body.dialect_revision;

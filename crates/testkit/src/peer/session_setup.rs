@@ -1,4 +1,4 @@
-//! SESSION_SETUP, with the client's side of NTLM.
+//! SESSION_SETUP, with NTLM on the client's side.
 
 use auth::{Credentials, Initiator, Randomness, SessionKey};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
@@ -14,11 +14,11 @@ use crate::login::Login;
 use crate::request::Request;
 use crate::response::Response;
 
-/// Rounds of SESSION_SETUP that a logon may take.
+/// Highest number of SESSION_SETUP rounds of a logon.
 const ROUNDS_MAX: usize = 6;
 
 impl Peer {
-    /// Logs a user on, and stays in that session.
+    /// Logs a user on, and uses that session for further requests.
     ///
     /// # Panics
     /// If the server refuses.
@@ -38,10 +38,10 @@ impl Peer {
         self.login(user, password)
     }
 
-    /// Logs on; gives the last response. Stays in the session if there is one.
+    /// Logs on. Returns the last response, and uses the session if there is one.
     ///
     /// # Panics
-    /// If the server's tokens make no sense.
+    /// If the server's tokens are malformed.
     #[track_caller]
     pub fn authenticate(&mut self, login: &Login) -> Response {
         let (mut initiator, mut token) = self.begin(login);
@@ -65,18 +65,18 @@ impl Peer {
         panic!("the logon does not end");
     }
 
-    /// Binds the session of another connection to this one; gives the last response. The requests
-    /// that follow are that session's and tree connect's.
+    /// Binds the session of another connection to this one. Returns the last response. Further
+    /// requests use that session and tree connect.
     #[track_caller]
     pub fn bind(&mut self, first: &Self, login: &Login) -> Response {
         self.claim_key(first);
         self.authenticate(&login.clone().flags(SessionSetupFlags::BINDING).again(first.session_id))
     }
 
-    /// Has the key of the session of another connection from now on, and is in that session.
+    /// Takes over the session of another connection with its key.
     ///
     /// # Panics
-    /// If that session has none.
+    /// If that session has no key.
     pub fn claim_key(&mut self, first: &Self) {
         let key = first.sessions.get(&first.session_id).and_then(|it| it.signing.clone());
         let key = key.expect("a session with a key");
@@ -91,10 +91,10 @@ impl Peer {
         self.tree_id = first.tree_id;
     }
 
-    /// The client's machine for a logon, and its first token.
+    /// Creates the NTLM state of a logon, and its first token.
     ///
     /// # Panics
-    /// Never: a new machine makes its first token.
+    /// Never: a new NTLM state has a first token.
     #[must_use]
     pub fn begin(&mut self, login: &Login) -> (Initiator, Vec<u8>) {
         let credentials = match &login.password {
@@ -112,7 +112,7 @@ impl Peer {
         (initiator, token)
     }
 
-    /// A SESSION_SETUP request.
+    /// Creates a SESSION_SETUP request from a token.
     #[must_use]
     pub fn session_setup(&self, login: &Login, token: &[u8]) -> Request {
         let body = SessionSetupRequest {
@@ -125,8 +125,8 @@ impl Peer {
         self.request(Command::SESSION_SETUP, &body).tree(0)
     }
 
-    /// Sends the request that authenticates the client. The keys are there before the response is,
-    /// because it is signed with them.
+    /// Sends the authenticating request. The keys are derived before the response arrives, because
+    /// it is signed with them.
     #[track_caller]
     fn prove(
         &mut self,
@@ -139,7 +139,7 @@ impl Peer {
         let (frame, _) = self.lay_out([request]);
         let is_new = |it: &ClientSession| it.signing.is_none() || it.binding.is_some();
         let is_new = self.sessions.get(&session_id).is_some_and(is_new);
-        // Sealed with the keys that there are, if any; a reauthentication does not change them.
+        // Sealed with existing keys, if any; a reauthentication does not change them.
         let frame = if sealed { self.seal(session_id, &frame) } else { frame };
         if is_new {
             self.give_keys(session_id, session_key);
@@ -152,7 +152,7 @@ impl Peer {
         response
     }
 
-    /// [MS-SMB2] 3.2.5.3.1: what the client makes of the last response.
+    /// Handles the last response as a client: [MS-SMB2] 3.2.5.3.1.
     fn end(&mut self, response: &Response, initiator: &mut Initiator) {
         let session_id = self.session_id;
         if !response.status().is_success() {
@@ -188,7 +188,7 @@ impl Peer {
         });
         session.signing = Some(keys.signing_key());
         if session.binding.is_some() {
-            return; // What is sealed is sealed with the keys of the first channel.
+            return; // The keys for sealing are those of the first channel.
         }
         let sealing = (keys.encryption_key(Role::Client), keys.decryption_key(Role::Client));
         if let (Some(seal), Some(open)) = sealing {

@@ -1,20 +1,20 @@
-//! The message ids that a client may use, as the client counts them.
+//! Message ids available to a client.
 
 use std::collections::BTreeSet;
 
-/// `Connection.CommandSequenceWindow`, seen from the client.
+/// `Connection.CommandSequenceWindow`, as the client tracks it.
 ///
-/// Independent of the server's, so that the two can be compared: it knows only what was granted and
-/// what was sent.
+/// Independent of the server's window, to compare the two: it depends only on granted credits and
+/// sent requests.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// One past the last id that was granted.
+    /// End of the granted ids (exclusive).
     end: u64,
-    /// The lowest id that was not used.
+    /// Lowest id that is unused.
     lowest: u64,
-    /// Ids above it that were.
+    /// Ids above `lowest` that are used.
     used: BTreeSet<u64>,
-    /// Span that the server promised never to exceed.
+    /// Largest span that the server has promised.
     max: u32,
 }
 
@@ -32,7 +32,7 @@ impl Window {
         (self.lowest..).find(|id| !self.used.contains(id)).expect("ids do not end")
     }
 
-    /// The ids of a request. More than were granted is the test's own affair.
+    /// Consumes the ids of a request, even beyond the granted ones if the test wants that.
     pub(super) fn take(&mut self, charge: u16) -> u64 {
         let id = self.next_id();
         self.end = self.end.max(id + u64::from(charge.max(1)));
@@ -40,7 +40,8 @@ impl Window {
         id
     }
 
-    /// The ids of a request whose id the test has chosen; those that were not granted do not count.
+    /// Consumes the ids of a request with an id from the test; those that were not granted do not
+    /// count.
     pub(super) fn take_at(&mut self, id: u64, charge: u16) {
         let wanted = id..id.saturating_add(u64::from(charge.max(1)));
         self.used.extend(wanted.filter(|id| (self.lowest..self.end).contains(id)));
@@ -50,7 +51,7 @@ impl Window {
     }
 
     /// # Panics
-    /// If the window gets wider than the server may make it.
+    /// If the window exceeds the server's maximum.
     pub(super) fn grant(&mut self, credits: u16) {
         self.end += u64::from(credits);
         let span = self.end - self.lowest;
@@ -58,7 +59,7 @@ impl Window {
     }
 
     /// # Panics
-    /// If nothing is on its way and no id is left: the client could never say anything again.
+    /// If no request is outstanding and no id is left: the client could never send again.
     pub(super) fn assert_not_stranded(&self, outstanding: usize) {
         assert!(self.credits() > 0 || outstanding > 0, "no credit is left");
     }

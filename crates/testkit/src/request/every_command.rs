@@ -1,4 +1,4 @@
-//! A request of each kind.
+//! Sample requests of each kind.
 
 use dtyp::utf16;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
@@ -19,8 +19,8 @@ use crate::login::Login;
 use crate::peer::{Offer, Peer};
 use crate::request::Request;
 
-/// One good request of every command, in the order of their codes, about an open file and an open
-/// directory. Those that would end what the peer has name something else.
+/// Returns one valid request of every command, in the order of their codes, for an open file and an
+/// open directory. Requests that would end objects of the peer name others.
 #[must_use]
 pub fn of_every_command(peer: &mut Peer, file: FileId, directory: FileId) -> Vec<Request> {
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);

@@ -1,4 +1,4 @@
-//! Seeds of what is no conversation.
+//! Seeds that are no conversations.
 
 use dtyp::fscc::{
     DirectoryEntryFields, FileNameInformation, FileRenameInformation, FullEa, StreamEntry,
@@ -16,7 +16,7 @@ use wire::{Dialect, FileId};
 use super::{Recorder, join};
 use crate::peer::Offer;
 
-/// A small smb.conf with a little of everything.
+/// A small smb.conf with a sample of each syntax.
 const SMB_CONF: &str = "# comment\n[global]\n\tworkgroup = CHORO\n  server min protocol = SMB2_10\n\
     interfaces = \"192.0.2.1;if_index=2,speed=1000\" lo\n; another\n   smb encrypt = desired\n\
     [homes]\nbrowseable = no\n[data]\npath = /srv/\\\n  data\nread only = no\nvalid users = a, \
@@ -73,7 +73,7 @@ fn security_descriptor() -> Vec<u8> {
     .to_bytes()
 }
 
-/// A class, and a list of that class.
+/// Adds a class, and a list of that class.
 fn lists(recorder: &mut Recorder) {
     for class in [1, 2, 3, 12, 37, 38, 60] {
         let fields = DirectoryEntryFields {
@@ -104,8 +104,8 @@ fn lists(recorder: &mut Recorder) {
     recorder.put("fscc", "name", seed);
 }
 
-/// A packet of `messaging`: version, no descriptors, sender, receiver; then an entry: bytes of the
-/// frame, where in it this begins, number of the message, when it was sent.
+/// Builds a packet of `messaging`: version, no descriptors, sender, receiver; then an entry: bytes
+/// of the frame, offset in it, number of the message, time of sending.
 fn packet(total: u32, offset: u32, fragment: &[u8]) -> Vec<u8> {
     let process = ServerId { pid: 7, unique_id: 9 }.to_bytes();
     let mut bytes = vec![2, 0, 0, 0];

@@ -3,25 +3,25 @@
 
 use super::{Recorder, join};
 
-/// NDR 2.0: 8a885d04-1ceb-11c9-9fe8-08002b104860.
+/// Transfer syntax NDR 2.0: 8a885d04-1ceb-11c9-9fe8-08002b104860.
 const NDR: [u8; 20] = [
     0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60,
     2, 0, 0, 0,
 ];
 
-/// lsarpc 0.0: 12345778-1234-abcd-ef00-0123456789ab.
+/// Interface identifier of lsarpc 0.0: 12345778-1234-abcd-ef00-0123456789ab.
 const LSARPC: [u8; 20] = [
     0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB,
     0, 0, 0, 0,
 ];
 
-/// srvsvc 3.0: 4b324fc8-1670-01d3-1278-5a47bf6ee188.
+/// Interface identifier of srvsvc 3.0: 4b324fc8-1670-01d3-1278-5a47bf6ee188.
 const SRVSVC: [u8; 20] = [
     0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88,
     3, 0, 0, 0,
 ];
 
-/// wkssvc 1.0: 6bffd098-a112-3610-9833-46c3f87e345a.
+/// Interface identifier of wkssvc 1.0: 6bffd098-a112-3610-9833-46c3f87e345a.
 const WKSSVC: [u8; 20] = [
     0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A,
     1, 0, 0, 0,
@@ -31,7 +31,7 @@ const REQUEST: u8 = 0;
 const BIND: u8 = 11;
 
 pub(super) fn record(recorder: &mut Recorder) {
-    // Which pipe, then what is written to it.
+    // Number of the pipe, then the written data.
     let names = [vec![0], bind(LSARPC), request(44, &open_policy()), request(57, &lookup_sids())];
     recorder.put("rpc_pipe", "lsarpc", join(names));
     let shares = [vec![1], bind(SRVSVC), request(15, &share_enum())];
@@ -65,13 +65,13 @@ fn request(opnum: u16, stub: &[u8]) -> Vec<u8> {
     fragment(REQUEST, &body)
 }
 
-/// LsarOpenPolicy2 for MAXIMUM_ALLOWED, with no attributes.
+/// Builds LsarOpenPolicy2 for MAXIMUM_ALLOWED, without attributes.
 fn open_policy() -> Vec<u8> {
     let words = [0, 24, 0, 0, 0, 0, 0, 0x0200_0000_u32];
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// LsarLookupSids2 for S-1-1-0 and S-1-22-1-1000, with the first handle of a pipe.
+/// Builds LsarLookupSids2 for S-1-1-0 and S-1-22-1-1000, with the first handle of a pipe.
 fn lookup_sids() -> Vec<u8> {
     let mut stub = vec![0; 12];
     stub.extend_from_slice(&1_u64.to_le_bytes());
@@ -86,24 +86,24 @@ fn lookup_sids() -> Vec<u8> {
     stub
 }
 
-/// NetrShareEnum of level 1, for the server `\\S`.
+/// Builds NetrShareEnum of level 1, for the server `\\S`.
 fn share_enum() -> Vec<u8> {
     let mut stub = server_name();
-    // Level and its union, a container of nothing, no limit, no resume handle.
+    // Level and its union, an empty container, no limit, no resume handle.
     for word in [1, 1, 0x0002_0004, 0, 0, u32::MAX, 0] {
         stub.extend_from_slice(&word.to_le_bytes());
     }
     stub
 }
 
-/// NetrWkstaGetInfo of level 100.
+/// Builds NetrWkstaGetInfo of level 100.
 fn get_info() -> Vec<u8> {
     let mut stub = server_name();
     stub.extend_from_slice(&100_u32.to_le_bytes());
     stub
 }
 
-/// A unique pointer to `\\S`.
+/// Builds a unique pointer to `\\S`.
 fn server_name() -> Vec<u8> {
     let mut stub = Vec::new();
     for word in [0x0002_0000_u32, 4, 0, 4] {

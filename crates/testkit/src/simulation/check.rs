@@ -1,4 +1,4 @@
-//! What must be true after every step.
+//! Invariants that hold after every step.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,23 +8,23 @@ use dtyp::AccessMask;
 use super::Simulation;
 use super::client::{Handle, Holder, holder};
 
-/// The WRITEs of all clients: each has data of its own.
+/// WRITEs of all clients: each has its own data.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     performed: HashSet<Vec<u8>>,
 }
 
 impl Writes {
-    /// The store has written.
+    /// Records WRITEs that the store has executed.
     pub(super) fn perform(&mut self, writes: Vec<Vec<u8>>) {
         for token in writes {
             assert!(self.performed.insert(token), "one WRITE is written twice");
         }
     }
 
-    /// A client was told what became of a WRITE.
+    /// Records the result of a WRITE that a client received.
     pub(super) fn answer(&self, token: &[u8], is_done: bool) {
-        // One that fails may be written all the same: its open was closed meanwhile.
+        // A failed WRITE may have been executed: its open was closed meanwhile.
         let is_written = self.performed.contains(token);
         assert!(is_written || !is_done, "a WRITE is acknowledged and was not done");
     }
@@ -44,8 +44,8 @@ impl Simulation {
         self.verify_beliefs(&records);
     }
 
-    /// Every open of a living worker is in its file's record, and the other way round; what is left
-    /// of the dead is away.
+    /// Verifies that every open of a living worker is in its file's record, and vice versa; opens
+    /// of dead workers are disconnected.
     fn verify_workers(&self, records: &HashMap<FileKey, FileRecord>) {
         let mut recorded = HashSet::new();
         for (file, record) in records {
@@ -71,7 +71,8 @@ impl Simulation {
         assert!(lost.is_empty(), "opens in a record or a worker alone: {lost:?}");
     }
 
-    /// No client thinks that it may do more than the records say, and what it has cached is true.
+    /// Verifies that no client believes to have more rights than the records give, and that its
+    /// cached data are current.
     fn verify_beliefs(&self, records: &HashMap<FileKey, FileRecord>) {
         for client in &self.clients {
             for handle in client.handles.iter().filter(|it| !it.is_away) {
@@ -106,7 +107,7 @@ impl Simulation {
     }
 }
 
-/// What the record says that an open may keep. Nothing if it is not there: it is being closed.
+/// Returns the caching of an open by the record. `None` if it is not there: it is being closed.
 fn state_of(record: Option<&FileRecord>, handle: &Handle, id: OpenId) -> Option<Caching> {
     let record = record?;
     let entry = record.open(id)?;
@@ -128,7 +129,7 @@ pub(super) fn verify_sharing(record: &FileRecord) {
     }
 }
 
-/// Whoever keeps writes is alone with the stream, but for those who only look.
+/// Verifies that a holder of write caching is alone with the stream, except for attribute opens.
 pub(super) fn verify_writers(record: &FileRecord) {
     let looks = AccessMask::READ_ATTRIBUTES
         | AccessMask::WRITE_ATTRIBUTES

@@ -1,4 +1,4 @@
-//! A client that does what chance says, and remembers what it was told.
+//! A client that acts at random, and records what it was told.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -28,26 +28,26 @@ use crate::peer::{Offer, Peer};
 use crate::response::Response;
 use crate::world::World;
 
-/// What is opened. The last but one is a stream of the first, the last a directory.
+/// Names to open. The last but one is a stream of the first, the last a directory.
 const NAMES: [&str; 5] = ["d\\a", "d\\b", "d\\c", "d\\a:s", "d"];
 
-/// The directory among them.
+/// Index of the directory in [`NAMES`].
 const DIRECTORY: usize = 4;
 
-/// Bytes of one WRITE.
+/// Number of bytes of one WRITE.
 const TOKEN_BYTES: u64 = 8;
 
-/// Places that are written to.
+/// Number of offsets that are written.
 const PLACES: usize = 4;
 
-/// Opens that a client wants at once.
+/// Highest number of opens of a client at once.
 const OPENS_MAX: usize = 6;
 
 /// One client with at most one connection.
 #[derive(Debug)]
 pub(super) struct Client {
     number: usize,
-    /// It says what it does.
+    /// True to print its requests and responses.
     is_aloud: bool,
     guid: Guid,
     wants_persistent: bool,
@@ -56,11 +56,11 @@ pub(super) struct Client {
     pub(super) handles: Vec<Handle>,
     pub(super) holders: BTreeMap<Holder, Belief>,
     breaks: Vec<Break>,
-    /// Breaks of what the client does not know yet.
+    /// Breaks of caching that the client does not know yet.
     early: Vec<Break>,
     asked: HashMap<u64, Asked>,
-    /// Leases whose files may still be changed by what was asked before a connection was lost. The
-    /// server takes that for the lease's own doing, so nothing of them is cached.
+    /// Leases whose files may still be changed by requests from before a connection was lost. The
+    /// server attributes those to the lease itself, so the client caches nothing under them.
     haunted: HashSet<[u8; 16]>,
     count: u64,
 }
@@ -75,40 +75,40 @@ pub(super) struct Handle {
     lease: Option<[u8; 16]>,
     create_guid: Option<Guid>,
     is_persistent: bool,
-    /// Its connection is gone.
+    /// True once its connection is lost.
     pub(super) is_away: bool,
-    /// It is being taken up again, or closed.
+    /// True while it is being reclaimed or closed.
     is_busy: bool,
     locks: Vec<u64>,
 }
 
 impl Handle {
-    /// Whether it is of a named stream.
+    /// True for an open of a named stream.
     pub(super) fn is_stream(&self) -> bool {
         NAMES[self.name].contains(':')
     }
 }
 
-/// Whoever caches: an open with an oplock, by its volatile id, or a lease.
+/// Holder of caching: an open with an oplock, by its volatile id, or a lease.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Holder {
     Lease([u8; 16]),
     Oplock(u64),
 }
 
-/// What a holder thinks that it may do.
+/// Rights that a holder believes to have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Belief {
     pub(super) state: Caching,
     epoch: u16,
-    /// What will be left, once the client has answered.
+    /// Rights left once the client has acknowledged.
     pub(super) told: Option<Caching>,
-    /// A CREATE was answered while something was being taken: what will be left is not known, or
-    /// was told when the client had forgotten what it held.
+    /// True if a CREATE was answered during a break: the rights left are unknown, or were sent when
+    /// the client had forgotten the holder.
     pub(super) in_doubt: bool,
-    /// The file as it was read.
+    /// Contents of the file as they were read.
     pub(super) cached: Option<Vec<u8>>,
-    /// Counts what makes a READ that is under way worthless for the cache.
+    /// Number of events that make a pending READ useless for the cache.
     generation: u32,
 }
 
@@ -121,7 +121,7 @@ struct Break {
     ack_required: bool,
 }
 
-/// What is asked, until it is answered.
+/// Requests that wait for responses.
 #[derive(Clone, Debug)]
 enum Asked {
     Acknowledge(Holder),
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    /// For who looks for the cause of a failure.
+    /// Prints a line, for the analysis of failures.
     #[expect(clippy::print_stderr, reason = "somebody reads along")]
     fn say(&self, what: impl FnOnce() -> String) {
         if self.is_aloud {
@@ -180,7 +180,7 @@ impl Client {
         self.peer = Some(peer);
     }
 
-    /// The connection is gone, and with it all that was not durable.
+    /// Ends the connection, and forgets all opens that are not durable.
     pub(super) fn cut(&mut self) {
         if let Some(peer) = self.peer.take() {
             peer.disconnect();
@@ -207,11 +207,11 @@ impl Client {
             handle.is_busy = false;
             handle.locks.clear();
         }
-        // What is cached is not worth anything to a client that is away.
+        // A disconnected client cannot trust its cache.
         self.holders.clear();
     }
 
-    /// Does something.
+    /// Executes a random action of the client.
     pub(super) fn act(&mut self, random: &mut Random) {
         let away = self.handles.iter().position(|it| it.is_away && !it.is_busy);
         if let Some(at) = away
@@ -312,7 +312,7 @@ impl Client {
         self.asked.insert(id, Asked::Create { handle, oplock });
     }
 
-    /// Another open of the same lease may empty the file, and nobody is told of that.
+    /// Drops cached data: another open of the same lease may truncate the file without a break.
     fn forget_cached(&mut self, lease: Option<[u8; 16]>) {
         let belief = lease.and_then(|key| self.holders.get_mut(&Holder::Lease(key)));
         belief.into_iter().for_each(Belief::forget);
@@ -341,7 +341,7 @@ impl Client {
         self.asked.insert(id, Asked::Reconnect(handle.file_id));
     }
 
-    /// One of the opens that can be used.
+    /// Picks a usable open with this access.
     fn pick(&self, random: &mut Random, access: AccessMask) -> Option<Handle> {
         let usable = |it: &&Handle| {
             !it.is_away && !it.is_busy && it.access.contains(access) && it.name != DIRECTORY
@@ -444,7 +444,7 @@ impl Client {
         self.asked.insert(id, Asked::Close(handle.file_id));
     }
 
-    /// An open is not counted on any more; with the last one of a lease goes what it keeps.
+    /// Forgets an open, and with the last one of a lease its caching.
     fn leave(&mut self, handle: &Handle) {
         self.say(|| format!("leaves {handle:?}"));
         let holder = holder(handle);
@@ -456,7 +456,7 @@ impl Client {
         }
     }
 
-    /// Answers a break: mostly as it should, sometimes wrongly. What is not picked stays unanswered.
+    /// Acknowledges a break: mostly right, sometimes wrongly. Others stay unanswered.
     fn acknowledge(&mut self, random: &mut Random) {
         if self.breaks.is_empty() {
             return;
@@ -476,7 +476,7 @@ impl Client {
             belief.told = None;
             belief.limit(if is_wrong { Caching::empty() } else { kept });
         } else {
-            // The lease goes on breaking.
+            // The lease's break continues.
             self.breaks.push(told);
         }
         let request = match told.holder {
@@ -500,7 +500,7 @@ impl Client {
         self.asked.insert(id, Asked::Acknowledge(told.holder));
     }
 
-    /// Takes all that has come.
+    /// Handles all responses that have arrived.
     pub(super) fn receive(&mut self, writes: &Writes) {
         let Some(peer) = &mut self.peer else { return };
         let is_open = peer.is_open();
@@ -532,7 +532,7 @@ impl Client {
         self.say(|| format!("has {} for {asked:?}", response.status()));
         match asked {
             Asked::Acknowledge(holder) => {
-                // Too late: all was taken.
+                // Too late: the break had expired.
                 let is_lost = !is_done && response.status() != NtStatus::REQUEST_NOT_ACCEPTED;
                 if let Some(belief) = self.holders.get_mut(&holder).filter(|_| is_lost) {
                     belief.told = None;
@@ -569,7 +569,7 @@ impl Client {
             Asked::Reconnect(file_id) => self.taken_up(file_id, response),
             Asked::Write { holder, token } => {
                 writes.answer(&token, is_done);
-                // A READ that was under way with it may have come before it or after it.
+                // A concurrent READ may have been before or after it.
                 if let Some(belief) = self.holders.get_mut(&holder) {
                     belief.forget();
                 }
@@ -610,7 +610,7 @@ impl Client {
         self.handles.push(handle);
     }
 
-    /// The file that an open is of, which no client could know.
+    /// Returns the file of an open, by knowledge that no client has.
     fn file_of(&self, file_id: FileId) -> Option<FileKey> {
         let opens = self.peer.as_ref()?.world().file_opens();
         opens.into_iter().find(|(_, it)| *it == file_id.volatile).map(|(file, _)| file)
@@ -645,7 +645,7 @@ impl Client {
             if is_newer(epoch, belief.epoch) {
                 (belief.state, belief.epoch) = (state, epoch);
             }
-            // The name leads to another file than the one that the lease is on.
+            // The name leads to another file than the lease's.
             let is_elsewhere = state.is_empty() && !belief.state.is_empty();
             let is_breaking = lease.lease_flags.contains(LeaseFlags::BREAK_IN_PROGRESS);
             if (is_breaking || is_elsewhere) && belief.told.is_none() {
@@ -657,7 +657,7 @@ impl Client {
         now.into_iter().for_each(|it| self.give_way(it));
     }
 
-    /// The server takes something.
+    /// Handles a break notification of the server.
     fn told(&mut self, response: &Response) {
         let told = match response.body() {
             BreakNotification::Lease(it) => Break {
@@ -687,7 +687,7 @@ impl Client {
     fn give_way(&mut self, told: Break) {
         self.say(|| format!("gives way: {told:?}, thinks {:?}", self.holders.get(&told.holder)));
         let Some(belief) = self.holders.get_mut(&told.holder) else {
-            // The answer to the CREATE is still on its way, or the open is being closed.
+            // The response to the CREATE has not arrived, or the open is being closed.
             let creates = |it: &Asked| matches!(it, Asked::Create { .. } | Asked::Reconnect(_));
             if self.asked.values().any(creates) {
                 self.early.push(told);
@@ -714,12 +714,12 @@ impl Client {
         }
     }
 
-    /// Whether something is asked that waits for other clients.
+    /// True if a request waits for other clients.
     pub(super) fn awaits_others(&self) -> bool {
         !self.asked.is_empty()
     }
 
-    /// Unlocks all that it may have locked; it need not know, since locks outlive a connection.
+    /// Releases all locks that it may have; it is not certain, because locks survive a connection.
     pub(super) fn release_locks(&mut self) {
         let here: Vec<FileId> =
             self.handles.iter().filter(|it| !it.is_away).map(|it| it.file_id).collect();
@@ -771,7 +771,7 @@ fn lease_context(key: [u8; 16], lease_state: LeaseState) -> LeaseContext {
     }
 }
 
-/// Epochs wrap around.
+/// True if an epoch is newer than another one, modulo 2^16.
 fn is_newer(epoch: u16, than: u16) -> bool {
     epoch.wrapping_sub(than) < 0x8000 && epoch != than
 }

@@ -1,10 +1,10 @@
-//! One conversation of CREATE, LOCK, WRITE, lease break and CLOSE over two channels, of which the
-//! first is cut: after every byte, in either direction, whether the server hears of it or not, with
-//! what the store is asked for done at once or still under way.
+//! A conversation of CREATE, LOCK, WRITE, lease break and CLOSE over two channels, of which the
+//! first is cut: after every byte, in either direction, whether the server notices or not, with
+//! operations of the store completed at once or still pending.
 //!
-//! Its client asks again over the other channel what was not answered. In the end everything is done
-//! once: the file is made, written and locked once, another client's open had its lease broken, and
-//! nothing is left.
+//! Its client repeats unanswered requests over the other channel. In the end everything was
+//! executed once: the file is created, written and locked once, another client's open had its lease
+//! broken, and nothing is left.
 
 use std::collections::BTreeSet;
 
@@ -33,17 +33,18 @@ use crate::world::{Cut, Passage, World};
 const KEY: LeaseKey = LeaseKey([7; 16]);
 const NAME: &str = "file";
 
-/// How the first channel is lost.
+/// Manner in which the first channel is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Manner {
-    /// The server is told at once. Else it finds out by a break that is not taken, or never.
+    /// True if the server is told at once. Otherwise it finds out by a break that is not delivered,
+    /// or never.
     pub is_told: bool,
-    /// What the store was asked for is still under way when the client asks again.
+    /// True if operations of the store are still pending when the client repeats its request.
     pub is_busy: bool,
 }
 
-/// Lives through the cuts in one manner: after every byte, or, if only those are wanted that a server
-/// can tell from each other, around the end of every frame. Returns how many there were.
+/// Simulates all cuts in one manner: after every byte, or, if only cuts that a server can tell
+/// apart are wanted, around the end of every frame. Returns their number.
 ///
 /// # Panics
 /// If the server breaks a promise.
@@ -67,30 +68,31 @@ pub fn run(manner: Manner, after_every_byte: bool) -> usize {
     requests.len() + responses.len()
 }
 
-/// A client with two channels, and another one.
+/// A client with two channels, and a second client.
 struct Conversation {
     world: World,
     manner: Manner,
     channels: [Peer; 2],
     other: Peer,
-    /// The first channel is given up.
+    /// True once the first channel is lost.
     is_lost: bool,
-    /// Breaks that the client was told of.
+    /// Breaks that the client was notified of.
     told: Vec<LeaseState>,
     cut: Passage,
-    /// What had passed over the first channel whenever the client took what had come.
+    /// Bytes passed over the first channel each time that the client received.
     ends: Vec<Passage>,
 }
 
-/// What became of a request.
+/// Result of a request, final or pending.
 enum Outcome {
     Answered(Response),
-    /// It waits, on this channel and with this id.
+    /// Pending request: its channel and message id.
     Waits,
 }
 
 impl Conversation {
-    /// Lives through one. Returns what has passed over the first channel when, from nothing on.
+    /// Simulates one cut. Returns the bytes passed over the first channel at each receipt, starting
+    /// with none.
     fn live(manner: Manner, after: Passage) -> Vec<Passage> {
         let world = World::new();
         let mut first = world.connect();
@@ -147,7 +149,7 @@ impl Conversation {
         assert_eq!(self.world.open_count(), 0, "an open is left: {:?}", self.cut);
     }
 
-    /// The other client opens the file, for which the first has to be told, and to answer.
+    /// Opens the file as the other client, which breaks the first one's lease.
     fn lose_lease(&mut self) -> FileId {
         let create = Create::open(NAME).access(AccessMask::READ_DATA | AccessMask::WRITE_DATA);
         let request = self.other.request(Command::CREATE, &create);
@@ -155,7 +157,7 @@ impl Conversation {
         self.receive();
         let is_open = self.channels[0].is_open();
         if self.told.is_empty() && !is_open && !self.manner.is_told {
-            // The server finds out that the oldest channel takes nothing.
+            // The server notices that the oldest channel delivers nothing.
             self.channels[0].take_nothing();
             self.receive();
         }
@@ -168,7 +170,7 @@ impl Conversation {
         opened.expect("nobody is in the way").body::<CreateResponse<'_>>().file_id
     }
 
-    /// The client waits for a range that the other one has locked.
+    /// Waits for a range that the other client has locked.
     fn wait_for_lock(&mut self, file: FileId, others: FileId) {
         let request =
             self.other.request(Command::LOCK, &lock(others, 0, 20, LockFlags::EXCLUSIVE_LOCK));
@@ -180,7 +182,7 @@ impl Conversation {
         self.other.call(unlock).ok();
         let mut answers = self.receive();
         if answers.is_empty() {
-            // The answer was lost with its channel.
+            // The response was lost with its channel.
             assert!(!self.channels[0].is_open(), "{:?}", self.cut);
             self.is_lost = true;
             answers.push(self.ask(Command::LOCK, &wanted));
@@ -189,7 +191,7 @@ impl Conversation {
         self.check();
     }
 
-    /// Asks until there is an answer, which must not be a refusal.
+    /// Repeats a request until there is a response, which must not be a refusal.
     fn ask(&mut self, command: Command, body: &impl Encode) -> Response {
         match self.try_ask(command, body) {
             Outcome::Answered(response) => response,
@@ -199,7 +201,7 @@ impl Conversation {
 
     fn try_ask(&mut self, command: Command, body: &impl Encode) -> Outcome {
         let mut is_repeated = false;
-        // Over the first channel, over the second, and once more if the first one is under way.
+        // Over the first channel, over the second, and again if the first request is still pending.
         for _ in 0..3 {
             let channel = &mut self.channels[usize::from(self.is_lost)];
             let mut request = channel.request(command, body);
@@ -235,7 +237,7 @@ impl Conversation {
                         self.cut,
                         self.manner
                     );
-                    // Others may wait for what the lost one has begun.
+                    // Others may wait for the lost request's operation.
                     self.world.release_all();
                     return Outcome::Answered(answer);
                 }
@@ -246,8 +248,8 @@ impl Conversation {
         panic!("{command:?} is never answered: {:?}, {:?}", self.cut, self.manner);
     }
 
-    /// What has come: breaks are taken note of, and answers given back, the interim ones only if
-    /// nothing else came.
+    /// Receives frames: records breaks, and returns responses, interim ones only if nothing else
+    /// came.
     fn receive(&mut self) -> Vec<Response> {
         let mut answers = Vec::new();
         self.ends.push(self.channels[0].passed());
@@ -280,18 +282,18 @@ impl Conversation {
     fn end(self) -> Vec<Passage> {
         let peers = self.channels.into_iter().chain([self.other]);
         peers.for_each(|peer| peer.disconnect());
-        // Whoever was to look after the break finds that it is over.
+        // The expiration of the break finds it already acknowledged.
         self.world.advance(2 * BREAK_TIMEOUT);
         self.world.assert_nothing_left();
         self.ends
     }
 }
 
-/// Whether a repetition is told in this way that the first one was done.
+/// True if this status tells that the first of two identical requests was executed.
 fn is_done(command: Command, status: NtStatus) -> bool {
     match command {
         Command::CLOSE => status == NtStatus::FILE_CLOSED,
-        // [MS-SMB2] 3.3.5.22.2: the lease is not breaking any more.
+        // [MS-SMB2] 3.3.5.22.2: the lease no longer has a break.
         Command::OPLOCK_BREAK => status == NtStatus::UNSUCCESSFUL,
         _ => false,
     }
@@ -317,7 +319,7 @@ fn create(disposition: CreateDisposition) -> Create {
         .context(&DurableHandleRequestV2 { timeout_ms, flags, create_guid })
 }
 
-/// A LOCK of ten bytes, with a number if it has an index.
+/// Creates a LOCK of ten bytes, with a sequence number if it has an index.
 fn lock(file_id: FileId, index: u32, offset: u64, flags: LockFlags) -> LockOf {
     LockOf {
         file_id,
@@ -326,7 +328,7 @@ fn lock(file_id: FileId, index: u32, offset: u64, flags: LockFlags) -> LockOf {
     }
 }
 
-/// A LOCK request that owns its element.
+/// A LOCK request with its own element.
 struct LockOf {
     file_id: FileId,
     lock_sequence: u32,

@@ -1,4 +1,4 @@
-//! What is known of a file beside its data.
+//! Metadata of files: attributes, times, security.
 
 use dtyp::fscc::{ReparseData, ReparseTag};
 use dtyp::{AccessMask, Ace, AceFlags, Acl, FileAttributes, NtStatus};
@@ -105,7 +105,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Until one is set, everyone may do everything.
+    /// Grants all rights to everyone until a descriptor is set.
     fn security(&self, open: LocalOpen) -> Result<SecurityDescriptor, NtStatus> {
         let stored = self.node(open)?.security.as_deref().and_then(SecurityDescriptor::decode);
         Ok(stored.unwrap_or_else(|| {

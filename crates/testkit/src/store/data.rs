@@ -1,4 +1,4 @@
-//! Reading, writing, and the size of files.
+//! Reading, writing, and sizes of files.
 
 use bytes::BytesMut;
 use dtyp::{FileAttributes, NtStatus};
@@ -8,7 +8,7 @@ use super::MemoryStore;
 use super::sparse::SparseBytes;
 use crate::piped;
 
-/// No file is longer: [MS-FSA] 2.1.5.4.
+/// Highest length of a file: [MS-FSA] 2.1.5.4.
 const FILE_BYTES_MAX: u64 = 0x7FFF_FFFF_FFFF_FFFF;
 
 impl MemoryStore {
@@ -17,7 +17,7 @@ impl MemoryStore {
         self.node(open)?.data(stream).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
     }
 
-    /// The data, about to be changed.
+    /// Returns the data for a change.
     fn data_mut(&mut self, open: LocalOpen) -> Result<&mut SparseBytes, NtStatus> {
         let now = self.now;
         let opened = self.get(open)?;
@@ -28,7 +28,7 @@ impl MemoryStore {
         node.data_mut(stream.as_deref()).ok_or(NtStatus::INVALID_DEVICE_REQUEST)
     }
 
-    /// Reads into a pipe.
+    /// Reads data into a pipe.
     pub(super) fn pipe(
         &mut self,
         open: LocalOpen,
@@ -79,7 +79,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Storage is not reserved: a hole costs nothing here.
+    /// Does nothing: storage in memory needs no reservation.
     pub(super) fn set_allocation(&mut self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
         if self.data(open)?.len() > size {
             self.data_mut(open)?.set_len(size);
@@ -131,7 +131,7 @@ impl MemoryStore {
         self.write(target, target_offset, &data)
     }
 
-    /// [MS-FSA] 2.1.5.10.4. Nothing is shared in memory, which nobody can tell from outside.
+    /// Copies extents: [MS-FSA] 2.1.5.10.4. Sharing would not be visible to clients.
     pub(super) fn duplicate_extents(
         &mut self,
         (source, source_offset): (LocalOpen, u64),

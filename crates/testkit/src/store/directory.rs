@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Listing of a directory's entries.
 
 use dtyp::NtStatus;
 use object::{DirectoryEntry, EntryDetail, LocalOpen};
@@ -23,7 +23,7 @@ impl MemoryStore {
         let root = opened.root;
         let listing = opened.listing.as_mut().expect("begun above");
         let taken: Vec<_> = listing.take(entries_max).collect();
-        // An entry that vanished meanwhile is left out.
+        // Skip entries that were deleted meanwhile.
         let there = taken.into_iter().filter_map(|(name, inode)| {
             let node = self.nodes.get(&inode)?;
             let metadata = (detail >= EntryDetail::Metadata).then(|| {

@@ -1,4 +1,4 @@
-//! Operations that fail because a test wants them to.
+//! Operations that fail on request of a test.
 
 use dtyp::NtStatus;
 use object::ObjectOp;
@@ -7,14 +7,14 @@ use super::MemoryStore;
 
 macro_rules! op_kinds {
     ($($name:ident,)*) => {
-        /// The kinds of operation that a store knows.
+        /// Kinds of operations of a store.
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         pub enum OpKind {
             $(#[doc = concat!("`ObjectOp::", stringify!($name), "`.")] $name,)*
         }
 
         impl OpKind {
-            /// The kind of an operation.
+            /// Returns the kind of an operation.
             #[must_use]
             pub fn of(op: &ObjectOp) -> Self {
                 match op {
@@ -26,7 +26,8 @@ macro_rules! op_kinds {
 }
 
 op_kinds! {
-    Open, Overwrite, Close, CloseAndUnlinkFile, Read, Write, Flush, QueryMetadata, SetBasic, SetEndOfFile, SetAllocation, FindReferral,
+    Open, Overwrite, Close, CloseAndUnlinkFile, Read, Write, Flush, QueryMetadata, SetBasic,
+    SetEndOfFile, SetAllocation, FindReferral,
     Rename, Link, ReadDirectory, IsEmpty, ListStreams, ReadExtendedAttributes,
     WriteExtendedAttributes, ReadSecurity, WriteSecurity, QueryVolume, ZeroRange, AllocatedRanges,
     SetSparse, CopyRange, DuplicateExtents, SetCompression, Trim, Relocate,
@@ -34,22 +35,22 @@ op_kinds! {
     QueryShortName,
 }
 
-/// One failure to come.
+/// A failure that a test has requested.
 #[derive(Debug)]
 pub(super) struct Fault {
     kind: Option<OpKind>,
-    /// How many matching operations go well before it.
+    /// Number of matching operations that succeed before it.
     skip: u64,
     status: NtStatus,
 }
 
 impl MemoryStore {
-    /// Lets the `nth` operation from now (the next is 0) fail, whatever it is.
+    /// Makes the `nth` operation from now (the next is 0) fail, of any kind.
     pub fn fail_nth(&mut self, nth: u64, status: NtStatus) {
         self.faults.push(Fault { kind: None, skip: nth, status });
     }
 
-    /// Lets the `nth` operation of a kind from now (the next is 0) fail.
+    /// Makes the `nth` operation of a kind from now (the next is 0) fail.
     pub fn fail_nth_of(&mut self, kind: OpKind, nth: u64, status: NtStatus) {
         self.faults.push(Fault { kind: Some(kind), skip: nth, status });
     }

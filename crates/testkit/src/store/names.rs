@@ -42,7 +42,7 @@ impl MemoryStore {
             self.verify_replaceable(there, replace, self.nodes[&inode].is_directory())?;
             self.remove_name(to.parent, target.file_name());
         }
-        // The new name first, so that the node never is without one.
+        // The new name first, so that the node always has one.
         self.nodes.get_mut(&inode).expect("it is open").links += 1;
         self.remove_name(from.parent, old.file_name());
         self.enter_name(to.parent, target.file_name(), inode);
@@ -63,7 +63,7 @@ impl MemoryStore {
     ) -> Result<ObjectPath, NtStatus> {
         let opened = self.get(open)?;
         let old = opened.stream.clone().expect("asked by the caller");
-        // The unnamed stream cannot change places with a named one here.
+        // The unnamed stream cannot be exchanged with a named one here.
         let wanted = target.stream().ok_or(NtStatus::INVALID_PARAMETER)?.to_owned();
         let new = fold(&wanted);
         let path = opened.path.with_stream(Some(wanted.clone()));
@@ -121,7 +121,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// All opens by the old name go by the new one, and those beneath a directory with it.
+    /// Updates the paths of opens by the old name, and of those beneath a renamed directory.
     fn tell_opens(&mut self, root: RootId, old: &str, new: &str) {
         for open in self.opens.iter_mut().filter_map(|slot| slot.open.as_mut()) {
             let path = open.path.as_str();

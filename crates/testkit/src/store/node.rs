@@ -1,4 +1,4 @@
-//! Files and directories.
+//! Nodes: files and directories in memory.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use object::{AppleMetadata, ExtendedAttribute, FileIdentity, Metadata, ObjectKin
 
 use super::sparse::SparseBytes;
 
-/// A file or directory, under whatever names.
+/// A file or directory, under any number of names.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) body: Body,
     pub(super) attributes: FileAttributes,
     pub(super) times: Times,
     pub(super) extended_attributes: Vec<ExtendedAttribute>,
-    /// What a reparse point says.
+    /// Data of its reparse point, if any.
     pub(super) reparse_point: Option<Vec<u8>>,
-    /// It is a symbolic link of the host, not a file that a client made one.
+    /// True for a symbolic link of the host, false for one that a client made.
     pub(super) is_host_link: bool,
-    /// A self-relative security descriptor, once one was set.
+    /// Self-relative security descriptor, once set.
     pub(super) security: Option<Vec<u8>>,
-    /// By folded name.
+    /// Named streams, keyed by folded name.
     pub(super) streams: BTreeMap<String, Stream>,
-    /// Names in directories.
+    /// Number of names in directories.
     pub(super) links: u32,
-    /// Opens; a file without names lives as long as it has some.
+    /// Number of opens; a file without names lives until the last one is closed.
     pub(super) opens: u32,
 }
 
-/// A named stream.
+/// A named stream of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) name: String,
     pub(super) data: SparseBytes,
 }
 
-/// What a node holds.
+/// Contents of a node, by its type.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// By folded name: the name as stored, and the node.
+    /// Entries by folded name: stored name and node.
     Directory(BTreeMap<String, (String, u64)>),
     File(SparseBytes),
 }
@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// The data that an open leads to: the unnamed stream, or a named one.
+    /// Returns the data of an open: those of the unnamed stream, or of a named one.
     pub(super) fn data(&self, stream: Option<&str>) -> Option<&SparseBytes> {
         match (stream, &self.body) {
             (Some(stream), _) => self.streams.get(stream).map(|it| &it.data),
@@ -119,7 +119,7 @@ impl Node {
         u32::try_from(size).expect("a few attributes")
     }
 
-    /// What Apple's clients want: from the streams of the names that they use.
+    /// Returns metadata for Apple's clients, from the streams that they use.
     pub(super) fn apple_metadata(&self) -> AppleMetadata {
         let stream = |name: &str| self.streams.get(&fold(name)).map(|stream| &stream.data);
         let mut info = Vec::new();
@@ -141,7 +141,7 @@ impl Node {
         attributes.set(FileAttributes::DIRECTORY, self.is_directory() && stream.is_none());
         attributes.set(FileAttributes::REPARSE_POINT, self.reparse_point.is_some());
         Metadata {
-            // No number is given twice here.
+            // No inode number is used twice here.
             identity: FileIdentity {
                 device,
                 inode,
@@ -178,7 +178,7 @@ fn stream_hash(folded: &str) -> u64 {
     hash.max(1)
 }
 
-/// Sets attributes; an empty value removes one.
+/// Merges extended attributes; an empty value removes one.
 pub(super) fn merge_extended_attributes(
     held: &mut Vec<ExtendedAttribute>,
     new: Vec<ExtendedAttribute>,

@@ -19,24 +19,24 @@ use super::sparse::SparseBytes;
 pub(super) struct Open {
     pub(super) root: RootId,
     pub(super) inode: u64,
-    /// The path as stored.
+    /// Path of the file as stored.
     pub(super) path: ObjectPath,
-    /// The stream's folded name.
+    /// Folded name of the stream, if named.
     pub(super) stream: Option<String>,
-    /// What is left of a listing that has begun.
+    /// Remaining entries of a listing that has begun.
     pub(super) listing: Option<std::vec::IntoIter<(String, u64)>>,
-    /// The last write time that writes of this open leave alone.
+    /// LastWriteTime to keep in spite of writes through this open.
     pub(super) kept_write_time: Option<FileTime>,
 }
 
-/// Where a path leads.
+/// Result of looking up a path.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// The directory that holds the object; the root holds itself.
+    /// Directory that contains the object; the root contains itself.
     pub(super) parent: u64,
-    /// The object, if it exists.
+    /// Inode of the object, if it exists.
     pub(super) inode: Option<u64>,
-    /// The path as far as it is stored, and the last name as asked for if it is not.
+    /// Path in the stored spelling, up to a last name that does not exist.
     pub(super) path: String,
 }
 
@@ -112,7 +112,7 @@ impl MemoryStore {
         Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
     }
 
-    /// The symbolic link that a path leads to, if it is to be followed.
+    /// Returns the symbolic link that a path leads to, if it should be followed.
     pub(super) fn symbolic_link(&self, request: &OpenRequest) -> Option<SymbolicLink> {
         let inode = self.locate(request.root, &request.path).ok()?.inode?;
         let buffer = self.nodes[&inode].reparse_point.as_deref()?;
@@ -122,7 +122,7 @@ impl MemoryStore {
         is_link.then(|| SymbolicLink { link, unparsed_path: String::new() })
     }
 
-    /// The link of the host that is one of a DFS namespace.
+    /// Finds a host link that belongs to a DFS namespace.
     pub(super) fn find_referral(&self, root: RootId, path: &ObjectPath) -> ObjectResult {
         let path = path.as_str();
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
@@ -242,7 +242,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Takes a name away; the node stays while it has other names or opens.
+    /// Removes a name; the node stays while it has other names or opens.
     pub(super) fn remove_name(&mut self, directory: u64, name: &str) {
         let entries = self.nodes.get_mut(&directory).and_then(Node::entries_mut);
         let Some((_, inode)) = entries.and_then(|entries| entries.remove(&fold(name))) else {
@@ -260,7 +260,7 @@ impl MemoryStore {
     }
 }
 
-/// Names a file system after its root.
+/// Device number for the file system of a root.
 pub(super) fn device(root: RootId) -> u64 {
     0x1000 + u64::from(root.0)
 }
@@ -313,7 +313,7 @@ fn grant(request: &OpenRequest, node: &Node, is_new: bool) -> Result<AccessMask,
     Ok(request.share_access_max.difference(taken) | wanted)
 }
 
-/// The stream's folded name, and whether it was made.
+/// Returns the stream's folded name, and true if it was created.
 fn open_stream(
     disposition: Disposition,
     node: &mut Node,

@@ -1,20 +1,20 @@
-//! The bytes of a file, of which most may never have been written.
+//! Sparse contents of a file.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a page.
+/// Bytes of a page of storage.
 const PAGE: u64 = 4_096;
 
 const PAGE_LEN: usize = 4_096;
 
-/// A file of up to 2^63 bytes that takes memory only for what was written to it.
+/// Contents of up to 2^63 bytes; only written pages take memory.
 #[derive(Clone, Debug, Default)]
 pub struct SparseBytes {
     len: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_LEN]>>,
 }
 
-/// The part of one page that a range touches.
+/// Part of one page that a range touches.
 struct Part {
     page: u64,
     from: usize,
@@ -22,25 +22,25 @@ struct Part {
 }
 
 impl SparseBytes {
-    /// Bytes of data.
+    /// Length of the data in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is no data.
+    /// True if the length is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of storage.
+    /// Bytes of allocated storage, whole pages.
     #[must_use]
     pub fn allocated(&self) -> u64 {
         u64::try_from(self.pages.len()).expect("pages fit memory") * PAGE
     }
 
-    /// Appends what lies in `offset..offset + length`, as far as the file goes.
+    /// Appends the bytes of `offset..offset + length`, up to the end of the file.
     pub fn read(&self, offset: u64, length: u64, out: &mut impl Extend<u8>) -> u64 {
         let end = self.len.min(offset.saturating_add(length));
         for part in parts(offset, end) {
@@ -52,7 +52,7 @@ impl SparseBytes {
         end.saturating_sub(offset)
     }
 
-    /// Writes; a hole before it reads as zeros.
+    /// Writes data; a hole before it reads as zeros.
     pub fn write(&mut self, offset: u64, mut data: &[u8]) {
         let end = offset + u64::try_from(data.len()).expect("a slice fits");
         for part in parts(offset, end) {
@@ -64,7 +64,7 @@ impl SparseBytes {
         self.len = self.len.max(end);
     }
 
-    /// Truncates or extends.
+    /// Truncates or extends to a length.
     pub fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.zero(len, self.len);
@@ -72,7 +72,7 @@ impl SparseBytes {
         self.len = len;
     }
 
-    /// Makes a range read as zeros and frees its whole pages.
+    /// Zeroes a range and frees its whole pages.
     pub fn zero(&mut self, from: u64, to: u64) {
         let first = from / PAGE;
         let inside: Vec<u64> =
@@ -91,7 +91,7 @@ impl SparseBytes {
         }
     }
 
-    /// The ranges of `from..to` that have storage, as offset and length.
+    /// Returns the allocated ranges of `from..to`, as offset and length.
     #[must_use]
     pub fn allocated_ranges(&self, from: u64, to: u64, ranges_max: usize) -> Vec<(u64, u64)> {
         let to = to.min(self.len);

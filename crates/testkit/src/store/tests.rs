@@ -1,4 +1,4 @@
-//! The store in memory, on its own.
+//! Tests of the store in memory.
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
@@ -123,9 +123,8 @@ fn a_rename_takes_the_opens_beneath_with_it() {
     let file = open(&mut store, "dir\\File", Disposition::Open).expect("it is there");
     let target = ObjectPath::parse("other").expect("a good path");
     let rename = ObjectOp::Rename { open: directory, target: target.into(), replace: false };
-    assert!(
-        matches!(store.perform(NOW, rename), Ok(ObjectReply::Renamed(path)) if path.as_str() == "other")
-    );
+    let renamed = store.perform(NOW, rename);
+    assert!(matches!(renamed, Ok(ObjectReply::Renamed(path)) if path.as_str() == "other"));
     assert_eq!(close(&mut store, file, true), Ok(()));
     assert!(store.exists(RootId(0), "other"));
     assert!(!store.exists(RootId(0), "other/File"));

@@ -1,13 +1,13 @@
-//! The engine apart from what is around it.
+//! Calls into the engine, separate from the code around it.
 //!
-//! Tests need none of this; callgrind does, which counts what happens in these functions
-//! (`scripts/instructions.sh`). Therefore they are never part of their callers, whoever compiles.
+//! Only callgrind needs this: it counts instructions in these functions
+//! (`scripts/instructions.sh`), so they are never inlined.
 
 use bytes::BytesMut;
 use object::Piped;
 use proto::{ConnectionId, Effect, Now, Opened, Reply, RequestId, Server, Transmit};
 
-/// What a lane does with a frame.
+/// Decrypts and verifies a frame, as a lane does.
 #[inline(never)]
 pub(super) fn open(
     server: &Server,
@@ -42,7 +42,7 @@ pub(super) fn poll_effect(server: &mut Server) -> Option<(Option<RequestId>, Eff
     server.poll_effect()
 }
 
-/// A frame as it leaves.
+/// Builds a frame as it is sent.
 #[inline(never)]
 pub(super) fn poll_transmit(server: &mut Server) -> Option<Transmit> {
     let mut transmit = server.poll_transmit()?;
@@ -50,8 +50,8 @@ pub(super) fn poll_transmit(server: &mut Server) -> Option<Transmit> {
     Some(transmit)
 }
 
-/// Keeps the compiler from jumping into the last call of a function: callgrind would not see that
-/// the function ends, and would count nothing from then on.
+/// Keeps the compiler from tail calls: callgrind would not see the function end, and would count
+/// nothing from then on.
 #[inline(always)]
 fn return_here() {
     std::hint::black_box(());

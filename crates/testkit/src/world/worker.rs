@@ -1,4 +1,4 @@
-//! A world that is one worker of several, which share files and their records.
+//! A world as one worker of several, with shared files and records.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,22 +14,22 @@ use tables::{FileTable, MemoryTable};
 use super::{Inner, Wire, World};
 use crate::accounts;
 
-/// What a worker has beside its engine.
+/// State of a worker besides its engine.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
-    /// What the store is asked for, and did not do yet.
+    /// Operations of the store that were not executed yet.
     kept: VecDeque<(RequestId, Effect)>,
-    /// Who is to look at which file.
+    /// Workers to notify of changed records.
     pub(super) tells: Vec<(ServerId, FileKey)>,
-    /// Its descriptors: they are closed when it dies.
+    /// Its descriptors, which are closed when it dies.
     descriptors: HashSet<LocalOpen>,
-    /// The data of every WRITE, in the order in which the store wrote it.
+    /// Data of every WRITE, in the order of execution.
     writes: Vec<Vec<u8>>,
 }
 
 impl World {
-    /// Another worker of the same server: it has the same store, shares and records, and its own
-    /// connections. What the store is asked for is done when [`World::release_one`] says so.
+    /// Creates another worker of the same server: with the same store, shares and records, and its
+    /// own connections. Operations of the store are executed by [`World::release_one`].
     #[must_use]
     pub fn beside(&self, seed: u64, id: ServerId) -> Self {
         let first = self.inner();
@@ -40,10 +40,10 @@ impl World {
         Self { inner: Rc::new(RefCell::new(inner)), store: Rc::clone(&self.store) }
     }
 
-    /// The worker dies: its connections end, its descriptors are closed, and nothing else happens.
+    /// Kills the worker: its connections end, its descriptors are closed, and nothing else happens.
     ///
     /// # Panics
-    /// If it is no worker.
+    /// If this is not a worker.
     pub fn die(&self) {
         let mut inner = self.inner();
         inner.connections.values_mut().for_each(Wire::lose);
@@ -53,13 +53,13 @@ impl World {
         let now = inner.clock.now().wall;
         for open in descriptors {
             let close = ObjectOp::Close { open, unlink: false };
-            // The kernel closes without being asked, and tells nobody.
+            // The kernel closes them without an operation, and without a reply.
             let _ = self.store().perform(now, close);
         }
     }
 
-    /// What the supervisor does when a worker has died, and another one has to go on with what it
-    /// was to delete. Says who has to look at which file.
+    /// Does the supervisor's work after a worker's death: delegates its deletions to another one.
+    /// Returns the workers to notify, by file.
     ///
     /// # Panics
     /// If memory is full.
@@ -70,7 +70,7 @@ impl World {
         inner.files.handle().bury(server, heir, now).expect("memory is there")
     }
 
-    /// As [`World::scavenge`]. Says who has to look at which file.
+    /// Works as [`World::scavenge`]. Returns the workers to notify, by file.
     ///
     /// # Panics
     /// If memory is full.
@@ -81,27 +81,27 @@ impl World {
         scavenge(&inner.files.handle(), heir, now)
     }
 
-    /// Who is to look at which file, since the last time.
+    /// Takes the workers to notify and their files.
     ///
     /// # Panics
-    /// If it is no worker.
+    /// If this is not a worker.
     #[must_use]
     pub fn take_tells(&self) -> Vec<(ServerId, FileKey)> {
         let mut inner = self.inner();
         std::mem::take(&mut inner.worker.as_mut().expect("one of several workers").tells)
     }
 
-    /// The data of every WRITE since the last time, in the order in which the store wrote it.
+    /// Takes the data of every WRITE since the last call, in the order of execution.
     ///
     /// # Panics
-    /// If it is no worker.
+    /// If this is not a worker.
     #[must_use]
     pub fn take_writes(&self) -> Vec<Vec<u8>> {
         let mut inner = self.inner();
         std::mem::take(&mut inner.worker.as_mut().expect("one of several workers").writes)
     }
 
-    /// Another worker, or the supervisor, says that a file's record has changed.
+    /// Notifies this worker that a file's record has changed.
     pub fn look_at(&self, file: FileKey) {
         let mut inner = self.inner();
         let now = inner.clock.now();
@@ -109,16 +109,16 @@ impl World {
         inner.pump();
     }
 
-    /// How much the store was asked for and did not do.
+    /// Number of operations of the store that were not executed.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.inner().worker.as_ref().map_or(0, |worker| worker.kept.len())
     }
 
-    /// The store does one thing that it was asked for: the oldest is 0.
+    /// Executes one operation of the store: the oldest is 0.
     ///
     /// # Panics
-    /// If there is not so much.
+    /// If there are fewer.
     pub fn release_one(&self, index: usize) {
         let mut inner = self.inner();
         let worker = inner.worker.as_mut().expect("one of several workers");
@@ -129,19 +129,19 @@ impl World {
         inner.pump();
     }
 
-    /// When something is due here.
+    /// Time of the next timeout.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
         self.inner().server.poll_timeout()
     }
 
-    /// The opens of files that this worker serves.
+    /// Returns the opens of files that this worker serves.
     #[must_use]
     pub fn file_opens(&self) -> Vec<(FileKey, u64)> {
         self.inner().server.file_opens().collect()
     }
 
-    /// The records of files, as far as they say something.
+    /// Returns the records of files that are not empty.
     #[must_use]
     pub fn records(&self) -> HashMap<FileKey, FileRecord> {
         self.files().into_iter().collect()
@@ -156,7 +156,7 @@ impl Wire {
 }
 
 impl Inner {
-    /// Keeps back what a request asks of the store, if this is one of several workers.
+    /// Queues an operation of the store, if this is one of several workers.
     pub(super) fn keep(
         &mut self,
         id: Option<RequestId>,
@@ -191,7 +191,7 @@ impl Inner {
     }
 }
 
-/// What the supervisor does from time to time, turn by turn. Says who has to look at which file.
+/// Does the supervisor's periodic work, batch by batch. Returns the workers to notify, by file.
 ///
 /// # Panics
 /// If memory is full.
