@@ -35,6 +35,20 @@ impl From<IpAddr> for Source {
     }
 }
 
+/// The network of a [`Source`] that one provider gives to one site: 24 bits of an IPv4 address, 48
+/// of an IPv6 one. So the 65,536 networks of 64 bits in it are not as many strangers.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Network(IpAddr);
+
+impl From<Source> for Network {
+    fn from(source: Source) -> Self {
+        Self(match source.0 {
+            IpAddr::V4(address) => IpAddr::V4((address.to_bits() >> 8 << 8).into()),
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 80 << 80).into()),
+        })
+    }
+}
+
 /// Numbers of clients that are served, by their logon.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Count {

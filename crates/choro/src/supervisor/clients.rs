@@ -1,10 +1,15 @@
 //! The clients that are served, with their addresses and logons.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use tables::{LOGON_SLOTS, Logon, LogonPage};
 
-use super::admission::{Count, Source};
+use super::admission::{Count, Network, Source};
+
+/// Clients with one logon that a network has before it is ranked by their number. Clients of an
+/// office's network that log on together are fewer, and do not make room for other networks.
+const NETWORK_FREE: usize = 16;
 
 /// A client that is served.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +29,7 @@ pub(super) struct Clients {
     free: Vec<usize>,
     by_slot: HashMap<usize, Client>,
     of_source: HashMap<Source, Count>,
+    of_network: HashMap<Network, Count>,
     all: Count,
     admitted: u64,
 }
@@ -36,6 +42,7 @@ impl Clients {
             free: (0..LOGON_SLOTS).rev().collect(),
             by_slot: HashMap::new(),
             of_source: HashMap::new(),
+            of_network: HashMap::new(),
             all: Count::default(),
             admitted: 0,
         }
@@ -51,8 +58,8 @@ impl Clients {
     /// Returns the page, in a process that becomes a worker.
     pub(super) fn into_page(self) -> LogonPage {
         // Freeing the maps of many clients would delay a process with a short life.
-        let Self { page, free, by_slot, of_source, .. } = self;
-        std::mem::forget((free, by_slot, of_source));
+        let Self { page, free, by_slot, of_source, of_network, .. } = self;
+        std::mem::forget((free, by_slot, of_source, of_network));
         page
     }
 
@@ -61,8 +68,7 @@ impl Clients {
         self.admitted += 1;
         let client = Client { pid, source, logon: Logon::Nobody, number: self.admitted };
         self.by_slot.insert(slot, client);
-        *self.counter(source, Logon::Nobody) += 1;
-        *of(&mut self.all, Logon::Nobody) += 1;
+        self.count_in(source, Logon::Nobody);
     }
 
     /// Removes the client of the worker of `slot`, and returns its address.
@@ -86,8 +92,7 @@ impl Clients {
         for (slot, logon) in changed {
             let Some(client) = self.by_slot.get_mut(&slot) else { continue };
             let (source, before) = (client.source, std::mem::replace(&mut client.logon, logon));
-            *self.counter(source, logon) += 1;
-            *of(&mut self.all, logon) += 1;
+            self.count_in(source, logon);
             self.count_out(source, before);
         }
     }
@@ -103,54 +108,75 @@ impl Clients {
     }
 
     /// Removes the guest that makes room, and returns its worker's pid: the newest guest of the
-    /// address with most guests. So later guests do not disturb one that works, and an address with
-    /// many guests pays before one with few.
+    /// address with most guests, in the network with most if one has many. So later guests do not
+    /// disturb one that works, and an address with many guests pays before one with few.
     pub(super) fn take_guest(&mut self) -> Option<u32> {
-        self.take(|client, count| {
-            (client.logon == Logon::Guest).then_some((count.guests, client.number))
-        })
+        self.take(Logon::Guest, |client, count| (count, client.number))
     }
 
     /// Removes the newest guest of an address, and returns its worker's pid.
     pub(super) fn take_guest_of(&mut self, source: Source) -> Option<u32> {
-        self.take(|client, _| {
-            (client.source == source && client.logon == Logon::Guest).then_some(client.number)
-        })
+        let guests = self
+            .by_slot
+            .iter()
+            .filter(|(_, client)| client.source == source && client.logon == Logon::Guest);
+        let newest = guests.map(|(slot, client)| (client.number, *slot, client.pid)).max();
+        self.remove(newest)
     }
 
     /// Removes a client that waits for its logon, and returns its worker's pid: the newest of the
-    /// address with most of them. Where no address has several, it is the one that waits longest: a
+    /// address with most of them, in the network with most if one has many. Where no address has several, it is the one that waits longest: a
     /// user logs on in a moment, and many addresses with one client each may be one machine's.
     pub(super) fn take_waiting(&mut self) -> Option<u32> {
-        self.take(|client, count| {
-            let order = match count.nobody {
+        self.take(Logon::Nobody, |client, count| {
+            let order = match count {
                 1 => u64::MAX - client.number,
                 _ => client.number,
             };
-            (client.logon == Logon::Nobody).then_some((count.nobody, order))
+            (count, order)
         })
     }
 
-    /// Removes the client with the highest rank. Those without one stay.
-    fn take<R: Ord>(&mut self, rank: impl Fn(&Client, Count) -> Option<R>) -> Option<u32> {
-        let ranked = self.by_slot.iter().filter_map(|(slot, client)| {
-            Some((rank(client, self.of_source(client.source))?, *slot, client.pid))
+    /// Removes a client with this logon, of the network with most of them if one has more than
+    /// [`NETWORK_FREE`]; among those the one with the highest rank, by their number at its address.
+    fn take<R: Ord>(&mut self, logon: Logon, rank: impl Fn(&Client, usize) -> R) -> Option<u32> {
+        let clients = self.by_slot.iter().filter(|(_, client)| client.logon == logon);
+        let ranked = clients.map(|(slot, client)| {
+            let mut of_network =
+                self.of_network.get(&client.source.into()).copied().unwrap_or_default();
+            let in_network = Some(*of(&mut of_network, logon)).filter(|it| *it > NETWORK_FREE);
+            let at_address = *of(&mut self.of_source(client.source), logon);
+            ((in_network, rank(client, at_address)), *slot, client.pid)
         });
-        let (_, slot, pid) = ranked.max()?;
+        let first = ranked.max();
+        self.remove(first)
+    }
+
+    fn remove<R>(&mut self, ranked: Option<(R, usize, u32)>) -> Option<u32> {
+        let (_, slot, pid) = ranked?;
         self.leave(slot);
         Some(pid)
     }
 
-    fn counter(&mut self, source: Source, logon: Logon) -> &mut usize {
-        of(self.of_source.entry(source).or_default(), logon)
+    fn count_in(&mut self, source: Source, logon: Logon) {
+        *of(&mut self.all, logon) += 1;
+        *of(self.of_source.entry(source).or_default(), logon) += 1;
+        *of(self.of_network.entry(source.into()).or_default(), logon) += 1;
     }
 
     fn count_out(&mut self, source: Source, logon: Logon) {
         *of(&mut self.all, logon) -= 1;
-        *self.counter(source, logon) -= 1;
-        if self.of_source(source) == Count::default() {
-            self.of_source.remove(&source);
-        }
+        uncount(&mut self.of_source, source, logon);
+        uncount(&mut self.of_network, source.into(), logon);
+    }
+}
+
+/// Counts a client out, and forgets a key without clients.
+fn uncount<K: Eq + Hash>(counts: &mut HashMap<K, Count>, key: K, logon: Logon) {
+    let Some(count) = counts.get_mut(&key) else { return };
+    *of(count, logon) -= 1;
+    if *count == Count::default() {
+        counts.remove(&key);
     }
 }
 
@@ -204,6 +230,7 @@ mod tests {
         assert_eq!(clients.free_slot(second), None, "it has left already");
         assert_eq!(clients.all(), Count::default());
         assert!(clients.of_source.is_empty(), "no address is kept without a client");
+        assert!(clients.of_network.is_empty(), "nor is its network");
     }
 
     #[test]
@@ -245,6 +272,61 @@ mod tests {
         let taken: Vec<u32> = std::iter::from_fn(|| clients.take_waiting()).collect();
         assert_eq!(taken, [3, 1, 2, 4]);
         assert_eq!(clients.all(), Count::default());
+    }
+
+    /// Enters a client for each address, the pids counting up.
+    fn enter_all(clients: &mut Clients, page: &LogonPage, logon: Logon, from: &[String]) {
+        for address in from {
+            let slot = clients.take_slot().expect("there are many");
+            let source = address.parse::<IpAddr>().expect("it is one").into();
+            clients.enter(slot, u32::try_from(slot).expect("it is low"), source);
+            page.set(slot, logon);
+        }
+        clients.look();
+    }
+
+    /// Returns how many of 40 clients that make room are outside the attacker's networks.
+    fn others_taken(logon: Logon, attackers: &[String]) -> usize {
+        let (mut clients, page, _folder) = clients();
+        let mut others: Vec<String> = (1..=16).map(|host| format!("192.0.2.{host}")).collect();
+        // Sixteen from one place, an address with two clients, and one that has waited for long.
+        others.extend(["203.0.113.1", "203.0.113.1", "2001:db8:9::1"].map(str::to_owned));
+        enter_all(&mut clients, &page, logon, &others);
+        enter_all(&mut clients, &page, logon, attackers);
+        for _ in 0..40 {
+            let taken = match logon {
+                Logon::Guest => clients.take_guest(),
+                _ => clients.take_waiting(),
+            };
+            taken.expect("there are more");
+        }
+        let is_attacker = |it: &Source| {
+            attackers.iter().any(|a| a.parse::<IpAddr>().is_ok_and(|a| Source::from(a) == *it))
+        };
+        let left = clients.of_source.iter().filter(|(source, _)| !is_attacker(source));
+        others.len() - left.map(|(_, count)| count.all()).sum::<usize>()
+    }
+
+    #[test]
+    fn one_network_of_many_addresses_makes_room_before_others_whose_address_has_several() {
+        let of_48: Vec<_> = (0..100).map(|it| format!("2001:db8:1:{it:x}::1")).collect();
+        let of_24: Vec<_> = (0..100).map(|it| format!("198.51.100.{it}")).collect();
+        for attackers in [of_48, of_24] {
+            for logon in [Logon::Nobody, Logon::Guest] {
+                assert_eq!(others_taken(logon, &attackers), 0, "{logon:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_few_clients_of_one_network_do_not_make_room_for_many_networks() {
+        let (mut clients, page, _folder) = clients();
+        let strangers: Vec<_> = (0..50).map(|it| format!("2001:db8:{it:x}::1")).collect();
+        enter_all(&mut clients, &page, Logon::Nobody, &strangers);
+        let office: Vec<_> = (1..=16).map(|it| format!("192.0.2.{it}")).collect();
+        enter_all(&mut clients, &page, Logon::Nobody, &office);
+        let taken: Vec<u32> = (0..50).filter_map(|_| clients.take_waiting()).collect();
+        assert_eq!(taken, Vec::from_iter(0..50), "those who wait longest");
     }
 
     #[test]
