@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dtyp::{Guid, NtStatus};
 use harness::choro::{signal_process, wait_until};
@@ -199,4 +199,29 @@ fn who_cannot_know_its_names_lets_it_be_called_by_any() {
     let server = Setup::new().share("data", "").global("additional dns hostnames = *").start();
     list_by_name(&server, "evil.example").succeeds();
     server.stop();
+}
+
+#[test]
+fn clients_whose_failed_logons_are_not_listed_leave_no_line_each() {
+    let global = "log level = 1\nlogon delay = no\nmax clients per address = 0\n";
+    let server = Setup::new().share("data", "").global(global).start();
+    let begun = Instant::now();
+    let (listed, counted) = (" logon refused: ", " logons refused: ");
+    let fail = || {
+        let client = server.client().user("mallory", "wrong");
+        client.run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+        server.log().contains(counted)
+    };
+    for _ in 0..60 {
+        fail();
+    }
+    wait_until(fail, || server.log());
+    let log = server.log();
+    let lines = log.lines().filter(|line| line.contains(listed) || line.contains(counted)).count();
+    // A line that lists one may have another before it, with the number of those that are not.
+    let further = usize::try_from(begun.elapsed().as_secs() / 5).expect("it is short") + 1;
+    assert!((40..=40 + 2 * further).contains(&lines), "{lines} {further}: {log}");
+    for line in log.lines().filter(|line| line.contains(counted)) {
+        assert!(line.contains("logons refused: address=127.0.0.1 "), "{line}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What belongs to no connection, session or open, and what leaves the server.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arbitration::FileRecords;
@@ -47,8 +48,8 @@ pub struct Globals {
     pub gate: qos::Gate<RequestId>,
     /// Logons that failed.
     pub(crate) logon_throttle: LogonThrottle,
-    /// Refused logons that were not told since the last one that was: too many came.
-    pub refusals_untold: u64,
+    /// Address of the last refused logon that was not told, because too many came.
+    pub refused_untold: Option<SocketAddr>,
     /// Where unguessable bytes come from.
     pub entropy: Entropy,
     /// What is to be done in the world.
@@ -116,7 +117,7 @@ impl Globals {
             buffers: BufferPool::default(),
             gate: qos::Gate::new(Box::new(Vec::new()), server),
             logon_throttle: LogonThrottle::new(Box::new(Vec::new())),
-            refusals_untold: 0,
+            refused_untold: None,
             entropy,
             outbox: Outbox::default(),
             open_count: 0,

@@ -104,11 +104,11 @@ const fn limit(wait_max: Duration, step: Duration) -> Duration {
 
 /// Places that one number may have.
 const WAYS: usize = 8;
-/// Bits of a slot that hold a time in milliseconds: 34 years.
+/// Bits of a slot that hold a time in milliseconds, of 34 years, or a count.
 const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// What a number is about. Each kind has a fourth of the slots.
+/// What a number is about. Each kind has a fifth of the slots.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     Address,
@@ -116,10 +116,12 @@ enum Kind {
     Familiar,
     /// Lines in the log about an address.
     Line,
+    /// Refused logons from an address that have no line in the log.
+    Untold,
 }
 
 impl Kind {
-    const COUNT: usize = 4;
+    const COUNT: usize = 5;
 }
 
 /// How fast lines are written about one address: so many at once, and one each so often then. It is far
@@ -202,6 +204,35 @@ impl LogonThrottle {
         self.add(Kind::Line, address, now, LINE_EVERY, LINE_EVERY * LINES_AT_ONCE).is_some()
     }
 
+    /// Counts a refused logon that has no line in the log.
+    pub(crate) fn leave_untold(&self, client: SocketAddr) {
+        let address = Who::of(client, "").address;
+        self.exchange(Kind::Untold, address, |count| Some(count.saturating_add(1)));
+    }
+
+    /// Returns the number of refused logons from an address that have no line, in all workers, and
+    /// begins to count anew.
+    pub(crate) fn take_untold(&self, client: SocketAddr) -> u64 {
+        let address = Who::of(client, "").address;
+        let mut untold = 0;
+        self.exchange(Kind::Untold, address, |count| {
+            untold = count;
+            (count != 0).then_some(0)
+        });
+        untold
+    }
+
+    /// Returns what [`Self::take_untold`] does, if a line about the address may be written for it.
+    pub(crate) fn untold_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
+        let address = Who::of(client, "").address;
+        let mut is_any = false;
+        self.exchange(Kind::Untold, address, |count| {
+            is_any = count != 0;
+            None
+        });
+        if is_any && self.may_log(now, client) { self.take_untold(client) } else { 0 }
+    }
+
     fn is_familiar(&self, who: &Who, now: Duration) -> bool {
         let mut is_familiar = false;
         self.update(Kind::Familiar, who.pair, now, |ahead| {
@@ -234,8 +265,7 @@ impl LogonThrottle {
         });
     }
 
-    /// Changes how far ahead of now a time is, if `change` wants that. Others may change it meanwhile:
-    /// then `change` is asked again.
+    /// Changes how far ahead of now a time is, if `change` wants that.
     fn update(
         &self,
         kind: Kind,
@@ -243,25 +273,33 @@ impl LogonThrottle {
         now: Duration,
         mut change: impl FnMut(Duration) -> Option<Duration>,
     ) {
+        let now = milliseconds(now);
+        self.exchange(kind, key, |time| {
+            let ahead = change(Duration::from_millis(time.saturating_sub(now)))?;
+            Some(now.saturating_add(milliseconds(ahead)))
+        });
+    }
+
+    /// Changes a number, which is 0 if it has no slot, if `change` wants that. Others may change it
+    /// meanwhile: then `change` is asked again.
+    fn exchange(&self, kind: Kind, key: u64, mut change: impl FnMut(u64) -> Option<u64>) {
         let region = self.region(kind);
         let buckets = (region.len() / WAYS) as u64;
         if buckets == 0 {
             return;
         }
-        let now = milliseconds(now);
         let tag = key >> TIME_BITS;
         let bucket = usize::try_from(key % buckets).expect("less than there are") * WAYS;
         let bucket = &region[bucket..bucket + WAYS];
         loop {
             let held = bucket.iter().map(|slot| (slot, slot.load(Ordering::Acquire)));
-            // Its own place, or else that of the one that is forgotten first.
+            // Its own place, or else that of the lowest: for times, the one that is forgotten first.
             let by_rank = |(_, value): &(_, u64)| (value >> TIME_BITS != tag, value & TIME_MASK);
             let (slot, value) = held.min_by_key(by_rank).expect("there are several ways");
             let is_own = value >> TIME_BITS == tag;
-            let ahead = if is_own { (value & TIME_MASK).saturating_sub(now) } else { 0 };
-            let Some(ahead) = change(Duration::from_millis(ahead)) else { return };
-            let time = now.saturating_add(milliseconds(ahead)).min(TIME_MASK);
-            let new = tag << TIME_BITS | time;
+            let number = if is_own { value & TIME_MASK } else { 0 };
+            let Some(number) = change(number) else { return };
+            let new = tag << TIME_BITS | number.min(TIME_MASK);
             if slot.compare_exchange(value, new, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return;
             }

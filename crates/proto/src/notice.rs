@@ -117,7 +117,8 @@ pub struct LogonRefused {
     pub target_name: Option<String>,
     /// Why.
     pub reject: Reject,
-    /// How many more there were since the last of these notices that were not told: too many came.
+    /// Number of logons from this address, to all workers, that were refused without a notice since
+    /// the last one about it: too many came.
     pub untold: u64,
 }
 

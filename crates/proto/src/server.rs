@@ -155,10 +155,14 @@ impl Server {
         self.globals.logon_throttle = LogonThrottle::new(slots);
     }
 
-    /// Refused logons of which no notice was given, because too many came.
+    /// Takes the refused logons without a notice, of all workers, from the address of the last one
+    /// here. `None` if there are none, or a line about that address would be one too many: then the
+    /// next notice about it counts them.
     #[must_use]
-    pub fn refusals_untold(&self) -> u64 {
-        self.globals.refusals_untold
+    pub fn take_refusals_untold(&mut self, now: Duration) -> Option<(SocketAddr, u64)> {
+        let client = self.globals.refused_untold.take()?;
+        let untold = self.globals.logon_throttle.untold_to_log(now, client);
+        (untold > 0).then_some((client, untold))
     }
 
     /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.

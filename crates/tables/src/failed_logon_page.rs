@@ -12,9 +12,9 @@ pub struct FailedLogonPage {
     page: SharedMemory<Page>,
 }
 
-/// Places for addresses, users, familiar users and lines of the log: 4,096 of each in 128 KiB, of which
-/// those that are never used take no memory.
-const SLOTS: usize = 4 * 4_096;
+/// Places for addresses, users, familiar users, lines of the log and logons without a line: 4,096 of
+/// each in 160 KiB, of which those that are never used take no memory.
+const SLOTS: usize = 5 * 4_096;
 
 /// What may become of a logon: the engine's kinds, by their numbers, and room for more.
 const OUTCOMES: usize = 16;

@@ -194,7 +194,9 @@ impl Worker {
             self.flush_messages();
             self.flush();
         }
-        logons::tell_untold(self.server.refusals_untold());
+        if let Some((client, untold)) = self.server.take_refusals_untold(self.turn.monotonic) {
+            logons::tell_untold(client, untold);
+        }
         // What the last turn has answered ends.
         self.trace.wait_for_events();
         self.tell_slow();

@@ -1,5 +1,6 @@
 //! Lines in the log about logons: docs/logons.md has their form, which programs read.
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
 use auth::AuthError;
@@ -31,7 +32,7 @@ impl Slots for SharedLogons {
 /// nor look like another field.
 pub(super) fn tell_refused(refused: &LogonRefused) {
     let LogonRefused { client, user, domain, target_name, reject, untold } = refused;
-    tell_untold(*untold);
+    tell_untold(*client, *untold);
     let address = client.ip().to_canonical();
     let (mechanism, reason) = (mechanism(*reject, user), reason(*reject));
     let remedy = target_name
@@ -45,10 +46,14 @@ pub(super) fn tell_refused(refused: &LogonRefused) {
     );
 }
 
-/// Tells how many more were refused of which there is no line: too many came.
-pub(super) fn tell_untold(untold: u64) {
+/// Tells how many more from an address were refused without a line: too many came.
+pub(super) fn tell_untold(client: SocketAddr, untold: u64) {
     if untold > 0 {
-        warn!(target: AUTH_AUDIT, "logons refused: {untold} more from this client, which are not listed");
+        let address = client.ip().to_canonical();
+        warn!(
+            target: AUTH_AUDIT,
+            "logons refused: address={address} {untold} more from there, which are not listed"
+        );
     }
 }
 

@@ -168,3 +168,32 @@ fn lines_about_an_address_are_bounded_far_above_what_a_ban_takes() {
     assert!(throttle.may_log(NOW + seconds(5), client));
     assert!(!throttle.may_log(NOW + seconds(5), client));
 }
+
+#[test]
+fn what_has_no_line_is_counted_over_all_workers_and_told_within_their_common_rate() {
+    let memory = memory();
+    let [one, other] = [(); 2].map(|()| LogonThrottle::new(Box::new(memory.clone())));
+    let (client, neighbour) = (address("192.0.2.7"), address("192.0.2.8"));
+    while one.may_log(NOW, client) {}
+    for worker in [&one, &other, &other] {
+        worker.leave_untold(client);
+    }
+    assert_eq!(one.untold_to_log(NOW, client), 0, "no line is left");
+    assert_eq!(one.take_untold(neighbour), 0, "that address has none");
+    let later = NOW + seconds(5);
+    assert_eq!(one.untold_to_log(later, client), 3);
+    other.leave_untold(client);
+    assert_eq!(other.untold_to_log(later, client), 0, "the line went to the first");
+    assert_eq!(other.take_untold(client), 1);
+    assert_eq!(one.take_untold(client), 0);
+}
+
+#[test]
+fn a_worker_with_nothing_untold_takes_no_line_of_its_address() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    for _ in 0..100 {
+        assert_eq!(throttle.untold_to_log(NOW, client), 0);
+    }
+    assert!(throttle.may_log(NOW, client));
+}

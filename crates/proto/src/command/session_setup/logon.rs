@@ -123,14 +123,15 @@ pub(super) fn refuse(
         globals.logon_throttle.fail(settings, now, client, &user);
     }
     if !globals.logon_throttle.may_log(now, client) {
-        globals.refusals_untold += 1;
+        globals.logon_throttle.leave_untold(client);
+        globals.refused_untold = Some(client);
         return;
     }
     let target_name = match &pending.waits_for {
         Wanted::OwnName(proven) => proven.target_name.clone(),
         _ => None,
     };
-    let untold = std::mem::take(&mut globals.refusals_untold);
+    let untold = globals.logon_throttle.take_untold(client);
     let refused = LogonRefused { client, user, domain, target_name, reject, untold };
     globals.outbox.notices.push_back(Notice::LogonRefused(Box::new(refused)));
 }
