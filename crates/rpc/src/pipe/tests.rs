@@ -316,6 +316,57 @@ fn a_share_that_is_not_there_is_not_found() {
     assert_eq!(call(&mut pipe, 16, &share_get_info(*b"dat", 77)), values(&[77, 124]));
 }
 
+/// A catalogue that admits nobody, and fails the test that has it look anything up.
+struct Closed;
+
+impl Catalogue for Closed {
+    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
+        panic!("shares were listed for somebody who is not admitted")
+    }
+
+    fn share(&self, _: &Caller, name: &str) -> Option<ShareEntry> {
+        panic!("{name} was looked up for somebody who is not admitted")
+    }
+
+    fn admits(&self, _: &Caller) -> bool {
+        false
+    }
+
+    fn server(&self) -> ServerEntry {
+        Shares(Vec::new()).server()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        Shares(Vec::new()).domain_sid()
+    }
+
+    fn find_user(&self, _: &str) -> Option<Principal> {
+        None
+    }
+
+    fn find_group(&self, _: &str) -> Option<Principal> {
+        None
+    }
+
+    fn find_sid(&self, _: &Sid) -> Option<Principal> {
+        None
+    }
+
+    fn now(&self) -> FileTime {
+        Shares(Vec::new()).now()
+    }
+}
+
+#[test]
+fn no_share_is_looked_up_for_those_who_are_not_admitted() {
+    let mut pipe = Pipe::new(PipeName::Srvsvc, Arc::new(Closed), Caller::default());
+    pipe.write(&bind(FRAGMENT_MAX, &[(0, SRVSVC, NDR)])).expect("a good bind");
+    assert_eq!(pipe.read(4096)[2], 12);
+    assert_eq!(call(&mut pipe, 16, &share_get_info(*b"dat", 1)), values(&[1, 0, 5]));
+    let stub = call(&mut pipe, 15, &share_enum(1, u32::MAX, 0));
+    assert_eq!(stub[stub.len() - 4..], values(&[5]));
+}
+
 /// An enumeration in steps returns every share once and then ends.
 #[test]
 fn share_enum_resumes_where_it_stopped() {

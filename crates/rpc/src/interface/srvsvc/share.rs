@@ -22,19 +22,18 @@ pub(super) fn share_enum(
     let preferred_maximum_length = reader.u32()?;
     let resume_handle = reader.unique_u32()?;
 
-    let is_admitted = environment.catalogue.admits(environment.caller);
-    let shares =
-        if is_admitted { environment.catalogue.shares(environment.caller) } else { Vec::new() };
-    let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
-    let untold = shares.get(told..).unwrap_or(&[]);
-    let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
-    let mut writer = Writer::default();
-    if !is_admitted {
+    if !environment.catalogue.admits(environment.caller) {
+        let mut writer = Writer::default();
         writer.container(level, &[]);
         writer.u32(0);
         writer.unique_u32(resume_handle);
         return Ok(writer.finish(Win32Error::ACCESS_DENIED));
     }
+    let shares = environment.catalogue.shares(environment.caller);
+    let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
+    let untold = shares.get(told..).unwrap_or(&[]);
+    let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
+    let mut writer = Writer::default();
     let Some(mut entries) = entries.filter(|_| is_enum_level(level)) else {
         // The union has no arm for this level, so only the tag follows.
         writer.u32(level);
@@ -66,7 +65,7 @@ fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
     within.count().max(1).min(entries.len())
 }
 
-/// NetrShareGetInfo: [MS-SRVS] 3.1.4.10.
+/// NetrShareGetInfo: [MS-SRVS] 3.1.4.10. Nothing is looked up for those who are not admitted.
 pub(super) fn share_get_info(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -76,11 +75,11 @@ pub(super) fn share_get_info(
     let level = reader.u32()?;
 
     let is_admitted = environment.catalogue.admits(environment.caller);
-    let share = environment.catalogue.share(environment.caller, &net_name);
-    let (result, share) = match share.filter(|_| is_admitted) {
-        Some(share) => (Win32Error::SUCCESS, share),
-        None if !is_admitted => (Win32Error::ACCESS_DENIED, ShareEntry::default()),
-        None => (Win32Error::NET_NAME_NOT_FOUND, ShareEntry::default()),
+    let find = || environment.catalogue.share(environment.caller, &net_name);
+    let (result, share) = match is_admitted.then(find) {
+        Some(Some(share)) => (Win32Error::SUCCESS, share),
+        Some(None) => (Win32Error::NET_NAME_NOT_FOUND, ShareEntry::default()),
+        None => (Win32Error::ACCESS_DENIED, ShareEntry::default()),
     };
     let mut writer = Writer::default();
     match information(level, &share) {
