@@ -54,16 +54,15 @@ impl UserList {
     }
 
     /// Returns true if the user is named, or is a member of a named group. `is_member` looks the
-    /// group up.
+    /// group up; names come first, since look-ups take time.
     pub fn contains(&self, user: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> bool {
         let user = user.to_lowercase();
         // A substitution may leave an empty name. It matches nobody, but the list is not empty
         // either: an empty `valid users` would admit everyone.
-        let named = self.entries.iter().filter(|entry| !entry.name.is_empty());
-        named.into_iter().any(|entry| match entry.kinds {
-            [] => entry.name.to_lowercase() == user,
-            kinds => kinds.iter().any(|kind| is_member(*kind, &entry.name)),
-        })
+        let named = || self.entries.iter().filter(|entry| !entry.name.is_empty());
+        let is_in = |entry: &Entry| entry.kinds.iter().any(|kind| is_member(*kind, &entry.name));
+        named().any(|entry| entry.kinds.is_empty() && entry.name.to_lowercase() == user)
+            || named().any(is_in)
     }
 
     /// Returns the list with its substitutions done. The operator's text has decided which words

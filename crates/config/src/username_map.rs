@@ -30,18 +30,16 @@ impl UsernameMap {
     }
 
     /// Returns the user that a name maps to; `None` if no line matches. `is_member` tells whether
-    /// the user of the name is in a group.
+    /// the user of the name is in a group. It is called only for groups on which the result depends:
+    /// no look-up where names alone decide.
     pub fn user(&self, name: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> Option<&str> {
-        let mut user = None;
-        for line in &self.lines {
-            if line.is_for_all || line.names.contains(name, &is_member) {
-                user = Some(line.user.as_str());
-                if line.is_last {
-                    break;
-                }
-            }
-        }
-        user
+        let fits = |line: &Line| line.is_for_all || line.names.contains(name, &is_member);
+        let last = self.lines.iter().position(|line| line.is_last && fits(line));
+        let line = match last {
+            Some(index) => self.lines.get(index),
+            None => self.lines.iter().rev().find(|line| !line.is_last && fits(line)),
+        };
+        line.map(|line| line.user.as_str())
     }
 }
 
@@ -110,6 +108,24 @@ mod tests {
         check("guest = *", "who", Some("guest"));
         check("works = @staff", "who", Some("works"));
         check("works = @others", "who", None);
+    }
+
+    #[test]
+    fn groups_are_asked_for_only_where_names_alone_do_not_decide() {
+        let never = |_: GroupKind, group: &str| panic!("{group} was asked for");
+        for text in [
+            "works = @staff\nanna = ann",
+            "!anna = ann\nworks = @staff\n!bob = @others",
+            "anna = @staff ann",
+        ] {
+            assert_eq!(UsernameMap::parse(text).user("ann", never), Some("anna"), "{text:?}");
+        }
+        let is_member = |_, group: &str| {
+            assert_ne!(group, "one", "a later line decides");
+            group == "two"
+        };
+        let map = UsernameMap::parse("a = @one\nb = @two\nc = @three");
+        assert_eq!(map.user("x", is_member), Some("b"));
     }
 
     #[test]

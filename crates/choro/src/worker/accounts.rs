@@ -3,7 +3,7 @@
 use dtyp::Sid;
 use proto::{Account, Credential};
 use store::{Credentials, Store};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
@@ -55,9 +55,10 @@ impl Accounts {
     }
 
     /// What the proof of who gives this name is checked with, if there is such a user. The system's name
-    /// service is not asked: how long that takes would tell who is a user.
+    /// service is not asked, since how long that takes would tell who is a user; only `username map` does
+    /// where it names groups. Nobody, if that is not answered.
     pub(super) fn credential(&mut self, name: &str) -> Option<Credential> {
-        let user = self.names.user(name);
+        let user = self.names.user(name).inspect_err(|error| debug!("{error:#}")).ok()?;
         let entry = match self.users.as_mut()?.find(&user) {
             Ok(entry) => entry?,
             Err(error) => {

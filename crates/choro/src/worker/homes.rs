@@ -1,10 +1,11 @@
 //! `[homes]`: a share for each user of the system, made when somebody asks for it. As in Samba.
 
+use std::borrow::Cow;
 use std::path::{Component, Path};
 
 use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
-use tracing::{info, warn};
+use tracing::{debug, info};
 
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
@@ -31,14 +32,16 @@ pub(super) fn find_share(
         return Some(share.clone());
     }
     let homes = homes?;
-    let mut found = find_user(name);
-    if found.is_none() {
-        // Who may log on without being a user of the system has a home, too, where `path` says.
-        if let Some(own) = user.filter(|user| equal_ignoring_case(user, name)) {
-            return home(homes, own.to_owned(), "");
-        }
-        found = find_user(&names.user(name));
-    }
+    let own = user.filter(|user| equal_ignoring_case(user, name));
+    let find: FindUser = if own.is_some() { unix::find_user } else { unix::find_user_for_client };
+    let found = match find_user(name, find)? {
+        Some(found) => Some(found),
+        None => match own {
+            // Who may log on without being a user of the system has a home, too, where `path` says.
+            Some(own) => return home(homes, own.to_owned(), ""),
+            None => find_user(&mapped(names, name)?, find)?,
+        },
+    };
     let found = found.filter(|found| has_home(config, homes, found));
     let UnixUser { name, home: folder, .. } = found?;
     // The user may be called something else than what was asked for.
@@ -77,15 +80,24 @@ fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
     (!share.path.is_empty()).then_some(share)
 }
 
-/// The user of that name. Clients write it as they please, systems mostly in small letters.
-fn find_user(name: &str) -> Option<UnixUser> {
-    let find = |name: &str| {
-        unix::find_user(name).unwrap_or_else(|error| {
-            warn!("{error:#}");
-            None
-        })
-    };
-    find(name).or_else(|| find(&name.to_lowercase()))
+/// [`unix::find_user`] for the user's own name, which is proved; [`unix::find_user_for_client`] for names
+/// that somebody chose.
+type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
+
+/// The user of that name. Clients write it as they please, systems mostly in small letters. `None` if
+/// the name service failed: then there is no home, either.
+#[expect(clippy::option_option, reason = "that nobody is there is an answer")]
+fn find_user(name: &str, find: FindUser) -> Option<Option<UnixUser>> {
+    let found = find(name).and_then(|found| match found {
+        None if name != name.to_lowercase() => find(&name.to_lowercase()),
+        found => Ok(found),
+    });
+    found.inspect_err(|error| debug!("[homes]: {error:#}")).ok()
+}
+
+/// The user whom the `username map` has for a name.
+fn mapped<'a>(names: &MappedNames, name: &'a str) -> Option<Cow<'a, str>> {
+    names.user(name).inspect_err(|error| debug!("[homes]: {error:#}")).ok()
 }
 
 #[cfg(test)]
@@ -95,7 +107,37 @@ mod tests {
     use config::Config;
     use store::Credentials;
 
-    use super::{UnixUser, has_home, is_root_folder};
+    use super::super::name_service::Answer;
+    use super::super::unix;
+    use super::{MappedNames, UnixUser, find_share, has_home, is_root_folder};
+
+    const HOMES: &str = "homes min uid = 1\n[homes]\npath = /srv/%S\n";
+
+    #[test]
+    fn look_ups_of_share_names_end_with_the_time_that_clients_have() {
+        unix::replace_name_service(|_| {
+            let credentials = Credentials { uid: 1_000, ..Credentials::default() };
+            let (name, home) = ("carl".to_owned(), "/home/carl".to_owned());
+            Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+        });
+        let (config, _) = Config::parse(HOMES, "test").expect("it is well-formed");
+        let names = MappedNames::of(&config);
+        let find = |name, user| find_share(&config, &names, name, user).is_some();
+        assert!(find("carl", Some("anna")) && find("carl", None));
+        unix::exhaust_time_of_clients();
+        assert!(!find("bob", Some("anna")) && !find("bob", None));
+        assert!(find("homes", Some("anna")), "a user's own home is still found");
+    }
+
+    #[test]
+    fn while_the_name_service_fails_nobody_has_a_home() {
+        unix::replace_name_service(|_| anyhow::bail!("the directory is away"));
+        let (config, _) = Config::parse(HOMES, "test").expect("it is well-formed");
+        let names = MappedNames::of(&config);
+        for name in ["homes", "anna", "bob"] {
+            assert!(find_share(&config, &names, name, Some("anna")).is_none(), "{name}");
+        }
+    }
 
     #[track_caller]
     fn check(text: &str, uid: u32, home: &str, want: bool) {

@@ -103,7 +103,8 @@ impl NameService {
         Ok(answer)
     }
 
-    /// Asks for what only a client wants to know: not if that has kept the worker waiting for too long.
+    /// Asks for what only a client wants to know, or for a name that a client chose, perhaps before any
+    /// proof of a password: not if such questions have kept the worker waiting for too long.
     ///
     /// # Errors
     /// As for [`Self::ask`], or too much time went into such questions.
@@ -117,6 +118,12 @@ impl NameService {
         let until = self.spent.until.unwrap_or(begun).max(begun);
         self.spent.until = Some(until + 2 * begun.elapsed());
         answer
+    }
+
+    /// Spends the time of clients for the next hour.
+    #[cfg(test)]
+    pub(super) fn exhaust_time_of_clients(&mut self) {
+        self.spent.until = Some(Instant::now() + Duration::from_secs(3_600));
     }
 
     fn ask_now(&mut self, question: &Question) -> anyhow::Result<Answer> {
@@ -187,7 +194,7 @@ fn believed_for(question: &Question, answer: &Answer) -> Duration {
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::{Answer, NameService, Question};
 
@@ -262,7 +269,7 @@ mod tests {
     fn what_clients_want_to_know_does_not_take_all_of_the_time() {
         let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
         names.ask_for_client(group("a")).expect("it is quick");
-        names.spent.until = Some(Instant::now() + Duration::from_secs(3_600));
+        names.exhaust_time_of_clients();
         names.ask_for_client(group("b")).expect_err("too long");
         assert_eq!(id(names.ask(group("b"))), None, "what has to be known is still asked for");
     }

@@ -29,6 +29,9 @@ thread_local! {
         RefCell::new(NameService::new(look_up, name_service::DEADLINE));
 }
 
+/// [`NameService::ask`], or [`NameService::ask_for_client`].
+type Ask = fn(&mut NameService, Question) -> anyhow::Result<Answer>;
+
 /// Bytes of the longest name that the name service is asked for. Systems have shorter ones, and the
 /// answers that are kept for a client must not take more than its names are worth.
 const NAME_BYTES_MAX: usize = 256;
@@ -43,10 +46,22 @@ fn may_exist(name: &str) -> bool {
 /// # Errors
 /// The name service failed, or did not answer in time.
 pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
+    user_by(name, NameService::ask)
+}
+
+/// The user of a name that a client chose, perhaps before any proof of a password.
+///
+/// # Errors
+/// As for [`find_user`], or clients have asked for names that took too long.
+pub(super) fn find_user_for_client(name: &str) -> anyhow::Result<Option<UnixUser>> {
+    user_by(name, NameService::ask_for_client)
+}
+
+fn user_by(name: &str, ask: Ask) -> anyhow::Result<Option<UnixUser>> {
     if !may_exist(name) {
         return Ok(None);
     }
-    match NAMES.with_borrow_mut(|names| names.ask(Question::User(name.to_owned())))? {
+    match NAMES.with_borrow_mut(|names| ask(names, Question::User(name.to_owned())))? {
         Answer::User(user) => Ok(user),
         Answer::Named(_) => bail!("the name service has answered another question"),
     }
@@ -57,10 +72,22 @@ pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
 /// # Errors
 /// As for [`find_user`].
 pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
+    group_by(name, NameService::ask)
+}
+
+/// The id of a group that the configuration names, for a question that a client chose to ask.
+///
+/// # Errors
+/// As for [`find_user_for_client`].
+pub(super) fn find_group_for_client(name: &str) -> anyhow::Result<Option<u32>> {
+    group_by(name, NameService::ask_for_client)
+}
+
+fn group_by(name: &str, ask: Ask) -> anyhow::Result<Option<u32>> {
     if !may_exist(name) {
         return Ok(None);
     }
-    let answer = NAMES.with_borrow_mut(|names| names.ask(Question::GroupId(name.to_owned())))?;
+    let answer = NAMES.with_borrow_mut(|names| ask(names, Question::GroupId(name.to_owned())))?;
     Ok(named(answer)?.map(|(_, id)| id))
 }
 
@@ -76,6 +103,18 @@ pub(crate) fn group_name(gid: u32) -> Option<String> {
 pub(super) fn find_for_client(question: Question) -> Option<(String, u32)> {
     let answer = NAMES.with_borrow_mut(|names| names.ask_for_client(question));
     answer.and_then(named).inspect_err(|error| debug!("{error:#}")).ok()?
+}
+
+/// Has this thread ask another name service, and forget what it asked before.
+#[cfg(test)]
+pub(super) fn replace_name_service(look_up: name_service::LookUp) {
+    NAMES.set(NameService::new(look_up, name_service::DEADLINE));
+}
+
+/// Has this thread ask nothing more for clients, as after look-ups that took too long.
+#[cfg(test)]
+pub(super) fn exhaust_time_of_clients() {
+    NAMES.with_borrow_mut(NameService::exhaust_time_of_clients);
 }
 
 fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
