@@ -1,4 +1,4 @@
-//! The driver: one interface, two back ends.
+//! The driver: one interface with two back ends.
 
 use std::io;
 use std::marker::PhantomData;
@@ -10,8 +10,8 @@ use crate::ring::{self, Ring};
 
 /// The event loop of one thread.
 ///
-/// Not `Send`: the ring takes submissions from the thread that made it and no other.
-/// Dropping cancels what is in flight and waits for the kernel to let go of the buffers.
+/// Not `Send`: the ring accepts submissions only from the thread that created it. Dropping cancels
+/// all operations in flight and waits until the kernel releases the buffers.
 #[derive(Debug)]
 pub struct Driver {
     inner: Inner,
@@ -19,20 +19,20 @@ pub struct Driver {
     not_send: PhantomData<*const ()>,
 }
 
-/// Which mechanism carries the operations.
+/// Mechanism that carries out the operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Backend {
-    /// The ring if it can be had, else the fallback.
+    /// The ring if it is available, else the fallback.
     Auto,
     /// epoll and a thread pool.
     Fallback,
-    /// io_uring, or an error.
+    /// io_uring, or an error without it.
     Ring,
 }
 
 impl Backend {
-    /// Those that this process can have: the ring unless the kernel forbids it io_uring or has none,
-    /// the fallback in any case.
+    /// The back ends that this process can use: the ring unless the kernel lacks io_uring or
+    /// forbids it, and the fallback in any case.
     #[must_use]
     pub fn available() -> Vec<Self> {
         let ring = (!ring::is_forbidden()).then_some(Self::Ring);
@@ -40,19 +40,19 @@ impl Backend {
     }
 }
 
-/// How much a driver may hold.
+/// Limits on the resources of a driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Operations in flight, 1 to [`OPERATIONS_IN_FLIGHT_MAX`]. The completion queue is sized from
-    /// this, so that it cannot overflow.
+    /// Operations in flight, 1 to [`OPERATIONS_IN_FLIGHT_MAX`]. It decides on the size of the
+    /// completion queue, which therefore cannot overflow.
     pub operations_in_flight_max: u32,
-    /// Threads for file I/O that would block, at least 1: the kernel's io-wq workers (of each of its
-    /// two kinds) or the fallback's own.
+    /// Threads for blocking file I/O, at least 1: the kernel's io-wq workers (of each of its two
+    /// kinds) or the fallback's own.
     pub threads_max: u32,
 }
 
-/// The most a ring can hold: its completion queue is at most 65,536 entries long, and every
-/// operation may need two, the second for its cancellation.
+/// Highest number of operations of a ring: its completion queue has at most 65,536 entries, and
+/// every operation may need two, the second for its cancellation.
 pub const OPERATIONS_IN_FLIGHT_MAX: u32 = 32_768;
 
 impl Default for Limits {
@@ -66,9 +66,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for limits out of range. With [`Backend::Ring`], why there is no ring: an
-    /// `Unsupported` error holding [`Unavailable`](crate::Unavailable) names what the kernel lacks.
-    /// Otherwise only when descriptors run out.
+    /// `InvalidInput` for limits out of range. With [`Backend::Ring`], the reason for the missing
+    /// ring: an `Unsupported` error with [`Unavailable`](crate::Unavailable) names the features
+    /// that the kernel lacks. Otherwise only if descriptors run out.
     pub fn new(backend: Backend, limits: Limits) -> io::Result<Self> {
         if !(1..=OPERATIONS_IN_FLIGHT_MAX).contains(&limits.operations_in_flight_max)
             || limits.threads_max == 0
@@ -90,7 +90,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`Refused`] gives the operation back.
+    /// [`Refused`] returns the operation.
     pub fn submit(&mut self, token: Token, op: Op) -> Result<(), Refused> {
         if let Err(reason) = op.verify() {
             return Err(Refused { op, reason });
@@ -102,10 +102,10 @@ impl Driver {
         .map_err(|op| Refused { op, reason: Reason::Full })
     }
 
-    /// Asks for the operations with this token to end early.
+    /// Ends the operations with this token early.
     ///
-    /// Each still completes: with `ECANCELED`, or as it would have if it was too late. One that
-    /// `wait` has not started yet never starts.
+    /// Each still completes: with `ECANCELED`, or normally if the cancellation was too late. An
+    /// operation that `wait` has not started yet never starts.
     pub fn cancel(&mut self, token: Token) {
         match &mut self.inner {
             Inner::Fallback(fallback) => fallback.cancel(token),
@@ -113,23 +113,23 @@ impl Driver {
         }
     }
 
-    /// Starts what was submitted, waits until at least one operation completed or `timeout` passed,
-    /// and appends every completion there is to `completions`.
+    /// Starts the submitted operations, waits until at least one operation completed or `timeout`
+    /// passed, and appends all completions to `completions`.
     ///
-    /// With nothing in flight it sleeps for `timeout`.
+    /// With no operation in flight it sleeps for `timeout`.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` with nothing in flight and no timeout, a wait that could not end. `EAGAIN` or
-    /// `ENOMEM` when the kernel is out of memory: nothing is lost, and the caller may call again.
-    /// An error is reported only when there are no completions to report.
+    /// `InvalidInput` with no operation in flight and no timeout, a wait that could not end.
+    /// `EAGAIN` or `ENOMEM` if the kernel is out of memory: no operation is lost, and the caller
+    /// may call again. An error is returned only without completions.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> io::Result<()> {
         if timeout.is_none() && self.in_flight() == 0 {
-            let message = "nothing is in flight and there is no timeout";
+            let message = "no operation is in flight and there is no timeout";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let deadline = Deadline::after(timeout);
@@ -139,7 +139,7 @@ impl Driver {
         }
     }
 
-    /// Operations submitted and not yet handed back.
+    /// Number of submitted operations without a collected completion.
     pub fn in_flight(&self) -> usize {
         match &self.inner {
             Inner::Fallback(fallback) => fallback.in_flight(),
@@ -155,7 +155,7 @@ impl Driver {
         }
     }
 
-    /// Why [`Backend::Auto`] took the fallback; worth a line in the log.
+    /// Reason why [`Backend::Auto`] chose the fallback; worth a line in the log.
     pub fn ring_error(&self) -> Option<&io::Error> {
         self.ring_error.as_ref()
     }
@@ -167,17 +167,17 @@ enum Inner {
     Ring(Ring),
 }
 
-/// When a wait ends.
+/// End of a wait; `None` is never.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// A timeout so long that the clock cannot express its end is none.
+    /// A timeout beyond the range of the clock is no timeout.
     pub(crate) fn after(timeout: Option<Duration>) -> Self {
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
-    /// What is left of the timeout; `None` waits without end.
+    /// Rest of the timeout; `None` waits without end.
     pub(crate) fn remaining(self) -> Option<Duration> {
         self.0.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }

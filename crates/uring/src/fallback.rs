@@ -1,7 +1,7 @@
-//! The fallback: epoll for what has readiness, threads for files.
+//! The fallback: epoll for descriptors with readiness, threads for files.
 //!
-//! Slower than the ring where data is not cached, but cached reads and sockets that are ready cost
-//! one plain system call each, without a thread in between.
+//! Slower than the ring for data that is not cached, but cached reads and ready sockets cost one
+//! plain system call each, without a thread in between.
 
 mod interest;
 mod poller;
@@ -24,16 +24,16 @@ use pool::Pool;
 
 /// Operations in flight without a ring.
 ///
-/// Invariant: an entry at [`Place::Queued`] is named by one line of `queue`, one at
-/// [`Place::Waiting`] by one line of `interests`; one at [`Place::Pool`] is with the pool.
+/// Invariant: an entry at [`Place::Queued`] is in `queue` once, one at [`Place::Waiting`] is in
+/// `interests` once; one at [`Place::Pool`] is with the pool.
 pub(crate) struct Fallback {
-    // Dropped first: the pool finishes what its threads are in the middle of.
+    // Dropped first: the pool finishes the jobs that its threads are executing.
     pool: Pool,
     in_flight: InFlight<Entry>,
     interests: Interests,
     poller: Arc<Poller>,
     queue: VecDeque<Key>,
-    /// Completed outside of a wait: cancelled.
+    /// Completions outside of a wait: of cancelled operations.
     ready: Vec<Completion>,
     vectors: Vec<iovec>,
 }
@@ -69,7 +69,7 @@ impl Fallback {
     }
 
     pub(crate) fn submit(&mut self, token: Token, op: Op) -> Result<(), Op> {
-        // A completion that was not collected yet takes up room as well.
+        // A completion that was not collected yet counts as well.
         if self.in_flight() >= self.in_flight.values_max() {
             return Err(op);
         }
@@ -86,13 +86,13 @@ impl Fallback {
     pub(crate) fn cancel(&mut self, token: Token) {
         for key in self.in_flight.find(|entry| entry.token == token) {
             let entry = self.in_flight.get_mut(key).expect("it was just found");
-            // A job that no thread took yet comes back; one that runs cannot be stopped.
+            // A job that no thread has taken is returned; a running one cannot be stopped.
             if matches!(entry.place, Place::Pool) && !self.pool.withdraw(key, &mut entry.place) {
                 continue;
             }
             let entry = self.in_flight.remove(key).expect("it was just found");
             let operation = match entry.place {
-                // Its line of `queue` now names nothing and is skipped.
+                // Its key in `queue` is stale now and skipped.
                 Place::Queued(operation) => operation,
                 Place::Waiting(operation) => {
                     let readiness = operation.readiness().expect("it waits for some");
@@ -114,8 +114,7 @@ impl Fallback {
         completions.append(&mut self.ready);
         loop {
             self.start_queued(completions);
-            // Events are looked for even with something to report, or a busy socket could keep the
-            // others waiting for ever.
+            // Polled even with completions to report, or a busy socket could starve the others.
             let timeout = if completions.len() == before {
                 deadline.remaining()
             } else {
@@ -150,7 +149,7 @@ impl Fallback {
             match operation.readiness() {
                 Some(readiness) => {
                     entry.place = Place::Waiting(operation);
-                    // Those before it on the same descriptor come first.
+                    // Earlier operations on the same descriptor come first.
                     if self.interests.push(readiness, key) {
                         self.attempt_waiting(readiness.0, Event::NONE, completions);
                     }
@@ -171,7 +170,7 @@ impl Fallback {
                 self.in_flight.remove(key).expect("its place was just set");
                 completions.push(operation.complete(result));
             }
-            // In the pool it starts anew: nothing was consumed.
+            // The pool starts it again: no byte was consumed.
             _ => {
                 if let Some((operation, result)) = self.pool.push(key, operation) {
                     self.in_flight.remove(key).expect("its place was just set");
@@ -187,12 +186,12 @@ impl Fallback {
                 self.interests.disarm(fd);
                 self.attempt_waiting(fd, event, completions);
             }
-            // The pool woke us; its results are collected in any case.
+            // The pool woke this thread; its results are collected in any case.
             None => self.poller.clear_wake(),
         }
     }
 
-    /// Lets the operations that wait for `fd` try, and watches it for those that remain.
+    /// Attempts the operations that wait for `fd`, and watches it for the remaining ones.
     fn attempt_waiting(&mut self, fd: i32, event: Event, completions: &mut Vec<Completion>) {
         let (in_flight, vectors) = (&mut self.in_flight, &mut self.vectors);
         self.interests.retain(fd, |key| {
@@ -223,13 +222,13 @@ impl Fallback {
         }
     }
 
-    /// Ends what waits for a descriptor that cannot be watched.
+    /// Ends all operations that wait for a descriptor that cannot be watched.
     fn fail_waiting(&mut self, fd: i32, error: &io::Error, completions: &mut Vec<Completion>) {
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
         for key in self.interests.take(fd) {
             let Some(entry) = self.in_flight.remove(key) else { continue };
             let Place::Waiting(operation) = entry.place else { continue };
-            // A file that epoll does not take is always ready, as poll(2) has it.
+            // A file that epoll does not support is always ready, as in poll(2).
             let result = match operation.polls().filter(|_| errno == libc::EPERM) {
                 Some(direction) => Ok(usize::from(direction.events().unsigned_abs())),
                 None => Err(io::Error::from_raw_os_error(errno)),
@@ -246,13 +245,13 @@ impl Fallback {
     }
 }
 
-/// What became of an operation that waits for readiness.
+/// Result of an attempt at an operation that waits for readiness.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Attempt {
-    /// Waits on, and so do those after it in its direction.
+    /// Not ready, and neither are later operations in its direction.
     Blocks,
     Done,
-    /// Waits on without holding up others.
+    /// Not ready, without an effect on other operations.
     WaitsAlone,
 }
 

@@ -1,9 +1,9 @@
-//! The operations in flight.
+//! Storage of the operations in flight.
 
-/// A bounded slab whose keys are never confused with those of a predecessor in the same place.
+/// A bounded slab. A key never refers to a later value in the same slot.
 ///
-/// Invariant: `free` lists exactly the slots without a value. Room for all slots is reserved once and
-/// they do not move, so memory inside a value stays where it is until the value is removed. A slot
+/// Invariant: `free` lists exactly the slots without a value. Memory for all slots is reserved once
+/// and they do not move, so memory inside a value stays in place until the value is removed. A slot
 /// is touched when it is first needed: a worker that never has many operations in flight does not
 /// pay for the memory of many.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// Names a value until it is removed, and nothing after that (for 2^31 reuses of the slot).
+/// Identifies a value until it is removed, and no later value (for 2^31 reuses of the slot).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     index: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key in 63 bits; the highest bit is the user's.
+    /// The key in 63 bits; the caller may use the highest bit.
     pub(crate) fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -56,7 +56,7 @@ impl<T> InFlight<T> {
         self.values_max
     }
 
-    /// Gives the value back when every slot is taken.
+    /// Inserts a value, or returns it if every slot is taken.
     pub(crate) fn insert(&mut self, value: T) -> Result<Key, T> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -88,7 +88,7 @@ impl<T> InFlight<T> {
         Some(value)
     }
 
-    /// The keys of the values that match, in no particular order.
+    /// The keys of the matching values, in no particular order.
     pub(crate) fn find(&self, matches: impl Fn(&T) -> bool) -> Vec<Key> {
         (0..)
             .zip(&self.slots)

@@ -1,10 +1,11 @@
-//! The I/O loop of a worker: io_uring, and epoll with a few threads where io_uring is forbidden.
+//! The I/O loop of a worker: io_uring, or epoll with a few threads where io_uring is forbidden.
 //!
-//! A worker is one thread with one [`Driver`]. An operation ([`Op`]) owns its buffers while it is in
-//! flight, so nobody can free or touch memory that the kernel still writes to; its [`Completion`]
-//! gives them back. Nothing is called back: the worker collects completions, then acts on them.
+//! A worker is one thread with one [`Driver`]. An operation ([`Op`]) owns its buffers while it is
+//! in flight, so no code can free or touch memory that the kernel still writes to; its
+//! [`Completion`] returns them. There are no callbacks: the worker collects completions, then acts
+//! on them.
 //!
-//! Both back ends keep one contract, and `tests/contract.rs` holds both to it.
+//! Both back ends keep one contract, and `tests/contract.rs` tests both of them.
 
 mod driver;
 mod op;

@@ -1,6 +1,6 @@
-//! An operation in flight: which system call comes next, and what its outcome means.
+//! State of an operation in flight: its next system call, and the effect of each result.
 //!
-//! The same for both back ends, which differ only in who makes the call.
+//! Common to both back ends, which differ in how they make the calls.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -16,11 +16,11 @@ pub(crate) struct Operation {
     op: Op,
     /// Bytes sent, written or received by earlier calls.
     progress: usize,
-    /// Whether the caller wants it to end: then it is not continued after a short call.
+    /// True once the caller has cancelled the operation: it does not continue after a short call.
     pub(crate) cancelled: bool,
 }
 
-/// The next system call of an operation. Pointers are into the buffers of the operation.
+/// Next system call of an operation. Pointers are into the buffers of the operation.
 #[derive(Debug)]
 pub(crate) enum Call {
     Accept {
@@ -44,7 +44,7 @@ pub(crate) enum Call {
         poll_first: bool,
         whole: bool,
     },
-    /// The data are in the vectors given to [`Operation::next_call`].
+    /// The bytes are in the vectors given to [`Operation::next_call`].
     Send {
         socket: RawFd,
         at_once: bool,
@@ -61,17 +61,17 @@ pub(crate) enum Call {
     },
 }
 
-/// What follows a system call.
+/// Next step after a system call.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Make the next call.
+    /// Make the next call at once.
     Again,
     Done(io::Result<usize>),
     /// Make the next call when the descriptor is ready.
     WouldBlock,
 }
 
-/// Which readiness an operation waits for.
+/// Kind of readiness that an operation waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Direction {
     Read,
@@ -79,7 +79,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// For `poll(2)`; epoll has the same numbers.
+    /// Events for `poll(2)`; epoll has the same numbers.
     pub(crate) fn events(self) -> libc::c_short {
         match self {
             Self::Read => libc::POLLIN,
@@ -88,10 +88,10 @@ impl Direction {
     }
 }
 
-/// The kernel moves no more than this in one call (`MAX_RW_COUNT`), so more need not be asked for.
+/// Highest number of bytes that the kernel moves in one call (`MAX_RW_COUNT`).
 const CALL_BYTES_MAX: usize = 0x7fff_f000;
 
-/// `UIO_MAXIOV`: a message with more vectors is refused by the kernel.
+/// `UIO_MAXIOV`: the kernel refuses a message with more vectors.
 const VECTORS_MAX: usize = 1_024;
 
 impl Operation {
@@ -99,7 +99,7 @@ impl Operation {
         Self { token, op, progress: 0, cancelled: false }
     }
 
-    /// The descriptor and direction to wait for, or `None` if the operation is on a file and blocks.
+    /// Descriptor and direction to wait for; `None` if the operation is on a file and blocks.
     pub(crate) fn readiness(&self) -> Option<(RawFd, Direction)> {
         match self.op {
             Op::Accept { socket, .. } | Op::Receive { socket, .. } => {
@@ -114,7 +114,7 @@ impl Operation {
         }
     }
 
-    /// What it waits for, if that is all it does.
+    /// Direction of an operation that only waits; `None` for others.
     pub(crate) fn polls(&self) -> Option<Direction> {
         match self.op {
             Op::PollReadable { .. } => Some(Direction::Read),
@@ -127,12 +127,12 @@ impl Operation {
         matches!(self.op, Op::Send { .. } | Op::SendAtOnce { .. })
     }
 
-    /// Whether it is over when it was started.
+    /// True for an operation that ends when it is started.
     pub(crate) fn is_at_once(&self) -> bool {
         matches!(self.op, Op::SendAtOnce { .. })
     }
 
-    /// Describes the next call. `vectors` is overwritten by a send and else left alone.
+    /// Describes the next call. A send overwrites `vectors`, other operations leave it alone.
     pub(crate) fn next_call(&mut self, vectors: &mut Vec<iovec>) -> Call {
         match &mut self.op {
             Op::Accept { socket, .. } => Call::Accept { socket: *socket },
@@ -178,8 +178,8 @@ impl Operation {
     ///
     /// # Safety
     ///
-    /// `outcome` is what the kernel returned for exactly that call, and the call is over: its bytes
-    /// are in the buffer, its descriptor is nobody else's.
+    /// `outcome` is the kernel's result of exactly that call, and the call is over: its bytes are
+    /// in the buffer, and its descriptor has no other owner.
     pub(crate) unsafe fn advance(&mut self, outcome: io::Result<usize>) -> Step {
         let count = match outcome {
             Ok(count) => count,
@@ -188,8 +188,8 @@ impl Operation {
         match &mut self.op {
             Op::Accept { accepted, .. } => {
                 let fd = RawFd::try_from(count).expect("the kernel returns a descriptor");
-                // SAFETY: the call returned a new descriptor, which the caller of this function says
-                // nobody else owns.
+                // SAFETY: the call returned a new descriptor, and by this function's contract no
+                // other code owns it.
                 *accepted = Some(unsafe { OwnedFd::from_raw_fd(fd) });
                 Step::Done(Ok(0))
             }
@@ -203,7 +203,8 @@ impl Operation {
                 let room = unsafe { fill(buffer, *limit - self.progress, count) };
                 self.progress += count;
                 if *whole && count > 0 && room > 0 && !self.cancelled {
-                    // The rest was not there, or the stream is at its end, which also ends waiting.
+                    // The rest was not available, or the stream is at its end, which also ends the
+                    // wait.
                     return Step::WouldBlock;
                 }
                 Step::Done(Ok(self.progress))
@@ -229,7 +230,7 @@ impl Operation {
         if self.progress == total {
             Step::Done(Ok(total))
         } else if count == 0 {
-            // Neither progress nor an error: trying again would go on for ever.
+            // Neither progress nor an error: another attempt could repeat for ever.
             Step::Done(Err(io::ErrorKind::WriteZero.into()))
         } else if self.cancelled {
             Step::Done(Err(cancelled()))
@@ -240,12 +241,12 @@ impl Operation {
 
     fn advance_after_error(&self, error: io::Error) -> Step {
         match error.raw_os_error() {
-            // A cancelled operation that an io-wq worker was in the middle of reports the signal
-            // that stopped it; any other interruption is none of the caller's business.
+            // A cancelled operation in an io-wq worker reports the signal that stopped it; other
+            // interruptions are hidden from the caller.
             Some(libc::EINTR) if self.cancelled => Step::Done(Err(cancelled())),
             Some(libc::EINTR) => Step::Again,
             Some(libc::EAGAIN) if self.is_at_once() => Step::Done(Ok(0)),
-            // The socket is non-blocking (or the call was): readiness decides, not the caller.
+            // The socket is non-blocking (or the call was): wait for readiness instead of failing.
             Some(libc::EAGAIN) if self.readiness().is_some() => {
                 if self.cancelled {
                     Step::Done(Err(cancelled()))
@@ -267,7 +268,7 @@ impl Operation {
 }
 
 impl Op {
-    /// Refuses what a call could not express, before anything is in flight.
+    /// Refuses operations that no call can express, before they are in flight.
     pub(crate) fn verify(&self) -> Result<(), Reason> {
         let spare = |buffer: &bytes::BytesMut| buffer.capacity() - buffer.len();
         let (offset, length) = match self {
@@ -288,7 +289,7 @@ impl Op {
     }
 }
 
-/// Adds `count` bytes to a buffer of which at most `limit` were to be filled; how many are left.
+/// Adds `count` filled bytes to a buffer, of at most `limit`. Returns the number of unfilled ones.
 ///
 /// # Safety
 ///
@@ -301,7 +302,7 @@ unsafe fn fill(buffer: &mut bytes::BytesMut, limit: usize, count: usize) -> usiz
     room - count
 }
 
-/// The error of an operation that was cancelled.
+/// Error of a cancelled operation: `ECANCELED`.
 pub(crate) fn cancelled() -> io::Error {
     io::Error::from_raw_os_error(libc::ECANCELED)
 }
@@ -310,7 +311,7 @@ fn call_length(length: usize) -> u32 {
     u32::try_from(length.min(CALL_BYTES_MAX)).expect("CALL_BYTES_MAX fits")
 }
 
-/// Lists what is left of `buffers` after `skip` bytes, as far as one call takes it.
+/// Lists the rest of `buffers` after `skip` bytes, up to the limit of one call.
 fn gather(buffers: &[SendBuffer], mut skip: usize, vectors: &mut Vec<iovec>) {
     vectors.clear();
     for buffer in buffers {

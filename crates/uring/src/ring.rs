@@ -1,4 +1,4 @@
-//! The ring.
+//! The back end on io_uring.
 
 mod message;
 mod setup;
@@ -20,21 +20,21 @@ use crate::op::{Completion, Op, Token};
 use crate::operation::{Call, Direction, Operation, Step, cancelled};
 use message::Message;
 
-/// A ring with the operations in flight on it.
+/// A ring with its operations in flight.
 ///
-/// Invariants: `in_kernel` counts the entries at [`Stage::InKernel`] or [`Stage::Polling`]. Exactly
-/// those may be written to by the kernel, and they stay in their slot until their completion was
-/// reaped. An entry at [`Stage::Queued`] has exactly one line in `queue` that names it.
+/// Invariants: `in_kernel` counts the entries at [`Stage::InKernel`] or [`Stage::Polling`]. The
+/// kernel may write to exactly those, and they stay in their slot until their completion was
+/// reaped. An entry at [`Stage::Queued`] is in `queue` exactly once.
 pub(crate) struct Ring {
     ring: IoUring,
     in_flight: InFlight<Entry>,
     in_kernel: usize,
-    /// Those of them that are over when they are submitted.
+    /// Operations in the kernel that end at submission.
     at_once: u32,
     queue: VecDeque<Work>,
-    /// Completed without the kernel: cancelled before they were started.
+    /// Completions without the kernel: of operations cancelled before their start.
     ready: Vec<Completion>,
-    /// Message headers for reuse; at most as many as there were sends in flight at once.
+    /// Message headers for reuse; at most the highest number of sends in flight so far.
     #[expect(clippy::vec_box, reason = "the header keeps its address when the box moves")]
     messages: Vec<Box<Message>>,
 }
@@ -54,7 +54,7 @@ enum Stage {
     Queued,
 }
 
-/// What goes into the submission queue.
+/// An entry for the submission queue.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Cancel(Key),
@@ -62,16 +62,16 @@ enum Work {
     Poll(Key),
 }
 
-/// Marks completions of cancellations, which tell nothing that the operation's own does not.
+/// Marks completions of cancellations, which add nothing to the operation's own.
 const CANCEL: u64 = 1 << 63;
 
 /// IORING_RECVSEND_POLL_FIRST, which the bindings do not export.
 const POLL_FIRST: u16 = 1;
 
-/// How long a dropped ring waits for the kernel to let go of the buffers.
+/// Longest time that a dropped ring waits for the kernel to release the buffers.
 ///
-/// Sockets and polls let go at once. A disk that does not answer can take any time; then the buffers
-/// are leaked, which is safe, instead of freed under the kernel's hands.
+/// Sockets and polls release them at once. A disk that does not respond can take any time; then the
+/// buffers are leaked, which is safe, while freeing them would not be.
 const DROP_WAIT_MAX: Duration = Duration::from_secs(5);
 
 impl Ring {
@@ -92,7 +92,7 @@ impl Ring {
     }
 
     pub(crate) fn submit(&mut self, token: Token, op: Op) -> Result<(), Op> {
-        // A completion that was not collected yet takes up room as well.
+        // A completion that was not collected yet counts as well.
         if self.in_flight() >= self.in_flight.values_max() {
             return Err(op);
         }
@@ -112,11 +112,11 @@ impl Ring {
     fn cancel_key(&mut self, key: Key) {
         let Some(entry) = self.in_flight.get_mut(key) else { return };
         if entry.stage == Stage::Queued {
-            // Its line in `queue` now names nothing and is skipped.
+            // Its key in `queue` is stale now and skipped.
             let entry = self.in_flight.remove(key).expect("it was just there");
             self.ready.push(entry.operation.complete(Err(cancelled())));
         } else if !mem::replace(&mut entry.operation.cancelled, true) {
-            // Once per operation: the completion queue has room for no more.
+            // Once per operation: the completion queue has no room for more.
             self.queue.push_back(Work::Cancel(key));
         }
     }
@@ -130,7 +130,7 @@ impl Ring {
         completions.append(&mut self.ready);
         loop {
             self.fill_submission_queue();
-            // Nothing may wait while there is something to report or still something to submit.
+            // No wait with completions to report or entries left to submit.
             let wait = completions.len() == before && self.queue.is_empty();
             let entered = self.enter(wait, deadline);
             self.collect(completions);
@@ -144,7 +144,7 @@ impl Ring {
         }
     }
 
-    /// Moves queued work into the submission queue, as far as there is room.
+    /// Moves queued work into the submission queue, as far as it has room.
     fn fill_submission_queue(&mut self) {
         let mut submission = self.ring.submission();
         while !submission.is_full() {
@@ -165,15 +165,15 @@ impl Ring {
                     line.user_data(key.to_bits())
                 }
             };
-            // SAFETY: the pointers in `line` are into buffers that `in_flight` owns, and the message
-            // that the entry owns. Both stay until the completion was reaped (invariant of `Ring`),
-            // also when the ring is dropped.
+            // SAFETY: the pointers in `line` are into buffers that `in_flight` owns, and the
+            // message that the entry owns. Both stay until the completion was reaped (invariant of
+            // `Ring`), also when the ring is dropped.
             unsafe { submission.push(&line) }.expect("the submission queue is not full");
         }
     }
 
-    /// Submits, and waits for one completion if `wait`, beside those of what is over at once. Returning
-    /// says nothing about completions.
+    /// Submits. With `wait`, waits for one completion besides those of operations that end at their
+    /// submission; a return does not prove a completion.
     fn enter(&self, wait: bool, deadline: Deadline) -> io::Result<()> {
         let submitter = self.ring.submitter();
         let wanted = 1 + self.at_once as usize;
@@ -187,21 +187,21 @@ impl Ring {
         };
         let Err(error) = entered else { return Ok(()) };
         match error.raw_os_error() {
-            // The timeout passed. (When something was submitted the count is returned instead.)
+            // The timeout passed. (If entries were submitted, their number is returned instead.)
             Some(libc::ETIME) => Ok(()),
-            // A signal. The worker learns of its signals by signalfd; wait on.
+            // A signal. The worker reads its signals from a signalfd; wait on.
             Some(libc::EINTR) => Ok(()),
-            // The kernel holds completions that found no room and takes no submissions until they
+            // The kernel has completions that found no room and accepts no submissions until they
             // are reaped, which the caller does next. The queue's size rules it out.
             Some(libc::EBUSY) => Ok(()),
-            // EAGAIN, ENOMEM: no memory for requests. What was not submitted stays in the queue.
-            // EBADR: the kernel lost a completion for want of memory; its operation stays in flight.
-            // EEXIST: another thread than the one that made the ring (a forked child, perhaps).
+            // EAGAIN, ENOMEM: no memory for requests. Unsubmitted entries stay in the queue. EBADR:
+            // the kernel lost a completion for want of memory; its operation stays in flight.
+            // EEXIST: called on another thread than the ring's own (a forked child, perhaps).
             _ => Err(error),
         }
     }
 
-    /// Reaps every completion that is there.
+    /// Reaps all completions that are available.
     fn collect(&mut self, completions: &mut Vec<Completion>) {
         let mut reaped = self.ring.completion();
         for line in &mut reaped {
@@ -213,8 +213,8 @@ impl Ring {
             assert_ne!(entry.stage, Stage::Queued, "only what is in the kernel completes");
             self.in_kernel -= 1;
             self.at_once -= u32::from(entry.operation.is_at_once());
-            // SAFETY: the kernel answers the line that was built from this entry, which the key
-            // identifies; a line completes once, when the kernel is done with its memory.
+            // SAFETY: the kernel completes the submission that was built from this entry, which the
+            // key identifies; it does so once, when it no longer uses its memory.
             let step = unsafe { entry.settle(line.result()) };
             let work = match step {
                 Step::Again => Work::Operate(key),
@@ -231,10 +231,10 @@ impl Ring {
         }
     }
 
-    /// Cancels everything and reaps it; false if the kernel still holds buffers.
+    /// Cancels all operations and reaps them. Returns false if the kernel still uses buffers.
     fn drain(&mut self) -> bool {
-        // What the kernel has not seen is not started any more. A cancellation already queued is
-        // queued anew below.
+        // Unsubmitted operations are not started any more. A queued cancellation is queued again
+        // below.
         self.queue.clear();
         for key in self.in_flight.find(|_| true) {
             let entry = self.in_flight.get_mut(key).expect("it was just found");
@@ -244,7 +244,7 @@ impl Ring {
         let end = Instant::now() + DROP_WAIT_MAX;
         while self.in_kernel > 0 && Instant::now() < end {
             let deadline = Deadline::after(Some(DROP_WAIT_MAX));
-            // Out of memory passes; what else can fail (EEXIST, EBADR) does not.
+            // A lack of memory passes; other errors (EEXIST, EBADR) do not.
             if let Err(error) = self.wait(deadline, &mut Vec::new())
                 && !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM))
             {
@@ -270,7 +270,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Entry {
-    /// The submission for the operation's next call.
+    /// Returns the submission for the operation's next call.
     #[expect(clippy::vec_box, reason = "the header keeps its address when the box moves")]
     fn operate(&mut self, messages: &mut Vec<Box<Message>>) -> squeue::Entry {
         self.stage = Stage::InKernel;
@@ -317,7 +317,7 @@ impl Entry {
         }
     }
 
-    /// The submission that waits until the operation's descriptor is ready.
+    /// Returns the submission that waits until the operation's descriptor is ready.
     fn poll(&mut self) -> squeue::Entry {
         self.stage = Stage::Polling;
         let (fd, direction) =
@@ -325,11 +325,12 @@ impl Entry {
         poll(fd, direction)
     }
 
-    /// What follows from the kernel's answer.
+    /// Applies the kernel's result and returns the next step.
     ///
     /// # Safety
     ///
-    /// `result` answers the submission last made from this entry, and the kernel is done with it.
+    /// `result` belongs to the last submission made from this entry, and the kernel no longer uses
+    /// its memory.
     unsafe fn settle(&mut self, result: i32) -> Step {
         let outcome = usize::try_from(result)
             .map_err(|_| io::Error::from_raw_os_error(result.saturating_neg()));

@@ -1,4 +1,4 @@
-//! System calls for the fallback: the same calls the ring makes, made by a thread.
+//! System calls for the fallback: those of the ring, made by a thread.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -10,7 +10,7 @@ use crate::operation::{Call, Operation, Step};
 
 /// Makes the next call of an operation on a socket; never waits.
 ///
-/// A [`Call::Poll`] would always block: only epoll answers it.
+/// A [`Call::Poll`] always blocks here: only epoll can complete it.
 pub(crate) fn attempt(operation: &mut Operation, vectors: &mut Vec<iovec>) -> Step {
     let outcome = match operation.next_call(vectors) {
         Call::Accept { socket } => accept(socket),
@@ -30,9 +30,9 @@ pub(crate) fn attempt(operation: &mut Operation, vectors: &mut Vec<iovec>) -> St
     unsafe { operation.advance(outcome) }
 }
 
-/// Reads from the page cache if all that is asked for is there, or the file has ended.
+/// Reads from the page cache if it has the whole range, or the file has ended.
 ///
-/// `None` means that a thread has to read, or is wanted to; nothing was consumed.
+/// `None` means that a thread has to read, or was requested; no byte was consumed.
 pub(crate) fn read_cached(operation: &mut Operation) -> Option<Step> {
     let Call::ReadAt { file, offset, pointer, length, in_thread: false } =
         operation.next_call(&mut Vec::new())
@@ -44,8 +44,8 @@ pub(crate) fn read_cached(operation: &mut Operation) -> Option<Step> {
     // SAFETY: `vector` describes `length` writable bytes that the operation owns.
     let outcome =
         count(unsafe { libc::preadv2(file, &raw const vector, 1, offset, libc::RWF_NOWAIT) });
-    // A short count may be the end of the file or of what is cached. EAGAIN is an empty cache; anything
-    // else (EOPNOTSUPP of some file systems first) is told better by a plain read.
+    // A short count may be the end of the file or of the cached range. EAGAIN means an empty cache;
+    // other errors (EOPNOTSUPP of some file systems first) are left to a plain read.
     if !matches!(outcome, Ok(read) if read == length as usize || read == 0) {
         return None;
     }
@@ -89,7 +89,7 @@ pub(crate) fn run(operation: &mut Operation) -> io::Result<usize> {
 }
 
 /// Sets O_NONBLOCK first: `accept` has no MSG_DONTWAIT, and a connection that poll announced may be
-/// gone, or another process's, when it is accepted.
+/// gone, or accepted by another process, meanwhile.
 fn accept(socket: RawFd) -> io::Result<usize> {
     // SAFETY: takes no pointers.
     let flags = unsafe { libc::fcntl(socket, libc::F_GETFL) };
@@ -97,7 +97,7 @@ fn accept(socket: RawFd) -> io::Result<usize> {
         // SAFETY: takes no pointers.
         count(unsafe { libc::fcntl(socket, libc::F_SETFL, flags | libc::O_NONBLOCK) } as isize)?;
     }
-    // SAFETY: null pointers ask for no address.
+    // SAFETY: null pointers request no address.
     count(unsafe { libc::accept4(socket, ptr::null_mut(), ptr::null_mut(), libc::SOCK_CLOEXEC) }
         as isize)
 }

@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection.
+//! The kernel's information on a TCP connection.
 
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType};
 
-/// Bytes that were given to the socket and that the other side's TCP has not acknowledged, sent or
-/// not: `SIOCOUTQ` of tcp(7).
+/// Bytes given to the socket that the peer's TCP has not acknowledged, sent or not: `SIOCOUTQ` of
+/// tcp(7).
 ///
 /// # Errors
-/// If this is no TCP socket.
+/// If the socket is not TCP.
 pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ, which is SIOCOUTQ for sockets, writes one int to where the pointer points.
@@ -22,27 +22,27 @@ pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or_default())
 }
 
-/// A connection as the kernel sees it now: `struct tcp_info` of tcp(7).
+/// State of a connection in the kernel: `struct tcp_info` of tcp(7).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TcpInfo {
-    /// How long the kernel waits for an acknowledgment before it sends again: `tcpi_rto`.
+    /// Time until the kernel sends unacknowledged bytes again: `tcpi_rto`.
     pub retransmission_timeout: Duration,
-    /// Bytes that the other side's TCP has acknowledged since the connection was made; goes on also
-    /// while a send is under way: `tcpi_bytes_acked`.
+    /// Bytes that the peer's TCP has acknowledged since the connection began; grows also during a
+    /// send: `tcpi_bytes_acked`.
     pub bytes_acknowledged: u64,
-    /// Bytes that came from the other side since then: `tcpi_bytes_received`.
+    /// Bytes received from the peer since the connection began: `tcpi_bytes_received`.
     pub bytes_received: u64,
 }
 
-/// Whether this platform tells what the other side has acknowledged. Where it does not, a connection
-/// that is lost cannot be told from one that is slow.
+/// Checks that the platform reports acknowledged bytes. Without them, a lost connection cannot be
+/// told from a slow one.
 ///
 /// # Errors
-/// What it does not tell.
+/// The missing system call.
 pub fn tells_what_is_acknowledged() -> io::Result<()> {
     let families = [AddressFamily::INET6, AddressFamily::INET];
     let open = |family| rustix::net::socket(family, SocketType::STREAM, None);
-    // One that is not connected yet answers like one that is, but with nothing.
+    // An unconnected socket reports the same fields, with zeros.
     let socket = families.into_iter().find_map(|family| open(family).ok());
     let socket = socket.ok_or_else(|| io::Error::other("there is no TCP"))?;
     let explain =
@@ -51,15 +51,15 @@ pub fn tells_what_is_acknowledged() -> io::Result<()> {
     info(socket.as_fd()).map_err(|error| explain("TCP_INFO", error)).map(drop)
 }
 
-/// Asks for it.
+/// Queries the kernel for the state of a connection.
 ///
 /// # Errors
-/// If this is no TCP socket, or the kernel counts no bytes, as before Linux 4.1.
+/// If the socket is not TCP, or the kernel counts no bytes, as before Linux 4.1.
 pub fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>())
         .expect("a structure of the kernel is small");
-    // SAFETY: the kernel writes at most `length` bytes to `info`, which has so many.
+    // SAFETY: the kernel writes at most `length` bytes to `info`, which has that length.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -76,7 +76,7 @@ pub fn info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     if usize::try_from(length).is_ok_and(|written| written < needed) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel counts no bytes"));
     }
-    // SAFETY: integers only, of which any bits are values; those not written are zero.
+    // SAFETY: all fields are integers, which any bits are valid for; unwritten ones are zero.
     let info = unsafe { info.assume_init() };
     Ok(TcpInfo {
         retransmission_timeout: Duration::from_micros(info.tcpi_rto.into()),
@@ -112,7 +112,7 @@ mod tests {
         }
         far.read_exact(&mut [0; 5]).expect("it came");
         let acknowledged = info(near.as_fd()).expect("TCP").bytes_acknowledged;
-        // The connection itself may count as one.
+        // The handshake may count as one.
         assert!((5..=6).contains(&acknowledged), "{acknowledged}");
         near.set_nonblocking(true).expect("a socket");
         let mut written: u64 = 0;

@@ -1,7 +1,7 @@
-//! The contract of the driver, held against both back ends.
+//! The contract of the driver, tested against both back ends.
 //!
-//! Where io_uring is forbidden there is only one. The other half of the tests then says so, and holds
-//! the driver to doing without.
+//! Without io_uring only the fallback is tested. The tests of the ring then report that, and check
+//! that the driver does without.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -61,13 +61,14 @@ contract! {
     whole_receives_end_with_the_stream
 }
 
-/// Holds the ring to a claim; where it is forbidden, the driver to having the fallback in its place.
+/// Tests a claim against the ring; without io_uring, tests that the driver has the fallback
+/// instead.
 fn with_ring(claim: fn(Backend)) {
     if Backend::available().contains(&Backend::Ring) {
         return claim(Backend::Ring);
     }
     let error = Driver::new(Backend::Ring, Limits::default()).expect_err("it is forbidden");
-    // Nobody may be reading.
+    // The output may be closed.
     let _ = writeln!(io::stderr(), "not tested with a ring: {error}");
     let driver = Driver::new(Backend::Auto, Limits::default()).expect("the fallback needs nothing");
     assert_eq!(driver.backend(), Backend::Fallback);
@@ -117,7 +118,7 @@ impl Loop {
         completion
     }
 
-    /// Lets what is submitted start, and asserts that none of it completes.
+    /// Starts the submitted operations, and asserts that none of them completes.
     #[track_caller]
     fn start(&mut self) {
         self.driver.wait(Some(Duration::from_millis(20)), &mut self.done).expect("waiting works");
@@ -169,7 +170,7 @@ fn assert_errno(result: &io::Result<usize>, want: i32) {
     assert_eq!(errno, Some(want), "{result:?}");
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that depend on their position.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect()
 }
@@ -239,7 +240,7 @@ fn cancelled_operations_complete_with_their_buffers(backend: Backend) {
     assert_errno(&completion.result, libc::ECANCELED);
     assert_eq!(buffer(&completion.op), b"kept");
     assert_eq!(io.driver.in_flight(), 0);
-    // The cancelled receive takes nothing from its successor.
+    // The cancelled receive takes no byte from its successor.
     theirs.write_all(b"after").expect("it is connected");
     assert_eq!(buffer(&io.run(receive(&ours, 64)).op), b"after");
 }
@@ -291,7 +292,7 @@ fn completions_of_one_socket_come_in_order(backend: Backend) {
     }
 }
 
-/// Bytes that count how often they are freed, and spoil their memory when they are.
+/// Bytes that count how often they are freed, and overwrite their memory then.
 struct Counted {
     bytes: Vec<u8>,
     freed: Arc<AtomicUsize>,
@@ -323,7 +324,7 @@ fn dropping_frees_each_buffer_once(backend: Backend) {
         let buffers = vec![counted(4 << 20).into(), counted(1).into()];
         io.submit(1, Op::Send { socket: ours.as_raw_fd(), buffers });
         io.start();
-        // Not started, and perhaps running.
+        // Not started, or running.
         io.submit(2, write_at(&file, 0, counted(1 << 16)));
         io.submit(3, Op::Send { socket: theirs.as_raw_fd(), buffers: vec![counted(1).into()] });
         if round % 2 == 0 {
@@ -331,7 +332,7 @@ fn dropping_frees_each_buffer_once(backend: Backend) {
         }
         drop(io);
         assert_eq!(freed.load(Ordering::Relaxed), 4 * round);
-        // What went out before is what was to be sent, not freed memory.
+        // The sent bytes are those of the buffers, and not of freed memory.
         theirs.set_nonblocking(true).expect("it can be");
         let mut sent = Vec::new();
         let end = (&theirs).read_to_end(&mut sent).expect_err("ours is still open");
@@ -402,7 +403,7 @@ fn files_are_read_at_any_offset(backend: Backend) {
     let read = Op::ReadAt { file, offset: 3, buffer: storage, length: 4, in_thread: false };
     let op = io.run(read).op;
     assert_eq!(buffer(&op), [b"header", &content[3..7]].concat());
-    // A thread reads the same, and the end of the file is where it is.
+    // A thread reads the same bytes, and the same end of the file.
     for (offset, want) in [(3, &content[3..]), (1 << 40, &[])] {
         let (buffer, length) = (BytesMut::with_capacity(content.len()), content.len());
         let read = Op::ReadAt { file, offset, buffer, length, in_thread: true };
@@ -498,12 +499,12 @@ fn send_at_once_takes_what_there_is_room_for(backend: Backend) {
     let at_once = |io: &mut Loop, from: usize| {
         let buffers = vec![content[from..content.len().min(from + (4 << 20))].to_vec().into()];
         io.submit(1, Op::SendAtOnce { socket: ours.as_raw_fd(), buffers });
-        // It is reported with what comes next: here that is that nothing does.
+        // Reported with the next completion, or here with the end of the timeout.
         let soon = Some(Duration::from_millis(1));
         io.driver.wait(soon, &mut io.done).expect("waiting works");
         io.next().result
     };
-    // What the other side does not read fills both sides' room.
+    // Unread bytes fill the buffers of both sides.
     let mut taken = 0;
     loop {
         match at_once(&mut io, taken).expect("nobody has gone") {
@@ -516,7 +517,7 @@ fn send_at_once_takes_what_there_is_room_for(backend: Backend) {
     theirs.read_exact(&mut arrived).expect("it was sent");
     assert!(arrived == content[..taken]);
     drop(theirs);
-    // The first may be taken and then be refused by a reset.
+    // The first may be accepted before a reset refuses the others.
     let failed = (0..1_000).any(|_| at_once(&mut io, content.len() - 1).is_err());
     assert!(failed, "a peer that has gone is an error");
 }
@@ -604,7 +605,7 @@ fn poll_readable_completes_once(backend: Backend) {
     let readable = usize::from(libc::POLLIN.unsigned_abs());
     assert_eq!(io.next().result.expect("it is readable") & readable, readable);
     io.start();
-    // The byte is still there: the next poll is answered at once, and takes nothing.
+    // The byte is still there: the next poll completes at once, and consumes nothing.
     assert_eq!(io.run(poll()).result.expect("it is readable") & readable, readable);
     assert_eq!(buffer(&io.run(receive(&ours, 8)).op), b"x");
     io.submit(1, poll());
@@ -627,7 +628,7 @@ fn poll_writable_waits_for_room(backend: Backend) {
     while let Ok(count) = ours.write(&[7; 4_096]) {
         filled += count;
     }
-    // Beside a receive, which waits for the other direction.
+    // Together with a receive, which waits for the other direction.
     io.submit(1, receive(&ours, 8));
     io.submit(2, Op::PollWritable { fd: ours.as_raw_fd() });
     io.start();
@@ -664,7 +665,7 @@ fn receive_takes_no_more_than_its_limit(backend: Backend) {
     assert_eq!(io.run(op).result.expect("data is there"), 3);
 }
 
-/// A whole receive waits for what is missing; what came before the end of the stream is not lost.
+/// A whole receive waits for missing bytes; bytes before the end of the stream are not lost.
 fn whole_receives_end_with_the_stream(backend: Backend) {
     let mut io = Loop::new(backend);
     let (ours, mut theirs) = pair();
@@ -708,7 +709,7 @@ fn send_and_receive_share_a_socket(backend: Backend) {
     io.submit(1, receive(&ours, 64));
     io.start();
     assert_eq!(io.run(send(&ours, b"out")).result.expect("it is connected"), 3);
-    // Full in one direction does not keep the other from going on.
+    // A full buffer in one direction does not stop the other.
     let socket = ours.as_raw_fd();
     io.submit(2, Op::Send { socket, buffers: vec![vec![0; 4 << 20].into()] });
     io.start();
@@ -776,7 +777,7 @@ fn timeouts_end_waits(backend: Backend) {
             io.submit(1, receive(&ours, 8));
         }
     }
-    // A timeout beyond the clock is none; it must not be an error.
+    // A timeout beyond the clock counts as none, and must not be an error.
     io.submit(2, send(&ours, b"x"));
     io.driver.wait(Some(Duration::MAX), &mut io.done).expect("waiting works");
     assert_eq!(io.next().token, Token(2));
@@ -797,7 +798,7 @@ fn what_is_refused_comes_back(backend: Backend) {
     let refused = io.driver.submit(Token(3), send(&ours, b"mine")).expect_err("it is full");
     assert_eq!(refused.reason, Reason::Full);
     io.start();
-    // Cancelled operations hold their places until they are collected.
+    // Cancelled operations count until they are collected.
     io.driver.cancel(Token(0));
     let refused = io.driver.submit(Token(3), refused.op).expect_err("it is still full");
     assert_errno(&io.next().result, libc::ECANCELED);

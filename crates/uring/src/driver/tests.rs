@@ -20,7 +20,8 @@ fn forbid_io_uring() {
         statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-    // SAFETY: `program` describes `filter`, and both outlive the call. Only this thread is affected.
+    // SAFETY: `program` describes `filter`, and both outlive the call. Only this thread is
+    // affected.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let mode = libc::SECCOMP_MODE_FILTER;
@@ -73,7 +74,7 @@ fn limits_out_of_range_are_refused() {
     check(OPERATIONS_IN_FLIGHT_MAX + 1, 1, false);
 }
 
-/// A driver that moved to another thread could not reap, and the compiler keeps it from moving.
+/// A driver on another thread could not reap, and the compiler prevents the move.
 #[test]
 fn a_driver_stays_on_its_thread() {
     trait AmbiguousIfSend<T> {

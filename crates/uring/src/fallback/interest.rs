@@ -1,4 +1,4 @@
-//! Who waits for which descriptor.
+//! Operations that wait for descriptors.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -9,9 +9,10 @@ use crate::fallback::poller::Poller;
 use crate::in_flight::Key;
 use crate::operation::Direction;
 
-/// The operations that wait, by descriptor and direction, first come first.
+/// Waiting operations by descriptor and direction, the oldest first.
 ///
-/// A descriptor without any is not listed, so this is no longer than what is in flight.
+/// Only descriptors with waiting operations are listed, so the number of operations in flight
+/// bounds the map.
 #[derive(Debug, Default)]
 pub(crate) struct Interests {
     descriptors: HashMap<RawFd, Interest>,
@@ -21,7 +22,7 @@ pub(crate) struct Interests {
 struct Interest {
     readers: VecDeque<Key>,
     writers: VecDeque<Key>,
-    /// The events epoll watches for; 0 after it reported any.
+    /// Events that epoll watches for; 0 after it reported any.
     armed: u32,
 }
 
@@ -35,24 +36,25 @@ impl Interest {
 }
 
 impl Interests {
-    /// Adds to the end of a queue; true if it is alone there and may try at once.
+    /// Appends to a queue. Returns true if the operation is alone there and can be attempted at
+    /// once.
     pub(crate) fn push(&mut self, (fd, direction): (RawFd, Direction), key: Key) -> bool {
         let queue = self.descriptors.entry(fd).or_default().queue(direction);
         queue.push_back(key);
         queue.len() == 1
     }
 
-    /// Notes that epoll reported the descriptor, which ends its watch.
+    /// Records that epoll reported the descriptor, which ends its watch.
     pub(crate) fn disarm(&mut self, fd: RawFd) {
         if let Some(interest) = self.descriptors.get_mut(&fd) {
             interest.armed = 0;
         }
     }
 
-    /// Lets each operation try, in order, and keeps those that wait on.
+    /// Attempts each operation in order, and keeps those that go on waiting.
     ///
-    /// After one that blocks the others in its direction are not asked: data that arrived in between
-    /// would go to the wrong one.
+    /// After one that blocks, the others in its direction are not attempted: data that arrived in
+    /// between would go to the wrong one.
     pub(crate) fn retain(&mut self, fd: RawFd, mut attempt: impl FnMut(Key) -> Attempt) {
         let Some(interest) = self.descriptors.get_mut(&fd) else { return };
         for queue in [&mut interest.readers, &mut interest.writers] {
@@ -68,7 +70,7 @@ impl Interests {
         }
     }
 
-    /// Makes epoll watch for what is waited for, or forgets the descriptor if that is nothing.
+    /// Makes epoll watch for the awaited events, or forgets a descriptor without any.
     pub(crate) fn arm(&mut self, fd: RawFd, poller: &Poller) -> io::Result<()> {
         let Some(interest) = self.descriptors.get_mut(&fd) else { return Ok(()) };
         let mut events = 0;
@@ -101,17 +103,17 @@ impl Interests {
         }
     }
 
-    /// Forgets a descriptor that nobody waits for.
+    /// Forgets a descriptor without waiting operations.
     ///
-    /// A watch left behind could report a file that outlives its number here (passed to another
-    /// process, say) as if it were the next file with that number.
+    /// A stale watch could report a file that outlives its descriptor here (passed to another
+    /// process, for example) as if it were the next file with that number.
     fn forget(&mut self, fd: RawFd, poller: &Poller) {
         if self.descriptors.remove(&fd).is_some_and(|interest| interest.armed != 0) {
             poller.forget(fd);
         }
     }
 
-    /// Forgets a descriptor and hands out who waited.
+    /// Forgets a descriptor and returns its waiting operations.
     pub(crate) fn take(&mut self, fd: RawFd) -> impl Iterator<Item = Key> + use<> {
         let interest = self.descriptors.remove(&fd).unwrap_or_default();
         interest.readers.into_iter().chain(interest.writers)

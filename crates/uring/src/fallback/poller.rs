@@ -1,4 +1,4 @@
-//! epoll, with a way to wake it from another thread.
+//! An epoll instance that another thread can wake.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -15,23 +15,24 @@ pub(crate) struct Poller {
     wake: OwnedFd,
 }
 
-/// What one wait found.
+/// Events that one wait found.
 pub(crate) struct Events {
     events: [libc::epoll_event; EVENTS_MAX],
     count: usize,
 }
 
-/// A descriptor that is ready for something.
+/// A ready descriptor and its events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     events: u32,
     data: u64,
 }
 
-/// Events taken per wait. Those left over are first in the next, so a small number is fair.
+/// Highest number of events per wait. The rest come first in the next one, so a small number is
+/// fair.
 const EVENTS_MAX: usize = 64;
 
-/// The data of the wake-up; no descriptor has this number.
+/// Data of the wake-up; no descriptor has this number.
 const WAKE: u64 = u64::MAX;
 
 impl Poller {
@@ -44,8 +45,8 @@ impl Poller {
 
     /// Watches a descriptor until its next event.
     ///
-    /// The descriptor stays known to epoll, silent, when the watch ended: the next one costs one
-    /// call. Closing it makes epoll forget it.
+    /// Afterwards epoll still knows the descriptor, without a watch: the next watch costs one call.
+    /// Closing it makes epoll forget it.
     pub(crate) fn watch_once(&self, fd: RawFd, events: u32) -> io::Result<()> {
         let data = u64::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
         let mut event =
@@ -66,13 +67,13 @@ impl Poller {
 
     /// Ends the watch of a descriptor before its event.
     pub(crate) fn forget(&self, fd: RawFd) {
-        // SAFETY: deleting takes no event. It fails when the descriptor was closed, which forgets it.
+        // SAFETY: deleting takes no event. It fails if the descriptor was closed, which forgets it.
         unsafe {
             libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut());
         }
     }
 
-    /// Waits for events; none if the timeout passed or a signal came.
+    /// Waits for events; returns none if the timeout passed or a signal came.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<Events> {
         // Rounded up: a wait that ends early would spin until the deadline.
         let timeout = timeout.map_or(-1, |timeout| {
@@ -98,7 +99,7 @@ impl Poller {
 
     /// Ends a wait, or the next one; from any thread.
     pub(crate) fn wake(&self) {
-        // The only failure is a counter at its maximum, which wakes just as well.
+        // The only failure is a counter at its maximum, which wakes as well.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -117,7 +118,7 @@ impl Events {
 }
 
 impl Event {
-    /// Nothing is known of the descriptor.
+    /// No events, for a first attempt without polling.
     pub(crate) const NONE: Self = Self { events: 0, data: 0 };
 
     /// The descriptor, or `None` for a wake-up.
@@ -125,7 +126,8 @@ impl Event {
         RawFd::try_from(self.data).ok()
     }
 
-    /// The events if they end a wait in this direction. epoll numbers them as poll does.
+    /// The events that end a wait in this direction; `None` without any. epoll numbers them as poll
+    /// does.
     pub(crate) fn ready(self, direction: Direction) -> Option<usize> {
         let broken = (libc::EPOLLHUP | libc::EPOLLERR).cast_unsigned();
         let ends = u32::from(direction.events().unsigned_abs()) | broken;

@@ -12,10 +12,10 @@ use crate::in_flight::Key;
 use crate::operation::Operation;
 use crate::system;
 
-/// A few threads, started when there is more work than threads that have none.
+/// A few threads, started while more jobs are queued than threads are idle.
 ///
-/// The queue of jobs is bounded by the operations in flight. A thread starts with the credentials
-/// of the thread that submits at that moment; what it does on open files does not depend on them.
+/// The number of operations in flight bounds the queue. A thread starts with the credentials of the
+/// submitting thread at that moment; its work on open files does not depend on them.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -48,7 +48,8 @@ impl Pool {
         }
     }
 
-    /// Takes a job. Gives it back done when no thread can be had: slow is better than never.
+    /// Queues a job. Executes it and returns its result if no thread can be started: slow is better
+    /// than never.
     pub(crate) fn push(
         &mut self,
         key: Key,
@@ -70,7 +71,7 @@ impl Pool {
         None
     }
 
-    /// Puts the operation of a job that no thread took yet back into `place`; false if one did.
+    /// Returns the operation of a queued job to `place`; false if a thread has taken the job.
     pub(crate) fn withdraw(&self, key: Key, place: &mut Place) -> bool {
         let mut state = self.shared.lock();
         let Some(at) = state.jobs.iter().position(|job| job.0 == key) else {
@@ -85,7 +86,7 @@ impl Pool {
         std::mem::take(&mut self.shared.lock().finished)
     }
 
-    /// A thread that cannot be started is done without.
+    /// Starts a thread, and does without it if that fails.
     fn start_thread(&mut self) {
         let shared = Arc::clone(&self.shared);
         let name = format!("file-io-{}", self.threads.len());
@@ -99,7 +100,7 @@ impl Pool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics with the lock held in a way that leaves the state half changed.
+        // No code panics with the lock held in a way that leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,7 +117,7 @@ impl Shared {
             let result = system::run(&mut operation);
             state = self.lock();
             state.finished.push((key, operation, result));
-            // The loop takes all that is finished when it wakes for the first.
+            // The loop takes all results when it wakes for the first one.
             if state.finished.len() == 1 {
                 self.poller.wake();
             }
@@ -125,8 +126,8 @@ impl Shared {
 }
 
 impl Drop for Pool {
-    /// Waits for the calls that run: afterwards the caller may close the files, and a thread that
-    /// goes on writing would then write to whatever got their numbers.
+    /// Waits for running calls: afterwards the caller may close the files, and a thread that went
+    /// on writing could write to a new file with the same descriptor.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.stopping = true;
@@ -134,13 +135,13 @@ impl Drop for Pool {
         drop(state);
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported it already.
             let _ = thread.join();
         }
     }
 }
 
-/// Leaves signals to the worker's own thread, which reads them from a signalfd.
+/// Leaves signals to the worker's main thread, which reads them from a signalfd.
 fn block_signals() {
     let mut signals = MaybeUninit::uninit();
     // SAFETY: sigfillset initializes the set, and pthread_sigmask only reads it.

@@ -1,11 +1,11 @@
-//! The memory of a vectored send, besides the data.
+//! Memory of a vectored send, apart from the data.
 
 use std::os::fd::RawFd;
 
 use io_uring::{opcode, squeue, types};
 use libc::iovec;
 
-/// A message header and its vectors. Boxed, so that the header has an address that stays.
+/// A message header and its vectors. Boxed, so that the address of the header is stable.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) vectors: Vec<iovec>,
@@ -20,15 +20,16 @@ impl Default for Message {
 }
 
 impl Message {
-    /// Sends what `vectors` lists; `at_once` without waiting for room.
+    /// Returns the submission that sends the bytes of `vectors`; with `at_once` without waiting for
+    /// room.
     ///
-    /// MSG_WAITALL makes kernels from 5.19 on go on after a short send by themselves; older ones
-    /// ignore it, and the operation goes on.
+    /// With MSG_WAITALL, kernels from 5.19 on continue after a short send by themselves; older ones
+    /// ignore it, and the operation continues.
     pub(crate) fn send(&mut self, socket: RawFd, at_once: bool) -> squeue::Entry {
         let socket = types::Fd(socket);
         let wait = if at_once { libc::MSG_DONTWAIT } else { libc::MSG_WAITALL };
         let flags = libc::MSG_NOSIGNAL | wait;
-        // One piece needs no header to be copied in.
+        // A single piece needs no header for the kernel to copy.
         if let [vector] = self.vectors[..]
             && let Ok(length) = u32::try_from(vector.iov_len)
         {

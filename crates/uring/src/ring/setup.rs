@@ -1,4 +1,4 @@
-//! Making a ring, and saying by name what is missing.
+//! Setup of a ring, with the names of missing features.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use io_uring::{IoUring, opcode, squeue};
 
 use crate::driver::Limits;
 
-/// What the running kernel's io_uring lacks.
+/// Features that the running kernel's io_uring lacks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Unavailable {
     /// Features, by their names in `io_uring_setup(2)`.
@@ -26,11 +26,11 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// Entries of the submission queue at most. A wait that starts more submits in several goes. Each takes 64
-/// bytes of a worker, busy or idle.
+/// Highest number of entries of the submission queue. A wait that starts more operations submits
+/// several times. Each entry takes 64 bytes of a worker, busy or idle.
 const SUBMISSIONS_MAX: u32 = 128;
 
-/// Everything the driver submits; the ring is restricted to it, since seccomp does not see it.
+/// All operations of the driver; the ring is restricted to them, since seccomp cannot see them.
 const OPERATIONS: [(&str, u8); 9] = [
     ("IORING_OP_ACCEPT", opcode::Accept::CODE),
     ("IORING_OP_ASYNC_CANCEL", opcode::AsyncCancel::CODE),
@@ -43,24 +43,24 @@ const OPERATIONS: [(&str, u8); 9] = [
     ("IORING_OP_WRITE", opcode::Write::CODE),
 ];
 
-/// Whether this process can have no ring, whatever it is to do: the kernel forbids it io_uring, as it
-/// does in most containers, or knows none.
+/// True if this process can have no ring at all: the kernel forbids it io_uring, as in most
+/// containers, or lacks it.
 pub(crate) fn is_forbidden() -> bool {
     let errno = IoUring::new(1).err().and_then(|error| error.raw_os_error());
     matches!(errno, Some(libc::EPERM | libc::EACCES | libc::ENOSYS))
 }
 
-/// Opens a ring that is ready for use by this thread.
+/// Opens a ring for the calling thread.
 pub(super) fn open(limits: Limits) -> io::Result<IoUring> {
     let ring = build(limits)?;
     verify(&ring).map_err(|lack| io::Error::new(io::ErrorKind::Unsupported, lack))?;
     let submitter = ring.submitter();
-    // Kernels before 5.15 have no limit to set; their io-wq is bounded by RLIMIT_NPROC only.
+    // Kernels before 5.15 have no such limit; RLIMIT_NPROC alone bounds their io-wq.
     match submitter.register_iowq_max_workers(&mut [limits.threads_max; 2]) {
         Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
         _ => {}
     }
-    // No registration is allowed from here on.
+    // No registration is allowed after this.
     let flags = Restriction::sqe_flags_allowed(squeue::Flags::ASYNC.bits());
     let operations = OPERATIONS.map(|(_, code)| Restriction::sqe_op(code));
     let mut restrictions: Vec<Restriction> = operations.into_iter().chain([flags]).collect();
@@ -69,8 +69,8 @@ pub(super) fn open(limits: Limits) -> io::Result<IoUring> {
     Ok(ring)
 }
 
-/// Tries the cheapest way to run completions first: when we wait for them (6.1), when we enter the
-/// kernel anyway (5.19), at any time (by interrupting us).
+/// Tries the cheapest way to run completions first: in a wait for them (6.1), in any system call
+/// (5.19), at any time (by an interruption).
 fn build(limits: Limits) -> io::Result<IoUring> {
     let operations = limits.operations_in_flight_max;
     let submissions = operations.next_power_of_two().min(SUBMISSIONS_MAX);
@@ -95,7 +95,7 @@ fn build(limits: Limits) -> io::Result<IoUring> {
 fn verify(ring: &IoUring) -> Result<(), Unavailable> {
     let parameters = ring.params();
     let features: Vec<&str> = [
-        // A timeout for a wait without a submission of its own.
+        // A timeout for a wait, without a submission of its own.
         ("IORING_FEAT_EXT_ARG", parameters.is_feature_ext_arg()),
         // Sockets wait by poll and not in a thread each.
         ("IORING_FEAT_FAST_POLL", parameters.is_feature_fast_poll()),
@@ -109,7 +109,7 @@ fn verify(ring: &IoUring) -> Result<(), Unavailable> {
         return Err(Unavailable::Features(features));
     }
     let mut probe = Probe::new();
-    // A kernel that cannot be asked (before 5.6) has none of them to count on.
+    // A kernel that cannot be probed (before 5.6) counts as lacking all of them.
     let asked = ring.submitter().register_probe(&mut probe).is_ok();
     let operations = missing(|code| asked && probe.is_supported(code));
     if operations.is_empty() { Ok(()) } else { Err(Unavailable::Operations(operations)) }
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// What seccomp does not see, the ring itself has to refuse.
+    /// The ring itself must refuse operations that seccomp cannot see.
     #[test]
     fn the_ring_takes_no_other_operations_and_no_registrations() {
         if is_forbidden() {
