@@ -1,50 +1,50 @@
-//! Changes of names and files, as all processes of a server know them.
+//! Changes of names and files, in the form that all processes of a server exchange.
 
 use crate::metadata::FileIdentity;
 use crate::path::ObjectPath;
 
-/// One change, by its place on the host: shares may overlap, and a change in one is a change in the
+/// One change, by its path on the host: shares may overlap, and a change in one is a change in the
 /// other.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HostChange {
-    /// What changed, from the root of the host's file system.
+    /// Path of the changed object, from the root of the host's file system.
     pub path: ObjectPath,
-    /// Whether it is a directory.
+    /// Whether the object is a directory.
     pub is_directory: bool,
-    /// How.
+    /// Kind of the change, with details.
     pub kind: HostChangeKind,
 }
 
-/// How a name or file changed.
+/// Kind of a change of a name or file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum HostChangeKind {
-    /// The name is new.
+    /// The name was created just now.
     Added,
-    /// The directory goes when its last open is closed. The path need not be the one under which
-    /// others have it open, so it is named by its identity.
+    /// The directory is deleted when its last open is closed. Other processes may have it open
+    /// under another path, so it is identified by its inode.
     Doomed(FileIdentity),
-    /// Data, attributes, times or the security descriptor changed: the filters of [MS-SMB2] 2.2.35
-    /// that it matches.
+    /// Data, attributes, times or the security descriptor changed, with the matching filters of
+    /// [MS-SMB2] 2.2.35.
     Modified(u32),
-    /// The name is gone.
+    /// The name was removed or deleted.
     Removed,
-    /// The name is another now.
+    /// The name was changed to another one.
     Renamed {
-        /// The name it has now.
+        /// The new path of the object.
         to: ObjectPath,
     },
-    /// More changed at or below the path than anyone has counted: who watches has to look.
+    /// Too many changes at or below the path to list: watchers must enumerate again.
     Uncounted,
 }
 
 impl HostChange {
-    /// Nobody knows what changed below a path.
+    /// A change of unknown extent at or below a path.
     #[must_use]
     pub fn uncounted(path: ObjectPath) -> Self {
         Self { path, is_directory: true, kind: HostChangeKind::Uncounted }
     }
 
-    /// The new name, if there is one.
+    /// The new path of a renamed object.
     #[must_use]
     pub fn new_path(&self) -> Option<&ObjectPath> {
         match &self.kind {

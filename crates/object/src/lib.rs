@@ -1,9 +1,9 @@
-//! What the protocol engine asks of an object store, and what the store answers.
+//! The interface between the protocol engine and an object store: operations and their replies.
 //!
-//! This is the vocabulary of [MS-FSA] as far as an SMB2 server needs it: values only, no I/O.
-//! `proto` emits an [`ObjectOp`], the worker hands it to a store (`store` on POSIX files, `testkit`
-//! in memory), and exactly one [`ObjectReply`] or an NTSTATUS comes back. errno never crosses this
-//! line.
+//! This is the vocabulary of [MS-FSA] as far as an SMB2 server needs it: values without I/O, except
+//! for [`Pipe`] and [`Piped`], which own the descriptors of data on its way. `proto` emits an
+//! [`ObjectOp`], the worker passes it to a store (`store` on POSIX files, `testkit` in memory), and
+//! exactly one [`ObjectReply`] or an NTSTATUS comes back. An errno never crosses this interface.
 
 #![forbid(unsafe_code)]
 
@@ -25,13 +25,12 @@ pub use path::{ObjectPath, PathError};
 pub use piped::{Pipe, Piped};
 pub use volume::Volume;
 
-/// `Open.LocalOpen` of [MS-SMB2] 3.3.1.10: a slot of the store and the generation that tells it
-/// from earlier users of the slot.
+/// `Open.LocalOpen` of [MS-SMB2] 3.3.1.10: a slot of the store, and a generation that tells it from
+/// earlier users of the slot.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct LocalOpen {
-    /// The slot.
     pub index: u32,
-    /// How often the slot was used before.
+    /// Number of earlier uses of the slot.
     pub generation: u32,
 }
 
@@ -39,312 +38,249 @@ pub struct LocalOpen {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RootId(pub u32);
 
-/// The identity whose rights the kernel checks, registered with the store beforehand.
+/// The user whose rights the kernel checks, registered with the store beforehand.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct UserId(pub u32);
 
-/// One thing to do, for one user. It goes from hand to hand, so what is large and rare is boxed.
+/// One operation for one user. It is moved many times, so large and rare parts are boxed.
 #[derive(Debug)]
 pub enum ObjectOp {
-    /// Opens or creates. Never truncates: see [`ObjectOp::Overwrite`]. Answer: `Opened`, or
-    /// `Stopped` if a symbolic link is on the way that the client is to follow itself.
+    /// Opens or creates an object. Never truncates: see [`ObjectOp::Overwrite`]. Reply: `Opened`,
+    /// or `Stopped` at a symbolic link in the path that the client has to follow itself.
     Open(Box<OpenRequest>),
-    /// Empties an existing file that CREATE is to overwrite or supersede, once sharing was judged:
-    /// size 0, extended attributes and alternate streams gone, attributes replaced (supersede) or
-    /// added (overwrite). Answer: `Metadata`.
+    /// Empties an existing file for a CREATE that overwrites or supersedes, after the check of
+    /// sharing: size 0, extended attributes and alternate streams removed, attributes replaced
+    /// (supersede) or added (overwrite). Reply: `Metadata`.
     Overwrite {
-        /// The open.
         open: LocalOpen,
-        /// SUPERSEDE rather than OVERWRITE.
+        /// Whether the disposition is SUPERSEDE rather than OVERWRITE.
         supersede: bool,
-        /// The attributes that the client gave.
+        /// Attributes from the client's request.
         attributes: FileAttributes,
-        /// The extended attributes that the client gave.
+        /// Extended attributes from the client's request.
         extended_attributes: Vec<ExtendedAttribute>,
-        /// The allocation size that the client gave, or 0.
+        /// Allocation size from the client's request, or 0.
         allocation_size: u64,
     },
-    /// Ends an open. With `unlink`, removes its name first (the last close of a file with a
-    /// delete pending); removal that fails is an error, but the open is gone in any case.
-    /// Answer: `Done`.
+    /// Closes an open. With `unlink`, removes its name first (the last close of a file with a
+    /// delete pending); a failed removal is an error, but the open is closed in any case. Reply:
+    /// `Done`.
     Close {
-        /// The open.
         open: LocalOpen,
-        /// Remove the name (or the stream) before closing.
+        /// Whether to remove the name (or the stream) before closing.
         unlink: bool,
     },
-    /// Ends an open, of a stream maybe, and removes the file's name with it: the last close of a
-    /// file whose deletion is pending. Otherwise as `Close`. Answer: `Done`.
-    CloseAndUnlinkFile {
-        /// The open.
-        open: LocalOpen,
-    },
+    /// Closes an open, possibly of a stream, and removes the file's name: the last close of a file
+    /// with a delete pending. Otherwise as `Close`. Reply: `Done`.
+    CloseAndUnlinkFile { open: LocalOpen },
     /// Appends up to `length` bytes at `offset` to `buffer`, which has the capacity for them.
-    /// Answer: `Read`; reading at or past the end appends nothing. Or `Piped`, if that may be.
+    /// Reply: `Read`, with no bytes at or past the end; or `Piped`, if `may_pipe` is set.
     Read {
-        /// The open.
         open: LocalOpen,
-        /// Where to begin.
+        /// First byte in the file.
         offset: u64,
-        /// Bytes wanted.
+        /// Highest number of bytes to read.
         length: u32,
-        /// What to append to. It comes back in the answer.
+        /// Buffer for the data, returned in the reply.
         buffer: BytesMut,
-        /// The data need not pass through memory: nobody wants to look at them.
+        /// Whether the data may stay in a pipe, because no code reads it.
         may_pipe: bool,
     },
-    /// Writes all of `data` and what is `piped`. Answer: `Written`, both together.
+    /// Writes all of `data` and then `piped`. Reply: `Written`, with the sum of both.
     Write {
-        /// The open.
         open: LocalOpen,
-        /// Where to begin.
+        /// First byte in the file.
         offset: u64,
-        /// What to write.
         data: Bytes,
-        /// What to write behind it.
+        /// Data in a pipe, written behind `data`.
         piped: Option<Piped>,
-        /// The data must be on stable storage before the answer.
+        /// Whether the data must be on stable storage before the reply.
         write_through: bool,
     },
-    /// Puts the file's data and metadata on stable storage. Answer: `Done`.
-    Flush {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// Answer: `Metadata`.
+    /// Puts the file's data and metadata on stable storage. Reply: `Done`.
+    Flush { open: LocalOpen },
+    /// Reads the metadata of an open. Reply: `Metadata`.
     QueryMetadata {
-        /// The open.
         open: LocalOpen,
-        /// Whether the size of the extended attributes is wanted: it costs most.
+        /// Whether to include the size of the extended attributes, the most expensive part.
         with_ea_size: bool,
     },
-    /// Sets times and attributes; `None` leaves a value alone. Answer: `Done`.
-    SetBasic {
-        /// The open.
-        open: LocalOpen,
-        /// What to set.
-        basic: Box<BasicChange>,
-    },
-    /// Truncates or extends. Answer: `Done`.
+    /// Sets times and attributes; `None` leaves a value unchanged. Reply: `Done`.
+    SetBasic { open: LocalOpen, basic: Box<BasicChange> },
+    /// Truncates or extends the file. Reply: `Done`.
     SetEndOfFile {
-        /// The open.
         open: LocalOpen,
-        /// The new size.
+        /// New size of the file in bytes.
         size: u64,
     },
-    /// Reserves storage, or truncates to `size` if the file is longer. Answer: `Done`.
+    /// Reserves storage, or truncates to `size` if the file is longer. Reply: `Done`.
     SetAllocation {
-        /// The open.
         open: LocalOpen,
-        /// Bytes to reserve.
+        /// Number of bytes to reserve.
         size: u64,
     },
-    /// Gives the object another name within its share. Answer: `Renamed`.
+    /// Gives the object another name within its share. Reply: `Renamed`.
     Rename {
-        /// The open.
         open: LocalOpen,
-        /// The new path; for a stream, a path whose stream alone differs.
+        /// The new path; for a stream, a path that differs in its stream only.
         target: Box<ObjectPath>,
-        /// An existing target file is replaced; without this it is OBJECT_NAME_COLLISION.
+        /// Whether to replace an existing target file; otherwise the status is
+        /// OBJECT_NAME_COLLISION.
         replace: bool,
     },
-    /// Another process has renamed the object: its path is this now. Answer: `Done`.
+    /// Tells the store the new path of an object that another process has renamed. Reply: `Done`.
     Relocate {
-        /// The open.
         open: LocalOpen,
-        /// The path.
+        /// The new path of the object.
         path: Box<ObjectPath>,
     },
-    /// Gives the file a further name. Answer: `Done`.
+    /// Gives the file a further name. Reply: `Done`.
     Link {
-        /// The open.
         open: LocalOpen,
-        /// The further path.
+        /// Path of the further name.
         target: Box<ObjectPath>,
-        /// An existing target file is replaced.
+        /// Whether to replace an existing target file.
         replace: bool,
     },
-    /// The next entries of a directory, in a stable order, "." and ".." first. The store keeps the
-    /// position; entries are never repeated or skipped while the directory does not change.
-    /// Answer: `Entries`.
+    /// Reads the next entries of a directory, in a stable order, "." and ".." first. The store
+    /// keeps the position; entries are never repeated or skipped while the directory does not
+    /// change. Reply: `Entries`.
     ReadDirectory {
-        /// The open.
         open: LocalOpen,
-        /// Begin again.
+        /// Whether to start again at the first entry.
         restart: bool,
-        /// What of each entry is wanted.
+        /// Level of detail for each entry.
         detail: EntryDetail,
-        /// Entries wanted at most; fewer may come before the end.
+        /// Highest number of entries; the reply may have fewer before the end.
         entries_max: u32,
     },
-    /// Whether a directory holds nothing but "." and "..". Answer: `Empty`.
-    IsEmpty {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// The streams of a file, the unnamed one first (directories have none unnamed). Answer: `Streams`.
-    ListStreams {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// Answer: `ExtendedAttributes`.
-    ReadExtendedAttributes {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// Sets extended attributes; an empty value removes one. Answer: `Done`.
+    /// Checks that a directory has no entries besides "." and "..". Reply: `Empty`.
+    IsEmpty { open: LocalOpen },
+    /// Lists the streams of a file, the unnamed one first (directories have no unnamed one). Reply:
+    /// `Streams`.
+    ListStreams { open: LocalOpen },
+    /// Reads all extended attributes. Reply: `ExtendedAttributes`.
+    ReadExtendedAttributes { open: LocalOpen },
+    /// Sets extended attributes; an empty value removes one. Reply: `Done`.
     WriteExtendedAttributes {
-        /// The open.
         open: LocalOpen,
-        /// What to set.
+        /// Attributes to set or remove.
         attributes: Vec<ExtendedAttribute>,
     },
-    /// The security descriptor, self-relative ([MS-DTYP] 2.4.6), with the parts that
-    /// `information` ([MS-DTYP] 2.4.7) names. Answer: `Security`.
+    /// Reads the parts of the security descriptor that `information` selects ([MS-DTYP] 2.4.7), in
+    /// self-relative form ([MS-DTYP] 2.4.6). Reply: `Security`.
     ReadSecurity {
-        /// The open.
         open: LocalOpen,
-        /// SECURITY_INFORMATION.
+        /// SECURITY_INFORMATION: [MS-DTYP] 2.4.7.
         information: u32,
     },
-    /// Replaces the parts of the security descriptor that `information` names. Answer: `Done`.
+    /// Replaces the parts of the security descriptor that `information` selects. Reply: `Done`.
     WriteSecurity {
-        /// The open.
         open: LocalOpen,
-        /// SECURITY_INFORMATION.
+        /// SECURITY_INFORMATION: [MS-DTYP] 2.4.7.
         information: u32,
-        /// A self-relative security descriptor.
+        /// A security descriptor in self-relative form.
         descriptor: Bytes,
     },
-    /// The name of 8.3 form under which the open's object can be found, too. Answer: `ShortName`.
-    QueryShortName {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// The file system that holds the open. Answer: `Volume`.
-    QueryVolume {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// Makes `from..to` read as zeros, freeing storage where possible. Answer: `Done`.
+    /// Returns the 8.3 name of the open's object. Reply: `ShortName`.
+    QueryShortName { open: LocalOpen },
+    /// Queries the file system of the open. Reply: `Volume`.
+    QueryVolume { open: LocalOpen },
+    /// Makes `from..to` read as zeros, and frees storage if possible. Reply: `Done`.
     ZeroRange {
-        /// The open.
         open: LocalOpen,
-        /// First byte.
+        /// First byte of the range.
         from: u64,
         /// One past the last byte.
         to: u64,
     },
-    /// The ranges in `from..to` that have storage, at most `ranges_max`. Answer: `Ranges`.
+    /// Lists the ranges in `from..to` with storage, at most `ranges_max`. Reply: `Ranges`.
     AllocatedRanges {
-        /// The open.
         open: LocalOpen,
-        /// First byte.
+        /// First byte of the range.
         from: u64,
         /// One past the last byte.
         to: u64,
-        /// Ranges wanted at most.
+        /// Highest number of ranges in the reply.
         ranges_max: u32,
     },
-    /// The snapshots in which the path of the open exists, in the order in which clients are to
-    /// see them. Answer: `Snapshots`.
-    ListSnapshots {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// The reparse point that was opened, as REPARSE_DATA_BUFFER ([MS-FSCC] 2.1.2.2);
-    /// NOT_A_REPARSE_POINT if it is none. Answer: `ReparsePoint`.
-    ReadReparsePoint {
-        /// The open.
-        open: LocalOpen,
-    },
-    /// Makes a file a reparse point, or changes the one that it is, whose tag stays. Answer: `Done`.
+    /// Lists the snapshots that have the path of the open, in the order for clients. Reply:
+    /// `Snapshots`.
+    ListSnapshots { open: LocalOpen },
+    /// Reads the reparse point of the open, as REPARSE_DATA_BUFFER ([MS-FSCC] 2.1.2.2);
+    /// NOT_A_REPARSE_POINT for other objects. Reply: `ReparsePoint`.
+    ReadReparsePoint { open: LocalOpen },
+    /// Makes a file a reparse point, or changes an existing one with the same tag. Reply: `Done`.
     WriteReparsePoint {
-        /// The open.
         open: LocalOpen,
-        /// REPARSE_DATA_BUFFER, its lengths verified.
+        /// REPARSE_DATA_BUFFER with verified lengths: [MS-FSCC] 2.1.2.2.
         buffer: Bytes,
     },
-    /// Makes a plain file of a reparse point. Answer: `Done`.
+    /// Turns a reparse point into a plain file. Reply: `Done`.
     DeleteReparsePoint {
-        /// The open.
         open: LocalOpen,
-        /// The tag that it has; IO_REPARSE_TAG_MISMATCH if it has another.
+        /// Expected tag; IO_REPARSE_TAG_MISMATCH if the reparse point has another.
         tag: ReparseTag,
     },
-    /// Sets or clears the sparse attribute. Answer: `Done`.
+    /// Sets or clears the sparse attribute. Reply: `Done`.
     SetSparse {
-        /// The open.
         open: LocalOpen,
-        /// Whether the file is sparse.
+        /// Whether the file shall be sparse.
         sparse: bool,
     },
-    /// Copies between two files without passing the data through the server. Answer: `Written`.
+    /// Copies between two files without passing the data through the server. Reply: `Written`.
     CopyRange {
-        /// Where from.
+        /// Open of the source file.
         source: LocalOpen,
-        /// Where to.
+        /// Open of the target file.
         target: LocalOpen,
         /// First byte in the source.
         source_offset: u64,
         /// First byte in the target.
         target_offset: u64,
-        /// Bytes to copy.
+        /// Number of bytes to copy.
         length: u32,
     },
-    /// Shares the storage of a range of one file with another, as if it had been copied:
-    /// [MS-FSA] 2.1.5.10.4. The size of the target stays, so what would lie behind its end is left
-    /// out. INVALID_DEVICE_REQUEST where the file system cannot do it. Answer: `Done`.
+    /// Shares the storage of a range of one file with another, with the effect of a copy: [MS-FSA]
+    /// 2.1.5.10.4. The size of the target stays, so bytes behind its end are left out.
+    /// INVALID_DEVICE_REQUEST if the file system does not support it. Reply: `Done`.
     DuplicateExtents {
-        /// Where from.
+        /// Open of the source file.
         source: LocalOpen,
-        /// Where to.
+        /// Open of the target file.
         target: LocalOpen,
         /// First byte in the source.
         source_offset: u64,
         /// First byte in the target.
         target_offset: u64,
-        /// Bytes to share.
+        /// Number of bytes to share.
         length: u64,
     },
-    /// Has the file system compress the data that are written from now on, or not. NOT_SUPPORTED
-    /// if it cannot; not to compress can be had everywhere. Answer: `Done`.
+    /// Turns compression by the file system on or off, for data written from now on. NOT_SUPPORTED
+    /// if the file system cannot compress; turning it off always succeeds. Reply: `Done`.
     SetCompression {
-        /// The open.
         open: LocalOpen,
-        /// Whether data are compressed.
+        /// Whether to compress new data.
         compressed: bool,
     },
-    /// Gives back the storage of `from..to` as far as it consists of whole pages; what is read
-    /// there afterwards is undefined. A hint: where storage cannot be given back nothing happens.
-    /// Answer: `Done`.
+    /// Frees the storage of the whole pages in `from..to`, which have undefined content afterwards.
+    /// A hint: it has no effect where storage cannot be freed. Reply: `Done`.
     Trim {
-        /// The open.
         open: LocalOpen,
-        /// First byte.
+        /// First byte of the range.
         from: u64,
         /// One past the last byte.
         to: u64,
     },
-    /// The first link of a DFS namespace on a path: what it says in place of a target, and what of the
-    /// path is behind it. OBJECT_PATH_NOT_FOUND if there is none. Answer: `Stopped`.
-    FindReferral {
-        /// The share.
-        root: RootId,
-        /// The path.
-        path: Box<ObjectPath>,
-    },
-    /// Whether a path exists and what it is, without opening it. Answer: `Metadata`.
-    Lookup {
-        /// The share.
-        root: RootId,
-        /// The path.
-        path: Box<ObjectPath>,
-    },
+    /// Finds the first link of a DFS namespace in a path. The reply has the link's text in place of
+    /// a target, and the rest of the path. OBJECT_PATH_NOT_FOUND without a link. Reply: `Stopped`.
+    FindReferral { root: RootId, path: Box<ObjectPath> },
+    /// Queries the metadata of a path without opening it. Reply: `Metadata`.
+    Lookup { root: RootId, path: Box<ObjectPath> },
 }
 
 impl ObjectReply {
-    /// Bytes of data that came of a READ, whose buffer held `room` bytes before it.
+    /// Number of bytes read by a READ, the buffer of which had `room` bytes before it.
     #[must_use]
     pub fn bytes_read(&self, room: usize) -> usize {
         match self {
@@ -356,7 +292,7 @@ impl ObjectReply {
 }
 
 impl ObjectOp {
-    /// Whether it changes the data of what is open.
+    /// True if the operation changes the data of an open file.
     #[must_use]
     pub fn changes_contents(&self) -> bool {
         matches!(
@@ -373,132 +309,122 @@ impl ObjectOp {
     }
 }
 
-/// What [`ObjectOp::SetBasic`] changes. A time that is `None` stays as it is.
+/// Changes of [`ObjectOp::SetBasic`]. A time that is `None` stays.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BasicChange {
-    /// Creation (birth) time.
     pub creation_time: Option<FileTime>,
-    /// Last access time.
     pub last_access_time: Option<FileTime>,
-    /// Last write time.
     pub last_write_time: Option<FileTime>,
-    /// Change time; a store that cannot set it ignores it.
+    /// Change time; ignored by a store that cannot set it.
     pub change_time: Option<FileTime>,
     /// All settable attributes at once.
     pub attributes: Option<FileAttributes>,
-    /// Whether what this open does from now on leaves the last access time alone:
+    /// Whether operations of this open leave the last access time unchanged from now on:
     /// `Open.UserSetAccessTime` of [MS-FSA] 2.1.1.6.
     pub keep_last_access_time: Option<bool>,
-    /// Likewise for the last write time: `Open.UserSetModificationTime`.
+    /// The same for the last write time: `Open.UserSetModificationTime`.
     pub keep_last_write_time: Option<bool>,
 }
 
 impl BasicChange {
-    /// Whether nothing is changed.
+    /// True if all values stay unchanged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What of a directory entry is wanted. Each level costs more than the one before.
+/// Level of detail of directory entries. Each level costs more than the one before.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum EntryDetail {
-    /// The name alone.
+    /// The name and no metadata.
     Name,
-    /// Times, sizes, attributes, identity.
+    /// Name, times, sizes, attributes and identity.
     Metadata,
     /// Metadata and the size of the extended attributes.
     MetadataAndEaSize,
-    /// Metadata, and what Apple's clients want of every file.
+    /// Metadata, and the fields for Apple's clients.
     Apple,
 }
 
 /// One entry of a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DirectoryEntry {
-    /// The name as stored, or the short name of one that no client could use.
+    /// Name as stored, or the short name of a file with a name that clients cannot use.
     pub name: String,
-    /// Its short name of 8.3 form, if it has one beside its name: [MS-FSCC] 2.1.5.2.1.
+    /// Short name of 8.3 form, if the file has one besides its name: [MS-FSCC] 2.1.5.2.1.
     pub short_name: Option<String>,
-    /// Present if [`EntryDetail::Metadata`] or more was asked for. An entry that vanished while it
-    /// was read is left out altogether.
+    /// Present at [`EntryDetail::Metadata`] and above. An entry that vanished during the
+    /// enumeration is left out completely.
     pub metadata: Option<Metadata>,
-    /// Present if [`EntryDetail::Apple`] was asked for and the entry could be looked at.
+    /// Present at [`EntryDetail::Apple`], if the entry could be opened.
     pub apple: Option<Box<AppleMetadata>>,
 }
 
-/// What Apple's clients want of every file, beside its metadata.
+/// Fields for Apple's clients, besides the metadata.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AppleMetadata {
-    /// All rights that the user has on it.
+    /// Maximal access of the user on the file.
     pub maximal_access: AccessMask,
-    /// Bytes of the stream `AFP_Resource`.
+    /// Length of the stream `AFP_Resource` in bytes.
     pub resource_fork_size: u64,
-    /// The Finder's information, from the stream `AFP_AfpInfo`; zeros if there is none.
+    /// The Finder information of the stream `AFP_AfpInfo`; zeros without that stream.
     pub finder_info: [u8; 32],
 }
 
-/// A symbolic link on the way to an object.
+/// A symbolic link in the path of an object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SymbolicLink {
-    /// Where it leads.
+    /// Target of the link, with its flags.
     pub link: SymbolicLinkReparse,
-    /// What of the path is behind it, as clients write it: empty, or begins with `\`.
+    /// Rest of the path behind the link, as clients write it: empty, or begins with `\`.
     pub unparsed_path: String,
 }
 
-/// One stream of a file.
+/// One data stream of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StreamEntry {
-    /// The name without colons and type; empty for the unnamed stream.
+    /// Name without colons and type; empty for the unnamed stream.
     pub name: String,
-    /// Bytes in it.
     pub size: u64,
-    /// Bytes of storage.
+    /// Number of bytes of allocated storage.
     pub allocation_size: u64,
 }
 
-/// What the store answers when it succeeds.
+/// Reply of the store to a successful operation.
 #[derive(Debug)]
 pub enum ObjectReply {
-    /// Done; nothing to say.
     Done,
-    /// A directory is empty, or not.
+    /// Whether a directory is empty.
     Empty(bool),
-    /// Entries of a directory; no entries means that the end was reached.
+    /// Entries of a directory; none at its end.
     Entries(Vec<DirectoryEntry>),
-    /// Extended attributes.
     ExtendedAttributes(Vec<ExtendedAttribute>),
-    /// Metadata.
     Metadata(Box<Metadata>),
-    /// An object was opened.
     Opened(Box<Opened>),
-    /// The buffer as it was, and what was read beside it.
+    /// The buffer, unchanged, and the data in a pipe.
     Piped(BytesMut, Piped),
-    /// Ranges with storage: offset and length.
+    /// Ranges with storage: offset and length in bytes.
     Ranges(Vec<(u64, u64)>),
-    /// The buffer, with what was read appended.
+    /// The buffer, with the data appended.
     Read(BytesMut),
     /// The object's path as it is stored now.
     Renamed(ObjectPath),
-    /// A self-relative security descriptor.
+    /// A security descriptor in self-relative form.
     Security(Vec<u8>),
-    /// A reparse point.
+    /// A REPARSE_DATA_BUFFER: [MS-FSCC] 2.1.2.2.
     ReparsePoint(Vec<u8>),
-    /// When snapshots were made, in whole seconds.
+    /// Creation times of snapshots, in whole seconds.
     Snapshots(Vec<FileTime>),
-    /// A symbolic link that is not followed.
+    /// A symbolic link that the store does not follow.
     Stopped(Box<SymbolicLink>),
-    /// The short name; `None` if there is none.
+    /// The short name; `None` if the object has none.
     ShortName(Option<String>),
-    /// Streams of a file.
     Streams(Vec<StreamEntry>),
-    /// The file system.
     Volume(Box<Volume>),
-    /// Bytes written.
+    /// Number of bytes written or copied.
     Written(u64),
 }
 
-/// What comes back for an [`ObjectOp`]. The status is already an NTSTATUS: errno stops in the store.
+/// Result of an [`ObjectOp`]. Errors are NTSTATUS already; no errno leaves the store.
 pub type ObjectResult = Result<ObjectReply, NtStatus>;

@@ -1,103 +1,100 @@
-//! Opening: [MS-FSA] 2.1.5.1.
+//! Requests to open or create an object: [MS-FSA] 2.1.5.1.
 
 use bytes::Bytes;
 use dtyp::{AccessMask, FileAttributes};
 
 use crate::{FileIdentity, LocalOpen, Metadata, ObjectPath, RootId};
 
-/// What to do if the file exists, and if it does not: [MS-SMB2] 2.2.13 CreateDisposition.
+/// Action for an existing file, and for a missing one: [MS-SMB2] 2.2.13 CreateDisposition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Disposition {
-    /// Replace it, or create it.
+    /// Replaces the file, or creates it.
     Supersede,
-    /// Open it, or fail.
+    /// Opens the file, or fails.
     Open,
-    /// Fail, or create it.
+    /// Fails, or creates the file.
     Create,
-    /// Open it, or create it.
+    /// Opens the file, or creates it.
     OpenIf,
-    /// Overwrite it, or fail.
+    /// Overwrites the file, or fails.
     Overwrite,
-    /// Overwrite it, or create it.
+    /// Overwrites the file, or creates it.
     OverwriteIf,
 }
 
 impl Disposition {
-    /// Whether a missing file is created.
+    /// True if a missing file is created.
     #[must_use]
     pub fn creates(self) -> bool {
         !matches!(self, Self::Open | Self::Overwrite)
     }
 
-    /// Whether an existing file is emptied.
+    /// True if an existing file is emptied.
     #[must_use]
     pub fn overwrites(self) -> bool {
         matches!(self, Self::Supersede | Self::Overwrite | Self::OverwriteIf)
     }
 }
 
-/// What kind of object the client insists on.
+/// Kind of object that the client requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KindWanted {
-    /// Either; a missing one is created as a file.
+    /// Either; a missing object is created as a file.
     Any,
-    /// FILE_DIRECTORY_FILE: a file is NOT_A_DIRECTORY.
+    /// FILE_DIRECTORY_FILE: a file is refused with NOT_A_DIRECTORY.
     Directory,
-    /// FILE_NON_DIRECTORY_FILE: a directory is FILE_IS_A_DIRECTORY.
+    /// FILE_NON_DIRECTORY_FILE: a directory is refused with FILE_IS_A_DIRECTORY.
     File,
 }
 
 /// One extended attribute: [MS-FSCC] 2.4.16.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExtendedAttribute {
-    /// 0, or FILE_NEED_EA (0x80).
+    /// Zero, or the flag FILE_NEED_EA (0x80).
     pub flags: u8,
-    /// The name in ASCII, compared without case.
+    /// Name in ASCII, compared without case.
     pub name: String,
-    /// The value; empty removes it.
+    /// Value; an empty one removes the attribute.
     pub value: Vec<u8>,
 }
 
-/// A request to open or create.
+/// A request to open or create an object.
 #[derive(Clone, Debug)]
 pub struct OpenRequest {
-    /// The share.
     pub root: RootId,
-    /// The path in it.
     pub path: ObjectPath,
-    /// What to do.
     pub disposition: Disposition,
-    /// What kind it must be.
     pub kind: KindWanted,
-    /// Rights wanted, generic bits already mapped; MAXIMUM_ALLOWED means all that the user has
-    /// beside the others named. The store opens the file so that the granted rights can be used,
-    /// and refuses with ACCESS_DENIED what the user may not do.
+    /// Requested rights, with generic bits mapped; MAXIMUM_ALLOWED requests all rights of the user
+    /// besides. The store opens the file so that the granted rights can be used, and refuses rights
+    /// that the user lacks with ACCESS_DENIED.
     pub desired_access: AccessMask,
-    /// Rights that the share grants at most: nothing beyond them is granted.
+    /// Rights that the share permits; no others are granted.
     pub share_access_max: AccessMask,
     /// Attributes for a created file.
     pub attributes: FileAttributes,
-    /// Reserve this for a created file.
+    /// Bytes to reserve for a created file.
     pub allocation_size: u64,
     /// FILE_OPEN_REPARSE_POINT: a symbolic link is opened itself, not followed.
     pub open_reparse_point: bool,
-    /// FILE_DELETE_ON_CLOSE: a read-only file is CANNOT_DELETE.
+    /// FILE_DELETE_ON_CLOSE: refused for a read-only file with CANNOT_DELETE.
     pub delete_on_close: bool,
-    /// FILE_WRITE_THROUGH.
+    /// FILE_WRITE_THROUGH: writes reach stable storage before their reply.
     pub write_through: bool,
-    /// The rights were granted to the client before, and it has them again: the file may have
+    /// True for a reconnect: the client had these rights and keeps them, even if the file has
     /// become read-only meanwhile.
     pub takes_up: bool,
     /// A self-relative security descriptor for a created file.
     pub security: Option<Bytes>,
-    /// The permission bits of a created file, where the client speaks POSIX; no others are given then.
+    /// Permission bits of a created file, from a client with the POSIX extensions; only these are
+    /// set then.
     pub posix_mode: Option<u32>,
     /// Extended attributes for a created file.
     pub extended_attributes: Vec<ExtendedAttribute>,
 }
 
 impl OpenRequest {
-    /// Opens what is there, in order to remove it.
+    /// Opens an existing object for its removal.
     #[must_use]
     pub fn to_remove(root: RootId, path: ObjectPath) -> Self {
         Self {
@@ -120,21 +117,20 @@ impl OpenRequest {
     }
 }
 
-/// An object that was opened.
+/// Result of a successful open.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The open.
     pub open: LocalOpen,
-    /// Whether it was created by this request.
+    /// True if this request created the object.
     pub created: bool,
-    /// Rights granted: what was asked for, or all with MAXIMUM_ALLOWED.
+    /// Granted rights: those requested, or all with MAXIMUM_ALLOWED.
     pub granted_access: AccessMask,
-    /// All rights that the user has on the object within the share's: `MxAc` asks for it.
+    /// All rights of the user on the object within those of the share, for `MxAc`.
     pub maximal_access: AccessMask,
-    /// The path as it is stored, case included.
+    /// Path as stored, with its case.
     pub path: ObjectPath,
-    /// The directory that its name is in; nothing for the root of a share.
+    /// Parent directory; `None` for the root of a share.
     pub parent: Option<FileIdentity>,
-    /// Metadata at the time of opening. `ea_size` is not filled in.
+    /// Metadata at the time of opening, without `ea_size`.
     pub metadata: Metadata,
 }

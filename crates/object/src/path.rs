@@ -1,16 +1,16 @@
-//! Paths inside a share.
+//! Paths of objects inside a share.
 
 use std::fmt;
 
 use dtyp::FileTime;
 
-/// A path relative to a share's root, the stream of the object at its end, and the snapshot in which
-/// to look for it.
+/// A path relative to a share's root, with the stream of the object at its end, and the snapshot to
+/// look in.
 ///
-/// Invariant: the path has no empty component, no "." or "..", no NUL and none of the characters
-/// that a component may not have ([MS-FSCC] 2.1.5); so the store can hand it to the kernel as it
-/// is. `/` separates components. The empty path is the root. A POSIX path may have those characters, and
-/// its names are meant exactly as they are, case included; it has no stream.
+/// Invariant: the path has no empty component, no "." or "..", no NUL and no character that
+/// [MS-FSCC] 2.1.5 forbids in a component; so the store can pass it to the kernel unchanged. `/`
+/// separates components. The empty path is the root. A POSIX path may have those characters, and
+/// its names are exact, including their case; it has no stream.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ObjectPath {
     path: String,
@@ -19,39 +19,39 @@ pub struct ObjectPath {
     posix: bool,
 }
 
-/// What separates the components of a name that a client sends.
+/// Separators of components in a client's name.
 const SEPARATORS: [char; 2] = ['\\', '/'];
 
-/// Why a name is not a path inside a share.
+/// Reason why a name is not a path inside a share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PathError {
-    /// A component may not be named so: OBJECT_NAME_INVALID.
+    /// A component has a forbidden name: OBJECT_NAME_INVALID.
     BadComponent,
     /// The stream part is not `:name`, `:name:$DATA` or `::$DATA`: OBJECT_NAME_INVALID.
     BadStream,
-    /// ".." that leads out of the share, or an absolute path: OBJECT_PATH_SYNTAX_BAD.
+    /// ".." beyond the root of the share, or an absolute path: OBJECT_PATH_SYNTAX_BAD.
     Escapes,
-    /// Above 255 UTF-16 units in a component, or 32,767 in all: OBJECT_NAME_INVALID.
+    /// More than 255 UTF-16 units in a component, or 32,767 in total: OBJECT_NAME_INVALID.
     TooLong,
 }
 
 impl ObjectPath {
-    /// UTF-16 code units in a component: [MS-FSCC] 2.1.5.
+    /// Highest number of UTF-16 code units of a component: [MS-FSCC] 2.1.5.
     pub const COMPONENT_UNITS_MAX: usize = 255;
-    /// UTF-16 code units in a path.
+    /// Highest number of UTF-16 code units of a path.
     pub const PATH_UNITS_MAX: usize = 32_767;
 
-    /// The share's root.
+    /// Root of the share, without a stream.
     #[must_use]
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// Reads a name as CREATE and SET_INFO carry it: components separated by `\`, optionally
+    /// Parses a name of CREATE or SET_INFO: components separated by `\`, optionally with
     /// `:stream[:$DATA]` at the end: [MS-FSCC] 2.1.5, 2.1.6 with [MS-SMB2] 2.2.13.
     ///
-    /// `/`, which no component may contain, separates as well: clients that come from Unix send it,
-    /// and Samba has always understood them.
+    /// `/`, which no component may contain, separates as well: some clients from Unix send it, and
+    /// Samba accepts it.
     ///
     /// # Errors
     /// See [`PathError`].
@@ -73,14 +73,14 @@ impl ObjectPath {
             },
         };
         let mut path = String::with_capacity(object.len());
-        // One trailing separator is what Windows tools send for a directory.
+        // Windows tools send one trailing separator for a directory.
         let object = object.strip_suffix(SEPARATORS).unwrap_or(object);
         if !object.is_empty() {
             for component in object.split(SEPARATORS) {
                 if component == ".." {
-                    // [MS-FSCC] 2.1.5.1 forbids it on the wire, and Windows takes it for the way
-                    // back. By name alone: what is taken back is never looked at, so no link can
-                    // lead elsewhere.
+                    // [MS-FSCC] 2.1.5.1 forbids it on the wire, and Windows resolves it. By name
+                    // alone: the removed component is never looked up, so no link can lead
+                    // elsewhere.
                     let parent = path.rfind('/').unwrap_or(0);
                     if path.is_empty() {
                         return Err(PathError::Escapes);
@@ -99,8 +99,9 @@ impl ObjectPath {
         Ok(Self { path, stream, ..Self::default() })
     }
 
-    /// Reads a name as clients with the POSIX extensions send it: components separated by `/`, in which
-    /// only `/` and NUL are not allowed. A name without a `/` may be of a client that separates by `\`.
+    /// Parses a name from a client with the POSIX extensions: components separated by `/`, in which
+    /// only `/` and NUL are forbidden. A name without `/` may be from a client that separates by
+    /// `\`.
     ///
     /// # Errors
     /// See [`PathError`].
@@ -128,8 +129,8 @@ impl ObjectPath {
         Ok(Self { path: components.join("/"), posix: true, ..Self::default() })
     }
 
-    /// Reads what [`ObjectPath::to_windows`] has written of a path that was meant so. A name of POSIX in
-    /// which there is a `\` cannot be told from two.
+    /// Parses the result of [`ObjectPath::to_windows`], with the rules for POSIX names if
+    /// `is_posix`. A POSIX name with a `\` is split at it.
     ///
     /// # Errors
     /// See [`PathError`].
@@ -140,7 +141,7 @@ impl ObjectPath {
         }
     }
 
-    /// A path from components that are known to be good, such as names that the store listed.
+    /// Builds a path from valid components, such as names that the store listed.
     #[must_use]
     pub fn from_stored(path: String, stream: Option<String>) -> Self {
         Self { path, stream, ..Self::default() }
@@ -152,31 +153,31 @@ impl ObjectPath {
         &self.path
     }
 
-    /// The stream's name without its type; `None` for the unnamed stream.
+    /// Name of the stream without its type; `None` for the unnamed stream.
     #[must_use]
     pub fn stream(&self) -> Option<&str> {
         self.stream.as_deref()
     }
 
-    /// The time of the snapshot; `None` for the share as it is.
+    /// Time of the snapshot; `None` for the current files.
     #[must_use]
     pub fn snapshot(&self) -> Option<FileTime> {
         self.snapshot
     }
 
-    /// Whether its names are meant exactly as they are.
+    /// True if its names are exact, including their case.
     #[must_use]
     pub fn is_posix(&self) -> bool {
         self.posix
     }
 
-    /// The same path, meant as `other` is.
+    /// The same path, with POSIX names exactly if `other` has them.
     #[must_use]
     pub fn meant_as(self, other: &Self) -> Self {
         Self { posix: other.posix, ..self }
     }
 
-    /// Whether this is the share's root.
+    /// True for the root of the share.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.path.is_empty()
@@ -188,7 +189,7 @@ impl ObjectPath {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The directory that holds the object; `None` for the root. The stream is dropped.
+    /// Parent directory of the object; `None` for the root. The stream is dropped.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
@@ -203,7 +204,7 @@ impl ObjectPath {
         self.path.split('/').filter(|component| !component.is_empty())
     }
 
-    /// This path as seen from above, where its root lies at `folder`.
+    /// Returns this path relative to a higher directory, in which its root lies at `folder`.
     #[must_use]
     pub fn below(&self, folder: &Self) -> Self {
         let path = match (folder.is_root(), self.is_root()) {
@@ -214,8 +215,8 @@ impl ObjectPath {
         Self { path, ..self.clone() }
     }
 
-    /// The way from `directory` to this path: empty if it is the directory itself, `None` if it
-    /// lies elsewhere. Streams are not looked at.
+    /// Returns the path relative to `directory`: empty for the directory itself, `None` outside of
+    /// it. Ignores streams.
     #[must_use]
     pub fn relative_to(&self, directory: &Self) -> Option<&str> {
         if directory.is_root() {
@@ -244,7 +245,7 @@ impl ObjectPath {
     }
 
     /// The same object without the first component that names a snapshot (`@GMT-…`), in that
-    /// snapshot; `None` if there is no such component.
+    /// snapshot; `None` without such a component.
     #[must_use]
     pub fn split_gmt_token(&self) -> Option<Self> {
         let index = self.components().position(|it| FileTime::from_gmt_token(it).is_some())?;
@@ -254,7 +255,7 @@ impl ObjectPath {
         Some(Self { path: others.join("/"), snapshot, ..self.clone() })
     }
 
-    /// The name as clients write it: `\` between components, `:stream` at the end.
+    /// The name in the form of clients: `\` between components, `:stream` at the end.
     #[must_use]
     pub fn to_windows(&self) -> String {
         let mut name = self.path.replace('/', "\\");

@@ -1,4 +1,4 @@
-//! Data of a file on their way past the memory of the server.
+//! Data of a file that bypasses the memory of the server.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 /// Both ends of a pipe.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Where bytes come out.
+    /// End that bytes are read from.
     pub output: OwnedFd,
-    /// Where they go in.
+    /// End that bytes are written to.
     pub input: OwnedFd,
-    /// Pages that it has room for.
+    /// Capacity of the pipe in pages.
     pub pages_max: usize,
-    /// For whoever makes pipes to count those that there are.
+    /// Reference count of a pool's pipes, shared by all of them.
     pub counted: Arc<()>,
 }
 
-/// Data in a pipe: read from a file, or received to be written to one. It holds the pages that they are in,
-/// of the page cache or of the network, so they can neither fail to come nor become fewer, whatever happens
-/// to the file or the connection; what is written to the file meanwhile may be seen in what was read.
-// One pointer, since it goes from hand to hand among operations that have none.
+/// Data in a pipe: read from a file, or received for a write to one. The pipe holds references to
+/// pages of the page cache or of the network, so the data stays complete whatever happens to the
+/// file or the connection; later writes to the file may be visible in data that was read.
+// One pointer, since it is moved along with operations that have no pipe.
 #[derive(Debug)]
 pub struct Piped(Box<Filled>);
 
@@ -30,40 +30,40 @@ struct Filled {
 }
 
 impl Piped {
-    /// A pipe with so many bytes in it.
+    /// Takes a pipe with `length` bytes in it.
     #[must_use]
     pub fn new(pipe: Pipe, length: usize) -> Self {
         Self(Box::new(Filled { pipe, length }))
     }
 
-    /// The pipe, to put bytes in or take them out: whoever does says how many ([`Self::came`],
+    /// The pipe, to add or remove bytes. The caller reports their number ([`Self::came`],
     /// [`Self::took`]).
     #[must_use]
     pub fn pipe(&self) -> &Pipe {
         &self.0.pipe
     }
 
-    /// Bytes that are left in it.
+    /// Number of bytes in the pipe.
     #[must_use]
     pub fn length(&self) -> usize {
         self.0.length
     }
 
-    /// So many bytes were put in.
+    /// Reports that `bytes` were added.
     pub fn came(&mut self, bytes: usize) {
         self.0.length += bytes;
     }
 
-    /// So many bytes were taken out.
+    /// Reports that `bytes` were removed.
     ///
     /// # Panics
-    /// If there were not so many.
+    /// If the pipe had fewer bytes.
     pub fn took(&mut self, bytes: usize) {
         self.0.length = self.0.length.checked_sub(bytes).expect("nobody takes what is not there");
     }
 
-    /// The pipe, to be used again. None if something is left in it, which would come out before what
-    /// somebody else puts in: then it is closed.
+    /// Returns the empty pipe for another use. `None` if it has bytes left, which would precede
+    /// those of the next user: then it is closed.
     #[must_use]
     pub fn into_empty(self) -> Option<Pipe> {
         (self.0.length == 0).then_some(self.0.pipe)

@@ -2,31 +2,32 @@
 
 use dtyp::FileTime;
 
-/// What is known of a file system.
+/// Properties of a file system.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Volume {
-    /// Bytes in all.
+    /// Size of the file system in bytes.
     pub total_bytes: u64,
-    /// Bytes free.
+    /// Number of free bytes, for any user.
     pub free_bytes: u64,
-    /// Bytes free for this user (quotas, reserved blocks).
+    /// Number of bytes free for this user (quotas, reserved blocks).
     pub available_bytes: u64,
     /// Bytes in a cluster: the allocation unit shown to clients.
     pub cluster_bytes: u32,
-    /// Bytes in a sector.
+    /// Number of bytes in a sector.
     pub sector_bytes: u32,
-    /// A number that tells volumes apart.
+    /// Number that distinguishes volumes from each other.
     pub serial_number: u32,
-    /// When it was made, if known.
+    /// Creation time, if it is known.
     pub creation_time: FileTime,
-    /// Its label.
+    /// Volume label as shown to clients.
     pub label: String,
-    /// Its file system's name as told to clients ("NTFS" by default).
+    /// Name of the file system for clients ("NTFS" by default).
     pub file_system_name: String,
     /// FILE_SYSTEM_ATTRIBUTES: [MS-FSCC] 2.5.1.
     pub attributes: u32,
-    /// Units in a component name.
+    /// Highest number of units in a component of a name.
     pub component_units_max: u32,
-    /// Storage of a part of a file can be given back: [`ObjectOp::Trim`](crate::ObjectOp::Trim).
+    /// True if the storage of a part of a file can be freed:
+    /// [`ObjectOp::Trim`](crate::ObjectOp::Trim).
     pub supports_trim: bool,
 }
