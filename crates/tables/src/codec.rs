@@ -1,28 +1,28 @@
-//! Bytes of records, written and read back.
+//! Encoding and decoding of records.
 //!
 //! All numbers are little-endian. A text is its length (`u16`) and UTF-8. Every record starts with
 //! the version of its form and the server id of its owner, so that the records of a dead process
-//! can be found even where the rest is damaged.
+//! can be found even if the rest is damaged.
 
 use dtyp::{FileTime, Guid, ServerId};
 
-/// Bytes of one text in a record.
+/// Highest number of bytes of one text in a record.
 ///
-/// Linux bounds a path at 4,096 bytes; a stream name and the names of users are far shorter.
+/// Linux limits a path to 4,096 bytes; stream names and user names are far shorter.
 pub const TEXT_BYTES_MAX: usize = 8_192;
 
-/// Why bytes are not a record, or a record has no bytes.
+/// Reason why bytes are not a record, or a record cannot be encoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RecordError {
-    /// The record lies under a key that is not its own.
+    /// The record lies under the key of another one.
     #[error("the record does not belong under its key")]
     KeyMismatch,
-    /// The record ends before a field does.
+    /// The record ends within a field.
     #[error("{need} bytes needed, {have} there")]
     Short {
-        /// Bytes of the field.
+        /// Length of the field in bytes.
         need: usize,
-        /// Bytes that were left.
+        /// Number of bytes that were left.
         have: usize,
     },
     /// A text is longer than [`TEXT_BYTES_MAX`].
@@ -31,31 +31,31 @@ pub enum RecordError {
     /// A text is not UTF-8.
     #[error("a text is not UTF-8")]
     TextNotUtf8,
-    /// Bytes follow the last field.
+    /// More bytes follow the last field.
     #[error("{0} bytes follow the last field")]
     TrailingBytes(usize),
-    /// A field has a value that nothing writes.
+    /// A field has a value that is never written.
     #[error("a field has the impossible value {0}")]
     Value(u8),
-    /// The form is of another version.
+    /// The record has a form of another version.
     #[error("version {0} is unknown")]
     Version(u8),
 }
 
-/// The owner of the record in `value`, whatever else is in it.
+/// Returns the owner of the record in `value`, without decoding the rest.
 pub(crate) fn owner(value: &[u8]) -> Option<ServerId> {
     let (_version, rest) = value.split_first()?;
     rest.first_chunk().map(ServerId::from_bytes)
 }
 
-/// Appends fields to a record.
+/// Encoder of a record's fields.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    /// Starts a record in `out`, which is cleared.
+    /// Clears `out` and starts a record in it.
     pub(crate) fn new(out: &'a mut Vec<u8>, version: u8, owner: ServerId) -> Self {
         out.clear();
         out.push(version);
@@ -75,7 +75,7 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// An id that may be absent; zero is an id like any other.
+    /// Appends an optional id; zero is a valid id.
     pub(crate) fn optional_u16(&mut self, value: Option<u16>) {
         self.bool(value.is_some());
         if let Some(value) = value {
@@ -103,14 +103,14 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Takes fields from a record.
+/// Decoder of a record's fields.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Opens the record in `bytes`, which must be of `version`; the owner stands first in it.
+    /// Starts to decode the record in `bytes`, which must be of `version`, and returns its owner.
     pub(crate) fn new(bytes: &'a [u8], version: u8) -> Result<(Self, ServerId), RecordError> {
         let mut reader = Self { rest: bytes };
         match reader.u8()? {
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).map(str::to_owned).map_err(|_| RecordError::TextNotUtf8)
     }
 
-    /// Every byte of a record has a meaning; one too many means that it is not what it says.
+    /// Ends decoding. Further bytes are an error, because every byte of a record has a meaning.
     pub(crate) fn finish(self) -> Result<(), RecordError> {
         match self.rest.len() {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! What all workers know together of failed logons: numbers whose meaning is the engine's.
+//! Failed logons of all workers, as numbers that the engine interprets.
 
 use std::io;
 use std::path::Path;
@@ -6,58 +6,58 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// The numbers, as one process sees them.
+/// The shared numbers, mapped into one process.
 #[derive(Debug)]
 pub struct FailedLogonPage {
     page: SharedMemory<Page>,
 }
 
-/// Places for addresses, users, familiar users, lines of the log and logons without a line: 4,096 of
-/// each in 160 KiB, of which those that are never used take no memory.
+/// Slots for addresses, users, familiar users, lines of the log and logons without a line: 4,096 of
+/// each in 160 KiB. Unused ones take no memory.
 const SLOTS: usize = 5 * 4_096;
 
-/// What may become of a logon: the engine's kinds, by their numbers, and room for more.
+/// Kinds of outcomes of a logon: the engine's, by their numbers, and room for more.
 const OUTCOMES: usize = 16;
 
-/// What is in the file `failed_logons` of the lock directory.
+/// Content of the file `failed_logons` in the lock directory.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 struct Page {
-    /// How many logons there were of each kind.
+    /// Number of logons of each kind.
     outcomes: [AtomicU64; OUTCOMES],
     slots: [AtomicU64; SLOTS],
 }
 
-// SAFETY: all in it are atomics, for which any bytes are a value.
+// SAFETY: the page consists of atomics, which have no invalid bytes.
 unsafe impl Shared for Page {}
 
 impl FailedLogonPage {
-    /// Begins anew: nobody has failed. For a supervisor that starts.
+    /// Creates an empty page, for a starting supervisor.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn create(lock_dir: &Path) -> io::Result<Self> {
         Ok(Self { page: SharedMemory::create(&lock_dir.join("failed_logons"))? })
     }
 
-    /// Opens the page of the server on `lock_dir`, and makes it if it is not there.
+    /// Opens the page of the server on `lock_dir`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn open(lock_dir: &Path) -> io::Result<Self> {
         Ok(Self { page: SharedMemory::open(&lock_dir.join("failed_logons"))? })
     }
 
-    /// Joins what a worker has made. Nothing is made or changed.
+    /// Opens an existing page, without a change to it.
     ///
     /// # Errors
-    /// `NotFound` if no worker has made it; `InvalidData` if it is another version's; else what the file
-    /// system says.
+    /// `NotFound` if no worker has created it; `InvalidData` if it is from another version; else
+    /// those of the file system.
     pub fn join(lock_dir: &Path) -> io::Result<Self> {
         Ok(Self { page: SharedMemory::join(&lock_dir.join("failed_logons"))? })
     }
 
-    /// Counts a logon. Kinds that the page has no room for are not counted.
+    /// Counts a logon. Kinds beyond the page are not counted.
     pub fn count(&self, outcome: u64) {
         let outcome = usize::try_from(outcome).ok().and_then(|it| self.page.outcomes.get(it));
         if let Some(count) = outcome {
@@ -65,13 +65,14 @@ impl FailedLogonPage {
         }
     }
 
-    /// Logons of each kind since the lock directory was made, workers that have ended included.
+    /// Number of logons of each kind since the lock directory was created, with those of ended
+    /// workers.
     #[must_use]
     pub fn outcomes(&self) -> Vec<u64> {
         self.page.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// All numbers; zeros at first.
+    /// All numbers of the page; initially zero.
     #[must_use]
     pub fn slots(&self) -> &[AtomicU64] {
         &self.page.slots

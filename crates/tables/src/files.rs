@@ -1,10 +1,11 @@
-//! `files.tdb`: every file that is open anywhere, with its opens, leases and locks; and
-//! `disconnected.tdb`: where the opens are that nobody has a connection for.
+//! `files.tdb`: every open file of the server, with its opens, leases and locks; and
+//! `disconnected.tdb`: the files of disconnected opens.
 //!
-//! One record a file holds everything that is judged together, so opening a file that nobody else
-//! uses is one store, and closing it one delete. A disconnected open is looked for by its FileId;
-//! its entry in the second table is made when it is disconnected, and costs an ordinary open
-//! nothing. Those of the second version of durable handles are looked for by their CreateGuid, too.
+//! One record per file has everything that is decided together, so opening a file that no other
+//! client uses is one store, and closing it one delete. A disconnected open is looked up by its
+//! FileId; its entry in the second table is written when it is disconnected, and costs an ordinary
+//! open nothing. Opens with durable handles of the second version are looked up by their CreateGuid
+//! as well.
 
 mod codec;
 mod disconnected;
@@ -38,33 +39,34 @@ use words::Words;
 pub use disconnected::Scavenged;
 pub use persistent::Restored;
 
-/// Hash chains of the table of files, of which a busy server has a hundred thousand. A prime.
+/// Hash chains of the table of files, which has a hundred thousand entries on a busy server. A
+/// prime.
 ///
-/// Every chain is visited when a worker has died, so more of them is not always better.
+/// The death of a worker visits every chain, so more chains are not always better.
 const FILES_HASH_SIZE: u16 = 20_011;
 
 /// Hash chains of the table of disconnected opens. A prime.
 const DISCONNECTED_HASH_SIZE: u16 = 1_009;
 
-/// All files that are open anywhere, as one process sees them.
+/// All open files of the server, as one process accesses them.
 #[derive(Debug)]
 pub struct FileTable<T = Tdb> {
     files: T,
     disconnected: T,
-    /// Where persistent opens outlive the server; nothing in a process that keeps none.
+    /// Table of persistent opens, which outlive the server; `None` in a process without any.
     persistent: Option<T>,
-    /// What was there could not be opened, and was put aside.
+    /// True if an existing table could not be opened, and was put aside.
     is_damaged: bool,
     words: Words,
     room: Room,
-    /// The record that this process has read or kept last.
+    /// The last record that this process read or wrote.
     last: RefCell<Option<Last>>,
-    /// Disconnected opens whose time is up, at whose files nobody has looked yet.
+    /// Files with expired disconnected opens that were not checked yet.
     due: RefCell<Due>,
 }
 
-/// A record, and its bytes: as long as they are in the table, it need not be read from them again.
-/// A CREATE, what follows it and its CLOSE look at the same one.
+/// A record, and its bytes: while the table has the same bytes, they need not be decoded again. A
+/// CREATE, its followers and its CLOSE access the same record.
 #[derive(Debug)]
 struct Last {
     key: FileKey,
@@ -73,7 +75,7 @@ struct Last {
 }
 
 impl Last {
-    /// Bytes of a record that is worth keeping: that of a file which few have open.
+    /// Highest number of bytes of a cached record: of a file with few opens.
     const BYTES_MAX: usize = 4_096;
 
     fn is(&self, key: FileKey, bytes: &[u8]) -> bool {
@@ -81,16 +83,16 @@ impl Last {
     }
 }
 
-/// Whether what a decision leaves is to be kept beyond the server.
+/// Whether the result of a decision goes to stable storage.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Judged {
-    /// It comes from there.
+    /// No: the record was read from there.
     AsKept,
-    /// As far as it is persistent.
+    /// Yes, as far as it is persistent.
     Anew,
 }
 
-/// The table of a simulated server; each of its processes makes its own handle.
+/// The table of a simulated server; each of its processes has a handle.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
     files: MemoryTable,
@@ -101,19 +103,19 @@ pub struct MemoryFiles {
 }
 
 impl MemoryFiles {
-    /// How often a record of the tables was stored or deleted: what opening and closing cost.
+    /// Number of records stored or deleted, as the cost of opening and closing.
     #[must_use]
     pub fn updates(&self) -> u64 {
         self.files.updates() + self.disconnected.updates()
     }
 
-    /// Returns the number of walks through the records of all files.
+    /// Number of iterations over the records of all files.
     #[must_use]
     pub fn walks(&self) -> u64 {
         self.files.walks()
     }
 
-    /// The table as one process of the simulation sees it.
+    /// Returns the handle of one process of the simulation.
     #[must_use]
     pub fn handle(&self) -> FileTable<MemoryTable> {
         FileTable {
@@ -128,8 +130,7 @@ impl MemoryFiles {
         }
     }
 
-    /// The tables of the server that is started after this one was stopped; nothing is brought back
-    /// yet.
+    /// Returns the tables of the next server after a stop of this one, before any open is restored.
     #[must_use]
     pub fn after_restart(&self) -> Self {
         Self { persistent: self.persistent.clone(), ..Self::default() }
@@ -137,16 +138,16 @@ impl MemoryFiles {
 }
 
 impl FileTable {
-    /// Makes new tables in `lock_dir`, and opens what is kept in `state_dir`: for the supervisor, once
-    /// it has the server's lock.
+    /// Creates tables in `lock_dir`, and opens the persistent one in `state_dir`: for the
+    /// supervisor, once it has the server's lock.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn create(lock_dir: &Path, state_dir: &Path) -> Result<Self, RegistryError> {
         let words = Words::create(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
         let (persistent, is_damaged) = match Self::open_persistent(state_dir) {
             Ok(table) => (table, false),
-            // A server that has lost what it kept is worth more than none.
+            // A server without its persistent opens is better than none.
             Err(RegistryError::File { source, .. }) if is_damage(&source) => {
                 let path = state_dir.join(PERSISTENT);
                 std::fs::rename(&path, path.with_extension("damaged"))
@@ -156,16 +157,16 @@ impl FileTable {
             Err(error) => return Err(error),
         };
         let tables = Self::open(lock_dir, words, Tdb::create)?;
-        // Last, when the tables have the room that they begin with.
+        // Last, when the tables have their initial size.
         let room = Room::create(&lock_dir.join(ROOM)).map_err(at(lock_dir, ROOM))?;
         Ok(Self { persistent: Some(persistent), is_damaged, room, ..tables })
     }
 
-    /// Opens the tables of the server that runs: for a worker, which names the state directory if it
+    /// Opens the tables of the running server: for a worker, which passes the state directory if it
     /// may have persistent opens.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn join(lock_dir: &Path, state_dir: Option<&Path>) -> Result<Self, RegistryError> {
         let words = Words::join(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
         let room = Room::join(&lock_dir.join(ROOM)).map_err(at(lock_dir, ROOM))?;
@@ -173,13 +174,13 @@ impl FileTable {
         Ok(Self { persistent, room, ..Self::open(lock_dir, words, |path, _| Tdb::join(path))? })
     }
 
-    /// What the tables are open by.
+    /// File descriptors of the open tables.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [&self.files, &self.disconnected].into_iter().chain(&self.persistent).map(Tdb::descriptor)
     }
 
-    /// The tables of the supervisor that this process was forked off, for it as a worker; those that are
-    /// kept in the state directory if it may have persistent opens.
+    /// Takes over the supervisor's tables after a fork, as a worker; the persistent one only if
+    /// `keeps_persistent`.
     ///
     /// # Errors
     /// [`RegistryError::Inherited`].
@@ -203,10 +204,10 @@ impl FileTable {
             .map_err(at(state_dir, PERSISTENT))
     }
 
-    /// Opens the tables of the server that runs for reading: for a tool like `choro status`.
+    /// Opens the tables of the running server for reading: for a tool like `choro status`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn observe(lock_dir: &Path) -> Result<Self, RegistryError> {
         Self::open(lock_dir, Words::default(), |path, _| Tdb::observe(path))
     }
@@ -235,20 +236,20 @@ fn at(lock_dir: &Path, name: &str) -> impl Fn(io::Error) -> RegistryError {
     move |source| RegistryError::File { path: path.clone(), source }
 }
 
-/// Whether libtdb makes nothing of a file that is there.
+/// True if libtdb cannot interpret an existing file.
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
 
-/// The file of the shared words.
+/// Name of the file with the shared words.
 const WORDS: &str = "file_words";
 
-/// The file of the figures of what the records take.
+/// Name of the file with the size of all records.
 const ROOM: &str = "file_room";
 
-/// Bytes of a record to which an open may be added. More than
-/// [`FILE_OPENS_MAX`](arbitration::FILE_OPENS_MAX) opens by one path have; and half of what a
-/// record may have at all, so that one that is there can always change.
+/// Highest number of bytes of a record that another open may be added to.
+/// [`FILE_OPENS_MAX`](arbitration::FILE_OPENS_MAX) opens by one path need less; and it is half of
+/// the limit on records, so that an existing record can always change.
 const GROWN_BYTES_MAX: usize = tdb::RECORD_BYTES_MAX / 2;
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
@@ -262,15 +263,15 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         tables.into_iter().filter_map(|(name, table)| Some((name, table?.mend()))).collect()
     }
 
-    /// Takes everything of a worker out that is dead; what is durable stays, disconnected. What it
-    /// was to delete is deleted by `heir`. Says who has to look at which file.
+    /// Removes all entries of a dead worker; durable opens stay, disconnected. `deletion_owner`
+    /// carries out its pending deletions. Returns the processes that have to check each file.
     ///
     /// # Errors
-    /// What stopped it; calling again goes on from there.
+    /// Those of the tables; a second call continues.
     pub fn bury(
         &self,
         server: ServerId,
-        heir: ServerId,
+        deletion_owner: ServerId,
         now: Duration,
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut concerned = Vec::new();
@@ -290,18 +291,18 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             let mut has_inheritance = false;
             let buried = self.change(key, &mut |record| {
                 look = Look::default();
-                record.bury(server, heir, now, &mut look);
+                record.bury(server, deletion_owner, now, &mut look);
                 away = disconnected_of(record, server);
                 has_inheritance = record.has_inheritance();
                 true
             });
             match buried {
                 Ok(()) => {}
-                // Nobody can use it, and nothing in it can be believed.
+                // An unreadable record is useless to all processes.
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
-            self.note_away(key, &away, heir, &mut look)?;
+            self.note_away(key, &away, deletion_owner, &mut look)?;
             if has_inheritance {
                 self.note_inheritance(key)?;
             }
@@ -310,12 +311,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(looks)
     }
 
-    /// Notes the opens that a dead worker leaves. Those for which there is no room end with it.
+    /// Records the opens of a dead worker as disconnected. Opens beyond the limits end.
     fn note_away(
         &self,
         file: FileKey,
         away: &[OpenEntry],
-        heir: ServerId,
+        deletion_owner: ServerId,
         look: &mut Look,
     ) -> Result<(), TableError> {
         let is_noted = |entry: &&OpenEntry| {
@@ -331,12 +332,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let end = &mut |record: &mut FileRecord| {
             let is_refused =
                 |it: &OpenEntry| it.is_disconnected() && refused.contains(&it.facts.persistent);
-            record.evict(&is_refused, heir, look);
+            record.evict(&is_refused, deletion_owner, look);
             true
         };
         match self.change(file, end) {
             Err(RecordsError::Full) => Err(TableError::Full),
-            // A record that cannot be read has no opens.
+            // An unreadable record has no opens.
             Ok(()) | Err(RecordsError::Damaged) => Ok(()),
         }
     }
@@ -376,8 +377,8 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                     Err(_) => return (Change::Keep, Err(RecordsError::Full)),
                 }
             }
-            // Under the lock of the record, and more before less: whoever reads the word between
-            // the two sees too much at worst, and looks at the record.
+            // Under the lock of the record, and increments before decrements: a process that reads
+            // the word in between sees too much at worst, and reads the record.
             self.words.change(key, before, after);
             words = Some((before, after));
             lengths = Some((found.map(<[u8]>::len), length_of(&change)));
@@ -388,12 +389,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         });
         match (judged.is_ok(), words, lengths) {
             (true, _, Some((before, after))) => self.room.change(before, after),
-            // The record is what it was, and so is its word.
+            // The record is unchanged, so the word must be as well.
             (false, Some((before, after)), _) => self.words.change(key, after, before),
             _ => {}
         }
         let result = judged?;
-        // Others need not wait for the disk; whoever asked must.
+        // Only this process waits for the disk, and not those that wait for the lock.
         if let (true, Some(table)) = (must_sync, kept) {
             table.sync()?;
         }
@@ -477,7 +478,8 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
     }
 }
 
-/// What becomes of a record that had so many opens; nothing if it is too long.
+/// Returns the change that stores a record, which had `opens` opens before; `None` if it is too
+/// long.
 fn change_to(record: &FileRecord, opens: usize) -> Option<Change> {
     if record.is_empty() {
         return Some(Change::Delete);
@@ -487,7 +489,7 @@ fn change_to(record: &FileRecord, opens: usize) -> Option<Change> {
     (!is_grown).then_some(Change::Store(bytes))
 }
 
-/// Returns the length of the record that a change leaves.
+/// Length of the record after a change, in bytes.
 fn length_of(change: &Change) -> Option<usize> {
     match change {
         Change::Store(bytes) => Some(bytes.len()),
@@ -502,7 +504,7 @@ fn failure(error: TableError) -> RecordsError {
     }
 }
 
-/// The disconnected opens that a worker had.
+/// The disconnected opens of a worker.
 fn disconnected_of(record: &FileRecord, server: ServerId) -> Vec<OpenEntry> {
     let of_server = record.opens.iter().filter(|it| it.id.server == server);
     of_server.filter(|it| it.is_disconnected()).cloned().collect()

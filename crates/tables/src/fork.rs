@@ -1,4 +1,4 @@
-//! A process that goes on from where this one is.
+//! Forking of a process, and closing of its descriptors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,56 +9,57 @@ use std::os::unix::fs::MetadataExt;
 
 use libc::{c_int, c_uint, sigset_t};
 
-/// Which of two processes this is.
+/// Result of a fork in each of the two processes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Forked {
-    /// The new one.
+    /// The process is the new one.
     Child,
-    /// That which was there, and the pid of the new one.
+    /// The process is the old one; with the pid of the new one.
     Parent(u32),
 }
 
-/// Makes a process that is a copy of this one, in a process group of its own: what is for the parent's
-/// group is not for it. In it, handlers of `signals` are gone, and no signal has been lost or taken by the
-/// wrong process. `None` if this process has more than one thread: only the one that asks would go on,
-/// and what others were doing would stay half done.
+/// Forks this process. The child is in a process group of its own: signals to the parent's group do
+/// not reach it. In the child, handlers of `signals` are reset; no signal is lost or delivered to
+/// the wrong process. `None` if this process has more than one thread: only the calling one would
+/// continue, and the work of the others would stay half done.
 ///
-/// The child has its parent's tables and none of their locks: it makes them its own
+/// The child has its parent's tables and none of their locks: it takes them over
 /// ([`Registry::inherit`](crate::Registry::inherit)), or drops them.
 ///
 /// # Errors
-/// The kernel has no process for us.
+/// The kernel cannot create a process.
 pub fn fork(signals: &[c_int]) -> io::Result<Option<Forked>> {
     if threads()? != 1 {
         return Ok(None);
     }
     let before = block_signals()?;
-    // SAFETY: this is the only thread, so nothing is half done in the child.
+    // SAFETY: this is the only thread, so no work is half done in the child.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: it says something of this process and no more. It fails for no new process.
+        // SAFETY: changes only the group of this process. It cannot fail for a new process.
         unsafe { libc::setpgid(0, 0) };
         for &signal in signals {
-            // SAFETY: the default does nothing of ours.
+            // SAFETY: the default handler runs no code of this program.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
-    // Its error was made before this changes `errno`.
+    // Reads the error before the calls below change `errno`.
     let forked = match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Some(Forked::Child)),
         pid => Ok(Some(Forked::Parent(u32::try_from(pid).expect("pids are positive")))),
     };
-    // SAFETY: the set was filled in by the kernel.
+    // SAFETY: the kernel has filled the set in.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     forked
 }
 
-/// Closes all descriptors but the standard ones and those `kept`. What else owns some must have been
-/// forgotten, and never be dropped: for a child that has nothing to do with what its parent has open.
+/// Closes all descriptors but the standard ones and those `kept`. Other owners of descriptors must
+/// have been forgotten, and never be dropped: for a child that uses none of its parent's files.
 ///
 /// # Errors
-/// The kernel is older than 5.9, or a filter refuses, and what is open cannot be found in `/proc` either.
+/// The kernel is older than 5.9, or a filter refuses the call, and `/proc` cannot list the
+/// descriptors either.
 pub fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     let number = |it: &BorrowedFd<'_>| c_uint::try_from(it.as_raw_fd()).ok();
     let mut kept: Vec<c_uint> = kept.iter().filter_map(number).filter(|it| *it >= FIRST).collect();
@@ -66,7 +67,7 @@ pub fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
     close_ranges_but(&kept).or_else(|_| close_each_but(&kept))
 }
 
-/// `kept` is sorted.
+/// Closes the ranges between the descriptors `kept`, which are sorted.
 fn close_ranges_but(kept: &[c_uint]) -> io::Result<()> {
     let mut first = FIRST;
     for &kept in kept {
@@ -79,7 +80,7 @@ fn close_ranges_but(kept: &[c_uint]) -> io::Result<()> {
 }
 
 fn close_range(first: c_uint, last: c_uint) -> io::Result<()> {
-    // SAFETY: who calls `close_all_but` has seen to it that nobody uses or closes them.
+    // SAFETY: by the contract of `close_all_but`, no code uses or closes these descriptors.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -89,7 +90,7 @@ fn close_range(first: c_uint, last: c_uint) -> io::Result<()> {
 fn close_each_but(kept: &[c_uint]) -> io::Result<()> {
     for number in open_descriptors()? {
         if number >= FIRST && !kept.contains(&number) {
-            // SAFETY: as above. That which the folder was read through is closed already.
+            // SAFETY: as above. The descriptor that listed the folder is closed already.
             unsafe { libc::close(number.cast_signed()) };
         }
     }
@@ -103,34 +104,35 @@ fn open_descriptors() -> io::Result<BTreeSet<c_uint>> {
     Ok(entries.filter_map(number).collect())
 }
 
-/// Does something, and says whether it has left no descriptor open: what a library keeps open for itself, a
-/// child that closes everything must not close behind its back.
+/// Runs `work`, and returns whether it has left no descriptor open: a child that closes all
+/// descriptors must not close those that a library keeps for itself.
 ///
 /// # Errors
-/// `/proc` is not there.
+/// `/proc` is not mounted.
 pub fn leaves_nothing_open(work: impl FnOnce()) -> io::Result<bool> {
     let before = open_descriptors()?;
     work();
-    // Through which the folder is read is the same number, unless something has taken that.
+    // Listing the folder uses the same descriptor both times, unless `work` keeps it open.
     Ok(open_descriptors()?.is_subset(&before))
 }
 
-/// The first descriptor that is not a standard one.
+/// First descriptor after the standard ones.
 const FIRST: c_uint = 3;
 
-/// Threads of this process: the folder of them has a link from each, one from above and its own.
+/// Number of threads of this process: the folder has one link from each, one from its parent and
+/// its own.
 fn threads() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
 }
 
-/// Blocks all signals, and says which were blocked.
+/// Blocks all signals, and returns those that were blocked before.
 fn block_signals() -> io::Result<sigset_t> {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the set is ours to fill in.
+    // SAFETY: the set is a local buffer.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: the first set is filled in, the second ours to fill in.
+    // SAFETY: the first set is filled in, the second a local buffer.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()) } {
-        // SAFETY: the call has filled it in.
+        // SAFETY: the call has filled the set in.
         0 => Ok(unsafe { before.assume_init() }),
         error => Err(io::Error::from_raw_os_error(error)),
     }
@@ -148,18 +150,18 @@ mod tests {
         let [kept, other] = [(); 2].map(|()| File::open("/dev/null").expect("it is there"));
         let [kept, other] =
             [&kept, &other].map(|it| c_uint::try_from(it.as_raw_fd()).expect("a number"));
-        // SAFETY: the child does nothing but what is below, and the C library's memory can be used in it.
+        // SAFETY: the child runs only the code below, which may use the C library's memory.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: it asks, and no more.
+            // SAFETY: the call only reads a flag.
             let is_open = |it: c_uint| unsafe { libc::fcntl(it.cast_signed(), libc::F_GETFD) } >= 0;
             let is_right = close_each_but(&[kept]).is_ok() && is_open(kept) && !is_open(other);
-            // SAFETY: it ends.
+            // SAFETY: ends the process.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }
         assert!(child > 0, "there is a process for us");
         let mut status = 0;
-        // SAFETY: the status is ours to fill in.
+        // SAFETY: the status is a local buffer.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
     }

@@ -1,12 +1,12 @@
 //! The global tables: clients, sessions, tree connects and opens of all workers.
 //!
-//! Whatever must be known beyond one worker lies here, one record per thing, each with the
-//! [`ServerId`](dtyp::ServerId) of the process that owns it. The supervisor creates the tables and
-//! holds them open for the life of the server; workers join; `choro status` observes. [`Registry`]
-//! is the way in; [`Table`] is what it stands on: libtdb in a server, memory in a simulation.
+//! They hold all state that other processes than its worker need, one record per object, each with
+//! the [`ServerId`](dtyp::ServerId) of its owner. The supervisor creates the tables and holds them
+//! open for the life of the server; workers join; `choro status` observes. [`Registry`] is the
+//! entry point; a [`Table`] stores the records: libtdb in a server, memory in a simulation.
 //!
-//! No table waits for anything but the short lock of one hash chain. Waiting for another process
-//! is done by messages, never by holding a lock.
+//! A table waits only for the short lock of one hash chain, and for the disk when it stores a
+//! persistent open. Waiting for another process is done by messages, never by holding a lock.
 
 mod codec;
 mod failed_logon_page;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// Slots of the page, one for a worker: more than the clients at a time, the idle workers and those
-/// that end.
+/// Slots of the page, one per worker: more than the highest number of clients, idle workers and
+/// ending ones together.
 pub const LOGON_SLOTS: usize = 32_768;
 
 /// Slots in one word of the bits that mark changes.
@@ -20,16 +20,16 @@ const WORD_SLOTS: usize = u64::BITS as usize;
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Logon {
-    /// No session yet.
+    /// No session exists for it yet.
     #[default]
     Nobody = 0,
     /// A guest, or an anonymous user.
     Guest = 1,
-    /// A user, who has proven it.
+    /// An authenticated user of an account.
     User = 2,
 }
 
-/// The page, as one process sees it.
+/// The page, mapped into one process.
 #[derive(Debug)]
 pub struct LogonPage {
     page: SharedMemory<Page>,
@@ -44,14 +44,14 @@ struct Page {
     slots: [AtomicU8; LOGON_SLOTS],
 }
 
-// SAFETY: the page consists of atomics, for which any bytes are a value.
+// SAFETY: the page consists of atomics, which have no invalid bytes.
 unsafe impl Shared for Page {}
 
 impl LogonPage {
-    /// Makes the page anew: for the supervisor, before it starts a worker.
+    /// Creates the page: for the supervisor, before it starts a worker.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn create(lock_dir: &Path) -> io::Result<Self> {
         Ok(Self { page: SharedMemory::create(&lock_dir.join(NAME))? })
     }
@@ -59,7 +59,7 @@ impl LogonPage {
     /// Opens the page of the server on `lock_dir`: for a worker.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn join(lock_dir: &Path) -> io::Result<Self> {
         Ok(Self { page: SharedMemory::join(&lock_dir.join(NAME))? })
     }
@@ -77,7 +77,7 @@ impl LogonPage {
     pub fn take_changed(&self) -> impl Iterator<Item = (usize, Logon)> {
         let words = self.page.changed.iter().enumerate();
         words.flat_map(move |(index, word)| {
-            // Mostly no bit is set, and a load is cheaper than an exchange.
+            // Usually no bit is set, and a load is cheaper than an exchange.
             let seen = word.load(Ordering::Relaxed);
             let bits = if seen == 0 { 0 } else { word.swap(0, Ordering::Acquire) };
             let changed = (0..WORD_SLOTS).filter(move |bit| bits & (1 << bit) != 0);
@@ -97,7 +97,7 @@ impl LogonPage {
     }
 }
 
-/// The file in the lock directory.
+/// Name of the file in the lock directory.
 const NAME: &str = "logons";
 
 #[cfg(test)]

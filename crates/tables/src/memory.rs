@@ -27,24 +27,24 @@ impl MemoryTable {
         Ok(())
     }
 
-    /// How often a record was read, to decide what becomes of it.
+    /// Number of records read for a decision.
     #[cfg(test)]
     pub(crate) fn visits(&self) -> u64 {
         self.visits.get()
     }
 
-    /// How many records there are.
+    /// Number of records in the table.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.records.borrow().len()
     }
 
-    /// How often a record was stored or deleted.
+    /// Number of records stored or deleted.
     pub(crate) fn updates(&self) -> u64 {
         self.updates.get()
     }
 
-    /// Returns the number of walks through all records.
+    /// Number of iterations over all records.
     pub(crate) fn walks(&self) -> u64 {
         self.walks.get()
     }
@@ -57,8 +57,8 @@ impl Table for MemoryTable {
         decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
     ) -> Result<R, TableError> {
         self.visits.set(self.visits.get() + 1);
-        // Borrowed while `decide` runs: one that touches the table panics here and would lock
-        // itself out there.
+        // Borrowed while `decide` runs: a nested access of the table panics here, and would
+        // deadlock in a file.
         let records = self.records.borrow_mut();
         let (change, result) = decide(records.get(key).map(Vec::as_slice));
         drop(records);

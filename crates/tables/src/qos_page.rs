@@ -1,7 +1,8 @@
-//! The figures of all classes of service, and of the storage that they share: memory of all processes.
+//! The figures of all classes of service, and of the storage that they share, in memory of all
+//! processes.
 //!
-//! The supervisor makes it; everybody else joins what is there, and says so if another version of the
-//! server has made it.
+//! The supervisor creates the page; other processes join it, and fail if it is from another version
+//! of the server.
 
 use std::io;
 use std::path::Path;
@@ -14,54 +15,54 @@ use qos::{Class, ClassId, Device, DeviceId, Slot, Slots};
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// The slots and devices, as one process sees them.
+/// Slots and devices, mapped into one process.
 #[derive(Debug)]
 pub struct QosPage {
     memory: SharedMemory<Memory>,
 }
 
-/// What is in the file.
+/// Content of the file, in its order.
 #[derive(Debug)]
 #[repr(C)]
 struct Memory {
-    /// [`VERSION`], once the file is whole.
+    /// [`VERSION`], once the file is complete.
     version: AtomicU64,
     slots: [Slot; CLASSES_MAX],
     devices: [Device; DEVICES_MAX],
-    /// Workers that have a client.
+    /// Number of workers with a client.
     clients: AtomicU32,
     slow_storage: SlowStorage,
 }
 
-// SAFETY: all in it are atomics, for which any bytes are a value.
+// SAFETY: the page consists of atomics, which have no invalid bytes.
 unsafe impl Shared for Memory {}
 
-/// The file in the lock directory.
+/// Name of the file in the lock directory.
 const NAME: &str = "qos";
 
-/// Which layout and meaning the file has: another number for each change of what is in it. The length
-/// of the file is part of it, so that what was forgotten here is noticed as a rule.
+/// Version of the file's layout and meaning: increased with each change of its content. It includes
+/// the length of the file, which reveals most changes without a new number.
 const VERSION: u64 = 2 << 32 | size_of::<Memory>() as u64;
 
 impl QosPage {
-    /// Begins anew: no class has a slot. For a supervisor that starts.
+    /// Creates the page, without slots in use: for a starting supervisor.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn create(lock_dir: &Path) -> io::Result<Self> {
         let memory: SharedMemory<Memory> = SharedMemory::create(&lock_dir.join(NAME))?;
         memory.version.store(VERSION, Ordering::Release);
         Ok(Self { memory })
     }
 
-    /// Joins what the supervisor has made. Nothing is made or changed.
+    /// Opens the supervisor's page, without a change to it.
     ///
     /// # Errors
-    /// `NotFound` if no supervisor has made it; `InvalidData` if it is another version's; else what
-    /// the file system says.
+    /// `NotFound` if no supervisor has created it; `InvalidData` if it is from another version;
+    /// else those of the file system.
     pub fn join(lock_dir: &Path) -> io::Result<Self> {
         let is_another = || {
-            let why = "the classes of service are those of another version of the server";
+            let why = "the classes of service are from another version of the server";
             io::Error::new(io::ErrorKind::InvalidData, why)
         };
         let memory: SharedMemory<Memory> =
@@ -75,47 +76,48 @@ impl QosPage {
         }
     }
 
-    /// Gives each class a slot, and puts its limits there: for the supervisor. Slots of classes that
-    /// are none any more are without limits, and are used again.
+    /// Gives each class a slot, and sets its limits there: for the supervisor. Slots of former
+    /// classes lose their limits, and are reused.
     pub fn configure<'c>(&self, classes: impl Iterator<Item = &'c Class> + Clone) {
         self.configure_slots(classes);
         self.share();
     }
 
-    /// Devices are shared if a class has a part of its own: to be said when one was given or taken.
+    /// Shares devices if a class has a part of its own. Called after such a part was set or
+    /// removed.
     pub fn share(&self) {
         device::share(self.devices(), self.slots());
     }
 
-    /// Whether a device is shared.
+    /// True if a device is shared.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.devices().iter().any(|device| device.number().is_some() && device.is_shared())
     }
 
-    /// Of a thousand parts of time, for how many all of the machine waited for storage of late: for
-    /// the supervisor.
+    /// Sets the recent stall of storage: the parts of a thousand in which all tasks of the machine
+    /// waited for it. For the supervisor.
     pub fn set_stalled(&self, stalled: u64) {
         self.devices().iter().for_each(|device| device.controller.set_stalled(stalled));
     }
 
-    /// The place of the storage device with this number of the kernel, if there is one for it.
+    /// Returns the slot of the storage device with this kernel number, if one is free.
     #[must_use]
     pub fn device(&self, number: u64) -> Option<DeviceId> {
         device::place(self.devices(), self.slots(), number)
     }
 
-    /// A worker is gone: for the supervisor.
+    /// Removes a dead worker: for the supervisor.
     pub fn bury(&self, unique_id: u64) {
         self.devices().iter().for_each(|device| device.bury(unique_id));
     }
 
-    /// So many workers have a client: for the supervisor.
+    /// Sets the number of workers with a client: for the supervisor.
     pub fn set_clients(&self, clients: u32) {
         self.memory.clients.store(clients, Ordering::Relaxed);
     }
 
-    /// What tests have for storage.
+    /// Artificial delays of storage, for tests.
     #[must_use]
     pub fn slow_storage(&self) -> &SlowStorage {
         &self.memory.slow_storage
@@ -140,7 +142,7 @@ impl QosPage {
         }
     }
 
-    /// The slot of a class.
+    /// Returns the slot of a class.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<ClassId> {
         let slots = self.slots().iter();
@@ -184,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A supervisor's page, and a worker's.
+    /// Pages of a supervisor and of a worker.
     fn pair() -> (tempfile::TempDir, [QosPage; 2]) {
         let lock_dir = tempfile::tempdir().expect("a directory");
         let supervisor = QosPage::create(lock_dir.path()).expect("it can be made");

@@ -1,4 +1,4 @@
-//! What the tables hold.
+//! Records of the global tables.
 
 mod client;
 mod session;
@@ -14,29 +14,29 @@ use crate::codec::RecordError;
 
 /// A record of one of the global tables.
 pub trait Record: Sized {
-    /// The version of the form; it changes whenever a field does.
+    /// Version of the form; it changes with every field.
     const VERSION: u8;
 
-    /// Where the record lies in its table. Follows from fields of the record.
+    /// Key of the record in its table, derived from the fields.
     fn key(&self) -> Key;
 
-    /// The process that owns the record; it goes when that process does.
+    /// Process that owns the record, which is removed when that process ends.
     fn owner(&self) -> ServerId;
 
-    /// Writes the record into `out`, which is cleared first.
+    /// Clears `out` and encodes the record into it.
     ///
     /// # Errors
     /// [`RecordError::TextTooLong`].
     fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordError>;
 
-    /// Reads a record.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes.
+    /// Any [`RecordError`] other than a wrong key.
     fn decode(bytes: &[u8]) -> Result<Self, RecordError>;
 }
 
-/// The key of a record: at most 24 bytes, no allocation.
+/// Key of a record: at most 24 bytes, without allocation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Key {
     bytes: [u8; Self::BYTES_MAX],

@@ -1,4 +1,4 @@
-//! The global tables as one process sees them.
+//! Access of one process to the global tables.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,9 +14,9 @@ use crate::table::{Table, TableError, TableMended};
 use crate::typed_table::{Listing, TypedTable};
 use crate::unique_ids::{UniqueIds, random_unique_id};
 
-/// The global tables as one process sees them.
+/// Access of one process to the global tables.
 ///
-/// A process changes only its own records; the supervisor also removes those of the dead.
+/// A process changes only its own records; the supervisor also removes those of dead processes.
 #[derive(Debug)]
 pub struct Registry<T = Tdb> {
     server_id: ServerId,
@@ -25,59 +25,59 @@ pub struct Registry<T = Tdb> {
     clients: TypedTable<T, ClientRecord>,
     sessions: TypedTable<T, SessionRecord>,
     tree_connects: TypedTable<T, TreeConnectRecord>,
-    /// After the tables: the server runs until its tables are closed.
+    /// After the tables: the server counts as running until its tables are closed.
     _server_lock: Option<ServerLock>,
 }
 
-/// Why the tables of a lock directory could not be opened.
+/// Reason why the tables of a lock directory could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// A server runs on this lock directory.
+    /// A server is running on this lock directory.
     #[error("a server runs already: its supervisor is process {}", .supervisor.pid)]
     AlreadyRunning {
-        /// Its supervisor.
+        /// Supervisor of the running server.
         supervisor: ServerId,
     },
-    /// A file could not be opened or made.
+    /// A file could not be opened or created.
     #[error("{}: {source}", .path.display())]
     File {
-        /// The file.
+        /// Path of the affected file.
         path: PathBuf,
-        /// What was said.
+        /// Error of the file system.
         source: io::Error,
     },
-    /// A table of the process that this one was forked off cannot be taken over.
+    /// A table of the parent process cannot be taken over after a fork.
     #[error("a table cannot be taken over: {0}")]
     Inherited(io::Error),
-    /// No server runs on this lock directory.
+    /// No server is running on this lock directory.
     #[error("no server is running")]
     NotRunning,
-    /// The kernel gave no random number.
+    /// The kernel has no random number.
     #[error("no randomness: {0}")]
     Random(io::Error),
 }
 
-/// Who has a client.
+/// Process that claims a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Claim {
-    /// Another process.
+    /// Another process has the claim.
     Of(ServerId),
-    /// This process.
+    /// This process has the claim.
     Ours,
 }
 
-/// How many records of a dead process were removed.
+/// Number of records of a dead process that were removed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Removed {
-    /// Of the clients.
+    /// Number of removed client records.
     pub clients: u64,
-    /// Of the sessions.
+    /// Number of removed session records.
     pub sessions: u64,
-    /// Of the tree connects.
+    /// Number of tree connect records.
     pub tree_connects: u64,
 }
 
-/// The tables of a simulated server; each of its processes makes a registry of them.
+/// The tables of a simulated server; each of its processes has a registry.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryTables {
     clients: MemoryTable,
@@ -86,7 +86,7 @@ pub struct MemoryTables {
 }
 
 impl MemoryTables {
-    /// The tables as the process `server_id` of the simulation sees them.
+    /// Returns the registry of the simulated process `server_id`.
     #[must_use]
     pub fn registry(&self, server_id: ServerId, supervisor: ServerId) -> Registry<MemoryTable> {
         Registry {
@@ -102,14 +102,14 @@ impl MemoryTables {
 }
 
 impl Registry {
-    /// Makes new tables in `lock_dir`, which exists: for the supervisor, which keeps the registry
+    /// Creates tables in `lock_dir`, which must exist: for the supervisor, which keeps the registry
     /// for as long as the server runs.
     ///
-    /// What an earlier server left is gone; if a worker of it still lives, it keeps its old files
-    /// to itself.
+    /// Tables of an earlier server are replaced; a surviving worker of it keeps the old files to
+    /// itself.
     ///
     /// # Errors
-    /// [`RegistryError::AlreadyRunning`], or what the file system says.
+    /// [`RegistryError::AlreadyRunning`], or those of the file system.
     pub fn create(lock_dir: &Path) -> Result<Self, RegistryError> {
         let server_id = this_process()?;
         let at_lock = |source| RegistryError::File { path: lock_dir.to_owned(), source };
@@ -120,16 +120,16 @@ impl Registry {
         Self::open(lock_dir, server_id, server_id, Some(lock), Tdb::create)
     }
 
-    /// Opens the tables of the server that runs: for a worker, as itself.
+    /// Opens the tables of the running server: for a worker, as itself.
     ///
     /// # Errors
-    /// [`RegistryError::NotRunning`], or what the file system says.
+    /// [`RegistryError::NotRunning`], or those of the file system.
     pub fn join(lock_dir: &Path) -> Result<Self, RegistryError> {
         Self::join_as(lock_dir, this_process()?)
     }
 
-    /// As [`Registry::join`], under an id that the supervisor chose with [`random_unique_id`] and
-    /// therefore knows when the worker dies.
+    /// As [`Registry::join`], under an id that the supervisor chose with [`random_unique_id`], to
+    /// know it when the worker dies.
     ///
     /// # Errors
     /// As [`Registry::join`].
@@ -138,14 +138,14 @@ impl Registry {
         Self::open(lock_dir, server_id, supervisor, None, |path, _| Tdb::join(path))
     }
 
-    /// What the tables are open by.
+    /// File descriptors of the open tables.
     #[must_use]
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
         let Self { clients, sessions, tree_connects, .. } = self;
         [clients.table(), sessions.table(), tree_connects.table()].map(Tdb::descriptor)
     }
 
-    /// The tables of the supervisor that this process was forked off, for it as the worker `server_id`.
+    /// Takes over the supervisor's tables after a fork, as the worker `server_id`.
     ///
     /// # Errors
     /// [`RegistryError::Inherited`], [`RegistryError::Random`].
@@ -162,13 +162,13 @@ impl Registry {
         })
     }
 
-    /// Opens the tables of the server that runs for reading: for a tool like `choro status`.
+    /// Opens the tables of the running server for reading: for a tool like `choro status`.
     ///
-    /// It takes no locks and so cannot hold up the server; what changes while it is read may be
+    /// It takes no locks and so cannot block the server; records that change meanwhile may be
     /// missed or counted as damaged.
     ///
     /// # Errors
-    /// [`RegistryError::NotRunning`], or what the file system says.
+    /// [`RegistryError::NotRunning`], or those of the file system.
     pub fn observe(lock_dir: &Path) -> Result<Self, RegistryError> {
         let supervisor = running_supervisor(lock_dir)?;
         Self::open(lock_dir, this_process()?, supervisor, None, |path, _| Tdb::observe(path))
@@ -198,19 +198,19 @@ impl Registry {
 }
 
 impl<T: Table> Registry<T> {
-    /// This process.
+    /// Identity of the calling process.
     #[must_use]
     pub fn server_id(&self) -> ServerId {
         self.server_id
     }
 
-    /// The supervisor of the server.
+    /// Identity of the server's supervisor.
     #[must_use]
     pub fn supervisor(&self) -> ServerId {
         self.supervisor
     }
 
-    /// An id for a session, a persistent FileId or anything else that must be unique in the
+    /// Draws an id for a session, a persistent FileId or anything else that must be unique in the
     /// server. Never zero, never all ones.
     #[must_use]
     pub fn next_unique_id(&self) -> u64 {
@@ -225,9 +225,9 @@ impl<T: Table> Registry<T> {
         self.clients.put(record)
     }
 
-    /// Claims a client for this process, whose record is a claim: all its connections are to come
-    /// here. Decided under the lock of the record, so that of several processes one has it. The claim
-    /// of `instead_of` counts for nothing: that process has been found to be gone.
+    /// Claims a client for this process; `record` must be a claim. Further connections of the
+    /// client come here then. The lock of the record makes sure that one process has the claim. A
+    /// claim of `instead_of`, which has ended, is ignored.
     ///
     /// # Errors
     /// As [`Table::with_record`], and [`TableError::Full`].
@@ -240,7 +240,7 @@ impl<T: Table> Registry<T> {
         Ok(other.map_or(Claim::Ours, Claim::Of))
     }
 
-    /// The process that claims a client.
+    /// Returns the process that claims a client.
     ///
     /// # Errors
     /// As [`Table::get`], and [`TableError::Damaged`].
@@ -249,7 +249,7 @@ impl<T: Table> Registry<T> {
         Ok(record.map(|record| record.server_id))
     }
 
-    /// Removes the record of a client of this process, its claim included; whether there was one.
+    /// Removes the record of a client of this process, and its claim. Returns whether one existed.
     ///
     /// # Errors
     /// As [`Table::with_record`].
@@ -268,7 +268,7 @@ impl<T: Table> Registry<T> {
         self.sessions.put(record)
     }
 
-    /// Removes the record of a session, if this process has it; whether that was so.
+    /// Removes the record of a session of this process. Returns whether it did.
     ///
     /// # Errors
     /// As [`Table::with_record`].
@@ -276,7 +276,7 @@ impl<T: Table> Registry<T> {
         self.sessions.remove_owned(SessionRecord::key_of(session_id), self.server_id)
     }
 
-    /// The session of this id, whichever worker has it: [MS-SMB2] 3.3.5.5.3 asks for it.
+    /// Returns the session with this id, of any worker, for [MS-SMB2] 3.3.5.5.3.
     ///
     /// # Errors
     /// As [`Table::get`], and [`TableError::Damaged`].
@@ -292,7 +292,7 @@ impl<T: Table> Registry<T> {
         self.tree_connects.put(record)
     }
 
-    /// Removes the record of a tree connect, if this process has it; whether that was so.
+    /// Removes the record of a tree connect of this process. Returns whether it did.
     ///
     /// # Errors
     /// As [`Table::with_record`].
@@ -303,7 +303,8 @@ impl<T: Table> Registry<T> {
 
     /// Tree connects to a share, of all clients: Share.CurrentUses of [MS-SMB2] 3.3.1.6.
     ///
-    /// `share` is compared as it stands. Reads the whole table: for TREE_CONNECT, not for less.
+    /// Compares `share` with its case. Reads the whole table: for TREE_CONNECT, not for more
+    /// frequent commands.
     ///
     /// # Errors
     /// As [`Table::for_each`].
@@ -312,7 +313,7 @@ impl<T: Table> Registry<T> {
         Ok(tree_connects.iter().filter(|record| record.share == share).count())
     }
 
-    /// All clients.
+    /// Lists all clients of the server.
     ///
     /// # Errors
     /// As [`Table::for_each`].
@@ -320,7 +321,7 @@ impl<T: Table> Registry<T> {
         self.clients.list()
     }
 
-    /// All sessions.
+    /// Lists all sessions of the server.
     ///
     /// # Errors
     /// As [`Table::for_each`].
@@ -328,7 +329,7 @@ impl<T: Table> Registry<T> {
         self.sessions.list()
     }
 
-    /// All tree connects.
+    /// Lists all tree connects of the server.
     ///
     /// # Errors
     /// As [`Table::for_each`].
@@ -336,8 +337,8 @@ impl<T: Table> Registry<T> {
         self.tree_connects.list()
     }
 
-    /// Mends what a process left in disorder that was killed while it changed a table: for the
-    /// supervisor, before anything else is done about the dead.
+    /// Repairs tables after a process was killed while it changed one: for the supervisor, before
+    /// any other handling of the death.
     pub fn mend(&self) -> Vec<TableMended> {
         vec![
             ("clients.tdb", self.clients.mend()),
@@ -346,13 +347,13 @@ impl<T: Table> Registry<T> {
         ]
     }
 
-    /// Removes every record that a process left when it died: for the supervisor, when it has
-    /// reaped it.
+    /// Removes all records of dead processes: for the supervisor, when it has reaped them.
     ///
-    /// Tree connects go first and the client last, so that nobody sees one without its session.
+    /// Tree connects are removed first and the client last, so that no process sees one without its
+    /// session.
     ///
     /// # Errors
-    /// What stopped it; calling again goes on from there.
+    /// Those of the tables; a second call continues.
     pub fn remove_all_of(&self, dead: &[ServerId]) -> Result<Removed, TableError> {
         Ok(Removed {
             tree_connects: self.tree_connects.remove_all_of(dead)?,
@@ -372,7 +373,7 @@ fn running_supervisor(lock_dir: &Path) -> Result<ServerId, RegistryError> {
     ServerLock::holder(lock_dir).map_err(at_lock)?.ok_or(RegistryError::NotRunning)
 }
 
-/// Hash chains of a table with an entry per client or share in use. A prime.
+/// Hash chains of a table with an entry per client or per share in use. A prime.
 const HASH_SIZE: u16 = 1_009;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `server.lock`: whether a server runs on a lock directory, and who its supervisor is.
+//! `server.lock`: whether a server is running on a lock directory, and its supervisor.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,15 +10,15 @@ use dtyp::ServerId;
 
 /// The supervisor's lock, held until it is dropped or the process dies.
 ///
-/// It belongs to the open file, not to the process, so that closing another descriptor of the
-/// same file does not drop it.
+/// It belongs to the open file, not to the process, so that closing another descriptor of the same
+/// file does not drop it.
 #[derive(Debug)]
 pub(crate) struct ServerLock {
     _file: File,
 }
 
 impl ServerLock {
-    /// Takes the lock and writes down who holds it; `None` if a server runs already.
+    /// Takes the lock and writes its holder to the file; `None` if a server is running already.
     pub(crate) fn take(lock_dir: &Path, supervisor: ServerId) -> io::Result<Option<Self>> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -38,9 +38,9 @@ impl ServerLock {
         Ok(Some(Self { _file: file }))
     }
 
-    /// The supervisor of the server that runs; `None` if none does.
+    /// Returns the supervisor of the running server; `None` without one.
     ///
-    /// Looks without taking the lock, so that a server can start at the same moment.
+    /// Does not take the lock, so that a server can start at the same moment.
     pub(crate) fn holder(lock_dir: &Path) -> io::Result<Option<ServerId>> {
         let path = lock_dir.join(NAME);
         let mut file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
@@ -52,7 +52,7 @@ impl ServerLock {
         if i32::from(found.l_type) == libc::F_UNLCK {
             return Ok(None);
         }
-        // Between taking the lock and writing, the supervisor has made no tables either.
+        // Between taking the lock and writing, the supervisor has no tables either.
         let mut supervisor = [0; ServerId::ENCODED_LEN];
         match file.read_exact(&mut supervisor) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
@@ -61,10 +61,10 @@ impl ServerLock {
     }
 }
 
-/// Asks for or about an exclusive lock of the whole file.
+/// Takes or queries an exclusive lock of the whole file.
 fn lock_call(file: &File, command: i32) -> io::Result<libc::flock> {
-    // SAFETY: an all-zero `flock` is a valid one; it means the whole file and, as locks of open
-    // files demand, no pid.
+    // SAFETY: an all-zero `flock` is valid; it means the whole file and no pid, as locks of open
+    // files require.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = i16::try_from(libc::F_WRLCK).expect("a lock type is a short in C");
     lock.l_whence = i16::try_from(libc::SEEK_SET).expect("a whence is a short in C");

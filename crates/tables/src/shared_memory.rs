@@ -1,4 +1,4 @@
-//! Memory that all processes of a server share: a file of the lock directory, mapped.
+//! Memory that all processes of a server share: a mapped file of the lock directory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,33 +8,33 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// What may be seen in shared memory.
+/// A type that may lie in shared memory.
 ///
 /// # Safety
-/// Any bytes are a value of it, and everything in it that is ever written is an atomic, because
-/// other processes write at any time.
+/// All bytes must be valid values, and all mutable parts must be atomics, because other processes
+/// write at any time.
 pub(crate) unsafe trait Shared: Sync {}
 
-// SAFETY: an array has nothing but its elements.
+// SAFETY: an array consists of its elements.
 unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
-/// A value that lives in a file, as one process sees it.
+/// A value in a mapped file, as one process accesses it.
 #[derive(Debug)]
 pub(crate) struct SharedMemory<T: Shared> {
     value: NonNull<T>,
 }
 
-// SAFETY: what is behind the pointer is `Sync`, and no thread owns it.
+// SAFETY: the value behind the pointer is `Sync`, and no thread owns it.
 unsafe impl<T: Shared> Send for SharedMemory<T> {}
 // SAFETY: as above.
 unsafe impl<T: Shared> Sync for SharedMemory<T> {}
 
 impl<T: Shared> SharedMemory<T> {
-    /// Opens the file at `path`, which is made if it is not there, and made as long as the value. What
-    /// was never written is zero. A link is not followed.
+    /// Opens the file at `path`, creates it if it does not exist, and gives it the length of the
+    /// value. Unwritten bytes are zero. A link is not followed.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = options().create(true).truncate(false).open(path)?;
         file.set_len(size_of::<T>() as u64)?;
@@ -42,10 +42,10 @@ impl<T: Shared> SharedMemory<T> {
         Self::map(&file)
     }
 
-    /// Makes the file anew, of zeros. Whoever has the one before keeps that.
+    /// Creates the file with zeros. Processes that have an older one open keep it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         remove(path)?;
         let file = options().create_new(true).open(path)?;
@@ -53,10 +53,10 @@ impl<T: Shared> SharedMemory<T> {
         Self::map(&file)
     }
 
-    /// Opens the file that another process has made.
+    /// Opens the file that another process has created.
     ///
     /// # Errors
-    /// `InvalidData` if it has another length; else what the file system says.
+    /// `InvalidData` if it has another length; else those of the file system.
     pub(crate) fn join(path: &Path) -> io::Result<Self> {
         let file = options().open(path)?;
         if file.metadata()?.len() != size_of::<T>() as u64 {
@@ -68,7 +68,8 @@ impl<T: Shared> SharedMemory<T> {
     fn map(file: &File) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let (length, fd) = (size_of::<T>(), file.as_raw_fd());
-        // SAFETY: a new shared mapping of a file that is long enough; nothing else is at its place.
+        // SAFETY: a new shared mapping of a long enough file, at an address that the kernel
+        // chooses.
         let value = unsafe {
             libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, 0)
         };
@@ -84,23 +85,23 @@ impl<T: Shared> Deref for SharedMemory<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: mapped with the length of `T` until this is dropped, aligned as a page is; any bytes
-        // are a value, and what others write are atomics.
+        // SAFETY: mapped with the length of `T` until this is dropped, aligned to a page; all bytes
+        // are valid, and other processes write only to atomics.
         unsafe { self.value.as_ref() }
     }
 }
 
 impl<T: Shared> Drop for SharedMemory<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nobody has a reference any more.
+        // SAFETY: mapped with this length, and no reference is left.
         unsafe { libc::munmap(self.value.as_ptr().cast(), size_of::<T>()) };
     }
 }
 
-/// Removes the file, if it is there. Whoever has it mapped keeps it.
+/// Removes the file, if it exists. Processes that have it mapped keep it.
 ///
 /// # Errors
-/// What the file system says.
+/// Those of the file system.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -108,12 +109,12 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Has the file system set memory aside for the file, which is made so long: whoever writes to a
-/// mapped file for which there is none is killed.
+/// Gives the file this length and reserves space for it: a write to a mapped file without space
+/// kills the process.
 fn allocate(file: &File, length: usize) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
     loop {
-        // SAFETY: numbers only.
+        // SAFETY: the arguments are numbers.
         match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
             0 => return Ok(()),
             libc::EINTR => {}

@@ -1,4 +1,4 @@
-//! What the registry asks of a table, whoever keeps it.
+//! Interface between the registry and its tables.
 
 use tdb::{Change, Mended, Tdb, TdbError};
 
@@ -8,65 +8,64 @@ use crate::codec::RecordError;
 ///
 /// A change is read, decide, write under the lock of that one record: [`Table::with_record`].
 pub trait Table {
-    /// Gives `decide` the record of `key`, and does what it answers, with the record locked.
+    /// Calls `decide` with the record of `key`, and carries out the change that it returns, with
+    /// the record locked.
     ///
-    /// `decide` runs under a lock that other processes wait for: it must be short and must not
-    /// touch this table again.
+    /// Other processes wait for the lock meanwhile: `decide` must be short and must not touch this
+    /// table again.
     ///
     /// # Errors
-    /// What the table could not do; nothing is changed then.
+    /// [`TableError`]; the record is unchanged then.
     fn with_record<R>(
         &self,
         key: &[u8],
         decide: impl FnOnce(Option<&[u8]>) -> (Change, R),
     ) -> Result<R, TableError>;
 
-    /// Gives `parse` the record of `key`, if there is one. The rules for `decide` of
-    /// [`Table::with_record`] hold for `parse`.
+    /// Calls `parse` with the record of `key`, if there is one, under the rules that
+    /// [`Table::with_record`] has for `decide`.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// [`TableError`], without a call of `parse`.
     fn get<R>(&self, key: &[u8], parse: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, TableError>;
 
-    /// Adds a record under a key that is new, in one step.
+    /// Adds a record under a new key, in one step.
     ///
     /// # Errors
-    /// [`TableError::Exists`] if the key is taken, else what the table could not do.
+    /// [`TableError::Exists`] if the key is taken; else any other [`TableError`].
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TableError>;
 
-    /// Removes the record of `key`; whether there was one.
+    /// Removes the record of `key`. Returns whether there was one.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// Any [`TableError`] of a lock or of the file.
     fn delete(&self, key: &[u8]) -> Result<bool, TableError>;
 
-    /// Waits until all that was changed is on stable storage, if the table is of a kind that is ever
-    /// there.
+    /// Waits until all changes are on stable storage, if the table is of a kind that lies there.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// [`TableError::Storage`] if the write failed.
     fn sync(&self) -> Result<(), TableError> {
         Ok(())
     }
 
-    /// Looks through the table, and writes it anew if a process that was killed has left it in
-    /// disorder: [`Tdb::mend`].
+    /// Checks the table, and rewrites it if a killed process has left it damaged: [`Tdb::mend`].
     ///
     /// # Errors
-    /// What the table could not do.
+    /// Those of [`Tdb::mend`].
     fn mend(&self) -> Result<Mended, TableError> {
         Ok(Mended::default())
     }
 
-    /// Shows every record to `visit`, as `(key, value)`, in no order.
+    /// Calls `visit` with every record, as `(key, value)`, in no order.
     ///
     /// `visit` sees copies and runs without a lock, so it may change the table. A record that is
     /// added or removed meanwhile may or may not be seen; no other is missed or seen twice.
     ///
-    /// Returns the number of places where the table itself was damaged and could not be read.
+    /// Returns the number of places that are damaged and could not be read.
     ///
     /// # Errors
-    /// What the table could not do.
+    /// [`TableError::Lock`] if a part of the table could not be locked.
     fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError>;
 }
 
@@ -104,19 +103,20 @@ impl Table for Tdb {
     }
 }
 
-/// A table's file, and what was found when it was looked through.
+/// A table's file, and the result of its repair.
 pub type TableMended = (&'static str, Result<Mended, TableError>);
 
-/// Why a table did not do what was asked.
+/// Reason why a table could not carry out a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TableError {
-    /// The record is there and is not one of ours.
+    /// The record exists and is malformed.
     #[error("damaged record: {0}")]
     Damaged(#[from] RecordError),
-    /// A record with this key is there already.
+    /// A record with this key exists already.
     #[error("a record with this key exists")]
     Exists,
-    /// There is no room: disk, memory, the size of the file, or the share of this process.
+    /// No room is left: on the disk, in memory, below the highest size of the file, or in the share
+    /// of this process.
     #[error("the table is full")]
     Full,
     /// The lock of the record could not be taken.

@@ -10,18 +10,18 @@ use crate::codec::{self, RecordError};
 use crate::record::{Key, Record};
 use crate::table::{Table, TableError};
 
-/// Records of one table that one process may own.
+/// Highest number of records of one table that one process may own.
 ///
-/// Bounds the file: it grows with the records that live at once, at some 300 bytes each, and does
-/// not shrink. At the limit a new record is refused with [`TableError::Full`].
+/// It limits the file, which grows with the records that live at once, at some 300 bytes each, and
+/// does not shrink. At the limit a new record is refused with [`TableError::Full`].
 pub const RECORDS_PER_PROCESS_MAX: u64 = 262_144;
 
-/// All records of a table that could be read.
+/// All readable records of a table.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listing<R> {
     /// The records, in no order.
     pub records: Vec<R>,
-    /// Records, or hash chains, that could not be read and were passed over.
+    /// Number of records and hash chains that could not be read.
     pub damaged: u64,
 }
 
@@ -38,7 +38,7 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Self { table, owned: Cell::new(0), records: PhantomData }
     }
 
-    /// The table under it.
+    /// Returns the table of bytes underneath.
     pub(crate) fn into_table(self) -> T {
         self.table
     }
@@ -47,7 +47,7 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         &self.table
     }
 
-    /// Adds a record or puts it in the place of the one with its key.
+    /// Adds a record or replaces the one with its key.
     pub(crate) fn put(&self, record: &R) -> Result<(), TableError> {
         let mut value = Vec::new();
         record.encode(&mut value)?;
@@ -64,8 +64,8 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Ok(())
     }
 
-    /// Adds a record unless another process has one with its key, which is returned then. What
-    /// `instead_of` has is taken over, and so is a damaged record.
+    /// Adds a record unless another process has one with its key, which is returned then. A record
+    /// of `instead_of` is replaced, and so is a damaged one.
     pub(crate) fn claim(
         &self,
         record: &R,
@@ -90,19 +90,19 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Ok(other)
     }
 
-    /// As [`Table::mend`].
+    /// Repairs the table, as [`Table::mend`].
     pub(crate) fn mend(&self) -> Result<Mended, TableError> {
         self.table.mend()
     }
 
-    /// Removes a record of this process; whether it was there.
+    /// Removes a record of this process. Returns whether it existed.
     pub(crate) fn remove(&self, key: Key) -> Result<bool, TableError> {
         let removed = self.table.delete(key.as_ref())?;
         self.owned.set(self.owned.get().saturating_sub(u64::from(removed)));
         Ok(removed)
     }
 
-    /// Removes the record if `owner` has it; whether that was so.
+    /// Removes the record if `owner` has it. Returns whether it did.
     pub(crate) fn remove_if_owned(&self, key: &[u8], owner: ServerId) -> Result<bool, TableError> {
         self.table.with_record(key, |found| match found.and_then(codec::owner) == Some(owner) {
             true => (Change::Delete, true),
@@ -132,16 +132,16 @@ impl<T: Table, R: Record> TypedTable<T, R> {
         Ok(Listing { records, damaged: damaged + chains })
     }
 
-    /// Removes every record that one of `owners` has, damaged ones too; how many.
+    /// Removes every record of one of `owners`, damaged ones too. Returns their number.
     ///
-    /// One pass over the table, a chain at a time; the records of others are only looked at.
+    /// One pass over the table, a chain at a time; other records are only read.
     pub(crate) fn remove_all_of(&self, owners: &[ServerId]) -> Result<u64, TableError> {
         let mut removed = 0;
         let mut result = Ok(());
         self.table.for_each(|key, value| {
             let owner = codec::owner(value).filter(|owner| owners.contains(owner));
             let Some(owner) = owner else { return };
-            // Looked at again under the lock: another process may have taken the record over.
+            // Checked again under the lock: another process may have taken the record over.
             match self.remove_if_owned(key, owner) {
                 Ok(gone) => removed += u64::from(gone),
                 Err(error) => result = Err(error),

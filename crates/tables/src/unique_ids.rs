@@ -1,12 +1,12 @@
-//! Ids that no other process of the server gives out.
+//! Ids that are unique among the processes of a server.
 
 use std::cell::Cell;
 
-/// Gives out 64-bit ids: never twice in a process, and in two processes only by a chance that is
-/// smaller than that of a memory error.
+/// Generator of 64-bit ids: unique in a process, and in two processes equal only by a chance that
+/// is smaller than that of a memory error.
 ///
-/// A counter from a random start, each value scrambled by a function that maps 64 bits to 64 bits
-/// one to one. Unique, not secret: what an id names is guarded by more than the id.
+/// A counter from a random start, each value scrambled by a one-to-one function of 64 bits. Unique,
+/// not secret: an id alone gives no access.
 #[derive(Debug)]
 pub(crate) struct UniqueIds {
     counter: Cell<u64>,
@@ -17,7 +17,8 @@ impl UniqueIds {
         Self { counter: Cell::new(start) }
     }
 
-    /// The next id; never zero and never all ones, which mean "none" and "any" in [MS-SMB2].
+    /// Returns the next id; never zero and never all ones, which have special meanings in
+    /// [MS-SMB2].
     pub(crate) fn next(&self) -> u64 {
         loop {
             self.counter.set(self.counter.get().wrapping_add(GOLDEN));
@@ -29,29 +30,29 @@ impl UniqueIds {
     }
 }
 
-/// A number from the kernel's source of randomness: for [`dtyp::ServerId::unique_id`].
+/// Draws a number from the kernel's source of randomness: for [`dtyp::ServerId::unique_id`].
 ///
 /// # Errors
-/// What the kernel says; it has a source on every system that the server runs on.
+/// Those of the kernel, which has a source on every system that the server runs on.
 pub fn random_unique_id() -> std::io::Result<u64> {
     let mut bytes = [0; 8];
-    // SAFETY: the buffer is ours and as long as it is said to be.
+    // SAFETY: the buffer is local, and the length is its own.
     let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     match usize::try_from(count) {
-        // Up to 256 bytes come whole.
+        // Up to 256 bytes are never cut short.
         Ok(8) => Ok(u64::from_le_bytes(bytes)),
         _ => Err(std::io::Error::last_os_error()),
     }
 }
 
-/// The finalizer of MurmurHash3: every step can be undone, so no two inputs meet.
+/// The finalizer of MurmurHash3: every step is reversible, so no two inputs have the same result.
 fn scramble(mut value: u64) -> u64 {
     value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     value ^ (value >> 33)
 }
 
-/// 2⁶⁴ divided by the golden ratio, odd: a counter that steps by it visits every value.
+/// 2⁶⁴ divided by the golden ratio, odd: a counter with this step reaches every value.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ mod tests {
         assert!(!ids.contains(&0) && !ids.contains(&u64::MAX));
     }
 
-    /// The scrambled value of zero is zero, which must be passed over.
+    /// The scrambled value of zero is zero, which must be skipped.
     #[test]
     fn zero_is_passed_over() {
         let ids = UniqueIds::new(0_u64.wrapping_sub(super::GOLDEN));

@@ -1,10 +1,11 @@
-//! Whether anybody watches a directory, and who `notifyd` is: a page that all processes share.
+//! A page that all processes share: the number of watched directories, and the identity of
+//! `notifyd`.
 //!
-//! A change that nobody watches for must cost nothing but a look at this page. Whoever begins a
-//! watch counts it here before telling `notifyd`, so that no change made after the client has its
-//! interim response is kept back; `notifyd` alone counts down, for it alone also knows when a
-//! worker has died. A count that is too high therefore costs messages; it is never too low, but
-//! while a new `notifyd` begins, and then all watches end in a look anyway.
+//! A change without a watcher must cost only a read of this page. A worker counts a new watch here
+//! before it tells `notifyd`, so that no change after the client's interim response is withheld;
+//! `notifyd` alone decrements the count, because it also knows when a worker has died. A count that
+//! is too high therefore costs messages; it is too low only while a new `notifyd` starts, and then
+//! all watches end with a rescan anyway.
 
 use std::io;
 use std::path::Path;
@@ -14,38 +15,38 @@ use dtyp::ServerId;
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// The page, as one process sees it.
+/// The page, mapped into one process.
 #[derive(Debug)]
 pub struct WatchPage {
     page: SharedMemory<Page>,
 }
 
-/// What is in the file `watches` of the lock directory.
+/// Content of the file `watches` in the lock directory.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 struct Page {
-    /// Watches of all workers.
+    /// Number of watches of all workers.
     count: AtomicU32,
     notifyd_pid: AtomicU32,
-    /// Zero while there is no `notifyd`.
+    /// Zero without a running `notifyd`.
     notifyd_unique_id: AtomicU64,
-    /// `notifyd` needs every change, also of a client that is the only one to watch.
+    /// True if `notifyd` needs every change, even of a client that is the only watcher.
     needs_all: AtomicU32,
 }
 
-// SAFETY: all in it are atomics, for which any bytes are a value.
+// SAFETY: the page consists of atomics, which have no invalid bytes.
 unsafe impl Shared for Page {}
 
 impl WatchPage {
-    /// Opens the page of the server on `lock_dir`, and makes it if it is not there.
+    /// Opens the page of the server on `lock_dir`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Those of the file system.
     pub fn open(lock_dir: &Path) -> io::Result<Self> {
         Ok(Self { page: SharedMemory::open(&lock_dir.join(NAME))? })
     }
 
-    /// Whether a change has to be told by a worker that has `own` of the watches.
+    /// True if a worker with `own` of the watches must report a change.
     #[must_use]
     pub fn is_wanted(&self, own: u32) -> bool {
         let page = &*self.page;
@@ -53,19 +54,19 @@ impl WatchPage {
         count > own || (count != 0 && page.needs_all.load(Ordering::Relaxed) != 0)
     }
 
-    /// Wants every change, also those that only the client itself watches for, or not any more: for
-    /// `notifyd`, where the kernel tells it what changed but not who did it.
+    /// Requests every change, also those that only the client itself watches for, or cancels that:
+    /// for `notifyd`, if the kernel reports changes without their author.
     pub fn set_needs_all(&self, needs_all: bool) {
         self.page.needs_all.store(needs_all.into(), Ordering::Release);
     }
 
-    /// Watches that are counted.
+    /// Number of counted watches of all workers.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.page.count.load(Ordering::Acquire)
     }
 
-    /// Counts a watch that begins: for its worker, before it tells `notifyd`.
+    /// Counts a new watch: for its worker, before it tells `notifyd`.
     pub fn add(&self) {
         let add = |count: u32| count.checked_add(1);
         let _ = self.page.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
@@ -77,18 +78,18 @@ impl WatchPage {
         let _ = self.page.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, remove);
     }
 
-    /// Who `notifyd` is at the moment.
+    /// Identity of the current `notifyd`.
     #[must_use]
     pub fn notifyd(&self) -> Option<ServerId> {
         let page = &*self.page;
         let unique_id = page.notifyd_unique_id.load(Ordering::Acquire);
         let pid = page.notifyd_pid.load(Ordering::Acquire);
-        // If it was replaced in between, the new one is about to be announced.
+        // A different id means that a new `notifyd` is about to be announced.
         let is_whole = unique_id == page.notifyd_unique_id.load(Ordering::Acquire);
         (unique_id != 0 && is_whole).then_some(ServerId { pid, unique_id })
     }
 
-    /// Begins anew, as `notifyd`: nobody watches.
+    /// Resets the page for a new `notifyd`: no watches.
     pub fn begin(&self, notifyd: ServerId) {
         let page = &*self.page;
         page.notifyd_unique_id.store(0, Ordering::SeqCst);
@@ -99,7 +100,7 @@ impl WatchPage {
     }
 }
 
-/// The file in the lock directory.
+/// Name of the file in the lock directory.
 const NAME: &str = "watches";
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What a library keeps open is noticed. Alone in its process: other tests open files, too.
+//! Descriptors that a library keeps open are noticed. Alone in its process: other tests open files,
+//! too.
 
 use std::fs::File;
 

@@ -1,6 +1,6 @@
 //! The tables between real processes.
 //!
-//! A test starts this test binary again, with the name of a role; `role` then plays it.
+//! A test starts this test binary again, with the name of a role, which the test `role` plays.
 
 #![expect(clippy::print_stdout, reason = "a child talks to its test through standard output")]
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const ROLE: &str = "TABLES_TEST_ROLE";
 const LOCK_DIR: &str = "TABLES_TEST_LOCK_DIR";
 
-/// A process that plays a role; it is killed when dropped.
+/// A process with a role; it is killed when dropped.
 struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -37,7 +37,7 @@ impl Process {
         Self { child, stdin, stdout }
     }
 
-    /// Waits until it says `said: …`, and gives what follows.
+    /// Waits for a line `said: …`, and returns the rest of it.
     fn wait_for(&mut self, said: &str) -> String {
         for line in (&mut self.stdout).lines() {
             if let Some((_, rest)) = line.expect("text").split_once(&format!("{said}:")) {
@@ -51,13 +51,13 @@ impl Process {
         self.child.id()
     }
 
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL, and waits for the end.
     fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("ours");
     }
 
-    /// Tells it to go on, and waits for its good end.
+    /// Lets the process continue, and waits for its successful end.
     fn finish(mut self) {
         drop(self.stdin.take());
         let mut rest = String::new();
@@ -73,7 +73,7 @@ impl Drop for Process {
     }
 }
 
-/// Plays the role that the environment names; without one, checks that a role must be known.
+/// Plays the role in the environment; without one, checks that an unknown role fails.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -82,8 +82,8 @@ fn role() {
         assert!(!process.child.wait().expect("ours").success());
         return;
     };
-    // A test that is killed leaves no processes behind.
-    // SAFETY: changes nothing but which signal this process gets.
+    // The death of the test kills its processes.
+    // SAFETY: changes only the signal that this process gets then.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }, 0);
     let lock_dir = std::env::var(LOCK_DIR).expect("given with the role");
     let lock_dir = Path::new(&lock_dir);
@@ -139,7 +139,7 @@ fn churn(registry: &Registry) {
     }
 }
 
-/// Keeps one session and some tree connects until it may go.
+/// Keeps one session and some tree connects until the end of standard input.
 fn work(registry: &Registry) {
     let me = registry.server_id();
     registry.put_session(&session(me)).expect("room");
@@ -150,7 +150,7 @@ fn work(registry: &Registry) {
     wait_for_end_of_stdin();
 }
 
-/// Says how often what it saw.
+/// Lists the tree connects repeatedly, then prints the number of sessions, and the supervisor.
 fn observe(lock_dir: &Path) {
     let registry = match Registry::observe(lock_dir) {
         Err(RegistryError::NotRunning) => return println!("seen:not running"),
@@ -256,7 +256,7 @@ fn records_of_killed_workers_are_removed_and_the_others_go_on() {
             let id = ServerId { pid: worker.pid(), unique_id };
             worker.child.kill().expect("it runs");
             worker.child.wait().expect("ours");
-            // What it was at is half done, and the other one goes on meanwhile.
+            // Its last change is half done, while the other process continues.
             let mended = supervisor.mend();
             assert!(mended.iter().all(|(_, mended)| mended.is_ok()), "{mended:?}");
             let removed = supervisor.remove_all_of(&[id]).expect("readable");
@@ -284,7 +284,7 @@ fn an_observer_sees_whole_records_while_they_change() {
     observer.finish();
 }
 
-/// The worker outlives its server; what it has belongs to nobody any more.
+/// The worker outlives its server; its records have no owner any more.
 #[test]
 fn a_worker_of_the_server_before_does_not_reach_the_new_one() {
     let dir = lock_dir();

@@ -1,4 +1,4 @@
-//! A file's record as bytes.
+//! Encoding of a file's record.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use dtyp::{AccessMask, Guid, ServerId};
 
 use crate::codec::{Reader, RecordError, Writer};
 
-/// The version of the form; it changes whenever a field does.
+/// Version of the form; it changes with every field.
 const VERSION: u8 = 5;
 
-/// Bytes of a file's key.
+/// Length of a file's key in bytes.
 pub(super) const KEY_BYTES: usize = 16;
 
-/// Where a file's record lies.
+/// Returns the key of a file's record.
 pub(super) fn key_of(key: FileKey) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     bytes[..8].copy_from_slice(&key.device.to_le_bytes());
@@ -26,14 +26,14 @@ pub(super) fn key_of(key: FileKey) -> [u8; KEY_BYTES] {
     bytes
 }
 
-/// The file whose record lies there.
+/// Returns the file of a record's key.
 pub(super) fn key_from(bytes: &[u8]) -> Option<FileKey> {
     let (device, rest) = bytes.split_first_chunk()?;
     let inode = rest.try_into().ok()?;
     Some(FileKey { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(inode) })
 }
 
-/// Writes a record. It has no owner of its own.
+/// Encodes a record. It has no owner of its own.
 pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     let mut out = Vec::with_capacity(64 + 192 * record.opens.len());
     let mut writer = Writer::new(&mut out, VERSION, ServerId::default());
@@ -76,13 +76,13 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     Ok(out)
 }
 
-/// Reads a record.
+/// Decodes the record of a file.
 pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     let (mut reader, _) = Reader::new(bytes, VERSION)?;
     let mut opens: Vec<OpenEntry> = Vec::new();
     for at in 0..reader.u32()? {
         let entry = read_open(&mut reader, opens.last().map(|it| &it.facts))?;
-        // Nothing is set aside for opens that are not there, nor more than for one if that is all.
+        // Allocates nothing for absent opens, and space for one open first, the usual number.
         if at == 0 {
             opens.reserve_exact(1);
         }
@@ -180,8 +180,8 @@ fn open(
     Ok(())
 }
 
-/// By which way the file was opened: mostly it is that of the open before, and is not written
-/// again.
+/// Encodes the path by which the file was opened: usually that of the previous open, which is not
+/// repeated.
 fn place(
     writer: &mut Writer<'_>,
     facts: &OpenFacts,
@@ -374,15 +374,15 @@ impl Writer<'_> {
         }
     }
 
-    /// Up to eight flags in one byte.
+    /// Appends up to eight flags in one byte.
     fn flags(&mut self, flags: &[bool]) {
         self.u8(flags.iter().rev().fold(0, |byte, flag| byte << 1 | u8::from(*flag)));
     }
 }
 
 impl Reader<'_> {
-    /// A count and as many items. Nothing is set aside for items that are not there, nor more than for one
-    /// if that is all.
+    /// Reads a count and that number of items. Allocates nothing for absent items, and space for
+    /// one item first, the usual number.
     fn list<I>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<I, RecordError>,

@@ -1,8 +1,8 @@
-//! `disconnected.tdb`: the opens that nobody has a connection for, each noted under its FileId, and
-//! under its CreateGuid if it has one; and how many of them each user has.
+//! `disconnected.tdb`: a note for each disconnected open under its FileId, and under its CreateGuid
+//! if it has one; and the number of such opens of each user.
 //!
-//! A note says until when its open is kept, so that [`FileTable::scavenge`] passes by what is not
-//! due without reading the record of its file.
+//! A note has the deadline of its open, so that [`FileTable::scavenge`] need not read the record of
+//! a file before it is due.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -16,54 +16,54 @@ use super::FileTable;
 use super::codec::{self, KEY_BYTES};
 use crate::table::{Table, TableError};
 
-/// Opens of one user that are kept without a connection. They outlive the worker that counted them
-/// among the opens of its client, and a client that comes back again and again could leave more
-/// each time.
+/// Highest number of disconnected opens of one user. They outlive the worker that counted them
+/// among the opens of its client, and a client that reconnects repeatedly could leave more each
+/// time.
 const DISCONNECTED_OF_USER_MAX: u32 = 1_024;
 
-/// The same for all users together. All notes are looked through in one turn of the supervisor.
+/// Highest number of disconnected opens of all users. One turn of the supervisor reads all notes.
 const DISCONNECTED_MAX: u32 = 65_536;
 
-/// Files that are looked at in one turn, because opens of them are due. The record of a file can
-/// take milliseconds to read, and clients that connect wait meanwhile.
+/// Highest number of due files in one turn. The record of a file can take milliseconds to read, and
+/// connecting clients wait meanwhile.
 const FILES_PER_TURN_MAX: usize = 16;
 
-/// What became of the opens that were due.
+/// Result of one turn of [`FileTable::scavenge`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Scavenged {
-    /// Who has to look at which file.
+    /// Processes that have to check each file.
     pub looks: Vec<(FileKey, Vec<ServerId>)>,
-    /// There are more files, for which [`FileTable::scavenge`] is to be called again.
+    /// True if more files are due; [`FileTable::scavenge`] must be called again.
     pub has_more: bool,
 }
 
-/// Whether a user's share of the table counts.
+/// Whether the limits on disconnected opens apply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Limits {
     Apply,
-    /// The server has promised to keep the open, in its last run.
+    /// The previous run of the server has promised to keep the open.
     Ignore,
 }
 
-/// Opens of files that are due, by file.
+/// Notes of due opens, by file.
 pub(super) type Due = BTreeMap<FileKey, Vec<DueNote>>;
 
-/// A note as it was seen.
+/// A due note and its key, as read.
 #[derive(Debug)]
 pub(super) struct DueNote {
     key: Vec<u8>,
     note: Note,
 }
 
-/// What lies in the table for an open.
+/// A note on a disconnected open.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Note {
     file: FileKey,
-    /// FileId.Persistent; zero if it is only about what the dead were to delete.
+    /// FileId.Persistent; zero for a note on pending deletions of a dead worker.
     persistent: u64,
-    /// Until when the open is kept. On the clock of the machine.
+    /// Deadline of the open, on the machine's monotonic clock.
     until: Duration,
-    /// Who the user is.
+    /// Name of the open's user.
     owner: String,
 }
 
@@ -96,12 +96,16 @@ impl Note {
 }
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
-    /// Closes disconnected opens whose time is up, of a bounded number of files. What was to be
-    /// deleted with them is deleted by `heir`.
+    /// Closes expired disconnected opens of a bounded number of files. Their pending deletions go
+    /// to `deletion_owner`.
     ///
     /// # Errors
-    /// What stopped it.
-    pub fn scavenge(&self, heir: ServerId, now: Duration) -> Result<Scavenged, TableError> {
+    /// Those of the tables.
+    pub fn scavenge(
+        &self,
+        deletion_owner: ServerId,
+        now: Duration,
+    ) -> Result<Scavenged, TableError> {
         let mut due = self.due.take();
         if due.is_empty() {
             due = self.find_due(now)?;
@@ -109,15 +113,15 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let mut looks = Vec::new();
         for _ in 0..FILES_PER_TURN_MAX {
             let Some((file, notes)) = due.pop_first() else { break };
-            looks.push((file, self.scavenge_file(file, notes, heir, now)?));
+            looks.push((file, self.scavenge_file(file, notes, deletion_owner, now)?));
         }
         let has_more = !due.is_empty();
         self.due.replace(due);
         Ok(Scavenged { looks, has_more })
     }
 
-    /// Looks through the notes for what is due. As every note is seen, it also sets the numbers of
-    /// opens right, which a worker that was killed may have left wrong.
+    /// Searches the notes for due ones. Since every note is read, it also corrects the counts of
+    /// opens, which a killed worker may have left wrong.
     fn find_due(&self, now: Duration) -> Result<Due, TableError> {
         let mut due = Due::new();
         let mut counted: HashMap<Vec<u8>, u32> = HashMap::new();
@@ -148,12 +152,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(due)
     }
 
-    /// Returns who has to look at the file.
+    /// Returns the processes that have to check the file.
     fn scavenge_file(
         &self,
         file: FileKey,
         notes: Vec<DueNote>,
-        heir: ServerId,
+        deletion_owner: ServerId,
         now: Duration,
     ) -> Result<Vec<ServerId>, TableError> {
         let mut look = Look::default();
@@ -161,13 +165,13 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let mut has_inheritance = false;
         let changed = self.change(file, &mut |record| {
             look = Look::default();
-            let gone = record.scavenge(now, heir, &mut look);
+            let gone = record.scavenge(now, deletion_owner, &mut look);
             kept = deadlines(record);
             has_inheritance = record.has_inheritance();
             !gone.is_empty() || has_inheritance
         });
         if changed == Err(RecordsError::Full) {
-            // It is tried again with the next look through the table.
+            // The next search of the table tries it again.
             return Ok(Vec::new());
         }
         for DueNote { key, note } in notes {
@@ -179,8 +183,8 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(look.into_servers())
     }
 
-    /// Has a note say what is true of its open, which is kept until then, or gone. A note that was
-    /// written anew meanwhile is left alone.
+    /// Corrects the note of an open to its deadline, or removes it with its open. A note that has
+    /// changed meanwhile is left alone.
     fn settle(
         &self,
         key: &[u8],
@@ -198,7 +202,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(())
     }
 
-    /// Changes an entry of the table unless somebody else has; whether that was so.
+    /// Changes an entry of the table unless another process has changed it. Returns whether it did.
     fn change_if_same(
         &self,
         key: &[u8],
@@ -211,14 +215,14 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         })
     }
 
-    /// Has the next [`FileTable::scavenge`] look whether somebody has deleted what had to be.
+    /// Makes the next [`FileTable::scavenge`] check that pending deletions were carried out.
     pub(super) fn note_inheritance(&self, file: FileKey) -> Result<(), TableError> {
         let note = Note { file, persistent: 0, until: Duration::ZERO, owner: String::new() };
         let key = codec::key_of(file);
         self.disconnected.with_record(&key, |_| (Change::Store(note.encode()), ()))
     }
 
-    /// Notes a disconnected open, if its user may leave one more.
+    /// Records a disconnected open, if its user's limit permits one more.
     pub(super) fn note_disconnected(
         &self,
         at: &Disconnected,
@@ -243,7 +247,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         Ok(())
     }
 
-    /// Forgets a disconnected open. A note that stays is found to be wrong when it is followed.
+    /// Removes the notes on a disconnected open. A stale note is detected by its reader.
     pub(super) fn forget_disconnected(&self, at: &Disconnected) {
         if self.disconnected.delete(&at.persistent.to_le_bytes()) == Ok(true) {
             self.discount(&at.owner);
@@ -253,12 +257,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         }
     }
 
-    /// Returns FileId.Persistent and file of the open that is noted under a FileId.
+    /// FileId.Persistent and file of the note under a FileId.
     pub(super) fn noted(&self, persistent: u64) -> Option<(u64, FileKey)> {
         self.noted_under(&persistent.to_le_bytes())
     }
 
-    /// Returns FileId.Persistent and file of the open that is noted under a client's CreateGuid.
+    /// FileId.Persistent and file of the note under a client's CreateGuid.
     pub(super) fn noted_by_create_guid(&self, create_guid: (Guid, Guid)) -> Option<(u64, FileKey)> {
         self.noted_under(&create_guid_key(create_guid)?)
     }
@@ -295,7 +299,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         })?
     }
 
-    /// A number that cannot be changed is set right by the next look through the table.
+    /// Decrements a count. A failure is corrected by the next search of the table.
     fn count_down(&self, key: &[u8]) {
         let _ = self.disconnected.with_record(key, |found| match found.map_or(0, number) {
             0 | 1 => (Change::Delete, ()),
@@ -304,24 +308,24 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     }
 }
 
-/// Until when the disconnected opens of a file are kept, by FileId.Persistent.
+/// Deadlines of the disconnected opens of a file, by FileId.Persistent.
 fn deadlines(record: &FileRecord) -> BTreeMap<u64, Duration> {
     let deadline = |it: &OpenEntry| Some((it.facts.persistent, it.disconnected_until()?));
     record.opens.iter().filter_map(deadline).collect()
 }
 
-/// Whether an open is noted here under its FileId, which each one is once.
+/// True for a note under a FileId, of which each open has one.
 fn is_file_id(key: &[u8]) -> bool {
     key.len() == size_of::<u64>()
 }
 
-/// Bytes of a key of a CreateGuid, half of which is the client's choice and half its name.
+/// Bytes of a key with a CreateGuid: the ClientGuid and the CreateGuid, which the client chooses.
 const CREATE_GUID_KEY_BYTES: usize = 32;
 
-/// No key of a note is as long, so no client can choose one that is a number's.
+/// Longer than the key of any note, so no client can choose the key of a count.
 const COUNT_KEY_BYTES_MIN: usize = CREATE_GUID_KEY_BYTES + 1;
 
-/// Where a client's CreateGuid lies in the table.
+/// Key of the note under a client's CreateGuid.
 fn create_guid_key((client, create_guid): (Guid, Guid)) -> Option<[u8; CREATE_GUID_KEY_BYTES]> {
     let mut key = [0; CREATE_GUID_KEY_BYTES];
     key[..16].copy_from_slice(&client.0);
@@ -329,12 +333,12 @@ fn create_guid_key((client, create_guid): (Guid, Guid)) -> Option<[u8; CREATE_GU
     (!create_guid.is_zero()).then_some(key)
 }
 
-/// Where the number of all disconnected opens lies.
+/// Key of the number of all disconnected opens.
 fn count_key_of_all() -> Vec<u8> {
     vec![0; COUNT_KEY_BYTES_MIN]
 }
 
-/// Where the number of a user's disconnected opens lies.
+/// Key of the number of a user's disconnected opens.
 fn count_key(owner: &str) -> Vec<u8> {
     [&[1; COUNT_KEY_BYTES_MIN], owner.as_bytes()].concat()
 }

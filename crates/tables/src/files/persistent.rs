@@ -1,9 +1,9 @@
-//! `persistent_opens.tdb`: persistent opens as they must come back after the server was stopped, by
-//! their FileId.
+//! `persistent_opens.tdb`: persistent opens by their FileId, for their return after a stop of the
+//! server.
 //!
-//! Unlike the other tables it lies in the state directory and is never emptied. It is changed under
-//! the lock of the file's record, wherever that is changed and by whom, so no holder of a persistent
-//! open has to think of it; a record without such opens never comes here.
+//! Unlike the other tables it lies in the state directory and is never emptied. Every change of a
+//! file's record updates it under the lock of that record, so the owner of a persistent open has
+//! nothing to do; a record without such opens never accesses it.
 
 use std::time::Duration;
 
@@ -16,29 +16,29 @@ use super::disconnected::Limits;
 use super::{FileTable, Judged};
 use crate::table::{Table, TableError};
 
-/// The file in the state directory.
+/// Name of the file in the state directory.
 pub(super) const PERSISTENT: &str = "persistent_opens.tdb";
 
-/// Hash chains: there are few such opens. A prime.
+/// Hash chains: the opens are few. A prime.
 pub(super) const PERSISTENT_HASH_SIZE: u16 = 251;
 
-/// What came back.
+/// Result of restoring the persistent opens.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Restored {
     /// Opens that wait for their clients.
     pub opens: u64,
-    /// Records that made no sense, and parts of the table that could not be read. They are gone.
+    /// Unreadable records, and parts of the table that could not be read. They are lost.
     pub damaged: u64,
-    /// The table was left in disorder, and is written anew.
+    /// True if the table was damaged, and was rewritten.
     pub was_mended: bool,
 }
 
-/// Persistent opens of one file, each as the bytes that are kept of it.
+/// Persistent opens of one file, each with its encoded record.
 pub(super) type Parts = Vec<(u64, Vec<u8>)>;
 
-/// What of a record is to be kept.
+/// Extracts the persistent part of a record.
 pub(super) fn parts(key: FileKey, record: &FileRecord) -> Parts {
-    // Nearly all records have none, and are done here.
+    // The early return for nearly all records.
     if !record.opens.iter().any(arbitration::OpenEntry::is_persistent) {
         return Parts::new();
     }
@@ -47,8 +47,8 @@ pub(super) fn parts(key: FileKey, record: &FileRecord) -> Parts {
     bytes.map(|(id, part)| (id, [&codec::key_of(key)[..], &part].concat())).collect()
 }
 
-/// Keeps what is new, and forgets what is gone. Whether anything has to reach the disk: an open that
-/// comes back though it was closed is given up in time.
+/// Stores new parts and deletes those that are gone. Returns whether the disk must be synced: a
+/// closed open that comes back is abandoned in time, so deletions need no sync.
 pub(super) fn update<T: Table>(
     table: &T,
     before: &Parts,
@@ -72,11 +72,11 @@ fn parse(value: &[u8]) -> Option<(FileKey, FileRecord)> {
 }
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
-    /// Brings the persistent opens of the last run of the server back, disconnected: for the
+    /// Restores the persistent opens of the server's previous run, disconnected: for the
     /// supervisor, before there are clients.
     ///
     /// # Errors
-    /// What stopped it.
+    /// Those of the tables.
     pub fn restore(&self, now: Duration) -> Result<Restored, TableError> {
         let Some(persistent) = &self.persistent else { return Ok(Restored::default()) };
         // The machine may have stopped in the middle of a change.
@@ -111,7 +111,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 restored.opens += 1;
                 let until = now + entry.durability.as_ref().map_or(Duration::ZERO, |it| it.timeout);
                 let at = Disconnected::of(entry, file);
-                // One that is not noted is found all the same, by a longer search.
+                // An open without a note is still found, by a longer search.
                 let _ = self.note_disconnected(&at, until, Limits::Ignore);
             }
         }

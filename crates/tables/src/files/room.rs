@@ -1,7 +1,7 @@
-//! How much room the records of all files take together, and how much of it each client.
+//! Size of the records of all files together, and of each client's.
 //!
-//! The table lies in memory of the machine as a rule, which others need as well; and its opens may
-//! outlive the worker that has counted them. So the number is one that all processes share.
+//! The tables usually lie in the machine's memory, which other programs need as well; and their
+//! opens may outlive the worker that has counted them. So all processes share one count.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -15,17 +15,17 @@ use arbitration::Standing;
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// Bytes that all records may have, where the file system has room for twice as many: some 700,000
-/// opens with ordinary paths.
+/// Highest size of all records in bytes, if the file system has twice that: some 700,000 opens with
+/// ordinary paths.
 const RECORDS_BYTES_MAX: u64 = 256 << 20;
 
-/// A client may have one of so many parts of what other clients have left of that.
+/// Divisor of the bytes that other clients have left: a client may have one such part.
 const CLIENT_PARTS: usize = 8;
 
-/// Bytes of one more open with an ordinary path.
+/// Bytes of another open with an ordinary path.
 const OPEN_BYTES: usize = 384;
 
-/// Bytes that a record takes beside its value: its key, and libtdb's own.
+/// Bytes of a record besides its value: its key, and libtdb's header.
 const ENTRY_BYTES: usize = 64;
 
 #[derive(Debug)]
@@ -35,20 +35,20 @@ struct Figures {
     bytes_max: AtomicU64,
 }
 
-// SAFETY: atomics, for which any bytes are a value.
+// SAFETY: atomics, which have no invalid bytes.
 unsafe impl Shared for Figures {}
 
-/// The room, as one process sees it.
+/// The shared count, as one process accesses it.
 #[derive(Debug)]
 pub(super) struct Room {
     figures: Memory,
-    /// What this process has taken, less what it has given back.
+    /// Bytes that this process has added, less those that it has removed.
     own: Cell<i64>,
 }
 
 #[derive(Clone, Debug)]
 enum Memory {
-    /// Shared by the threads of a simulation, or by nobody.
+    /// Shared by the threads of a simulation, or private.
     Own(Arc<Figures>),
     /// Shared by the processes of a server.
     Mapped(Arc<SharedMemory<Figures>>),
@@ -62,14 +62,14 @@ impl Default for Room {
 }
 
 impl Clone for Room {
-    /// The same room for another process, which has taken nothing of it yet.
+    /// The same count for another process, which has added nothing yet.
     fn clone(&self) -> Self {
         Self::of(self.figures.clone())
     }
 }
 
 impl Room {
-    /// Makes the figures anew. The records get at most half of what the file system has left.
+    /// Creates the count. The records get at most half of the file system's free bytes.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let room = Self::of(Memory::Mapped(Arc::new(SharedMemory::create(path)?)));
         let bytes_max = RECORDS_BYTES_MAX.min(bytes_left(path)? / 2);
@@ -92,7 +92,7 @@ impl Room {
         }
     }
 
-    /// Whether the client of this process may have one more open.
+    /// True if the client of this process may have another open.
     pub(super) fn has_room(&self, standing: Standing) -> bool {
         let bytes = self.bytes();
         let max = self.figures().bytes_max.load(Ordering::Relaxed);
@@ -102,18 +102,18 @@ impl Room {
         standing.has_room((size(max), CLIENT_PARTS), (others, size(own), OPEN_BYTES))
     }
 
-    /// The value of a record has another length: none if it is not there. To be said once it is
-    /// kept. A process that is killed just before leaves the figure wrong by one change.
+    /// Counts a changed length of a record's value, `None` for an absent record. Called after the
+    /// change. A process that is killed just before leaves the count wrong by one change.
     pub(super) fn change(&self, before: Option<usize>, after: Option<usize>) {
         let bytes = |length: Option<usize>| length.map_or(0, |it| it + ENTRY_BYTES) as u64;
         let (before, after) = (bytes(before), bytes(after));
-        // The sum of differences is right, in whichever order they come.
+        // The sum of differences is right in any order.
         self.figures().bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         self.own.set(self.own.get().wrapping_add_unsigned(after).wrapping_sub_unsigned(before));
     }
 
-    /// Bytes of all records. Processes that were killed before they counted a record may have left fewer
-    /// than none, once others have taken it out.
+    /// Bytes of all records; zero for a negative sum, which killed processes may have left that
+    /// added a record without counting it.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = self.figures().bytes.load(Ordering::Relaxed);
         if i64::try_from(bytes).is_ok() { bytes } else { 0 }
@@ -125,15 +125,16 @@ impl Room {
     }
 }
 
-/// Bytes that a file system has left for the server.
+/// Free bytes of a file system.
 fn bytes_left(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path is a string that lives, and there is room for what the kernel writes.
+    // SAFETY: the path is a string that outlives the call, and the kernel writes to a buffer of the
+    // right size.
     if unsafe { libc::statvfs(path.as_ptr(), status.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it has been written, as there was no error.
+    // SAFETY: the call succeeded, so the kernel has filled it in.
     let status = unsafe { status.assume_init() };
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }

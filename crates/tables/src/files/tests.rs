@@ -67,7 +67,7 @@ fn lease(key: u8) -> Wish {
     Wish::Lease { id, state: Caching::all(), epoch: 7, is_v2: true, parent: Some([9; 16]) }
 }
 
-/// A record with something in every field.
+/// A record with content in every field.
 fn full() -> FileRecord {
     let mut record = FileRecord::default();
     let mut look = Look::default();
@@ -165,13 +165,13 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
     files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
     assert_eq!(opens.len(), 1);
     assert!(opens[0].is_disconnected());
-    // Nobody comes back for it.
+    // Its client does not come back.
     files.scavenge(OTHER, Duration::from_secs(60)).expect("readable");
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
     files.scavenge(OTHER, Duration::from_secs(62)).expect("readable");
     files.scavenge(OTHER, Duration::from_secs(62)).expect("readable");
     assert_eq!(files.find_disconnected(1 << 32), None);
-    // What was marked for deletion the heir deletes.
+    // The deletion owner carries out its pending deletions.
     let delete = &mut |record: &mut FileRecord| {
         for deleter in record.take_inheritance(OTHER) {
             record.deleted(deleter.mark, &mut Look::default());
@@ -194,9 +194,9 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
     let looks = files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
     assert_eq!(looks, [(KEY, vec![OTHER])]);
     // The message may be lost, more than once.
-    for heir in [WORKER, OTHER] {
-        let looks = files.scavenge(heir, Duration::ZERO).expect("readable").looks;
-        assert_eq!(looks, [(KEY, vec![heir])]);
+    for deletion_owner in [WORKER, OTHER] {
+        let looks = files.scavenge(deletion_owner, Duration::ZERO).expect("readable").looks;
+        assert_eq!(looks, [(KEY, vec![deletion_owner])]);
     }
     let delete = &mut |record: &mut FileRecord| {
         let [deleter] = &record.take_inheritance(OTHER)[..] else { panic!("{record:?}") };
@@ -225,7 +225,7 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     assert_eq!(files.find_disconnected(3), None);
 }
 
-/// One persistent open with a lease and a lock, among others that end with the server.
+/// One persistent open with a lease and a lock, among opens that end with the server.
 fn enter_full(files: &impl FileRecords) {
     let enter = &mut |record: &mut FileRecord| {
         *record = full();
@@ -234,7 +234,7 @@ fn enter_full(files: &impl FileRecords) {
     files.change(KEY, enter).expect("room");
 }
 
-/// One open, and nothing that was wrong.
+/// One open, without any damage.
 const CAME_BACK: Restored = Restored { opens: 1, damaged: 0, was_mended: false };
 
 #[test]
@@ -243,7 +243,7 @@ fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
     let start = || FileTable::create(dir.path(), dir.path()).expect("our folder");
     let now = Duration::from_secs(9);
     enter_full(&start());
-    // Stopped in the middle of everything, and twice.
+    // Stopped in the middle of a change, and twice.
     assert_eq!(start().restore(now), Ok(CAME_BACK));
     let files = start();
     assert_eq!(files.restore(now), Ok(CAME_BACK));
@@ -271,12 +271,12 @@ fn what_was_damaged_on_the_way_is_lost_and_counted() {
     assert_eq!(again.restore(Duration::ZERO), Ok(CAME_BACK));
 }
 
-/// Space that is free does not fit the rest any more, as when a machine loses power.
+/// Makes free space contradict the rest, as a loss of power does.
 fn break_free_space(path: &Path) {
     const FREE: [u8; 4] = 0xD9FE_E666_u32.to_le_bytes();
     let mut bytes = std::fs::read(path).expect("ours");
     let free = bytes.windows(4).rposition(|window| window == FREE).expect("some space is free");
-    // Magic stands behind: next, rec_len, key_len, data_len, full_hash.
+    // The fields before the magic: next, rec_len, key_len, data_len, full_hash.
     bytes[free - 16..free - 12].copy_from_slice(&0x00FF_FFF0_u32.to_le_bytes());
     std::fs::write(path, bytes).expect("ours");
 }
@@ -300,7 +300,7 @@ fn a_table_that_cannot_be_mended_keeps_no_other_from_it() {
     let copy = dir.path().join("copy");
     std::fs::copy(dir.path().join("files.tdb"), &copy).expect("ours");
     break_free_space(&copy);
-    // Who only observes cannot write it anew.
+    // An observer cannot rewrite the table.
     let files = FileTable { files: Tdb::observe(&copy).expect("ours"), ..files };
     let mended = files.mend();
     let is_ok: Vec<_> = mended.iter().map(|(name, mended)| (*name, mended.is_ok())).collect();
@@ -352,7 +352,7 @@ fn a_record_that_another_process_has_changed_is_read_anew() {
     assert_eq!((opens(&ours), opens(&theirs)), (1, 1));
     enter(&theirs, 2);
     assert_eq!((opens(&ours), opens(&ours), opens(&theirs)), (2, 2, 2));
-    // What a decision left in its copy and did not keep is nobody's record.
+    // A decision that is not stored must leave no trace in the cached copy.
     let spoil = &mut |record: &mut FileRecord| {
         record.opens.clear();
         false

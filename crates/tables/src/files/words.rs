@@ -1,9 +1,9 @@
-//! A word per file in memory that all workers share: whether a READ or WRITE has to look at the
-//! file's record at all.
+//! A word per file in memory that all workers share: whether a READ or WRITE has to read the file's
+//! record at all.
 //!
-//! Files share words by hash, so a word says at least what is true of each of its files. It is
-//! changed under the lock of a record only. A worker that dies between changing the word and the
-//! record leaves a word that says too much, which costs looks and nothing else.
+//! Files share words by hash, so a word is at least as strict as each of its files needs. It
+//! changes only under the lock of a record. A worker that dies between the changes of word and
+//! record leaves a word that is too strict, which costs only unnecessary reads.
 
 use std::io;
 use std::path::Path;
@@ -14,10 +14,10 @@ use arbitration::{FileKey, FileWord};
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// Words. A busy server has some thousand files with locks or leases open at once.
+/// Number of words. A busy server has some thousand files with locks or leases open at once.
 const WORDS_COUNT: usize = 1 << 16;
 
-/// Words of files, and behind them one whose `locks` counts deletions.
+/// Words of files, and one more that counts deletions in `locks`.
 const SLOTS: usize = WORDS_COUNT + 1;
 
 #[derive(Debug, Default)]
@@ -27,16 +27,16 @@ struct Word {
     readers: AtomicU32,
 }
 
-// SAFETY: atomics, for which any bytes are a value.
+// SAFETY: atomics, which have no invalid bytes.
 unsafe impl Shared for Word {}
 
-/// The words of all files.
+/// The words of all files, shared.
 #[derive(Clone, Debug)]
 pub(super) struct Words(Memory);
 
 #[derive(Clone, Debug)]
 enum Memory {
-    /// Shared by the threads of a simulation, or by nobody.
+    /// Shared by the threads of a simulation, or private.
     Own(Arc<[Word]>),
     /// Shared by the processes of a server.
     Mapped(Arc<SharedMemory<[Word; SLOTS]>>),
@@ -61,7 +61,7 @@ impl Words {
         self.at(slot(key))
     }
 
-    /// See [`arbitration::FileRecords::deletions`].
+    /// Number of deletions so far: see [`arbitration::FileRecords::deletions`].
     pub(super) fn deletions(&self) -> u32 {
         self.at(WORDS_COUNT).locks.load(Ordering::Acquire)
     }
@@ -77,7 +77,7 @@ impl Words {
         }
     }
 
-    /// What the word says of a file.
+    /// Returns the word of a file.
     pub(super) fn get(&self, key: FileKey) -> FileWord {
         let word = self.word(key);
         FileWord {
@@ -86,7 +86,7 @@ impl Words {
         }
     }
 
-    /// The record of a file changes.
+    /// Applies a change of a file's record to its word.
     pub(super) fn change(&self, key: FileKey, before: FileWord, after: FileWord) {
         let word = self.word(key);
         adjust(&word.locks, before.locks, after.locks);
@@ -102,7 +102,7 @@ fn adjust(counter: &AtomicU32, before: u32, after: u32) {
     }
 }
 
-/// The word of a file. Inodes are often given out in a row, so they are mixed first.
+/// Index of a file's word. Inodes are often consecutive, so they are mixed first.
 fn slot(key: FileKey) -> usize {
     let mixed = (key.inode ^ key.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     usize::try_from(mixed >> 48).expect("16 bits")

@@ -1,4 +1,4 @@
-//! Clients: [MS-SMB2] 3.3.1.16, as far as other processes must know them.
+//! Clients: [MS-SMB2] 3.3.1.16, in the extent that other processes need.
 
 use dtyp::{FileTime, Guid, ServerId};
 
@@ -7,30 +7,30 @@ use crate::record::{Key, Record};
 
 /// A client that negotiated, and the worker that serves it.
 ///
-/// A client has one worker that claims it, to which its further connections are passed. A worker that
-/// serves a client without claiming it has a record under its own unique id, beside that one: for
-/// dialects without channels, or because the other worker did not take the connection.
+/// One worker claims a client, and gets its further connections. A worker that serves a client
+/// without claiming it has a record of its own under its unique id: for dialects without channels,
+/// or because the other worker did not take the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientRecord {
-    /// The worker.
+    /// Worker that serves the client.
     pub server_id: ServerId,
-    /// The ClientGuid of NEGOTIATE; zeros where the dialect has none.
+    /// ClientGuid of NEGOTIATE; zeros in dialects without one.
     pub client_guid: Guid,
-    /// Further connections of this client are passed to this worker.
+    /// True if further connections of this client go to this worker.
     pub is_claim: bool,
     /// Address and port of the client's first channel.
     pub client_address: String,
-    /// Address and port it connected to.
+    /// Local address and port of that channel.
     pub local_address: String,
     /// The negotiated dialect, as its revision number.
     pub dialect: u16,
-    /// When the first channel was accepted.
+    /// Time when the first channel was accepted.
     pub connected_at: FileTime,
-    /// The signing algorithm: [MS-SMB2] 2.2.3.1.7. `None` while nothing is negotiated.
+    /// Signing algorithm: [MS-SMB2] 2.2.3.1.7. `None` before the negotiation.
     pub signing_algorithm: Option<u16>,
     /// Whether requests must be signed.
     pub signing_required: bool,
-    /// The cipher: [MS-SMB2] 2.2.3.1.2. `None` where encryption is not supported.
+    /// Cipher: [MS-SMB2] 2.2.3.1.2. `None` without encryption.
     pub cipher: Option<u16>,
 }
 

@@ -1,37 +1,37 @@
-//! GlobalSessionTable: [MS-SMB2] 3.3.1.8, as far as other processes must know sessions.
+//! GlobalSessionTable: [MS-SMB2] 3.3.1.8, in the extent that other processes need.
 
 use dtyp::{FileTime, ServerId};
 
 use crate::codec::{Reader, RecordError, Writer};
 use crate::record::{Key, Record};
 
-/// An authenticated session.
+/// An authenticated session of a client.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionRecord {
-    /// Unique in the server.
+    /// Session id, unique in the server.
     pub session_id: u64,
-    /// The worker that serves it.
+    /// Worker that serves the session.
     pub server_id: ServerId,
-    /// The user's name.
+    /// Name of the user's account.
     pub user: String,
-    /// The domain the user belongs to.
+    /// Domain of the user's account.
     pub domain: String,
-    /// The user's SID in its text form. SESSION_SETUP with a PreviousSessionId compares it:
-    /// [MS-SMB2] 3.3.5.5.3.
+    /// The user's SID in text form. SESSION_SETUP with a PreviousSessionId compares it: [MS-SMB2]
+    /// 3.3.5.5.3.
     pub user_sid: String,
-    /// Address and port of the channel it was set up on.
+    /// Address and port of its first channel.
     pub client_address: String,
-    /// The dialect of its connection.
+    /// Dialect of its first connection.
     pub dialect: u16,
-    /// The signing algorithm: [MS-SMB2] 2.2.3.1.7. `None` for a session that cannot sign.
+    /// Signing algorithm: [MS-SMB2] 2.2.3.1.7. `None` for a session that cannot sign.
     pub signing_algorithm: Option<u16>,
-    /// Session.SigningRequired.
+    /// `Session.SigningRequired` of [MS-SMB2] 3.3.1.8.
     pub signing_required: bool,
-    /// The cipher: [MS-SMB2] 2.2.3.1.2. `None` where encryption is not supported.
+    /// Cipher: [MS-SMB2] 2.2.3.1.2. `None` without encryption.
     pub cipher: Option<u16>,
-    /// Session.EncryptData.
+    /// `Session.EncryptData` of [MS-SMB2] 3.3.1.8.
     pub encrypted: bool,
-    /// Session.CreationTime.
+    /// `Session.CreationTime` of [MS-SMB2] 3.3.1.8.
     pub created_at: FileTime,
 }
 

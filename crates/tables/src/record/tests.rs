@@ -49,8 +49,8 @@ fn tree_connect() -> TreeConnectRecord {
     }
 }
 
-/// A record comes back as it was; cut anywhere, longer, or of another version it is an error; and
-/// whatever one byte is changed to, there is an answer.
+/// A record round-trips; truncated, extended, or of another version it is an error; and any single
+/// changed byte decodes without a panic.
 #[track_caller]
 fn check<R: Record + PartialEq + std::fmt::Debug>(record: &R) {
     let mut bytes = Vec::new();

@@ -1,26 +1,26 @@
-//! Tree connects: [MS-SMB2] 3.3.1.9, as far as other processes must know them.
+//! Tree connects: [MS-SMB2] 3.3.1.9, in the extent that other processes need.
 
 use dtyp::{FileTime, ServerId};
 
 use crate::codec::{Reader, RecordError, Writer};
 use crate::record::{Key, Record};
 
-/// A session's use of a share.
+/// Use of a share by a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TreeConnectRecord {
-    /// The session.
+    /// Session of the tree connect.
     pub session_id: u64,
-    /// Unique in the session.
+    /// Tree id, unique in its session.
     pub tree_id: u32,
-    /// The share's name as the configuration spells it.
+    /// Name of the share in the configuration's spelling.
     pub share: String,
-    /// The worker that serves it.
+    /// Worker that serves the session.
     pub server_id: ServerId,
-    /// Whether the share demands encryption.
+    /// Whether the share requires encryption.
     pub encrypted: bool,
-    /// TreeConnect.CreationTime.
+    /// `TreeConnect.CreationTime` of [MS-SMB2] 3.3.1.9.
     pub connected_at: FileTime,
-    /// Whether nothing can be changed through it.
+    /// Whether the tree connect is read-only.
     pub read_only: bool,
 }
 

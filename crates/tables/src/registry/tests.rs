@@ -8,7 +8,7 @@ use crate::typed_table::RECORDS_PER_PROCESS_MAX;
 
 const SUPERVISOR: ServerId = ServerId { pid: 1, unique_id: 100 };
 const WORKER: ServerId = ServerId { pid: 2, unique_id: 200 };
-/// The worker's pid, given out again.
+/// The worker's pid, reused later.
 const SUCCESSOR: ServerId = ServerId { pid: 2, unique_id: 300 };
 
 fn created() -> (TempDir, Registry) {
@@ -61,12 +61,12 @@ fn tree_connect(server_id: ServerId, session_id: u64, share: &str) -> TreeConnec
     }
 }
 
-/// One of many, told apart by their sessions.
+/// One of many, distinguished by their sessions.
 fn tree(server_id: ServerId, session_id: u64) -> TreeConnectRecord {
     tree_connect(server_id, session_id, "other")
 }
 
-/// What holds for a registry, whatever its tables are kept in.
+/// Checks a registry on any kind of table.
 fn check_registry<T: Table>(registry: &Registry<T>) {
     let me = registry.server_id();
     registry.put_client(&client(me, 1)).expect("room");
@@ -167,7 +167,7 @@ fn a_damaged_record_is_counted_and_passed_over() {
         let found = registry.find_session(damaged);
         assert!(matches!(found, Err(TableError::Damaged(_))), "{found:?}");
     }
-    // Their owner can still be told, but for the one of which nothing is left.
+    // Owners of damaged records are still known, except for the empty record.
     assert_eq!(registry.remove_all_of(&[WORKER]).expect("readable").sessions, 2);
     assert_eq!(registry.list_sessions().expect("readable").damaged, 1);
 }
@@ -237,7 +237,7 @@ fn a_client_is_claimed_by_one_process_until_that_lets_it_go() {
     assert_eq!(first.claim_client(&claim(WORKER), None), Ok(Claim::Ours));
     assert_eq!(first.claim_client(&claim(WORKER), None), Ok(Claim::Ours));
     assert_eq!(second.claim_client(&claim(SUCCESSOR), None), Ok(Claim::Of(WORKER)));
-    // Serving it all the same changes nothing about that.
+    // Serving the client does not change the claim.
     second.put_client(&client(SUCCESSOR, 7)).expect("there is room");
     assert_eq!(second.find_claim(guid), Ok(Some(WORKER)));
     assert_eq!(second.remove_client(guid), Ok(true));

@@ -14,7 +14,7 @@ fn table() -> (TempDir, Tdb) {
     (dir, table)
 }
 
-/// What holds for every table.
+/// Checks a table of any kind.
 fn check_table(table: &impl Table) {
     let get = |key: &[u8]| table.get(key, <[u8]>::to_vec).expect("readable");
     assert_eq!(get(b"a"), None);
@@ -48,7 +48,7 @@ fn check_table(table: &impl Table) {
         table.insert(&key.to_le_bytes(), &[0; 3]).expect("room");
     }
     let mut seen = Vec::new();
-    // The table may be changed from inside.
+    // The table may be changed by the visitor.
     let damaged = table.for_each(|key, value| {
         seen.push((key.to_vec(), value.len()));
         table.delete(key).expect("there");
@@ -133,7 +133,7 @@ fn a_file_that_is_not_a_table_is_an_error() {
     Tdb::observe(&dir.path().join("absent")).expect_err("absent");
 }
 
-/// Offsets that lead nowhere, chains that end in themselves: counted, no loop, no crash.
+/// Offsets beyond the file and cyclic chains are counted, without an endless loop or a crash.
 #[test]
 fn a_damaged_file_is_read_as_far_as_it_goes() {
     let (dir, table) = table();
@@ -145,7 +145,7 @@ fn a_damaged_file_is_read_as_far_as_it_goes() {
     let intact = std::fs::read(&path).expect("readable");
     for seed in 0..200_usize {
         let mut bytes = intact.clone();
-        // Beyond the header and the mutexes, which only say whether it is a table at all.
+        // Behind the header and the mutexes, which only decide whether the file is a table.
         for step in 0..64 {
             let at = bytes.len() - 1 - (seed * 7919 + step * 104_729) % 6_000;
             bytes[at] ^= u8::try_from(seed % 255).expect("below 255") + 1;

@@ -19,12 +19,12 @@ fn user(number: u64) -> String {
     format!("S-1-5-21-{number}")
 }
 
-/// Opens of a file, which their worker has not left yet.
+/// Adds opens to a file, connected to their worker.
 fn enter(files: &FileTable<MemoryTable>, file: FileKey, owners: &[String]) {
     let enter = &mut |record: &mut FileRecord| {
         let id = ask(WORKER, 0, Wish::Nothing).id;
         record.admit(&ask(WORKER, 0, Wish::Nothing), None, &mut Look::default());
-        // One client may not have so many, but several may.
+        // One client may not have that many opens, but several may.
         let one = record.opens.remove(0);
         for (number, owner) in (1..).zip(owners) {
             let durability = Durability {
@@ -51,7 +51,7 @@ fn opens(files: &FileTable<MemoryTable>) -> Vec<OpenEntry> {
     opens
 }
 
-/// What the notes and numbers of a table say: of all users together, and of one.
+/// Counts of disconnected opens: of all users together, and of one.
 fn counted(tables: &MemoryFiles, owner: &str) -> (u32, u32) {
     let number = |key: &[u8]| tables.disconnected.get(key, super::number).expect("readable");
     (number(&count_key_of_all()).unwrap_or(0), number(&count_key(owner)).unwrap_or(0))
@@ -118,7 +118,7 @@ fn a_user_leaves_no_more_opens_than_their_part_and_another_user_still_can() {
         counted(&tables, &user(1)),
         (DISCONNECTED_OF_USER_MAX + 1, DISCONNECTED_OF_USER_MAX)
     );
-    // One that is taken up makes room for one more.
+    // A reconnected open makes room for another.
     let at = |persistent, owner| Disconnected {
         persistent,
         file: KEY,

@@ -11,7 +11,7 @@ use crate::MemoryFiles;
 use crate::memory::MemoryTable;
 use crate::table::Table;
 
-/// Opens files of their own for as long as there is room; how many.
+/// Opens different files as long as there is room. Returns their number.
 fn open_many<T: Table + std::fmt::Debug>(
     files: &FileTable<T>,
     device: u64,
@@ -109,7 +109,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     assert_eq!((tables.room.bytes(), files.word(KEY)), before);
 }
 
-/// Opens of one file by one long path.
+/// A record with opens of one file by one long path.
 fn opens_by(path: &str, count: u64) -> FileRecord {
     let mut record = FileRecord::default();
     record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
@@ -135,7 +135,7 @@ fn a_record_has_no_more_opens_than_it_can_change_with_later() {
     let files = MemoryFiles::default().handle();
     let mut record = opens_by("", 1);
     while codec::encode(&record).expect("short enough").len() <= GROWN_BYTES_MAX {
-        // Each by another path than the one before.
+        // Each by another path than the previous one.
         for number in 0..64_u64 {
             let mut entry = record.opens[0].clone();
             entry.id.number = record.opens.len() as u64;
@@ -164,7 +164,7 @@ fn a_record_has_no_more_opens_than_it_can_change_with_later() {
 #[test]
 fn a_record_that_was_never_counted_takes_nobodys_room_when_it_goes() {
     let tables = MemoryFiles::default();
-    // Its worker was killed between keeping the record and counting it.
+    // Its worker was killed between storing the record and counting it.
     tables.room.clone().change(Some(400), None);
     assert_eq!(tables.room.bytes(), 0);
     assert!(tables.handle().has_room(Standing::User));
