@@ -7,6 +7,7 @@ use crypto::BadSignature;
 use object::Piped;
 use trace::{Came, Phase};
 use wire::compound;
+use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTOCOL_ID};
 use wire::{Command, FileId, Header};
 
 use crate::command::{cancel, negotiate};
@@ -39,17 +40,17 @@ impl Server {
             Some(Finding::Verified(it)) => (None, Some(it)),
             None => (None, None),
         };
-        let is_sealed = frame.starts_with(b"\xFDSMB");
+        let is_sealed = frame.starts_with(&TRANSFORM_PROTOCOL_ID);
         let phase = if is_sealed { Phase::Verifying } else { Phase::Parsing };
         let first = self.globals.trace.begin_frame(phase);
         let sealed = match frame.first_chunk::<4>() {
-            Some(b"\xFDSMB") => {
+            Some(&TRANSFORM_PROTOCOL_ID) => {
                 let session_id = self.unseal(connection, &mut frame, unsealed)?;
                 first.enter(Phase::Parsing);
                 Some(session_id)
             }
-            Some(b"\xFCSMB") => return Err(Disconnect::CompressionNotNegotiated),
-            Some(b"\xFFSMB") => return negotiate::smb1(self, connection, &frame, now),
+            Some(&COMPRESSION_PROTOCOL_ID) => return Err(Disconnect::CompressionNotNegotiated),
+            Some(&SMB1_PROTOCOL_ID) => return negotiate::smb1(self, connection, &frame, now),
             _ => None,
         };
         let frame_bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);

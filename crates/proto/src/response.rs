@@ -1,8 +1,10 @@
 //! Responses on their way from a handler to the wire.
 
 use bytes::BytesMut;
+use crypto::TransformKey;
 use dtyp::NtStatus;
 use object::Piped;
+use wire::transform::TransformHeader;
 use wire::{Encode, FileId};
 
 use crate::break_notification::ConfirmationId;
@@ -19,7 +21,10 @@ pub const HEADROOM: usize = TRANSPORT + TRANSFORM + wire::header::SIZE;
 pub(crate) const TRANSPORT: usize = 4;
 
 /// Bytes of the transform header: [MS-SMB2] 2.2.41.
-pub(crate) const TRANSFORM: usize = 52;
+pub(crate) const TRANSFORM: usize = TransformHeader::SIZE;
+
+// `crypto`, which seals and opens, has the same layout.
+const _: () = assert!(TRANSFORM == TransformKey::HEADER_LEN);
 
 /// How far a command got.
 ///
