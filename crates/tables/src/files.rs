@@ -85,11 +85,11 @@ impl Last {
 
 /// Whether the result of a decision goes to stable storage.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Judged {
+enum Persistence {
     /// No: the record was read from there.
-    AsKept,
+    Stored,
     /// Yes, as far as it is persistent.
-    Anew,
+    Update,
 }
 
 /// The table of a simulated server; each of its processes has a handle.
@@ -287,12 +287,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let mut looks = Vec::new();
         for key in concerned {
             let mut look = Look::default();
-            let mut away = Vec::new();
+            let mut left_behind = Vec::new();
             let mut has_inheritance = false;
             let buried = self.change(key, &mut |record| {
                 look = Look::default();
                 record.bury(server, deletion_owner, now, &mut look);
-                away = disconnected_of(record, server);
+                left_behind = disconnected_of(record, server);
                 has_inheritance = record.has_inheritance();
                 true
             });
@@ -302,7 +302,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
-            self.note_away(key, &away, deletion_owner, &mut look)?;
+            self.note_left_behind(key, &left_behind, deletion_owner, &mut look)?;
             if has_inheritance {
                 self.note_inheritance(key)?;
             }
@@ -312,10 +312,10 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     }
 
     /// Records the opens of a dead worker as disconnected. Opens beyond the limits end.
-    fn note_away(
+    fn note_left_behind(
         &self,
         file: FileKey,
-        away: &[OpenEntry],
+        left_behind: &[OpenEntry],
         deletion_owner: ServerId,
         look: &mut Look,
     ) -> Result<(), TableError> {
@@ -324,7 +324,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             let at = Disconnected::of(entry, file);
             self.note_disconnected(&at, until, Limits::Apply).is_ok()
         };
-        let refused = away.iter().filter(|it| !is_noted(it)).map(|it| it.facts.persistent);
+        let refused = left_behind.iter().filter(|it| !is_noted(it)).map(|it| it.facts.persistent);
         let refused: BTreeSet<u64> = refused.collect();
         if refused.is_empty() {
             return Ok(());
@@ -342,18 +342,18 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         }
     }
 
-    fn judge(
+    fn decide_under_lock(
         &self,
         key: FileKey,
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
-        judged: Judged,
+        persistence: Persistence,
     ) -> Result<Result<(), RecordsError>, TableError> {
-        let kept = self.persistent.as_ref().filter(|_| judged == Judged::Anew);
+        let kept = self.persistent.as_ref().filter(|_| persistence == Persistence::Update);
         let mut must_sync = false;
         let last = self.last.take();
         let mut words = None;
         let mut lengths = None;
-        let judged = self.files.with_record(&codec::key_of(key), |found| {
+        let outcome = self.files.with_record(&codec::key_of(key), |found| {
             let mut record = match (found, last) {
                 (None, _) => FileRecord::default(),
                 (Some(bytes), Some(last)) if last.is(key, bytes) => last.record,
@@ -387,13 +387,13 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             }
             (change, Ok(()))
         });
-        match (judged.is_ok(), words, lengths) {
+        match (outcome.is_ok(), words, lengths) {
             (true, _, Some((before, after))) => self.room.change(before, after),
             // The record is unchanged, so the word must be as well.
             (false, Some((before, after)), _) => self.words.change(key, after, before),
             _ => {}
         }
-        let result = judged?;
+        let result = outcome?;
         // Only this process waits for the disk, and not those that wait for the lock.
         if let (true, Some(table)) = (must_sync, kept) {
             table.sync()?;
@@ -416,7 +416,7 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         key: FileKey,
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
     ) -> Result<(), RecordsError> {
-        self.judge(key, decide, Judged::Anew).map_err(failure)?
+        self.decide_under_lock(key, decide, Persistence::Update).map_err(failure)?
     }
 
     fn view(&self, key: FileKey, see: &mut dyn FnMut(&FileRecord)) -> Result<(), RecordsError> {

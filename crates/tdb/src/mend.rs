@@ -37,14 +37,14 @@ impl Tdb {
         if unsafe { ffi::tdb_lockall(self.context.as_ptr()) } != 0 {
             return Err(TdbError::Lock);
         }
-        let mended = self.write_anew();
+        let mended = self.rewrite();
         // SAFETY: the context is open, and was locked above.
         unsafe { ffi::tdb_unlockall(self.context.as_ptr()) };
         mended
     }
 
     /// Rewrites all records. The caller has locked the whole table.
-    fn write_anew(&self) -> Result<Mended, TdbError> {
+    fn rewrite(&self) -> Result<Mended, TdbError> {
         let mut mended = Mended { was_damaged: true, ..Mended::default() };
         let mut collected = Collected::default();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();

@@ -13,7 +13,7 @@ use tdb::Change;
 
 use super::codec::{self, KEY_BYTES};
 use super::disconnected::Limits;
-use super::{FileTable, Judged};
+use super::{FileTable, Persistence};
 use crate::table::{Table, TableError};
 
 /// Name of the file in the state directory.
@@ -103,7 +103,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 record.restore(part.clone(), now);
                 true
             };
-            if self.judge(file, put_back, Judged::AsKept)?.is_err() {
+            if self.decide_under_lock(file, put_back, Persistence::Stored)?.is_err() {
                 restored.damaged += 1;
                 continue;
             }
