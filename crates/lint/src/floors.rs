@@ -103,6 +103,20 @@ pub const BUILDINGS: &[Building] = &[
             &["dispatch", "receive"],
         ],
     },
-    // Calls of the system, below everything that decides.
-    Building { name: "store", floors: &[&["entries", "system", "xattr"]] },
+    Building {
+        name: "store",
+        floors: &[
+            // Calls of the system, below everything that decides.
+            &["errno", "sys"],
+            &["names", "settings"],
+            &["cache"],
+            // Shares, opens and paths: what the operations have in common.
+            &["model"],
+            &["security"],
+            &["metadata"],
+            &["data"],
+            &["open"],
+            &["directory", "host_changes"],
+        ],
+    },
 ];

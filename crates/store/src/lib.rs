@@ -7,51 +7,18 @@
 //! Linux with `/proc` mounted; see `lookup` for how paths are kept inside a share, `credentials` for
 //! whose rights are used, `errno` for the statuses.
 
-mod access;
-mod apple;
-mod bare;
-mod character_mappings;
-mod compression;
-mod copy;
-mod create;
-mod credentials;
+mod cache;
 mod data;
-mod directories;
 mod directory;
-mod dos_attributes;
-mod entries;
 pub mod errno;
-mod extended_attributes;
-mod extents;
-mod features;
-mod given_mode;
 pub mod host_changes;
-mod lookup;
 mod metadata;
+mod model;
 mod names;
-mod nt_acl;
 mod open;
-mod opens;
-mod overwrite;
-pub mod piped;
-mod posix_acl;
-mod range;
-mod regular;
-mod remains;
-mod rename;
-mod reparse;
 mod security;
 mod settings;
-mod short_name;
-mod snapshot;
-mod stream;
-mod system;
-mod times;
-mod trusted_path;
-mod unlink;
-mod volume;
-mod ways;
-mod xattr;
+mod sys;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -64,23 +31,26 @@ use object::{
 };
 use rustix::fs::{Mode, OFlags};
 
-pub use character_mappings::CharacterMappings;
+pub use data::piped;
+pub use names::character_mappings::CharacterMappings;
 pub use settings::{
     Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings, Piping,
     RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings,
 };
-pub use system::has_fine_times;
+pub use sys::system::has_fine_times;
 
-use crate::credentials::Impersonation;
-use crate::directories::Directories;
+use crate::cache::directories::Directories;
+use crate::cache::name_hashes::NameHashes;
+use crate::data::piped::Pipes;
+use crate::data::read_write;
 use crate::errno::{During, Operation};
-use crate::extents::Extents;
-use crate::lookup::Root;
-use crate::metadata::Seen;
-use crate::names::Names;
-use crate::opens::Opens;
-use crate::overwrite::Overwrite;
-use crate::piped::Pipes;
+use crate::metadata::basic::Seen;
+use crate::model::opens::Opens;
+use crate::model::root::Root;
+use crate::open::overwrite::Overwrite;
+use crate::security::credentials::Impersonation;
+use crate::sys::system;
+use crate::sys::system::Extents;
 
 /// The object store of one worker.
 #[derive(Debug)]
@@ -90,7 +60,7 @@ pub struct Store {
     roots: Vec<Option<Rc<Root>>>,
     opens: Opens,
     directories: Directories,
-    names: Names,
+    names: NameHashes,
     names_left_out: u64,
     more_waits: bool,
     serves_frame: bool,
@@ -112,7 +82,7 @@ pub enum Started {
 #[derive(Debug)]
 #[must_use]
 pub struct Continuation {
-    pending: data::Pending,
+    pending: read_write::Pending,
 }
 
 impl Store {
@@ -129,7 +99,7 @@ impl Store {
             roots: Vec::new(),
             opens: Opens::new(settings.opens_max),
             directories: Directories::default(),
-            names: Names::default(),
+            names: NameHashes::default(),
             names_left_out: 0,
             more_waits: false,
             serves_frame: false,
@@ -314,7 +284,7 @@ impl Store {
         op: uring::Op,
         result: io::Result<usize>,
     ) -> Started {
-        data::finish(continuation.pending, op, result)
+        read_write::finish(continuation.pending, op, result)
     }
 
     /// The operations that are finished at once.

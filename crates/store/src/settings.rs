@@ -1,12 +1,11 @@
 //! What an administrator decides about the store and about each share.
 
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::path::PathBuf;
 
 use dtyp::{NameExpression, Sid};
 
-use crate::character_mappings::CharacterMappings;
-use crate::short_name;
+use crate::names::character_mappings::CharacterMappings;
 
 /// Settings of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
@@ -274,20 +273,6 @@ impl RootSettings {
             inherit_acls: false,
             hide: Hide::default(),
             piping: Piping::default(),
-        }
-    }
-
-    /// What a new entry is to be called that a client calls `asked`.
-    pub(crate) fn new_name(&self, asked: &str) -> OsString {
-        let case = if short_name::is_8_3(asked.as_bytes()) && self.new_case == NewCase::Kept {
-            self.new_short_case
-        } else {
-            self.new_case
-        };
-        match case {
-            NewCase::Kept => asked.into(),
-            NewCase::Lower => asked.to_lowercase().into(),
-            NewCase::Upper => dtyp::upcase::fold(asked).into(),
         }
     }
 }

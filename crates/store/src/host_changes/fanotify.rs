@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::{FILTER_DATA, FILTER_METADATA, Folder, HostEvent, folders_max, join, overflow, stored};
-use crate::system::magic_path;
+use crate::sys::system::magic_path;
 
 /// Directories whose names are remembered, for when they are gone before their events are read.
 const NAMES_MAX: usize = 4_096;

@@ -8,8 +8,8 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::absolute;
-use crate::directories::Inode;
-use crate::system;
+use crate::cache::directories::Inode;
+use crate::sys::system;
 
 /// A folder that a client has opened. Its path may lead elsewhere by now, through a symbolic link
 /// that the client has put in the place of a directory above: the inode tells.

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::folder::{Folder, entries};
 use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, below, join, overflow, stored};
-use crate::system::magic_path;
+use crate::sys::system::magic_path;
 
 /// Directories that are watched at once. The kernel's own limit, `fs.inotify.max_user_watches`, may
 /// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.

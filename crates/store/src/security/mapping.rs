@@ -21,10 +21,12 @@ use dtyp::access_check::{Privileges, Token};
 use dtyp::{AccessMask, SecurityDescriptor, Sid, access_check};
 use rustix::fs::Statx;
 
-use crate::access::{EXECUTE, READ, WRITE};
-use crate::credentials::Impersonation;
-use crate::metadata::is_directory;
-use crate::posix_acl::{PosixAcl, Tag, Triple};
+use crate::security::credentials::Impersonation;
+use crate::security::posix_acl::{PosixAcl, Tag, Triple};
+use crate::security::rights::EXECUTE;
+use crate::security::rights::READ;
+use crate::security::rights::WRITE;
+use crate::sys::file_kind::is_directory;
 
 /// S-1-22-1-UID and S-1-22-2-GID.
 const UNIX_AUTHORITY: u64 = 22;

@@ -8,21 +8,22 @@
 //! may do everything), and the difference between rights that one mode bit stands for. The SACL is
 //! not kept.
 
+use crate::model::subject::Subject;
+use crate::security::credentials::NewOwners;
 use dtyp::security_descriptor::Control;
 use dtyp::{
     AccessMask, Ace, AceFlags, AceType, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
 };
 use rustix::fs::Statx;
 
-use super::stored::{NewOwners, Subject};
-use crate::access;
-use crate::credentials::{Impersonation, Permissions};
 use crate::errno::{During, Operation};
-use crate::given_mode;
-use crate::metadata::is_directory;
-use crate::posix_acl::{PosixAcl, Tag, Triple};
+use crate::security::credentials::{Impersonation, Permissions};
+use crate::security::given_mode;
+use crate::security::posix_acl::{PosixAcl, Tag, Triple};
+use crate::security::rights;
 use crate::settings::{DefaultStyle, RootSettings};
-use crate::system;
+use crate::sys::file_kind::is_directory;
+use crate::sys::system;
 
 /// S-1-22-1-UID and S-1-22-2-GID.
 const UNIX_AUTHORITY: u64 = 22;
@@ -88,25 +89,25 @@ pub(crate) fn default_descriptor(status: &Statx, style: DefaultStyle) -> Securit
 
 /// As it is granted: an owner that may read and write has full control.
 fn owner_rights_of(triple: Triple, directory: bool) -> AccessMask {
-    if triple & 6 == 6 { AccessMask::FILE_ALL } else { rights(triple, directory) | access::OWNER }
+    if triple & 6 == 6 { AccessMask::FILE_ALL } else { rights(triple, directory) | rights::OWNER }
 }
 
 /// The NT rights of one triple of a mode.
 fn rights(bits: u16, directory: bool) -> AccessMask {
-    let mut rights = access::EVERYONE;
-    if bits & access::READ != 0 {
+    let mut rights = rights::EVERYONE;
+    if bits & rights::READ != 0 {
         rights |= AccessMask::FILE_GENERIC_READ;
         if !directory {
             rights |= AccessMask::FILE_GENERIC_EXECUTE;
         }
     }
-    if bits & access::WRITE != 0 {
+    if bits & rights::WRITE != 0 {
         rights |= AccessMask::FILE_GENERIC_WRITE;
         if directory {
             rights |= AccessMask::DELETE_CHILD;
         }
     }
-    if bits & access::EXECUTE != 0 {
+    if bits & rights::EXECUTE != 0 {
         rights |= AccessMask::FILE_GENERIC_EXECUTE;
     }
     rights

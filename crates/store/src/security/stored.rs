@@ -1,6 +1,7 @@
 //! Descriptors in the extended attribute: reading one that still holds, and putting one into effect.
 
-use std::os::fd::BorrowedFd;
+use crate::model::subject::Subject;
+use crate::security::credentials::NewOwners;
 
 use dtyp::{NtStatus, SecurityDescriptor, SecurityInformation, Sid};
 use rustix::fs::Statx;
@@ -8,29 +9,13 @@ use rustix::io::Errno;
 
 use super::mapping::{self, Trustee};
 use super::mode;
-use crate::credentials::{Impersonation, Permissions};
 use crate::errno::{During, Operation};
-use crate::lookup::Root;
-use crate::nt_acl::{self, Basis, Hash};
-use crate::posix_acl::SystemAcl;
+use crate::model::root::Root;
+use crate::security::credentials::{Impersonation, Permissions};
+use crate::security::nt_acl::{self, Basis, Hash};
+use crate::security::posix_acl::SystemAcl;
 use crate::settings::NtAclSettings;
-use crate::system;
-use crate::xattr::Attributes;
-
-/// Objects whose descriptor is asked for and set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
-    pub(crate) fd: BorrowedFd<'a>,
-    /// `fd` is good for paths only.
-    pub(crate) path_only: bool,
-    pub(crate) status: &'a Statx,
-}
-
-impl<'a> Subject<'a> {
-    pub(crate) fn attributes(self) -> Attributes<'a> {
-        Attributes::new(self.fd, self.path_only)
-    }
-}
+use crate::sys::system;
 
 /// The descriptor that decides on an object where NT ACLs are kept; `None` if mode and POSIX ACL do.
 ///
@@ -93,13 +78,6 @@ pub(crate) fn shown(
     }
     let system = SystemAcl::read(subject.attributes(), subject.status).during(Operation::Query)?;
     Ok(mode::describe(subject.status, system.access.as_ref()))
-}
-
-/// Owner and group of the host that follow from a descriptor; `None` leaves them as they are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NewOwners {
-    pub(crate) uid: Option<u32>,
-    pub(crate) gid: Option<u32>,
 }
 
 /// Who is to own the object, and whether the user may say so: [MS-FSA] 2.1.5.17.

@@ -1,0 +1,205 @@
+//! The ways to directories that were gone lately.
+//!
+//! Most requests go to a directory that one before has gone to. It is still open, so one look along the
+//! path (`statx`) tells whether that leads to it, where opening it anew takes a second call, and a
+//! third to close it. A path that leads elsewhere or nowhere is resolved anew, and so is one whose last
+//! component has become a link.
+//!
+//! The look follows links on the way, wherever they lead, and resolving does not: a directory that was
+//! moved out of the share, with a link to it in its place, would still be found. So a way is resolved
+//! anew after [`BELIEVED`], and whoever was in that directory has lost it then.
+
+use std::cell::OnceCell;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Statx, StatxFlags};
+
+use crate::cache::directories::{Directory, Inode};
+use crate::sys::system;
+
+/// Ways that are kept of one share, with a descriptor each.
+const WAYS_MAX: usize = 8;
+
+/// How long a way is gone without being resolved anew.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Some ways from the root of a share.
+#[derive(Debug, Default)]
+pub(crate) struct DirectoryPaths {
+    /// The one gone last first.
+    known: Vec<Way>,
+    /// The kernel's number of the mount that the root is in, once it was asked for; `None` from a
+    /// kernel before 5.8, and then no way is kept.
+    mount: OnceCell<Option<u64>>,
+}
+
+#[derive(Debug)]
+struct Way {
+    /// As on disk.
+    path: String,
+    directory: Rc<Directory>,
+    resolved_at: Instant,
+}
+
+impl DirectoryPaths {
+    /// The directory that a path leads to, if a way there is known and holds, and what the directory
+    /// looks like. `root` is where the share begins.
+    pub(crate) fn find(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &str,
+        now: Instant,
+    ) -> Option<(Rc<Directory>, Statx)> {
+        let at = self.known.iter().position(|way| way.path == path)?;
+        let way = &self.known[at];
+        let is_believed = now.saturating_duration_since(way.resolved_at) < BELIEVED;
+        let status = is_believed.then(|| system::status_at(root, path).ok()).flatten();
+        // The inode is held by the descriptor, so that its number is nobody else's.
+        match status.filter(|status| Inode::of(status) == way.directory.inode) {
+            Some(status) => {
+                let directory = way.directory.clone();
+                self.known[..=at].rotate_right(1);
+                Some((directory, status))
+            }
+            None => {
+                self.known.remove(at);
+                None
+            }
+        }
+    }
+
+    /// Keeps a way that was just resolved. Not one into another file system, which could not be
+    /// unmounted.
+    pub(crate) fn keep(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &str,
+        (directory, status): (&Rc<Directory>, &Statx),
+        now: Instant,
+    ) {
+        let of_root = || system::status_of(root).ok().as_ref().and_then(mount);
+        let of_root = *self.mount.get_or_init(of_root);
+        if of_root.is_none() || mount(status) != of_root {
+            return;
+        }
+        self.known.truncate(WAYS_MAX - 1);
+        let way = Way { path: path.to_owned(), directory: directory.clone(), resolved_at: now };
+        self.known.insert(0, way);
+    }
+}
+
+fn mount(status: &Statx) -> Option<u64> {
+    let known = StatxFlags::from_bits_retain(status.stx_mask);
+    known.contains(StatxFlags::MNT_ID).then_some(status.stx_mnt_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::path::Path;
+
+    use rustix::fs::{Mode, OFlags};
+
+    use super::*;
+
+    struct Share {
+        folder: tempfile::TempDir,
+        root: std::os::fd::OwnedFd,
+        ways: DirectoryPaths,
+        now: Instant,
+    }
+
+    fn open(path: &Path) -> std::os::fd::OwnedFd {
+        rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("there")
+    }
+
+    impl Share {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let root = open(folder.path());
+            Self { folder, root, ways: DirectoryPaths::default(), now: Instant::now() }
+        }
+
+        /// As if the path had been resolved.
+        fn keep(&mut self, path: &str) {
+            let fd = open(&self.folder.path().join(path));
+            let status = system::status_of(fd.as_fd()).expect("open");
+            let directory = Rc::new(Directory { fd, inode: Inode::of(&status) });
+            self.ways.keep(self.root.as_fd(), path, (&directory, &status), self.now);
+        }
+
+        fn finds(&mut self, path: &str) -> bool {
+            self.ways.find(self.root.as_fd(), path, self.now).is_some()
+        }
+    }
+
+    #[test]
+    fn a_way_leads_where_it_led_until_something_else_is_there() {
+        let mut share = Share::new();
+        let (a, b) = (share.folder.path().join("a"), share.folder.path().join("a/b"));
+        fs::create_dir_all(&b).expect("made");
+        share.keep("a/b");
+        assert!(share.finds("a/b") && !share.finds("a"));
+        fs::rename(&a, share.folder.path().join("c")).expect("moved");
+        assert!(!share.finds("a/b"), "it is not there any more");
+        fs::create_dir_all(&b).expect("made");
+        assert!(!share.finds("a/b"), "it is another one, and what was known is forgotten");
+        share.keep("a/b");
+        fs::remove_dir(&b).expect("empty");
+        assert!(!share.finds("a/b"));
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_no_way() {
+        let mut share = Share::new();
+        let outside = tempfile::tempdir().expect("a folder");
+        let b = share.folder.path().join("b");
+        fs::create_dir(&b).expect("made");
+        share.keep("b");
+        fs::rename(&b, outside.path().join("b")).expect("moved");
+        std::os::unix::fs::symlink(outside.path().join("b"), &b).expect("linked");
+        assert!(!share.finds("b"));
+    }
+
+    #[test]
+    fn a_way_through_a_link_that_leads_out_is_not_gone_for_long() {
+        let mut share = Share::new();
+        let outside = tempfile::tempdir().expect("a folder");
+        let (a, moved) = (share.folder.path().join("a"), outside.path().join("a"));
+        fs::create_dir_all(a.join("b")).expect("made");
+        share.keep("a/b");
+        fs::rename(&a, &moved).expect("moved");
+        std::os::unix::fs::symlink(&moved, &a).expect("linked");
+        share.now += BELIEVED;
+        assert!(!share.finds("a/b"));
+    }
+
+    #[test]
+    fn the_ways_gone_last_are_kept_and_no_more() {
+        let mut share = Share::new();
+        for number in 0..=WAYS_MAX {
+            fs::create_dir(share.folder.path().join(number.to_string())).expect("made");
+        }
+        for number in 0..WAYS_MAX {
+            share.keep(&number.to_string());
+        }
+        assert!(share.finds("0"));
+        share.keep(&WAYS_MAX.to_string());
+        assert_eq!(share.ways.known.len(), WAYS_MAX);
+        assert!(share.finds("0") && !share.finds("1"));
+    }
+
+    #[test]
+    fn a_way_into_another_file_system_is_not_kept() {
+        let mut share = Share::new();
+        share.root = open(Path::new("/"));
+        let fd = open(Path::new("/proc"));
+        let status = system::status_of(fd.as_fd()).expect("open");
+        let directory = Rc::new(Directory { fd, inode: Inode::of(&status) });
+        share.ways.keep(share.root.as_fd(), "proc", (&directory, &status), share.now);
+        assert!(!share.finds("proc"));
+    }
+}

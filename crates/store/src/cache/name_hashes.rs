@@ -1,0 +1,237 @@
+//! Finding names without regard to case, and by their short names.
+//!
+//! Linux tells `a` from `A`, so a name that is not there exactly must be looked for among all names
+//! of its directory. So that creating many files does not read the directory for each of them, hashes of
+//! the folded names of a few directories are kept. A hash that is absent is an answer; one that is
+//! present leads to a look into the directory itself. Short names are not kept: a name that looks like one
+//! is rare, and always looked for in the directory.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::ffi::{CStr, OsStr, OsString};
+use std::hash::BuildHasher;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use dtyp::upcase;
+use rustc_hash::FxHashSet;
+use rustix::fs::{OFlags, Statx};
+use rustix::io::Errno;
+
+use crate::cache::directories::{Directory, Inode};
+use crate::names::short_name::{is_vetoed, looks_shortened, short_name};
+use crate::settings::RootSettings;
+use crate::sys::entries::Entries;
+use crate::sys::system;
+
+/// Directories whose names are kept.
+const DIRECTORIES_MAX: usize = 8;
+
+/// Names kept of one directory; a larger one is read each time. At nine bytes a name and half-full
+/// tables this bounds the memory at some 40 MiB.
+const NAMES_MAX: usize = 262_144;
+
+/// Short names that are remembered; beyond it all are forgotten.
+const SHORT_NAMES_MAX: usize = 4_096;
+
+/// How long an answer is believed at least although another process might have changed the
+/// directory within the granularity of its modification time.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// How much longer it is believed, in times of what reading the directory took.
+const BELIEVED_FACTOR: u32 = 50;
+
+/// What is known of the names of a few directories, most recently used first.
+#[derive(Debug, Default)]
+pub(crate) struct NameHashes {
+    known: Vec<Known>,
+    /// The names that short ones stood for, by directory and short name in upper case.
+    short_names: HashMap<(Inode, String), OsString>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Known {
+    inode: Inode,
+    modified: Modified,
+    read_at: Instant,
+    cost: Duration,
+    hashes: FxHashSet<u64>,
+}
+
+/// What is looked for in a directory.
+struct Wanted<'a> {
+    /// In upper case.
+    folded: &'a str,
+    /// It may be a short name.
+    short: bool,
+    settings: &'a RootSettings,
+}
+
+impl Wanted<'_> {
+    fn is_short_name_of(&self, stored: &CStr) -> bool {
+        let stored = OsStr::from_bytes(stored.to_bytes());
+        self.short
+            && short_name(self.settings, stored).is_some_and(|name| name == self.folded)
+            && !is_vetoed(self.settings, stored)
+    }
+}
+
+/// The modification time of a directory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Modified(i64, u32);
+
+impl Modified {
+    fn of(status: &Statx) -> Self {
+        Self(status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec)
+    }
+}
+
+impl NameHashes {
+    /// The name in `directory` that clients of a share may mean by `name`, which is not there as it
+    /// is written: it differs in case, or has `name` as its short name. A directory that may be passed
+    /// though not read has no such names. `status` is what the directory looks like now.
+    pub(crate) fn find(
+        &mut self,
+        directory: &Directory,
+        status: &Statx,
+        name: &str,
+        settings: &RootSettings,
+    ) -> Result<Option<OsString>, Errno> {
+        let short = looks_shortened(settings, name);
+        if settings.case_sensitive && !short {
+            return Ok(None);
+        }
+        let folded = upcase::fold_cow(name);
+        if !short && self.lacks_folded(directory, status, &folded) {
+            return Ok(None);
+        }
+        self.forget(directory);
+        let wanted = Wanted { folded: &folded, short, settings };
+        match self.read(directory, Modified::of(status), &wanted) {
+            Err(Errno::ACCESS) => Ok(None),
+            result => result,
+        }
+    }
+
+    /// Whether a directory that looks like `status` is known to have no such name, in whatever case. Another
+    /// process may have made one within the granularity of modification times.
+    pub(crate) fn lacks(
+        &mut self,
+        directory: &Directory,
+        status: &Statx,
+        name: &str,
+        settings: &RootSettings,
+    ) -> bool {
+        self.known_of(directory).is_some()
+            && !looks_shortened(settings, name)
+            && self.lacks_folded(directory, status, &upcase::fold_cow(name))
+    }
+
+    fn lacks_folded(&mut self, directory: &Directory, status: &Statx, folded: &str) -> bool {
+        let place = self.known.iter().position(|known| known.inode == directory.inode);
+        let Some(at) = place else { return false };
+        let known = &self.known[at];
+        let believed = BELIEVED + known.cost * BELIEVED_FACTOR;
+        let holds = known.modified == Modified::of(status) && known.read_at.elapsed() < believed;
+        let lacks = holds && !known.hashes.contains(&self.hasher.hash_one(folded));
+        if lacks {
+            self.known[..=at].rotate_right(1);
+        }
+        lacks
+    }
+
+    /// What is known of a directory turned out to be wrong, or is read anew.
+    pub(crate) fn forget(&mut self, directory: &Directory) {
+        self.known.retain(|known| known.inode != directory.inode);
+    }
+
+    /// The name that a short one stood for, if it is used for something new: a program that knows short
+    /// names alone replaces a file by removing it and making it again, and means the same name.
+    pub(crate) fn remembered(&self, directory: &Directory, short: &str) -> Option<OsString> {
+        if self.short_names.is_empty() {
+            return None;
+        }
+        self.short_names.get(&(directory.inode, upcase::fold(short))).cloned()
+    }
+
+    /// Remembers what a short name that a client uses or was told stands for.
+    pub(crate) fn remember(&mut self, directory: &Directory, short: &str, stored: &OsStr) {
+        if self.short_names.len() >= SHORT_NAMES_MAX {
+            self.short_names.clear();
+        }
+        self.short_names.insert((directory.inode, upcase::fold(short)), stored.to_owned());
+    }
+
+    /// Reads all names, keeps their hashes, and returns the one looked for.
+    fn read(
+        &mut self,
+        directory: &Directory,
+        modified: Modified,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<OsString>, Errno> {
+        let read_at = Instant::now();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = system::open_beneath(directory.fd.as_fd(), ".", flags, 0, false)?;
+        let mut entries = Entries::default();
+        let mut hashes = FxHashSet::default();
+        let (mut found, mut found_short) = (None, None);
+        while let Some(name) = entries.next(fd.as_fd())? {
+            if found_short.is_none() && wanted.is_short_name_of(name) {
+                found_short = Some(OsStr::from_bytes(name.to_bytes()).to_owned());
+            }
+            let Ok(name) = name.to_str() else { continue };
+            let candidate = upcase::fold_cow(name);
+            if hashes.len() <= NAMES_MAX {
+                hashes.insert(self.hasher.hash_one(&*candidate));
+            }
+            let equal = !wanted.settings.case_sensitive && candidate == wanted.folded;
+            if found.is_none() && equal {
+                found = Some(OsString::from(name));
+            }
+        }
+        if hashes.len() <= NAMES_MAX {
+            self.known.truncate(DIRECTORIES_MAX - 1);
+            let (inode, cost) = (directory.inode, read_at.elapsed());
+            self.known.insert(0, Known { inode, modified, read_at, cost, hashes });
+        }
+        if let (None, Some(stored)) = (&found, &found_short) {
+            self.remember(directory, wanted.folded, stored);
+        }
+        Ok(found.or(found_short))
+    }
+
+    /// To be called before a change of our own: whether what is known of the directory holds.
+    pub(crate) fn verified(&self, directory: &Directory) -> bool {
+        self.known_of(directory).is_some()
+            && system::status_of(directory.fd.as_fd())
+                .is_ok_and(|status| self.holds(directory, &status))
+    }
+
+    /// As [`verified`](Self::verified), if the directory looks like `status` now.
+    pub(crate) fn holds(&self, directory: &Directory, status: &Statx) -> bool {
+        self.known_of(directory).is_some_and(|known| known.modified == Modified::of(status))
+    }
+
+    fn known_of(&self, directory: &Directory) -> Option<&Known> {
+        self.known.iter().find(|known| known.inode == directory.inode)
+    }
+
+    /// To be called after a change of our own: keeps what was known, if it held before the change. A
+    /// name that was removed stays known, which costs a look into the directory and no more.
+    pub(crate) fn changed(&mut self, directory: &Directory, verified: bool, added: Option<&OsStr>) {
+        let added = added.and_then(OsStr::to_str);
+        let hash = added.map(|name| self.hasher.hash_one(&*upcase::fold_cow(name)));
+        let known = self.known.iter_mut().find(|known| known.inode == directory.inode);
+        if let (true, Some(known)) = (verified, known)
+            && let Ok(status) = system::status_of(directory.fd.as_fd())
+        {
+            known.modified = Modified::of(&status);
+            known.hashes.extend(hash);
+            if known.hashes.len() > NAMES_MAX {
+                self.forget(directory);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Sizes, storage and ranges of files.
+
+use std::os::fd::BorrowedFd;
+
+use dtyp::{FileAttributes, NtStatus};
+use object::LocalOpen;
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::errno::{During, Operation};
+use crate::metadata::basic::stored_attributes;
+use crate::metadata::clusters::CLUSTER_BYTES;
+use crate::metadata::clusters::round_up;
+use crate::metadata::stream;
+use crate::model::opens::Open;
+use crate::sys::system;
+
+/// Bytes moved at once where the file system cannot do it by itself.
+pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
+
+/// Reserves storage without changing the size.
+pub(crate) fn reserve(file: BorrowedFd<'_>, size: u64) -> Result<(), NtStatus> {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, size) {
+        // Without reservations the space is taken when it is written.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(errno).during(Operation::SetSize),
+    }
+}
+
+/// A length, to be added to an offset.
+pub(crate) fn as_u64(length: usize) -> u64 {
+    u64::try_from(length).expect("a length has 64 bits at most")
+}
+
+/// A range that is not empty, ends after it begins, and that the kernel can express.
+pub(crate) fn verify_range(from: u64, to: u64) -> Result<(), NtStatus> {
+    if from > to || i64::try_from(to).is_err() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+}
+
+pub(crate) fn verify_writable(open: &Open) -> Result<(), NtStatus> {
+    open.root.verify_changeable()?;
+    if open.is_directory() && open.stream.is_none() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok(())
+}
+
+impl Store {
+    /// [MS-FSA] 2.1.5.15.4.
+    pub(crate) fn set_end_of_file(&self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        verify_writable(open)?;
+        if i64::try_from(size).is_err() {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        match &open.stream {
+            Some(name) => stream::resize(open, name, size),
+            None => rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize),
+        }
+    }
+
+    /// [MS-FSA] 2.1.5.15.1: less than the size truncates, more reserves.
+    pub(crate) fn set_allocation(&self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        verify_writable(open)?;
+        if i64::try_from(size).is_err() {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        if let Some(name) = &open.stream {
+            let shorter = stream::size(open.attributes(), name)? > size;
+            return if shorter { stream::resize(open, name, size) } else { Ok(()) };
+        }
+        let status = system::status_of(open.fd()).during(Operation::Query)?;
+        if size < status.stx_size {
+            rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize)
+        } else if size == 0 {
+            Ok(())
+        } else if round_up(size) < status.stx_blocks.saturating_mul(512) {
+            // Truncating to the same size gives back what was reserved beyond it.
+            rustix::fs::ftruncate(open.fd(), status.stx_size).during(Operation::SetSize)?;
+            reserve(open.fd(), size)
+        } else {
+            reserve(open.fd(), size)
+        }
+    }
+
+    /// FSCTL_SET_ZERO_DATA: the size stays.
+    pub(crate) fn zero_range(&self, open: LocalOpen, from: u64, to: u64) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        verify_writable(open)?;
+        verify_range(from, to)?;
+        if from == to {
+            return Ok(());
+        }
+        if let Some(name) = &open.stream {
+            let size = stream::size(open.attributes(), name)?;
+            let end = to.min(size);
+            let length = usize::try_from(end.saturating_sub(from)).unwrap_or(0);
+            return stream::write(open, name, from, &vec![0; length]);
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
+            Err(Errno::OPNOTSUPP) => write_zeros(open, from, to),
+            result => result.during(Operation::SetSize),
+        }
+    }
+
+    /// FSCTL_FILE_LEVEL_TRIM: [MS-FSA] 2.1.5.10.6. The range shrinks to whole pages, as on Windows.
+    pub(crate) fn trim(&self, open: LocalOpen, from: u64, to: u64) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        verify_writable(open)?;
+        verify_range(from, to)?;
+        let (from, to) = (round_up(from), to - to % CLUSTER_BYTES);
+        if from >= to || open.stream.is_some() {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            result => result.during(Operation::SetSize),
+        }
+    }
+
+    /// FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSA] 2.1.5.10.22. All of a file that is not sparse is allocated.
+    pub(crate) fn allocated_ranges(
+        &self,
+        open: LocalOpen,
+        from: u64,
+        to: u64,
+        ranges_max: u32,
+    ) -> Result<Vec<(u64, u64)>, NtStatus> {
+        let open = self.opens.get(open)?;
+        verify_range(from, to)?;
+        if open.is_directory() && open.stream.is_none() {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let size = match &open.stream {
+            Some(name) => stream::size(open.attributes(), name)?,
+            None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
+        };
+        let end = to.min(size);
+        if from >= end || ranges_max == 0 {
+            return Ok(Vec::new());
+        }
+        let stored = stored_attributes(&open.root, open.attributes());
+        let sparse = stored.attributes.unwrap_or_default().contains(FileAttributes::SPARSE_FILE);
+        if !sparse || open.stream.is_some() {
+            return Ok(vec![(from, end - from)]);
+        }
+        data_ranges(open, from, end, ranges_max)
+    }
+
+    pub(crate) fn set_sparse(&mut self, open: LocalOpen, sparse: bool) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        verify_writable(opened)?;
+        self.change_dos_attributes(open, |attributes, _| {
+            attributes.set(FileAttributes::SPARSE_FILE, sparse);
+        })
+    }
+}
+
+/// Where the file system cannot punch holes. What lies beyond the end of the file is zero already.
+fn write_zeros(open: &Open, from: u64, to: u64) -> Result<(), NtStatus> {
+    let size = system::status_of(open.fd()).during(Operation::Query)?.stx_size;
+    let zeros = vec![0; CHUNK_BYTES];
+    let (mut at, end) = (from, to.min(size));
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX).min(zeros.len());
+        let written =
+            rustix::io::retry_on_intr(|| rustix::io::pwrite(open.fd(), &zeros[..left], at));
+        at += u64::try_from(written.during(Operation::Write)?).unwrap_or(u64::MAX);
+    }
+    Ok(())
+}
+
+fn data_ranges(
+    open: &Open,
+    from: u64,
+    end: u64,
+    ranges_max: u32,
+) -> Result<Vec<(u64, u64)>, NtStatus> {
+    let ranges_max = usize::try_from(ranges_max).unwrap_or(usize::MAX);
+    let mut ranges = Vec::new();
+    let mut at = from;
+    while at < end && ranges.len() < ranges_max {
+        let start = match rustix::fs::seek(open.fd(), SeekFrom::Data(at)) {
+            // No data from here to the end.
+            Err(Errno::NXIO) => break,
+            result => result.during(Operation::Query)?,
+        };
+        if start >= end {
+            break;
+        }
+        let hole = rustix::fs::seek(open.fd(), SeekFrom::Hole(start)).during(Operation::Query)?;
+        let stop = hole.min(end);
+        // Another process may change the file between the two calls; going on is what matters.
+        if stop <= start {
+            break;
+        }
+        ranges.push((start, stop - start));
+        at = stop;
+    }
+    Ok(ranges)
+}

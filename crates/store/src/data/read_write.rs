@@ -1,0 +1,267 @@
+//! Reading and writing.
+//!
+//! What the page cache has is read at once; what it has not goes to the ring, so that one slow disk
+//! does not hold up everything else. Of several large reads all but the first go there as well: one
+//! processor copies no faster than it can, and the answers before them can be sent meanwhile. Writes
+//! go to the page cache.
+
+use crate::data::range::as_u64;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{LocalOpen, ObjectReply, Piped};
+use rustix::io::Errno;
+use uring::Op;
+
+use crate::data::piped::{self, PIPED_LEN_MIN};
+use crate::errno::{During, Operation, status_from_errno};
+use crate::metadata::stream;
+use crate::model::opens::Open;
+use crate::settings::Piping;
+use crate::sys::system::{self, Uncached};
+use crate::{Continuation, Started, Store};
+
+/// Passes over the cache before what is missing is left to the ring: the first, and one that tells the
+/// end of the file from the end of what is cached.
+const CACHE_READS_MAX: u32 = 4;
+
+/// Bytes of a read from which on another thread copies them out of the page cache, if this one has
+/// something else to do meanwhile: it takes several times as long as handing it over.
+const HANDED_OVER_MIN: usize = 512 * 1024;
+
+/// What is copied here of such a read, to see whether the file is in the cache at all.
+const PROBE_LEN: usize = 64 * 1024;
+
+/// An operation that the ring works on. It holds the file open, whatever becomes of the open.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Read { file: Rc<OwnedFd> },
+    Sync { file: Rc<OwnedFd>, reply: ObjectReply },
+}
+
+impl Store {
+    pub(crate) fn read(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        length: u32,
+        buffer: BytesMut,
+        may_pipe: bool,
+    ) -> Result<Started, NtStatus> {
+        let opened = self.opens.get(open)?;
+        verify_data(opened)?;
+        if let Some(name) = &opened.stream {
+            let read = stream::read(opened, name, offset, length, buffer)?;
+            return Ok(Started::Done(Ok(ObjectReply::Read(read))));
+        }
+        let wanted = as_length(offset, length)?;
+        if may_pipe
+            && wanted >= PIPED_LEN_MIN
+            && opened.root.settings.piping != Piping::Never
+            && let Some(piped) = self.pipes.read(&mut self.impersonation, opened, offset, wanted)
+        {
+            return Ok(Started::Done(Ok(ObjectReply::Piped(buffer, piped))));
+        }
+        read_file(opened, offset, wanted, buffer, self.more_waits)
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        open: LocalOpen,
+        offset: u64,
+        data: Bytes,
+        piped: Option<Piped>,
+        write_through: bool,
+    ) -> Result<Started, NtStatus> {
+        let opened = self.opens.get(open)?;
+        verify_data(opened)?;
+        opened.root.verify_changeable()?;
+        verify_append(opened, offset)?;
+        let sync = write_through || opened.write_through;
+        let written = as_u64(data.len() + piped.as_ref().map_or(0, Piped::length));
+        let started = if let Some(name) = &opened.stream {
+            stream::write(opened, name, offset, &brought_in(data, piped)?)?;
+            Started::Done(Ok(ObjectReply::Written(written)))
+        } else {
+            let end = offset.checked_add(written).and_then(|end| i64::try_from(end).ok());
+            end.ok_or(NtStatus::INVALID_PARAMETER)?;
+            let piped_at = offset + as_u64(data.len());
+            write_all(opened, offset, &data)?;
+            if let Some(mut piped) = piped {
+                write_piped(opened, piped_at, &mut piped)?;
+                self.pipes.give(piped);
+            }
+            let reply = ObjectReply::Written(written);
+            if sync { submit_sync(opened, true, reply) } else { Started::Done(Ok(reply)) }
+        };
+        if opened.archive_on_write {
+            // Once per open: it is for backups to see that the file changed. That the data are
+            // written matters more than the mark.
+            let _ = self.change_dos_attributes(open, |attributes, _| {
+                *attributes |= FileAttributes::ARCHIVE;
+            });
+            self.opens.get_mut(open)?.archive_on_write = false;
+        }
+        Ok(started)
+    }
+
+    pub(crate) fn flush(&mut self, open: LocalOpen) -> Result<Started, NtStatus> {
+        let opened = self.opens.get(open)?;
+        if opened.path_only {
+            // Streams and attributes: nothing of them is in the page cache that fsync would reach
+            // through this descriptor.
+            return Ok(Started::Done(Ok(ObjectReply::Done)));
+        }
+        Ok(submit_sync(opened, false, ObjectReply::Done))
+    }
+}
+
+fn verify_data(open: &Open) -> Result<(), NtStatus> {
+    let no_data = open.is_directory() && open.stream.is_none();
+    if no_data || open.path_only && open.stream.is_none() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    Ok(())
+}
+
+/// [MS-SMB2] 3.3.5.13: what exists may be overwritten with WRITE_DATA only.
+fn verify_append(open: &Open, offset: u64) -> Result<(), NtStatus> {
+    if open.granted_access.contains(AccessMask::WRITE_DATA) {
+        return Ok(());
+    }
+    let size = match &open.stream {
+        Some(name) => stream::size(open.attributes(), name)?,
+        None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
+    };
+    if offset < size { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+}
+
+/// The length of a range that the kernel can express.
+fn as_length(offset: u64, length: u32) -> Result<usize, NtStatus> {
+    let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
+    end.and_then(|_| usize::try_from(length).ok()).ok_or(NtStatus::INVALID_PARAMETER)
+}
+
+fn read_file(
+    open: &Open,
+    offset: u64,
+    wanted: usize,
+    mut buffer: BytesMut,
+    more_waits: bool,
+) -> Result<Started, NtStatus> {
+    // The contract gives the capacity; a caller that did not must not make us write beyond it.
+    buffer.reserve(wanted);
+    let here = if more_waits && wanted >= HANDED_OVER_MIN { PROBE_LEN } else { wanted };
+    let mut have = 0;
+    for _ in 0..CACHE_READS_MAX {
+        if have == here {
+            break;
+        }
+        let position = offset + as_u64(have);
+        let uncached = open.uncached.get();
+        match system::read_at(open.fd(), &mut buffer, position, here - have, uncached) {
+            Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
+            Ok(count) => have += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP)
+                if uncached == Uncached::Refuse && system::is_in_memory(open.fd()) =>
+            {
+                open.uncached.set(Uncached::Wait);
+            }
+            // Not in the cache, or a file system that cannot tell.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => break,
+            Err(errno) => return Err(errno).during(Operation::Read),
+        }
+    }
+    if have == wanted {
+        return Ok(Started::Done(Ok(ObjectReply::Read(buffer))));
+    }
+    let op = Op::ReadAt {
+        file: open.fd.as_raw_fd(),
+        offset: offset + as_u64(have),
+        buffer,
+        length: wanted - have,
+        // If the cache ended early, the ring waits for the disk without a thread.
+        in_thread: have == here,
+    };
+    let pending = Pending::Read { file: open.fd.clone() };
+    Ok(Started::Submit(op, Continuation { pending }))
+}
+
+/// All of it in memory.
+fn brought_in(data: Bytes, piped: Option<Piped>) -> Result<Bytes, NtStatus> {
+    let Some(mut piped) = piped else { return Ok(data) };
+    let mut whole = BytesMut::from(data);
+    piped::read(&mut piped, &mut whole).during(Operation::Write)?;
+    Ok(whole.freeze())
+}
+
+/// Writes what is in a pipe.
+fn write_piped(open: &Open, mut offset: u64, piped: &mut Piped) -> Result<(), NtStatus> {
+    while piped.length() > 0 {
+        match piped::write(piped, open.fd(), &mut offset) {
+            Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::INVAL) => {
+                open.piping.is_write_impossible.set(true);
+                let mut rest = BytesMut::new();
+                piped::read(piped, &mut rest).during(Operation::Write)?;
+                return write_all(open, offset, &rest);
+            }
+            Err(errno) => return Err(errno).during(Operation::Write),
+        }
+    }
+    Ok(())
+}
+
+fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStatus> {
+    while !data.is_empty() {
+        match rustix::io::pwrite(open.fd(), data, offset) {
+            Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
+            Ok(count) => {
+                offset += as_u64(count);
+                data = &data[count..];
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).during(Operation::Write),
+        }
+    }
+    Ok(())
+}
+
+fn submit_sync(open: &Open, data_only: bool, reply: ObjectReply) -> Started {
+    let op = Op::Sync { file: open.fd.as_raw_fd(), data_only };
+    Started::Submit(op, Continuation { pending: Pending::Sync { file: open.fd.clone(), reply } })
+}
+
+/// What the ring's answer means.
+pub(crate) fn finish(pending: Pending, op: Op, result: std::io::Result<usize>) -> Started {
+    let errno =
+        |error: std::io::Error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+    Started::Done(match (pending, op) {
+        (Pending::Read { file }, Op::ReadAt { buffer, .. }) => {
+            drop(file);
+            match result {
+                Ok(_) => Ok(ObjectReply::Read(buffer)),
+                Err(error) => Err(status_from_errno(Operation::Read, errno(error))),
+            }
+        }
+        (Pending::Sync { file, reply }, Op::Sync { .. }) => {
+            drop(file);
+            match result {
+                Ok(_) => Ok(reply),
+                // Some file systems have nothing to synchronize.
+                Err(error) if errno_is_harmless(&error) => Ok(reply),
+                Err(error) => Err(status_from_errno(Operation::Sync, errno(error))),
+            }
+        }
+        // The caller gave the answer to another question.
+        _ => Err(NtStatus::INTERNAL_ERROR),
+    })
+}
+
+fn errno_is_harmless(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EROFS))
+}

@@ -1,0 +1,84 @@
+//! What Apple's clients want of every file in a listing.
+//!
+//! The Finder's information and the resource fork are in the streams `AFP_AfpInfo` and `AFP_Resource`, as
+//! `vfs_fruit` has them with `fruit:metadata = stream` and `fruit:resource = stream`. Its other forms,
+//! AppleDouble files and `org.netatalk.Metadata`, are not read.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use dtyp::NtStatus;
+use object::{AppleMetadata, LocalOpen};
+use rustix::fs::{Mode, OFlags};
+
+use crate::Store;
+use crate::errno::{During, Operation};
+use crate::model::place::Parent;
+use crate::model::root::Root;
+use crate::model::subject::Subject;
+use crate::security::access;
+use crate::security::credentials::Impersonation;
+use crate::sys::system;
+use crate::sys::xattr::Attributes;
+
+/// The streams, as attributes of the host.
+const AFP_INFO: &str = "user.DosStream.AFP_AfpInfo:$DATA";
+const AFP_RESOURCE: &str = "user.DosStream.AFP_Resource:$DATA";
+
+/// `AFP_AfpInfo`: signature, version, reserved, backup time, the Finder's information, ProDos's. Behind it
+/// the byte that ends a stream.
+const AFP_INFO_LEN: usize = 60;
+
+/// Where the Finder's information begins in it.
+const FINDER_INFO_AT: usize = 16;
+
+/// What the entries of a directory are looked at with.
+#[derive(Debug)]
+pub(crate) struct AppleReader {
+    parent: Parent,
+}
+
+impl Store {
+    /// For the entries of the directory that is open.
+    pub(crate) fn apple_reader(&mut self, open: LocalOpen) -> Result<AppleReader, NtStatus> {
+        let opened = self.opens.get(open)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let fd = system::open_beneath(opened.fd(), ".", flags, 0, false).during(Operation::List)?;
+        let path = opened.path.as_str().to_owned();
+        let status = system::status_of(fd.as_fd()).during(Operation::List)?;
+        let directory = self.directories.share(fd, &status);
+        Ok(AppleReader { parent: Parent { directory, path, status } })
+    }
+}
+
+impl AppleReader {
+    /// `None` if it vanished meanwhile.
+    pub(crate) fn of(
+        &self,
+        impersonation: &mut Impersonation,
+        root: &Root,
+        directory: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Option<Box<AppleMetadata>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
+        let status = system::status_of(fd.as_fd()).ok()?;
+        let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
+        let maximal_access =
+            access::maximal(impersonation, root, subject, Some(&self.parent)).ok()?;
+        let attributes = Attributes::new(fd.as_fd(), true);
+        let resource_fork_size = attributes.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
+        let mut info = [0; AFP_INFO_LEN + 1];
+        let length = attributes.get_into(AFP_INFO, &mut info).unwrap_or(0);
+        let mut finder_info = [0; 32];
+        // What is too short, or begins otherwise, is nobody's information.
+        if length >= AFP_INFO_LEN && info.starts_with(b"AFP\0") {
+            finder_info.copy_from_slice(&info[FINDER_INFO_AT..FINDER_INFO_AT + 32]);
+        }
+        Some(Box::new(AppleMetadata {
+            maximal_access,
+            resource_fork_size: u64::try_from(resource_fork_size).unwrap_or(u64::MAX),
+            finder_info,
+        }))
+    }
+}

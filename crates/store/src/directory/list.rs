@@ -1,0 +1,267 @@
+//! Listing a directory: [MS-FSA] 2.1.5.6.3.
+//!
+//! "." and ".." come first. The root of a share is its own "..": what is above is none of the client's
+//! business. Names that no client could send back are shown by their short names; where there are none
+//! (`mangled names = no`) they are left out and counted.
+
+use crate::model::listing::Listing;
+use crate::model::listing::Next;
+use std::borrow::Cow;
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use dtyp::fscc::ReparseTag;
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
+use rustix::fs::{OFlags, Statx};
+
+use crate::Store;
+use crate::directory::apple::AppleReader;
+use crate::errno::{During, Operation};
+use crate::metadata::basic::{Stored, assemble, stored_attributes};
+use crate::metadata::dos_attributes::DosAttributes;
+use crate::metadata::extended_attributes;
+use crate::metadata::reparse;
+use crate::model::opens::Open;
+use crate::model::root::Root;
+use crate::model::subject::Subject;
+use crate::names::short_name::{self, shown};
+use crate::open::lookup::follow;
+use crate::security::access;
+use crate::security::credentials::Impersonation;
+use crate::settings::Hide;
+use crate::sys::file_kind::is_link;
+use crate::sys::file_kind::kind_of;
+use crate::sys::system;
+use crate::sys::xattr::Attributes;
+
+/// What an entry's metadata are read with.
+struct Reader<'a> {
+    open: &'a Open,
+    directory: BorrowedFd<'a>,
+    detail: EntryDetail,
+}
+
+impl Store {
+    pub(crate) fn read_directory(
+        &mut self,
+        open: LocalOpen,
+        restart: bool,
+        detail: EntryDetail,
+        entries_max: u32,
+    ) -> Result<Vec<DirectoryEntry>, NtStatus> {
+        let opened = self.opens.get(open)?;
+        if !opened.is_directory() {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let apple = match detail {
+            EntryDetail::Apple => Some(self.apple_reader(open)?),
+            _ => None,
+        };
+        let opened = self.opens.get_mut(open)?;
+        let mut listing = match opened.listing.take() {
+            Some(listing) => listing,
+            None => Box::new(Listing::new(opened.fd()).during(Operation::List)?),
+        };
+        if restart {
+            listing.next = Next::Dot;
+            listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
+        }
+        let hidden =
+            Hidden { hide: opened.root.settings.hide, impersonation: &mut self.impersonation };
+        let (entries, left_out) = list(opened, &mut listing, detail, entries_max, (apple, hidden))?;
+        opened.listing = Some(listing);
+        self.names_left_out = self.names_left_out.saturating_add(left_out);
+        Ok(entries)
+    }
+
+    /// The name of 8.3 form: [MS-FSCC] 2.4.5.
+    pub(crate) fn query_short_name(&mut self, open: LocalOpen) -> Result<Option<String>, NtStatus> {
+        let open = self.opens.get(open)?;
+        let name = short_name::alternate(&open.root.settings, &open.name);
+        let shortened =
+            name.as_ref().filter(|name| open.name.to_ascii_uppercase() != name.as_str());
+        if let (Some(short), Some(parent)) = (shortened, &open.parent) {
+            self.names.remember(parent, short, &open.name);
+        }
+        Ok(name)
+    }
+}
+
+fn list(
+    open: &Open,
+    listing: &mut Listing,
+    detail: EntryDetail,
+    entries_max: u32,
+    (apple, mut hidden): (Option<AppleReader>, Hidden<'_>),
+) -> Result<(Vec<DirectoryEntry>, u64), NtStatus> {
+    let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
+    let mut entries = Vec::with_capacity(entries_max.min(1_024));
+    let mut left_out = 0;
+    let Listing { fd, next, entries: names } = listing;
+    let reader = Reader { open, directory: fd.as_fd(), detail };
+    while entries.len() < entries_max {
+        let entry = match *next {
+            Next::Dot => {
+                *next = Next::DotDot;
+                reader.special(".", open.fd())
+            }
+            Next::DotDot => {
+                *next = Next::Entry;
+                let above = match &open.parent {
+                    Some(parent) => parent.fd.as_fd(),
+                    None => open.fd(),
+                };
+                reader.special("..", above)
+            }
+            Next::Entry => {
+                let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
+                let stored = OsStr::from_bytes(name.to_bytes());
+                let visible = match open.path.is_posix() {
+                    // What is not UTF-8 cannot be said, and has no short name there.
+                    true => stored.to_str().map(Cow::Borrowed),
+                    false => shown(&open.root.settings, stored),
+                };
+                match visible {
+                    Some(text) => {
+                        let seen = !hidden.applies()
+                            || hidden.shows(open, reader.directory, stored, &text);
+                        let entry = if seen { reader.entry(name, &text) } else { None };
+                        entry.map(|entry| DirectoryEntry {
+                            apple: apple.as_ref().and_then(|apple| {
+                                apple.of(hidden.impersonation, &open.root, reader.directory, stored)
+                            }),
+                            ..entry
+                        })
+                    }
+                    None => {
+                        left_out += 1;
+                        None
+                    }
+                }
+            }
+        };
+        entries.extend(entry);
+    }
+    Ok((entries, left_out))
+}
+
+/// What the share's settings leave out for the user who asks: "hide unreadable" and its like.
+struct Hidden<'a> {
+    hide: Hide,
+    impersonation: &'a mut Impersonation,
+}
+
+impl Hidden<'_> {
+    fn applies(&self) -> bool {
+        self.hide != Hide::default()
+    }
+
+    /// What cannot be judged is left out.
+    fn shows(&mut self, open: &Open, directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let entry = system::open_beneath(directory, name, flags, 0, false)
+            .and_then(|fd| system::status_of(fd.as_fd()).map(|status| (fd, status)));
+        let Ok((mut fd, mut status)) = entry else { return false };
+        if is_link(&status) {
+            match follow(&open.root, directory, name, &path_of(open, text)) {
+                Ok(target) => (fd, status) = target,
+                // Shows as itself: its mode says nothing.
+                Err(_) => return true,
+            }
+        }
+        let kind = kind_of(&status);
+        let plain = matches!(kind, ObjectKind::File | ObjectKind::Directory);
+        if self.hide.special && !plain {
+            return false;
+        }
+        if !self.hide.unreadable && !self.hide.unwriteable {
+            return true;
+        }
+        let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
+        let Ok(rights) = access::plain(self.impersonation, &open.root, subject) else {
+            return false;
+        };
+        let readable = !self.hide.unreadable || rights.contains(access::TO_SEE);
+        let writeable = !self.hide.unwriteable
+            || kind == ObjectKind::Directory
+            || rights.contains(AccessMask::WRITE_DATA);
+        readable && writeable
+    }
+}
+
+/// The path of an entry from the root of the share.
+fn path_of(open: &Open, name: &str) -> String {
+    match open.path.as_str() {
+        "" => name.to_owned(),
+        directory => format!("{directory}/{name}"),
+    }
+}
+
+impl Reader<'_> {
+    fn root(&self) -> &Root {
+        &self.open.root
+    }
+
+    /// "." and "..".
+    fn special(&self, name: &str, fd: BorrowedFd<'_>) -> Option<DirectoryEntry> {
+        let mut entry =
+            DirectoryEntry { name: name.to_owned(), short_name: None, metadata: None, apple: None };
+        if self.detail > EntryDetail::Name {
+            let status = system::status_of(fd).ok()?;
+            let stored = stored_attributes(self.root(), Attributes::new(fd, true));
+            entry.metadata = Some(assemble(self.root(), name, &status, stored));
+        }
+        Some(entry)
+    }
+
+    /// `None` if it vanished meanwhile.
+    fn entry(&self, name: &CStr, text: &str) -> Option<DirectoryEntry> {
+        let stored = OsStr::from_bytes(name.to_bytes());
+        let short_name = short_name::listed(&self.root().settings, stored);
+        let mut entry =
+            DirectoryEntry { name: text.to_owned(), short_name, metadata: None, apple: None };
+        if self.detail > EntryDetail::Name {
+            let status = system::status_at(self.directory, name).ok()?;
+            // To POSIX a link is a thing of its own.
+            entry.metadata = Some(if is_link(&status) && !self.open.path.is_posix() {
+                self.link(stored, text, &status)
+            } else {
+                self.plain(name, &status)
+            });
+        }
+        Some(entry)
+    }
+
+    fn plain(&self, name: &CStr, status: &Statx) -> Metadata {
+        let attributes = Attributes::at(self.directory, name);
+        let Stored { dos, is_bare } = Stored::look(self.root(), Some(status), attributes);
+        let stored = OsStr::from_bytes(name.to_bytes());
+        let mut metadata = assemble(self.root(), stored, status, dos);
+        if self.detail == EntryDetail::MetadataAndEaSize && !is_bare {
+            metadata.ea_size = extended_attributes::size_of_all(self.root(), attributes);
+        }
+        metadata
+    }
+
+    /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be
+    /// followed shows as itself, so that it can be seen and removed.
+    fn link(&self, name: &OsStr, text: &str, status: &Statx) -> Metadata {
+        match follow(self.root(), self.directory, name, &path_of(self.open, text)) {
+            Ok((fd, status)) => {
+                let stored = stored_attributes(self.root(), Attributes::new(fd.as_fd(), true));
+                assemble(self.root(), name, &status, stored)
+            }
+            Err(_) => {
+                let mut link = assemble(self.root(), name, status, DosAttributes::default());
+                if reparse::is_referral_at(self.root(), self.directory, name) {
+                    // To clients it is a directory, whose contents are elsewhere.
+                    link.attributes |= FileAttributes::DIRECTORY;
+                    link.reparse_tag = ReparseTag::DFS.0;
+                }
+                link
+            }
+        }
+    }
+}

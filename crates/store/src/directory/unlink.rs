@@ -1,0 +1,79 @@
+//! Closing, and removing names.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+
+use dtyp::{AccessMask, NtStatus};
+use object::LocalOpen;
+use rustix::fs::{AtFlags, StatxFlags};
+
+use crate::Store;
+use crate::cache::directories::{Directory, Inode};
+use crate::directory::delete_vetoed as remains;
+use crate::errno::{During, Operation};
+use crate::metadata::stream;
+use crate::model::opens::Open;
+use crate::sys::file_kind::is_directory;
+
+impl Store {
+    /// [MS-FSA] 2.1.5.5. The open is gone whatever the outcome; operations in flight keep the
+    /// descriptor.
+    pub(crate) fn close(&mut self, open: LocalOpen, unlink: bool) -> Result<(), NtStatus> {
+        let closed = self.opens.remove(open)?;
+        if !unlink {
+            return Ok(());
+        }
+        closed.root.verify_changeable()?;
+        if let Some(name) = &closed.stream {
+            return stream::remove(closed.attributes(), name);
+        }
+        self.unlink_file(&closed)
+    }
+
+    /// As [`Store::close`], and the file's name goes, whatever stream of it was open.
+    pub(crate) fn close_and_unlink_file(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
+        let closed = self.opens.remove(open)?;
+        if closed.root.settings.read_only {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        self.unlink_file(&closed)
+    }
+
+    fn unlink_file(&mut self, closed: &Open) -> Result<(), NtStatus> {
+        let parent = closed.parent.as_ref().ok_or(NtStatus::CANNOT_DELETE)?;
+        // A descriptor can grant to remove what the directory's mode does not.
+        let may = closed.root.settings.nt_acls.is_some()
+            && closed.granted_access.contains(AccessMask::DELETE);
+        match self.unlink(parent, &closed.name, closed.named, may) {
+            Err(NtStatus::DIRECTORY_NOT_EMPTY) => {
+                remains::remove(closed)?;
+                self.unlink(parent, &closed.name, closed.named, may)
+            }
+            result => result,
+        }
+    }
+
+    /// Removes a name, if it still leads to `inode`: another process may have put something else
+    /// there since, and that is not what the client wanted to be rid of. `may`: the user was granted
+    /// to remove it, whatever the kernel says.
+    pub(crate) fn unlink(
+        &mut self,
+        directory: &Directory,
+        name: &OsStr,
+        inode: Inode,
+        may: bool,
+    ) -> Result<(), NtStatus> {
+        let fd = directory.fd.as_fd();
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let status = rustix::fs::statx(fd, name, flags, StatxFlags::BASIC_STATS);
+        let status = status.during(Operation::Remove)?;
+        if Inode::of(&status) != inode {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        let remove = if is_directory(&status) { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let verified = self.names.verified(directory);
+        self.impersonation.unlink(fd, name, remove, may).during(Operation::Remove)?;
+        self.names.changed(directory, verified, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! Metadata: what the kernel and `user.DOSATTRIB` know of an object, in the form of [MS-FSCC].
+
+use crate::metadata::clusters::round_up;
+use crate::metadata::reparse_attribute::stored_tag;
+use crate::metadata::reparse_attribute::stored_type;
+use crate::sys::file_kind::kind_of;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+
+use dtyp::fscc::ReparseTag;
+use dtyp::{FileAttributes, FileTime, NtStatus};
+use object::{BasicChange, LocalOpen, Metadata, ObjectKind};
+use rustix::fs::{Statx, StatxAttributes};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::errno::{During, Operation};
+use crate::metadata::dos_attributes::{self, DosAttributes};
+use crate::metadata::extended_attributes;
+use crate::metadata::snapshot;
+use crate::metadata::stream;
+use crate::model::place::Entry;
+use crate::model::root::Root;
+use crate::sys::system;
+use crate::sys::times::{self, Times};
+use crate::sys::xattr::{Attributes, Listed};
+
+/// Attributes that are believed when they are found stored.
+const STORED: FileAttributes = FileAttributes::SETTABLE
+    .union(FileAttributes::SPARSE_FILE)
+    .union(FileAttributes::REPARSE_POINT);
+
+/// Puts together what the kernel and the extended attribute say.
+pub(crate) fn assemble(
+    root: &Root,
+    name: impl AsRef<OsStr>,
+    status: &Statx,
+    dos: DosAttributes,
+) -> Metadata {
+    let kind = kind_of(status);
+    let mut attributes = attributes_of(root, name.as_ref(), kind, dos);
+    if status.stx_attributes.contains(StatxAttributes::COMPRESSED) {
+        attributes = (attributes | FileAttributes::COMPRESSED).shown();
+    }
+    let times = Times::of(status);
+    let directory = kind == ObjectKind::Directory;
+    let end_of_file = if kind == ObjectKind::File { status.stx_size } else { 0 };
+    let sparse = attributes.contains(FileAttributes::SPARSE_FILE);
+    let reparse_tag = match kind {
+        ObjectKind::File => dos.reparse_tag.unwrap_or_default(),
+        ObjectKind::Directory => ReparseTag::RESERVED_ZERO,
+        ObjectKind::SymbolicLink => ReparseTag::SYMLINK,
+        _ => ReparseTag::NFS,
+    };
+    let inode = crate::cache::directories::Inode::of(status);
+    let mut identity = inode.identity();
+    identity.birth = times::birth(status);
+    if let Some(time) = root.snapshot {
+        snapshot::mark(&mut identity, time);
+    }
+    Metadata {
+        identity,
+        kind,
+        creation_time: dos.creation_time.unwrap_or(times.creation),
+        last_access_time: times.last_access,
+        last_write_time: times.last_write,
+        change_time: times.change,
+        end_of_file,
+        allocation_size: if kind == ObjectKind::File { allocation_size(status, sparse) } else { 0 },
+        attributes,
+        number_of_links: if directory { 1 } else { status.stx_nlink },
+        ea_size: 0,
+        reparse_tag: reparse_tag.0,
+        mode: match (kind, dos.reparse_type) {
+            (ObjectKind::File, Some(posix)) => posix | u32::from(status.stx_mode) & 0o7777,
+            _ => u32::from(status.stx_mode),
+        },
+        uid: status.stx_uid,
+        gid: status.stx_gid,
+    }
+}
+
+fn attributes_of(
+    root: &Root,
+    name: &OsStr,
+    kind: ObjectKind,
+    dos: DosAttributes,
+) -> FileAttributes {
+    let default = match kind {
+        ObjectKind::Directory => FileAttributes::empty(),
+        _ => dos_attributes::DEFAULT_FILE,
+    };
+    let mut attributes = dos.attributes.unwrap_or(default) & STORED;
+    attributes.set(FileAttributes::DIRECTORY, kind == ObjectKind::Directory);
+    // What is no plain file or directory can be told from one by its reparse point alone.
+    let is_reparse_point = match kind {
+        ObjectKind::File => dos.reparse_tag.is_some(),
+        ObjectKind::Directory => false,
+        _ => true,
+    };
+    attributes.set(FileAttributes::REPARSE_POINT, is_reparse_point);
+    if is_hidden_by_name(root, name) {
+        attributes |= FileAttributes::HIDDEN;
+    }
+    attributes.shown()
+}
+
+/// HIDDEN because of its name, whatever is stored with it.
+pub(crate) fn is_hidden_by_name(root: &Root, name: &OsStr) -> bool {
+    if name.is_empty() || name == "." || name == ".." {
+        return false;
+    }
+    let settings = &root.settings;
+    settings.hide_dot_files && name.as_encoded_bytes().starts_with(b".")
+        || !settings.hide_files.is_empty() && {
+            let shown = root.shown(name);
+            settings.hide_files.iter().any(|pattern| pattern.matches(&shown))
+        }
+}
+
+/// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because clients
+/// expect that a file which is not sparse has at least the storage for its size.
+fn allocation_size(status: &Statx, sparse: bool) -> u64 {
+    let placed = round_up(status.stx_blocks.saturating_mul(512));
+    if sparse { placed } else { placed.max(round_up(status.stx_size)) }
+}
+
+/// What is stored with an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) dos: DosAttributes,
+    /// It is known to have no extended attribute in `user.`, of ours or of a client.
+    pub(crate) is_bare: bool,
+}
+
+impl Stored {
+    /// Looks. What cannot be read is as good as absent: the file may belong to another, the file
+    /// system may have no extended attributes.
+    ///
+    /// Most objects of most shares have nothing stored with them, and a list of no names says so for
+    /// clients' attributes, too. In a share that came from Samba all have something, and to read it
+    /// is enough. So what the object before had decides what is done first. `status` is what the object
+    /// looked like before, if that is known.
+    pub(crate) fn look(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
+        if !root.settings.store_dos_attributes {
+            return Self::default();
+        }
+        if status.is_some_and(|status| root.is_known_bare(status)) {
+            return Self { is_bare: true, ..Self::default() };
+        }
+        if !root.stores_attributes.get() {
+            match attributes.listed(dos_attributes::NAME) {
+                Ok(Listed::Nothing) => {
+                    status.into_iter().for_each(|status| root.keep_bare(status));
+                    return Self { is_bare: true, ..Self::default() };
+                }
+                Ok(Listed::Others) => return Self::default(),
+                Ok(Listed::Wanted) | Err(_) => {}
+            }
+        }
+        let mut value = [0; dos_attributes::SIZE_MAX];
+        let length = attributes.get_into(dos_attributes::NAME, &mut value);
+        root.stores_attributes.set(length.is_ok());
+        let value = length.ok().and_then(|length| value.get(..length));
+        let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
+        if dos.claims_reparse_point() {
+            dos.reparse_tag = stored_tag(attributes);
+            dos.reparse_type = stored_type(attributes);
+        }
+        Self { dos, is_bare: false }
+    }
+}
+
+/// As [`Stored::look`].
+pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
+    Stored::look(root, None, attributes).dos
+}
+
+/// What was seen of an open while the requests of one frame are served: the CREATE, QUERY_INFO and
+/// CLOSE of a compound ask one after the other for the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) open: LocalOpen,
+    /// Without the size of the extended attributes.
+    pub(crate) metadata: Metadata,
+    /// There are none.
+    pub(crate) is_bare: bool,
+}
+
+impl Store {
+    /// What is known of an open; the size of its extended attributes only `with_ea_size`.
+    pub(crate) fn query_metadata(
+        &mut self,
+        open: LocalOpen,
+        with_ea_size: bool,
+    ) -> Result<Metadata, NtStatus> {
+        let seen = match self.seen.take().filter(|seen| seen.open == open) {
+            Some(seen) => seen,
+            None => self.look(open)?,
+        };
+        let mut metadata = seen.metadata.clone();
+        if with_ea_size && !seen.is_bare {
+            let opened = self.opens.get(open)?;
+            metadata.ea_size = extended_attributes::size_of_all(&opened.root, opened.attributes());
+        }
+        self.remember(seen);
+        Ok(metadata)
+    }
+
+    fn look(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
+        let opened = self.opens.get(open)?;
+        let status = system::status_of(opened.fd()).during(Operation::Query)?;
+        let Stored { dos, is_bare } =
+            Stored::look(&opened.root, Some(&status), opened.attributes());
+        let mut metadata = assemble(&opened.root, &opened.name, &status, dos);
+        if let Some(name) = &opened.stream {
+            let size = stream::size(opened.attributes(), name)?;
+            stream::describe(&mut metadata, name, size);
+        }
+        Ok(Seen { open, metadata, is_bare })
+    }
+
+    /// Metadata of an object that was located.
+    pub(crate) fn metadata_of(
+        &self,
+        root: &Root,
+        name: &OsStr,
+        entry: &Entry,
+        stream: Option<&str>,
+    ) -> Result<Metadata, NtStatus> {
+        let attributes = Attributes::new(entry.fd.as_fd(), true);
+        let stored = stored_attributes(root, attributes);
+        let mut metadata = assemble(root, name, &entry.status, stored);
+        if let Some(stream) = stream {
+            let name = stream::find(attributes, stream)?;
+            let name = name.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+            stream::describe(&mut metadata, &name, stream::size(attributes, &name)?);
+        }
+        Ok(metadata)
+    }
+
+    /// [MS-FSA] 2.1.5.15.2.
+    pub(crate) fn set_basic(
+        &mut self,
+        open: LocalOpen,
+        basic: BasicChange,
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        if let Some(attributes) = basic.attributes {
+            let directory = opened.is_directory();
+            if attributes.contains(FileAttributes::DIRECTORY) && !directory
+                || attributes.contains(FileAttributes::TEMPORARY) && directory
+            {
+                return Err(NtStatus::INVALID_PARAMETER);
+            }
+        }
+        opened.root.verify_changeable()?;
+        if basic.attributes.is_some() || basic.creation_time.is_some() {
+            self.change_dos_attributes(open, |attributes, creation_time| {
+                if let Some(wanted) = basic.attributes {
+                    let kept = attributes.difference(FileAttributes::SETTABLE);
+                    *attributes = kept | (wanted & FileAttributes::SETTABLE);
+                }
+                *creation_time = basic.creation_time.unwrap_or(*creation_time);
+            })?;
+        }
+        if basic.last_access_time.is_some() || basic.last_write_time.is_some() {
+            self.set_times(open, basic.last_access_time, basic.last_write_time)?;
+        }
+        if let Some(keep) = basic.keep_last_write_time {
+            let opened = self.opens.get(open)?;
+            let status = system::status_of(opened.fd()).during(Operation::Query)?;
+            let kept = keep.then(|| Times::of(&status).last_write);
+            self.opens.get_mut(open)?.kept_write_time = kept;
+        }
+        if let Some(keep) = basic.keep_last_access_time {
+            self.keep_access_time(open, keep)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the file back the last write time that this open is to leave alone. That the data are
+    /// written matters more than their time.
+    pub(crate) fn keep_write_time(&mut self, open: LocalOpen) {
+        let kept = self.opens.get(open).ok().and_then(|opened| opened.kept_write_time);
+        if let Some(kept) = kept {
+            let _ = self.set_times(open, None, Some(kept));
+        }
+    }
+
+    /// Lets reads of this open change the last access time, or not. The kernel lets only owners
+    /// decide that; for others it stays with what the file system was mounted with.
+    fn keep_access_time(&mut self, open: LocalOpen, keep: bool) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        if opened.path_only {
+            return Ok(());
+        }
+        let _ = self.impersonation.keep_access_time(opened.fd(), keep, opened.may_set_attributes());
+        Ok(())
+    }
+
+    fn set_times(
+        &mut self,
+        open: LocalOpen,
+        last_access: Option<FileTime>,
+        last_write: Option<FileTime>,
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        let times = times::timestamps(last_access, last_write);
+        // POSIX lets owners only choose times; with NT it is who may write the attributes. The open
+        // was granted that because the kernel let the user write.
+        let granted = opened.may_set_attributes();
+        self.impersonation.set_times(opened.fd(), &times, granted).during(Operation::SetMetadata)
+    }
+
+    /// Changes what is stored, beginning with what holds now. Where the file system has no extended
+    /// attributes the change is forgotten, as in Samba: the client could do nothing about it.
+    pub(crate) fn change_dos_attributes(
+        &mut self,
+        open: LocalOpen,
+        change: impl FnOnce(&mut FileAttributes, &mut FileTime),
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        if !opened.root.settings.store_dos_attributes {
+            return Ok(());
+        }
+        let status = system::status_of(opened.fd()).during(Operation::Query)?;
+        let stored = stored_attributes(&opened.root, opened.attributes());
+        let default = assemble(&opened.root, "", &status, DosAttributes::default());
+        let mut attributes = stored.attributes.unwrap_or(default.attributes);
+        let mut creation_time = stored.creation_time.unwrap_or(default.creation_time);
+        change(&mut attributes, &mut creation_time);
+        // Samba stores DIRECTORY with directories, and never NORMAL.
+        attributes = attributes & STORED | (default.attributes & FileAttributes::DIRECTORY);
+        let value = DosAttributes {
+            attributes: Some(attributes),
+            creation_time: Some(creation_time),
+            reparse_tag: None,
+            reparse_type: None,
+        };
+        let value = value.encode();
+        let (of, granted) = (opened.attributes(), opened.may_set_attributes());
+        let result = self.impersonation.store_attributes(of, dos_attributes::NAME, &value, granted);
+        result
+            .or_else(|errno| if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) })
+            .during(Operation::SetMetadata)?;
+        let archive = attributes.contains(FileAttributes::ARCHIVE);
+        self.opens.get_mut(open)?.archive_on_write = !archive;
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Extended attributes of SMB in those of the host, as Samba maps them: the attribute `n` of SMB is `user.n`
+//! with the same value. Those that the server itself uses are hidden.
+
+use crate::model::stream_name::PREFIX;
+use dtyp::NtStatus;
+use object::{ExtendedAttribute, LocalOpen};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::errno::{During, Operation};
+use crate::metadata::reparse_attribute;
+use crate::model::root::Root;
+use crate::sys::xattr::Attributes;
+
+/// Names that servers keep their own things in, compared without case so that no client can make
+/// one that a case-insensitive file system takes for ours.
+const RESERVED: [&str; 6] = [
+    "user.DOSATTRIB",
+    "user.NTACL",
+    "user.SAMBA_PAI",
+    "user.org.netatalk.",
+    reparse_attribute::NAME,
+    PREFIX,
+];
+
+/// The name on the host, if it may be shown and set.
+fn host_name(root: &Root, name: &str) -> Result<String, NtStatus> {
+    let legal = !name.is_empty() && name.len() <= 249 && name.bytes().all(|byte| byte >= b' ');
+    if !legal {
+        return Err(NtStatus::INVALID_EA_NAME);
+    }
+    let host = format!("user.{name}");
+    if is_reserved(root, &host) { Err(NtStatus::ACCESS_DENIED) } else { Ok(host) }
+}
+
+fn is_reserved(root: &Root, host: &str) -> bool {
+    let begins = |reserved: &str| {
+        host.get(..reserved.len()).is_some_and(|start| start.eq_ignore_ascii_case(reserved))
+    };
+    // "security_acl_name" can be a name in `user.`.
+    let own = root.settings.nt_acls.as_ref().map(|settings| settings.attribute.as_str());
+    RESERVED.into_iter().any(begins) || own.is_some_and(|own| own.eq_ignore_ascii_case(host))
+}
+
+/// The attributes that clients see, by their names on the host.
+fn shown(root: &Root, names: Vec<String>) -> impl Iterator<Item = String> {
+    let visible =
+        move |name: &String| !is_reserved(root, name) && name.is_ascii() && name.len() > 5;
+    names.into_iter().filter(visible)
+}
+
+/// Bytes in FILE_FULL_EA_INFORMATION form, given the lengths of names and values: [MS-FSCC] 2.4.16.
+/// All entries but the last are padded to four bytes.
+fn packed_size(lengths: impl Iterator<Item = (usize, usize)>) -> u32 {
+    let total = lengths
+        .fold(0usize, |total, (name, value)| total.next_multiple_of(4) + 8 + name + 1 + value);
+    u32::try_from(total).unwrap_or(u32::MAX)
+}
+
+/// As [`Metadata::ea_size`](object::Metadata::ea_size) wants it; 0 if it cannot be known.
+pub(crate) fn size_of_all(root: &Root, attributes: Attributes<'_>) -> u32 {
+    if !root.settings.ea_support {
+        return 0;
+    }
+    let names = attributes.names().unwrap_or_default();
+    let lengths = |name: String| Some((name.len() - 5, attributes.length(&name).ok()?));
+    packed_size(shown(root, names).filter_map(lengths))
+}
+
+/// Removes all that clients see: a file that is overwritten starts anew.
+pub(crate) fn remove_all(root: &Root, attributes: Attributes<'_>) -> Result<(), NtStatus> {
+    let names = attributes.names().during(Operation::WriteExtendedAttribute)?;
+    for name in shown(root, names) {
+        match attributes.remove(&name) {
+            Ok(()) | Err(Errno::NODATA) => {}
+            Err(errno) => return Err(errno).during(Operation::WriteExtendedAttribute),
+        }
+    }
+    Ok(())
+}
+
+/// Sets, or removes those with an empty value. Names are checked before anything is changed.
+pub(crate) fn set_all(
+    root: &Root,
+    attributes: Attributes<'_>,
+    wanted: &[ExtendedAttribute],
+) -> Result<(), NtStatus> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    for attribute in wanted {
+        host_name(root, &attribute.name)?;
+    }
+    let existing = attributes.names().during(Operation::WriteExtendedAttribute)?;
+    for attribute in wanted {
+        let host = host_name(root, &attribute.name)?;
+        // Windows compares the names without case, the host does not.
+        let stored = existing.iter().find(|name| name.eq_ignore_ascii_case(&host));
+        let name = stored.unwrap_or(&host);
+        let result = if attribute.value.is_empty() {
+            match attributes.remove(name) {
+                Err(Errno::NODATA) => Ok(()),
+                result => result,
+            }
+        } else {
+            attributes.set(name, &attribute.value)
+        };
+        result.during(Operation::WriteExtendedAttribute)?;
+    }
+    Ok(())
+}
+
+impl Store {
+    pub(crate) fn read_extended_attributes(
+        &self,
+        open: LocalOpen,
+    ) -> Result<Vec<ExtendedAttribute>, NtStatus> {
+        let open = self.opens.get(open)?;
+        if !open.root.settings.ea_support {
+            return Err(NtStatus::EAS_NOT_SUPPORTED);
+        }
+        let attributes = open.attributes();
+        let names = attributes.names().during(Operation::Query)?;
+        let read = |name: String| {
+            // One that vanished meanwhile is left out.
+            let value = attributes.get(&name).ok()?;
+            Some(ExtendedAttribute { flags: 0, name: name.get(5..)?.to_owned(), value })
+        };
+        Ok(shown(&open.root, names).filter_map(read).collect())
+    }
+
+    pub(crate) fn write_extended_attributes(
+        &self,
+        open: LocalOpen,
+        wanted: &[ExtendedAttribute],
+    ) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        if !open.root.settings.ea_support {
+            return Err(NtStatus::EAS_NOT_SUPPORTED);
+        }
+        open.root.verify_changeable()?;
+        set_all(&open.root, open.attributes(), wanted)
+    }
+}

@@ -1,0 +1,34 @@
+//! The position of an open in the listing of its directory.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::sys::entries::Entries;
+use crate::sys::system;
+
+/// The position of an open in its directory.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// A descriptor of its own, because the position belongs to it.
+    pub(crate) fd: OwnedFd,
+    pub(crate) next: Next,
+    pub(crate) entries: Entries,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Next {
+    Dot,
+    DotDot,
+    Entry,
+}
+
+impl Listing {
+    /// At the beginning.
+    pub(crate) fn new(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = system::open_beneath(directory, ".", flags, 0, false)?;
+        Ok(Self { fd, next: Next::Dot, entries: Entries::default() })
+    }
+}

@@ -1,0 +1,158 @@
+//! The opens: slots that are used again, told apart by generations.
+
+use crate::model::subject::Subject;
+use crate::sys::xattr::Attributes;
+use rustix::fs::Statx;
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use dtyp::{AccessMask, FileTime, NtStatus};
+use object::{LocalOpen, ObjectKind, ObjectPath, RootId};
+
+use crate::cache::directories::{Directory, Inode};
+use crate::model::listing::Listing;
+use crate::model::root::Root;
+use crate::model::stream_name::StreamName;
+use crate::sys::system::Uncached;
+
+/// What is known of piping the data of an open file.
+#[derive(Debug, Default)]
+pub(crate) struct Knowledge {
+    /// The file system cannot read into one.
+    pub(crate) is_impossible: Cell<bool>,
+    /// It cannot write out of one.
+    pub(crate) is_write_impossible: Cell<bool>,
+}
+
+/// An object that is open.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) root: Rc<Root>,
+    pub(crate) root_id: RootId,
+    /// Shared with operations in flight, which outlive the open.
+    pub(crate) fd: Rc<OwnedFd>,
+    /// `fd` was opened with O_PATH: there is no way to the data.
+    pub(crate) path_only: bool,
+    pub(crate) kind: ObjectKind,
+    pub(crate) inode: Inode,
+    pub(crate) granted_access: AccessMask,
+    /// Where its name is; `None` for the root of the share.
+    pub(crate) parent: Option<Rc<Directory>>,
+    /// Its name as stored.
+    pub(crate) name: OsString,
+    /// What the name leads to: the link, if one was followed.
+    pub(crate) named: Inode,
+    pub(crate) path: ObjectPath,
+    pub(crate) stream: Option<StreamName>,
+    pub(crate) write_through: bool,
+    /// What reads do at once. Found out by the first: file systems in memory do not know RWF_NOWAIT.
+    pub(crate) uncached: Cell<Uncached>,
+    /// Likewise whether its data can be read into a pipe.
+    pub(crate) piping: Knowledge,
+    /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
+    pub(crate) archive_on_write: bool,
+    /// The last write time that nothing this open does changes: `Open.UserSetModificationTime` of
+    /// [MS-FSA] 2.1.1.6.
+    pub(crate) kept_write_time: Option<FileTime>,
+    pub(crate) listing: Option<Box<Listing>>,
+}
+
+impl Open {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == ObjectKind::Directory
+    }
+
+    pub(crate) fn attributes(&self) -> Attributes<'_> {
+        Attributes::new(self.fd(), self.path_only)
+    }
+
+    /// Whether the open was granted what the server may do for a user that POSIX does not let.
+    pub(crate) fn may_set_attributes(&self) -> bool {
+        self.granted_access.contains(AccessMask::WRITE_ATTRIBUTES)
+    }
+
+    /// The object, as its descriptor is asked for.
+    pub(crate) fn subject<'a>(&'a self, status: &'a Statx) -> Subject<'a> {
+        Subject { fd: self.fd(), path_only: self.path_only, status }
+    }
+}
+
+/// The table of opens, of at most `max`.
+#[derive(Debug)]
+pub(crate) struct Opens {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    max: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    open: Option<Box<Open>>,
+}
+
+impl Opens {
+    pub(crate) fn new(max: u32) -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), max }
+    }
+
+    /// Fails before anything is opened or created if there is no room.
+    pub(crate) fn verify_room(&self) -> Result<(), NtStatus> {
+        let used = self.slots.len() - self.free.len();
+        if used < usize::try_from(self.max).unwrap_or(usize::MAX) {
+            Ok(())
+        } else {
+            Err(NtStatus::TOO_MANY_OPENED_FILES)
+        }
+    }
+
+    pub(crate) fn insert(&mut self, open: Open) -> LocalOpen {
+        let open = Some(Box::new(open));
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[as_index(index)];
+            slot.open = open;
+            return LocalOpen { index, generation: slot.generation };
+        }
+        let index = u32::try_from(self.slots.len()).expect("at most `max` slots");
+        self.slots.push(Slot { generation: 0, open });
+        LocalOpen { index, generation: 0 }
+    }
+
+    pub(crate) fn get(&self, open: LocalOpen) -> Result<&Open, NtStatus> {
+        let slot = self.slots.get(as_index(open.index));
+        let slot = slot.filter(|slot| slot.generation == open.generation);
+        slot.and_then(|slot| slot.open.as_deref()).ok_or(NtStatus::FILE_CLOSED)
+    }
+
+    pub(crate) fn get_mut(&mut self, open: LocalOpen) -> Result<&mut Open, NtStatus> {
+        let slot = self.slots.get_mut(as_index(open.index));
+        let slot = slot.filter(|slot| slot.generation == open.generation);
+        slot.and_then(|slot| slot.open.as_deref_mut()).ok_or(NtStatus::FILE_CLOSED)
+    }
+
+    pub(crate) fn remove(&mut self, open: LocalOpen) -> Result<Box<Open>, NtStatus> {
+        self.get(open)?;
+        let slot = &mut self.slots[as_index(open.index)];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(open.index);
+        slot.open.take().ok_or(NtStatus::FILE_CLOSED)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Open> {
+        self.slots.iter_mut().filter_map(|slot| slot.open.as_deref_mut())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+fn as_index(index: u32) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
+}

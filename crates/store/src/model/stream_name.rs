@@ -1,0 +1,40 @@
+//! Names of streams, and of the extended attributes that hold them.
+
+use dtyp::upcase;
+
+/// What the names of our extended attributes begin with.
+pub(crate) const PREFIX: &str = "user.DosStream.";
+
+/// The type of every stream that there is.
+const SUFFIX: &str = ":$DATA";
+
+/// A stream, by the name that it has on disk.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct StreamName {
+    /// Without colons and type.
+    pub(crate) name: String,
+    /// Of the extended attribute.
+    pub(crate) attribute: String,
+}
+
+impl StreamName {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), attribute: format!("{PREFIX}{name}{SUFFIX}") }
+    }
+
+    pub(crate) fn from_attribute(attribute: &str) -> Option<Self> {
+        let stored = attribute.strip_prefix(PREFIX)?;
+        let name = stored.strip_suffix(SUFFIX).unwrap_or(stored);
+        (!name.is_empty()).then(|| Self { name: name.to_owned(), attribute: attribute.to_owned() })
+    }
+
+    /// The same in every process, because processes meet in the tables by it; never 0, which is the
+    /// unnamed stream. FNV-1a over the folded name.
+    pub(crate) fn identity(&self) -> u64 {
+        let folded = upcase::fold(&self.name);
+        let hash = folded.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        hash.max(1)
+    }
+}

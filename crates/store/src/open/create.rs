@@ -1,0 +1,278 @@
+//! Creating what does not exist: [MS-FSA] 2.1.5.1.1.
+
+use object::Metadata;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::{KindWanted, OpenRequest};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::cache::directories::Inode;
+use crate::data::range;
+use crate::errno::{During, Operation};
+use crate::metadata::basic::assemble;
+use crate::metadata::dos_attributes::{self, DosAttributes};
+use crate::metadata::extended_attributes;
+use crate::model::place::Parent;
+use crate::model::place::Place;
+use crate::model::root::Root;
+use crate::model::subject::Subject;
+use crate::security::access;
+use crate::security::credentials::Permissions;
+use crate::security::given_mode;
+use crate::security::posix_acl;
+use crate::settings::RootSettings;
+use crate::sys::file_kind::is_directory;
+use crate::sys::system;
+use crate::sys::times;
+use crate::sys::xattr::Attributes;
+
+/// What a share does not grant or refuse: a question, and a privilege.
+const OF_NO_SHARE: AccessMask =
+    AccessMask::MAXIMUM_ALLOWED.union(AccessMask::ACCESS_SYSTEM_SECURITY);
+
+/// An object that passed all checks.
+pub(crate) struct Admitted {
+    pub(crate) fd: OwnedFd,
+    pub(crate) path_only: bool,
+    pub(crate) granted_access: AccessMask,
+    pub(crate) maximal_access: AccessMask,
+    pub(crate) metadata: Metadata,
+    /// It has no extended attributes.
+    pub(crate) is_bare: bool,
+    pub(crate) named: Inode,
+}
+
+/// What became of creating.
+pub(crate) enum Created {
+    /// Somebody else was faster, or the name is a link that leads nowhere.
+    Exists,
+    New(Admitted),
+}
+
+impl Store {
+    pub(crate) fn create(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        place: &Place,
+    ) -> Result<Created, NtStatus> {
+        let Some(parent) = &place.parent else { return Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
+        verify(root, request)?;
+        if request.desired_access.contains(AccessMask::ACCESS_SYSTEM_SECURITY)
+            && self.impersonation.effective().uid != 0
+        {
+            return Err(NtStatus::PRIVILEGE_NOT_HELD);
+        }
+        let directory = request.kind == KindWanted::Directory;
+        access::verify_may_add(&mut self.impersonation, root, parent, directory)?;
+        let verified = self.names.holds(&parent.directory, &parent.status);
+        let made = if directory {
+            make_directory(root, parent, &place.name, writable_mode(root, request))
+        } else {
+            make_file(root, parent, &place.name, writable_mode(root, request))
+        };
+        let fd = match made {
+            Err(Errno::EXIST) => {
+                self.names.forget(&parent.directory);
+                return Ok(Created::Exists);
+            }
+            result => result.during(Operation::Create)?,
+        };
+        self.names.changed(&parent.directory, verified, Some(&place.name));
+        let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
+        match self.furnish(root, request, parent, &place.name, fd, &status) {
+            Ok(admitted) => Ok(Created::New(admitted)),
+            Err(status_code) => {
+                self.discard(place, Inode::of(&status));
+                Err(status_code)
+            }
+        }
+    }
+
+    /// Gives a new object all that the request wants of it.
+    fn furnish(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        parent: &Parent,
+        name: &OsStr,
+        fd: OwnedFd,
+        status: &Statx,
+    ) -> Result<Admitted, NtStatus> {
+        let directory = is_directory(status);
+        let is_new = self.impersonation.can_have_made(status);
+        let attributes = Attributes::new(fd.as_fd(), false);
+        extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
+        let dos = store_attributes(root, request, attributes, status)?;
+        let subject = Subject { fd: fd.as_fd(), path_only: false, status };
+        let final_mode = given_mode(root, request);
+        let final_mode = final_mode.filter(|mode| Some(*mode) != writable_mode(root, request));
+        if let Some(mode) = final_mode {
+            let permissions = Permissions::Mode(mode);
+            let changed = self.impersonation.change_permissions(subject, permissions, false);
+            changed.during(Operation::Create)?;
+        }
+        if request.allocation_size > 0 && !directory {
+            range::reserve(fd.as_fd(), request.allocation_size)?;
+        }
+        let changed = self.secure_created(root, request, parent, subject)?;
+        // Whatever is stored with the object changes its change time, which the client is told.
+        let stored = dos.attributes.is_some()
+            || final_mode.is_some()
+            || root.settings.nt_acls.is_some()
+            || !request.extended_attributes.is_empty();
+        let status = if changed || stored || request.allocation_size > 0 {
+            system::status_of(fd.as_fd()).during(Operation::Query)?
+        } else {
+            *status
+        };
+        let subject = Subject { status: &status, ..subject };
+        let maximal = access::maximal(&mut self.impersonation, root, subject, Some(parent))?;
+        // A client may do with what it creates as it asked for, whatever the mode becomes.
+        let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
+        let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;
+        let of_creator = if is_new { required } else { AccessMask::empty() };
+        let maximal_access = (maximal | of_creator) & request.share_access_max;
+        let maximum = request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED);
+        let wanted = if maximum { AccessMask::all() } else { required };
+        let granted_access = maximal_access & wanted | system;
+        let metadata = assemble(root, name, &status, dos);
+        let named = Inode::of(&status);
+        let is_bare = !stored;
+        if is_bare {
+            root.keep_bare(&status);
+        }
+        let path_only = false;
+        Ok(Admitted { fd, path_only, granted_access, maximal_access, metadata, is_bare, named })
+    }
+
+    /// Takes back what was created when the rest of the request failed.
+    pub(crate) fn discard(&mut self, place: &Place, inode: Inode) {
+        if let Some(parent) = &place.parent {
+            // What this leaves behind an administrator can see; there is nobody to tell.
+            let _ = self.unlink(&parent.directory, &place.name, inode, false);
+        }
+    }
+}
+
+/// What can be refused before anything is made.
+fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
+    let required = request.desired_access.difference(OF_NO_SHARE);
+    root.verify_changeable()?;
+    if !request.share_access_max.contains(required) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {
+        return Err(NtStatus::CANNOT_DELETE);
+    }
+    let directory = request.kind == KindWanted::Directory;
+    if directory && request.attributes.contains(FileAttributes::TEMPORARY) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if !request.extended_attributes.is_empty() && !root.settings.ea_support {
+        return Err(NtStatus::EAS_NOT_SUPPORTED);
+    }
+    Ok(())
+}
+
+/// The mode that a POSIX client gives.
+fn given_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
+    let directory = request.kind == KindWanted::Directory;
+    request.posix_mode.map(|mode| given_mode::of_new(&root.settings, mode, directory))
+}
+
+/// The same, with which its owner may still store attributes: the kernel looks at the mode, even for the
+/// one who has just made the file.
+fn writable_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
+    given_mode(root, request).map(|mode| mode | 0o200)
+}
+
+fn make_file(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    posix_mode: Option<u32>,
+) -> Result<OwnedFd, Errno> {
+    let mode = posix_mode.unwrap_or_else(|| file_mode(root, parent));
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
+    system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o1777, true)
+}
+
+fn file_mode(root: &Root, parent: &Parent) -> u32 {
+    let RootSettings { create_mask, force_create_mode, .. } = root.settings;
+    mode(root, parent, 0o666, create_mask, force_create_mode)
+}
+
+/// Whose group a directory has, and with that the bit for it, the kernel says; that for its user is not
+/// passed on. Who makes one that inherits its mode can write there, as in Samba.
+fn directory_mode(root: &Root, parent: &Parent) -> u32 {
+    let RootSettings { directory_mask, force_directory_mode, inherit_permissions, .. } =
+        root.settings;
+    let writable = if inherit_permissions { 0o200 } else { 0 };
+    mode(root, parent, 0o1777, directory_mask, force_directory_mode) | writable
+}
+
+/// The mode of a new entry, of the bits that one of its kind can have.
+fn mode(root: &Root, parent: &Parent, bits: u32, mask: u32, forced: u32) -> u32 {
+    if passes_acl_on(root, parent) {
+        return bits & 0o777 | forced;
+    }
+    if root.settings.inherit_permissions {
+        return u32::from(parent.status.stx_mode) & bits;
+    }
+    bits & 0o777 & mask | forced
+}
+
+/// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from it what
+/// the mode of the request does not have.
+fn passes_acl_on(root: &Root, parent: &Parent) -> bool {
+    root.settings.inherit_acls && posix_acl::has_default(parent.subject().attributes())
+}
+
+fn make_directory(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    posix_mode: Option<u32>,
+) -> Result<OwnedFd, Errno> {
+    let mode = posix_mode.unwrap_or_else(|| directory_mode(root, parent));
+    let fd = parent.directory.fd.as_fd();
+    rustix::fs::mkdirat(fd, name, Mode::from_raw_mode(mode & 0o1777))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    system::open_beneath(fd, name, flags, 0, true).inspect_err(|_| {
+        // A mask without the owner's read bit: nobody could use the directory.
+        let _ = rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR);
+    })
+}
+
+/// Stores the attributes, unless their absence says the same: that spares a write for nearly every file.
+/// To Samba absence does not say ARCHIVE, so where everything is kept for it they are always stored.
+fn store_attributes(
+    root: &Root,
+    request: &OpenRequest,
+    attributes: Attributes<'_>,
+    status: &Statx,
+) -> Result<DosAttributes, NtStatus> {
+    let mut wanted = request.attributes & FileAttributes::SETTABLE;
+    if is_directory(status) {
+        wanted |= FileAttributes::DIRECTORY;
+    } else {
+        wanted |= FileAttributes::ARCHIVE;
+    }
+    let default = wanted == FileAttributes::DIRECTORY || wanted == dos_attributes::DEFAULT_FILE;
+    let said_by_absence = default && root.settings.nt_acls.is_none();
+    if said_by_absence && times::has_birth_time(status) || !root.settings.store_dos_attributes {
+        return Ok(DosAttributes::default());
+    }
+    let creation_time = Some(times::Times::of(status).creation);
+    let dos = DosAttributes { attributes: Some(wanted), creation_time, ..DosAttributes::default() };
+    match attributes.set(dos_attributes::NAME, &dos.encode()) {
+        Ok(()) => Ok(dos),
+        Err(Errno::OPNOTSUPP) => Ok(DosAttributes::default()),
+        Err(errno) => Err(errno).during(Operation::SetMetadata),
+    }
+}

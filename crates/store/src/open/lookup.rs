@@ -1,0 +1,354 @@
+//! From a path to a place in a directory, never leaving the share.
+//!
+//! The kernel resolves beneath the share's root (`openat2` with RESOLVE_BENEATH), so neither `..` nor a
+//! symbolic link nor a directory that is moved meanwhile leads out. Links are followed if they
+//! stay beneath the root; those that do not stop the client (see `reparse`), unless an
+//! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the share
+//! is followed as the relative one that it could be.
+
+use crate::model::place::Entry;
+use crate::model::place::Parent;
+use crate::model::place::Place;
+use crate::model::place::join;
+use crate::model::root::Root;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+use dtyp::NtStatus;
+use object::{Metadata, ObjectPath, RootId, UserId};
+use rustix::fs::{OFlags, Statx};
+use rustix::io::Errno;
+
+use crate::Store;
+use crate::cache::directories::{Directory, Inode};
+use crate::errno::{During, Operation};
+use crate::names::short_name;
+use crate::security::access;
+use crate::sys::file_kind::is_file;
+use crate::sys::file_kind::is_link;
+use crate::sys::system;
+
+/// Absolute links that are followed on one way, as many as the kernel follows of any kind.
+const ABSOLUTE_LINKS_MAX: u32 = 40;
+
+impl Place {
+    /// Whether the link that it is leads to something.
+    pub(crate) fn is_followed(&self, root: &Root) -> bool {
+        self.parent.as_ref().is_some_and(|parent| {
+            follow(root, parent.directory.fd.as_fd(), &self.name, &self.path(root)).is_ok()
+        })
+    }
+}
+
+impl Store {
+    /// The share.
+    pub(crate) fn root(&self, root: RootId) -> Result<Rc<Root>, NtStatus> {
+        let index = usize::try_from(root.0).unwrap_or(usize::MAX);
+        self.roots.get(index).cloned().flatten().ok_or(NtStatus::NETWORK_NAME_DELETED)
+    }
+
+    /// Finds the directory and, if it is there, the object of a path. The link itself is
+    /// found if `link_itself`, otherwise what it leads to.
+    pub(crate) fn locate(
+        &mut self,
+        root: &Root,
+        path: &ObjectPath,
+        link_itself: bool,
+    ) -> Result<Place, NtStatus> {
+        self.look_for(root, path, link_itself, false, None)
+    }
+
+    /// As [`Store::locate`]. With `expects_new` an object is not looked for in a directory that is known
+    /// to have none of that name: whoever makes it finds out if there is one all the same. What is to be
+    /// opened for its `data` is so already when it is found, if it is an ordinary file and may be.
+    pub(crate) fn look_for(
+        &mut self,
+        root: &Root,
+        path: &ObjectPath,
+        link_itself: bool,
+        expects_new: bool,
+        data: Option<OFlags>,
+    ) -> Result<Place, NtStatus> {
+        let exact = path.is_posix();
+        let path = match exact {
+            true => Cow::Borrowed(path.as_str()),
+            false => root.settings.character_mappings.to_disk(path.as_str()),
+        };
+        let Some((parent, asked)) = split(&path) else {
+            return root_place(root);
+        };
+        let parent = self.parent(root, parent, exact)?;
+        let mut wanted = if exact { asked.into() } else { root.settings.new_name(asked) };
+        let mut name = OsString::from(asked);
+        let Parent { directory, status, .. } = &parent;
+        let is_new = expects_new && self.names.lacks(directory, status, asked, &root.settings);
+        let mut opened = match is_new {
+            true => Err(Errno::NOENT),
+            false => open_entry(root, &parent, &name, data),
+        };
+        if matches!(opened, Err(Errno::NOENT)) && !exact {
+            let found = match is_new {
+                true => Ok(None),
+                false => self.names.find(directory, status, asked, &root.settings),
+            };
+            match found.during(Operation::Open)? {
+                Some(stored) => {
+                    opened = open_entry(root, &parent, &stored, data);
+                    name = stored;
+                }
+                None => {
+                    // In another share it may have stood for what is vetoed here.
+                    let remembered = self.names.remembered(directory, asked);
+                    let remembered =
+                        remembered.filter(|it| !short_name::is_vetoed(&root.settings, it));
+                    wanted = remembered.unwrap_or(wanted);
+                    name.clone_from(&wanted);
+                }
+            }
+        }
+        let mut entry = match opened {
+            Ok(entry) => entry,
+            Err(Errno::NOENT) => {
+                return Ok(Place { parent: Some(parent), name, wanted, entry: None });
+            }
+            Err(errno) => return Err(errno).during(Operation::Open),
+        };
+        // To POSIX a link is a thing of its own; who wants to follow it does so.
+        if is_link(&entry.status) && !link_itself && !exact {
+            let path = parent.join(root, &name);
+            (entry.fd, entry.status) =
+                follow(root, parent.directory.fd.as_fd(), &name, &path).during(Operation::Open)?;
+        }
+        let entry = Some(entry);
+        Ok(Place { parent: Some(parent), name, wanted, entry })
+    }
+
+    /// Opens the directory at `path`: as it is written if possible, else component by component
+    /// without regard to case and by short names, unless it is `exact`. `path` is as on disk but for that.
+    pub(crate) fn parent(
+        &mut self,
+        root: &Root,
+        path: &str,
+        exact: bool,
+    ) -> Result<Parent, NtStatus> {
+        if path.is_empty() {
+            let (directory, status) = look_at_root(root)?;
+            return Ok(Parent { directory, path: String::new(), status });
+        }
+        let (now, from) = (Instant::now(), root.directory.fd.as_fd());
+        let mut ways = root.ways.borrow_mut();
+        if let Some((directory, status)) = ways.find(from, path, now) {
+            return Ok(Parent { directory, path: path.to_owned(), status });
+        }
+        let (directory, path) = match open_directory(root, path) {
+            Ok(fd) => {
+                let looked = self.share(fd)?;
+                ways.keep(from, path, (&looked.0, &looked.1), now);
+                (looked, path.to_owned())
+            }
+            Err(Errno::NOENT) if !exact => self.walk(root, path)?,
+            Err(errno) => return Err(errno).during(Operation::Parent),
+        };
+        let (directory, status) = directory;
+        Ok(Parent { directory, path, status })
+    }
+
+    fn walk(&mut self, root: &Root, path: &str) -> Result<(Looked, String), NtStatus> {
+        let mut directory = look_at_root(root)?;
+        let mut stored = OsString::new();
+        let mut shown = String::new();
+        for component in path.split('/') {
+            let mut name = OsString::from(component);
+            let mut fd = open_directory(root, join_stored(&stored, &name));
+            if matches!(fd, Err(Errno::NOENT)) {
+                let found = self.names.find(&directory.0, &directory.1, component, &root.settings);
+                name = found.during(Operation::Parent)?.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?;
+                fd = open_directory(root, join_stored(&stored, &name));
+            }
+            directory = self.share(fd.during(Operation::Parent)?)?;
+            shown = join(&shown, &root.shown(&name));
+            stored = join_stored(&stored, &name);
+        }
+        Ok((directory, shown))
+    }
+
+    fn share(&mut self, fd: OwnedFd) -> Result<Looked, NtStatus> {
+        let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
+        Ok((self.directories.share(fd, &status), status))
+    }
+
+    /// True if a user may enter a directory, and each one on the way to it; none if it is gone.
+    pub fn may_traverse(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
+        if self.impersonation.impersonate(user).is_err() {
+            return Some(false);
+        }
+        let root = self.root(root).ok()?;
+        let exact = path.is_posix();
+        let path = match exact {
+            true => Cow::Borrowed(path.as_str()),
+            false => root.settings.character_mappings.to_disk(path.as_str()),
+        };
+        match self.parent(&root, &path, exact) {
+            Ok(Parent { directory, status, .. }) => {
+                let user = self.impersonation.effective();
+                Some(access::may_enter(user, directory.fd.as_fd(), &status))
+            }
+            Err(NtStatus::OBJECT_PATH_NOT_FOUND) => None,
+            Err(_) => Some(false),
+        }
+    }
+
+    /// Metadata of a path without opening it.
+    pub(crate) fn lookup(&mut self, root: RootId, path: &ObjectPath) -> Result<Metadata, NtStatus> {
+        let (root, path) = &self.version(&self.root(root)?, path)?;
+        let place = self.locate(root, path, !root.settings.follow_symlinks)?;
+        let entry = place.entry.as_ref().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+        self.metadata_of(root, &place.name, entry, path.stream())
+    }
+}
+
+/// A directory, and what it looked like when it was opened.
+type Looked = (Rc<Directory>, Statx);
+
+fn look_at_root(root: &Root) -> Result<Looked, NtStatus> {
+    let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
+    Ok((root.directory.clone(), status))
+}
+
+fn root_place(root: &Root) -> Result<Place, NtStatus> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    let fd = system::open_beneath(root.directory.fd.as_fd(), "", flags, 0, false);
+    let fd = fd.during(Operation::Open)?;
+    let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
+    let entry = Some(Entry { fd, data: None, named: Inode::of(&status), status });
+    Ok(Place { parent: None, name: OsString::new(), wanted: OsString::new(), entry })
+}
+
+/// The directory's path and the last component; `None` for the root.
+fn split(path: &str) -> Option<(&str, &str)> {
+    (!path.is_empty()).then(|| path.rsplit_once('/').unwrap_or(("", path)))
+}
+
+fn join_stored(directory: &OsStr, name: &OsStr) -> OsString {
+    let mut path = directory.to_owned();
+    if !path.is_empty() {
+        path.push("/");
+    }
+    path.push(name);
+    path
+}
+
+fn open_directory(root: &Root, path: impl AsRef<OsStr>) -> Result<OwnedFd, Errno> {
+    open_followed(root, path.as_ref(), OFlags::PATH | OFlags::DIRECTORY)
+}
+
+/// Opens what a path of the share leads to, with the links that may be followed.
+fn open_followed(root: &Root, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let fd = root.directory.fd.as_fd();
+    let follow = root.settings.follow_symlinks;
+    let opened = system::open_beneath(fd, path, flags, 0, follow);
+    if !matches!(opened, Err(Errno::XDEV)) || !follow {
+        return opened;
+    }
+    if root.settings.wide_links {
+        return system::open_anywhere(fd, path, flags);
+    }
+    // To the kernel every absolute link leads out.
+    let mut path = path.to_str().ok_or(Errno::XDEV)?.to_owned();
+    for _ in 0..ABSOLUTE_LINKS_MAX {
+        path = without_absolute_link(root, &path).ok_or(Errno::XDEV)?;
+        match system::open_beneath(fd, &path, flags, 0, true) {
+            Err(Errno::XDEV) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::LOOP)
+}
+
+/// The path with its first absolute link replaced by what it leads to, if that is in the share.
+fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
+    let fd = root.directory.fd.as_fd();
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let share = std::fs::read_link(system::magic_path(fd)).ok()?;
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    for end in ends {
+        let (prefix, behind) = path.split_at(end);
+        let link = system::open_beneath(fd, prefix, flags, 0, true).ok()?;
+        let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
+            // No link: what was opened is an object of another kind.
+            Err(Errno::NOENT | Errno::INVAL) => continue,
+            result => result.ok()?,
+        };
+        let target = Path::new(OsStr::from_bytes(target.to_bytes()));
+        if target.is_absolute() {
+            let inside = target.strip_prefix(share).ok()?.to_str()?;
+            let behind = behind.trim_start_matches('/');
+            return Some(if behind.is_empty() { inside.to_owned() } else { join(inside, behind) });
+        }
+    }
+    None
+}
+
+/// Opens what has a name in a directory, a link itself; for its `data` if that is an ordinary file.
+fn open_entry(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    data: Option<OFlags>,
+) -> Result<Entry, Errno> {
+    let (directory, fd) = (parent.directory.inode, parent.directory.fd.as_fd());
+    if let Some(flags) = data {
+        let is_known = root.regular.borrow().contains(directory, name);
+        if is_known || is_file(&system::status_at(fd, name)?) {
+            if let Some(entry) = open_regular(fd, name, flags) {
+                if !is_known {
+                    root.regular.borrow_mut().keep(directory, name);
+                }
+                return Ok(entry);
+            }
+            root.regular.borrow_mut().forget(directory, name);
+        }
+    }
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let fd = system::open_beneath(fd, name, flags, 0, true)?;
+    let status = system::status_of(fd.as_fd())?;
+    if is_file(&status) {
+        root.regular.borrow_mut().keep(directory, name);
+    }
+    Ok(Entry { fd, data: None, named: Inode::of(&status), status })
+}
+
+/// Opens an ordinary file for its data. Nothing if there is none, or if that is not to be had.
+fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option<Entry> {
+    let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = system::open_beneath(directory, name, flags, 0, true).ok()?;
+    let status = system::status_of(fd.as_fd()).ok().filter(is_file)?;
+    // To io_uring this flag says that whoever would wait for a disk is refused.
+    rustix::fs::fcntl_setfl(&fd, OFlags::empty()).ok()?;
+    Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
+}
+
+/// What a link leads to. One that goes up and down again within the share is followed from the root
+/// and by its whole path; that takes a path whose names are all shown as they are stored.
+pub(crate) fn follow(
+    root: &Root,
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &str,
+) -> Result<(OwnedFd, Statx), Errno> {
+    let beneath = root.settings.follow_symlinks;
+    let fd = match system::open_beneath(directory, name, OFlags::PATH, 0, beneath) {
+        Err(Errno::XDEV) => {
+            let path = root.settings.character_mappings.to_disk(path);
+            open_followed(root, OsStr::new(&*path), OFlags::PATH)?
+        }
+        result => result?,
+    };
+    let status = system::status_of(fd.as_fd())?;
+    Ok((fd, status))
+}

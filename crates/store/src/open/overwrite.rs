@@ -1,0 +1,74 @@
+//! Emptying what CREATE overwrites or supersedes.
+
+use dtyp::{FileAttributes, FileTime, NtStatus};
+use object::{ExtendedAttribute, LocalOpen, Metadata};
+use rustix::time::ClockId;
+
+use crate::Store;
+use crate::data::range::{reserve, verify_writable};
+use crate::errno::{During, Operation};
+use crate::metadata::basic::stored_attributes;
+use crate::metadata::extended_attributes;
+use crate::metadata::stream;
+
+/// What the client gave with an overwriting CREATE.
+#[derive(Debug)]
+pub(crate) struct Overwrite<'a> {
+    pub(crate) supersede: bool,
+    pub(crate) attributes: FileAttributes,
+    pub(crate) extended_attributes: &'a [ExtendedAttribute],
+    pub(crate) allocation_size: u64,
+}
+
+impl Store {
+    /// What CREATE does to a file that it overwrites or supersedes: [MS-FSA] 2.1.5.1.2.
+    pub(crate) fn overwrite(
+        &mut self,
+        open: LocalOpen,
+        wanted: &Overwrite<'_>,
+    ) -> Result<Metadata, NtStatus> {
+        let opened = self.opens.get(open)?;
+        verify_writable(opened)?;
+        if let Some(name) = &opened.stream {
+            stream::save(opened.attributes(), name, Vec::new())?;
+            return self.query_metadata(open, false);
+        }
+        rustix::fs::ftruncate(opened.fd(), 0).during(Operation::SetSize)?;
+        if opened.root.settings.streams {
+            for name in stream::list(opened.attributes())? {
+                stream::remove(opened.attributes(), &name)?;
+            }
+        }
+        if opened.root.settings.ea_support {
+            extended_attributes::remove_all(&opened.root, opened.attributes())?;
+            let attributes = opened.attributes();
+            extended_attributes::set_all(&opened.root, attributes, wanted.extended_attributes)?;
+        } else if !wanted.extended_attributes.is_empty() {
+            return Err(NtStatus::EAS_NOT_SUPPORTED);
+        }
+        if wanted.allocation_size > 0 {
+            reserve(opened.fd(), wanted.allocation_size)?;
+        }
+        let stored = stored_attributes(&opened.root, opened.attributes());
+        let given = wanted.attributes & FileAttributes::SETTABLE | FileAttributes::ARCHIVE;
+        let known = stored.attributes.unwrap_or(FileAttributes::ARCHIVE);
+        let changed = wanted.supersede || known & FileAttributes::SETTABLE != given;
+        if changed {
+            let now = now();
+            self.change_dos_attributes(open, |attributes, creation_time| {
+                if wanted.supersede {
+                    *attributes = given;
+                    *creation_time = now;
+                } else {
+                    *attributes = attributes.difference(FileAttributes::SPARSE_FILE) | given;
+                }
+            })?;
+        }
+        self.query_metadata(open, false)
+    }
+}
+
+fn now() -> FileTime {
+    let now = rustix::time::clock_gettime(ClockId::Realtime);
+    FileTime::from_unix(now.tv_sec, u32::try_from(now.tv_nsec).unwrap_or(0))
+}

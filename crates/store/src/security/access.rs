@@ -1,0 +1,239 @@
+//! What a user may do with an object: what its NT descriptor says, or POSIX permissions as NT rights.
+//!
+//! This answers a client's questions early and exactly; the kernel still has the last word on each
+//! system call, because the thread impersonates the user. What POSIX knows no right for is done
+//! with the server's rights if NT's right for it was granted: attributes and times (WRITE_ATTRIBUTES), the
+//! POSIX ACL (WRITE_DAC), taking ownership (WRITE_OWNER), and removing (DELETE, where NT descriptors are
+//! kept). `credentials/privileged.rs` has these calls, and what they may not do in any case.
+
+use crate::security::rights::EVERYONE;
+use crate::security::rights::EXECUTE;
+use crate::security::rights::OWNER;
+use crate::security::rights::READ;
+use crate::security::rights::WRITE;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use dtyp::{AccessMask, NtStatus, SecurityDescriptor, Sid, access_check};
+use rustix::fs::Statx;
+use rustix::io::Errno;
+
+use crate::model::place::Parent;
+use crate::model::root::Root;
+use crate::model::subject::Subject;
+use crate::security::credentials::{Effective, Identity, Impersonation};
+use crate::security::mapping::trustee;
+use crate::security::stored;
+use crate::sys::file_kind::is_directory;
+use crate::sys::system;
+
+/// What changes something, and so is not granted on a share that is read only.
+const CHANGES: AccessMask = AccessMask::WRITE_DATA
+    .union(AccessMask::APPEND_DATA)
+    .union(AccessMask::WRITE_EA)
+    .union(AccessMask::WRITE_ATTRIBUTES)
+    .union(AccessMask::DELETE_CHILD)
+    .union(AccessMask::DELETE)
+    .union(AccessMask::WRITE_DAC)
+    .union(AccessMask::WRITE_OWNER);
+
+/// Data of a file, which a pipe, socket, device or link of the host does not have for clients.
+pub(crate) const DATA: AccessMask = AccessMask::READ_DATA
+    .union(AccessMask::WRITE_DATA)
+    .union(AccessMask::APPEND_DATA)
+    .union(AccessMask::EXECUTE);
+
+/// What it takes to see an object in a listing with "hide unreadable": as in Windows.
+pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
+    .union(AccessMask::READ_EA)
+    .union(AccessMask::READ_ATTRIBUTES)
+    .union(AccessMask::READ_CONTROL);
+
+/// All rights that the user who asks has on an object: [MS-FSA] 2.1.5.1.2.1.
+///
+/// # Errors
+/// The descriptor cannot be read.
+pub(crate) fn maximal(
+    impersonation: &mut Impersonation,
+    root: &Root,
+    subject: Subject<'_>,
+    parent: Option<&Parent>,
+) -> Result<AccessMask, NtStatus> {
+    let mut rights = plain(impersonation, root, subject)?;
+    // Whoever reaches an object may ask for its attributes.
+    rights |= AccessMask::READ_ATTRIBUTES;
+    if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, subject, parent)? {
+        rights |= AccessMask::DELETE;
+    }
+    if root.settings.read_only {
+        rights.remove(CHANGES);
+    }
+    Ok(rights)
+}
+
+/// The rights that the object itself gives.
+pub(crate) fn plain(
+    impersonation: &mut Impersonation,
+    root: &Root,
+    subject: Subject<'_>,
+) -> Result<AccessMask, NtStatus> {
+    let user = impersonation.effective();
+    if user.uid == 0 {
+        return Ok(AccessMask::FILE_ALL);
+    }
+    match stored::deciding(impersonation, root, subject)? {
+        Some(descriptor) => granted(impersonation, &descriptor, subject.status),
+        None => Ok(judge(user, subject.fd, subject.status)),
+    }
+}
+
+/// All rights that a descriptor gives to the user who asks.
+///
+/// Another server that kept this folder may have known the user by another SID. Its owner and group
+/// are those of the host, as long as the descriptor holds, and so are ours by whatever name.
+fn granted(
+    impersonation: &Impersonation,
+    descriptor: &SecurityDescriptor,
+    status: &Statx,
+) -> Result<AccessMask, NtStatus> {
+    let identity = impersonation.identity()?;
+    let mut token = identity.token();
+    let mut groups;
+    let aliases = aliases(impersonation, identity, descriptor, status);
+    if aliases.iter().any(Option::is_some) {
+        groups = identity.groups.clone();
+        groups.extend(aliases.into_iter().flatten());
+        token.groups = &groups;
+    }
+    let maximum = AccessMask::MAXIMUM_ALLOWED;
+    Ok(access_check(descriptor, &token, maximum).unwrap_or(AccessMask::empty()))
+}
+
+/// SIDs of the descriptor's owner and group that the user's token lacks, though the user is the
+/// owner or in the group.
+fn aliases(
+    impersonation: &Impersonation,
+    identity: &Identity,
+    descriptor: &SecurityDescriptor,
+    status: &Statx,
+) -> [Option<Sid>; 2] {
+    let token = identity.token();
+    let unknown = |sid: &&Sid| !token.contains(sid) && trustee(impersonation, sid).is_none();
+    let owns = identity.uid == status.stx_uid;
+    let is_member = identity.groups.contains(&Sid::unix_group(status.stx_gid));
+    [
+        descriptor.owner.as_ref().filter(|_| owns).filter(unknown).cloned(),
+        descriptor.group.as_ref().filter(|_| is_member).filter(unknown).cloned(),
+    ]
+}
+
+/// Whether the user who asks may add an entry to a directory, as far as a descriptor is there to
+/// say. Where there is none the kernel will.
+pub(crate) fn verify_may_add(
+    impersonation: &mut Impersonation,
+    root: &Root,
+    parent: &Parent,
+    directory: bool,
+) -> Result<(), NtStatus> {
+    if root.settings.nt_acls.is_none() || impersonation.effective().uid == 0 {
+        return Ok(());
+    }
+    let Some(descriptor) = stored::deciding(impersonation, root, parent.subject())? else {
+        return Ok(());
+    };
+    // ADD_SUBDIRECTORY and ADD_FILE.
+    let needed = if directory { AccessMask::APPEND_DATA } else { AccessMask::WRITE_DATA };
+    if granted(impersonation, &descriptor, &parent.status)?.contains(needed) {
+        Ok(())
+    } else {
+        Err(NtStatus::ACCESS_DENIED)
+    }
+}
+
+fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
+    let directory = is_directory(status);
+    let permissions = permissions(user, fd, status);
+    let mut rights = EVERYONE;
+    if permissions & READ != 0 {
+        rights |= AccessMask::FILE_GENERIC_READ;
+        if !directory {
+            // The x bit is for programs of this host. Files created by clients have none, and a client
+            // that can read a program can run it in any case.
+            rights |= AccessMask::FILE_GENERIC_EXECUTE;
+        }
+    }
+    if permissions & WRITE != 0 {
+        rights |= AccessMask::FILE_GENERIC_WRITE;
+        if directory {
+            rights |= AccessMask::DELETE_CHILD;
+        }
+    }
+    if permissions & EXECUTE != 0 {
+        rights |= AccessMask::FILE_GENERIC_EXECUTE;
+    }
+    if status.stx_uid == user.uid {
+        rights |= OWNER;
+        if !directory && permissions & (READ | WRITE) == READ | WRITE {
+            // Means nothing on a file, but is part of "full control".
+            rights |= AccessMask::DELETE_CHILD;
+        }
+    }
+    rights
+}
+
+/// Whether the directory lets the user remove the object, whatever the object says.
+fn may_remove(
+    impersonation: &mut Impersonation,
+    root: &Root,
+    subject: Subject<'_>,
+    parent: Option<&Parent>,
+) -> Result<bool, NtStatus> {
+    let user = impersonation.effective();
+    let Some(parent) = parent else {
+        // The root of a share is never removed; the right is granted as for any directory.
+        return Ok(permissions(user, subject.fd, subject.status) & WRITE != 0);
+    };
+    match stored::deciding(impersonation, root, parent.subject())? {
+        Some(descriptor) => {
+            let granted = granted(impersonation, &descriptor, &parent.status)?;
+            Ok(granted.contains(AccessMask::DELETE_CHILD))
+        }
+        None => Ok(may_unlink(user, subject.status, parent)),
+    }
+}
+
+/// Removing a name is a change of its directory, in a sticky one reserved to the owners.
+fn may_unlink(user: Effective, status: &Statx, parent: &Parent) -> bool {
+    let directory = &parent.status;
+    let sticky = u32::from(directory.stx_mode) & libc::S_ISVTX != 0;
+    if sticky && user.uid != status.stx_uid && user.uid != directory.stx_uid {
+        return false;
+    }
+    let permissions = permissions(user, parent.directory.fd.as_fd(), directory);
+    permissions & (WRITE | EXECUTE) == WRITE | EXECUTE
+}
+
+/// True if the user may go through a directory.
+pub(crate) fn may_enter(user: Effective, directory: BorrowedFd<'_>, status: &Statx) -> bool {
+    permissions(user, directory, status) & EXECUTE != 0
+}
+
+/// The rwx bits that hold for the user. The owner's are exact in the mode; for others the kernel is asked,
+/// which knows about ACLs.
+fn permissions(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> u16 {
+    if user.uid == 0 {
+        return READ | WRITE | EXECUTE;
+    }
+    if status.stx_uid == user.uid {
+        return status.stx_mode >> 6 & 7;
+    }
+    match system::may_access(fd, libc::R_OK | libc::W_OK | libc::X_OK) {
+        Ok(()) => return READ | WRITE | EXECUTE,
+        // A kernel before 5.8. The mode says too little for members of supplementary groups.
+        Err(Errno::NOSYS) if status.stx_gid == user.gid => return status.stx_mode >> 3 & 7,
+        Err(Errno::NOSYS) => return status.stx_mode & 7,
+        Err(_) => {}
+    }
+    let bits = [(READ, libc::R_OK), (WRITE, libc::W_OK), (EXECUTE, libc::X_OK)];
+    let granted = bits.into_iter().filter(|(_, mode)| system::may_access(fd, *mode).is_ok());
+    granted.fold(0, |all, (bit, _)| all | bit)
+}

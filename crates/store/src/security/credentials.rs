@@ -1,0 +1,194 @@
+//! Whose rights the thread has.
+//!
+//! The thread impersonates the user whose request came last, and changes them only when
+//! another user's request comes: nearly every client has one user. The effective user changes, so
+//! the kernel drops the capabilities with it; there is no access check of ours that it does not repeat.
+//! The few calls that run with the server's rights for a user are in `privileged`.
+
+mod privileged;
+
+use dtyp::access_check::{Privileges, Token};
+use dtyp::{NtStatus, Sid};
+use object::UserId;
+
+pub(crate) use self::privileged::{NewOwners, Permissions};
+use crate::settings::Credentials;
+use crate::sys::system;
+
+/// The users that are known, and the one whose rights the thread has now.
+#[derive(Debug)]
+pub(crate) struct Impersonation {
+    enabled: bool,
+    users: Vec<User>,
+    rights: Rights,
+    /// Who asks, whether or not the rights could be put on.
+    requester: Option<usize>,
+}
+
+/// A user that is known.
+#[derive(Debug)]
+struct User {
+    credentials: Credentials,
+    identity: Identity,
+}
+
+/// A user by SIDs.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) uid: u32,
+    pub(crate) user: Sid,
+    pub(crate) groups: Vec<Sid>,
+    /// The administrator of the system: nothing is refused.
+    pub(crate) is_root: bool,
+}
+
+impl Identity {
+    fn of(credentials: &Credentials) -> Self {
+        let unix = Sid::unix_user(credentials.uid);
+        let is_root = credentials.uid == 0;
+        let mut groups = Vec::new();
+        let user = match &credentials.sid {
+            Some(sid) => {
+                groups.push(unix);
+                sid.clone()
+            }
+            None => unix,
+        };
+        groups.push(Sid::unix_group(credentials.gid));
+        groups.extend(credentials.groups.iter().map(|gid| Sid::unix_group(*gid)));
+        groups.extend(credentials.sids.iter().cloned());
+        if !groups.contains(&Sid::everyone()) {
+            groups.push(Sid::everyone());
+        }
+        if is_root {
+            groups.push(Sid::administrators());
+        }
+        groups.dedup();
+        Self { uid: credentials.uid, user, groups, is_root }
+    }
+
+    /// The user as access checks want it.
+    pub(crate) fn token(&self) -> Token<'_> {
+        let privileges = Privileges {
+            security: self.is_root,
+            take_ownership: self.is_root,
+            ..Privileges::default()
+        };
+        Token { user: &self.user, groups: &self.groups, privileges }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Rights {
+    /// What the thread had when the store was made.
+    Server,
+    /// A change failed half way.
+    Unknown,
+    User(UserId),
+}
+
+impl Impersonation {
+    /// `enabled`: the thread is to have the rights of users. It gives CAP_FSETID up for good, so that the
+    /// kernel lets it make nothing setgid that its users could not.
+    pub(crate) fn new(enabled: bool) -> Self {
+        if enabled {
+            system::give_up_fsetid().expect("a thread may have fewer capabilities");
+        }
+        Self { enabled, users: Vec::new(), rights: Rights::Server, requester: None }
+    }
+
+    /// The same id for the same credentials, so the list is bounded by the accounts that exist.
+    pub(crate) fn register(&mut self, credentials: Credentials) -> UserId {
+        let known = self.users.iter().position(|user| user.credentials == credentials);
+        let index = known.unwrap_or_else(|| {
+            let identity = Identity::of(&credentials);
+            self.users.push(User { credentials, identity });
+            self.users.len() - 1
+        });
+        UserId(u32::try_from(index).expect("fewer users than 2^32"))
+    }
+
+    /// Gives the thread the rights of `user`. Nothing may run for the user when this fails.
+    pub(crate) fn impersonate(&mut self, user: UserId) -> Result<(), NtStatus> {
+        let index = usize::try_from(user.0).unwrap_or(usize::MAX);
+        self.requester = None;
+        let Some(User { credentials, .. }) = self.users.get(index) else {
+            return Err(NtStatus::ACCESS_DENIED);
+        };
+        self.requester = Some(index);
+        if !self.enabled || self.rights == Rights::User(user) {
+            return Ok(());
+        }
+        self.rights = Rights::Unknown;
+        system::set_thread_credentials(credentials.uid, credentials.gid, &credentials.groups)
+            .map_err(|_| NtStatus::ACCESS_DENIED)?;
+        self.rights = Rights::User(user);
+        Ok(())
+    }
+
+    /// Gives the thread the server's rights, for work that is not a user's. Whether it worked.
+    pub(crate) fn revert_to_server(&mut self) -> bool {
+        if !self.enabled || self.rights == Rights::Server {
+            return self.enabled;
+        }
+        self.rights = Rights::Unknown;
+        if system::set_thread_credentials(0, 0, &[]).is_ok() {
+            self.rights = Rights::Server;
+        }
+        self.rights == Rights::Server
+    }
+
+    /// Whether there are rights of the server beside those of the users.
+    pub(crate) fn has_server(&self) -> bool {
+        self.enabled
+    }
+
+    /// By which SIDs the user is known who asks at the moment.
+    pub(crate) fn identity(&self) -> Result<&Identity, NtStatus> {
+        self.requester().map(|user| &user.identity).ok_or(NtStatus::ACCESS_DENIED)
+    }
+
+    fn requester(&self) -> Option<&User> {
+        self.requester.and_then(|index| self.users.get(index))
+    }
+
+    /// A known user of this uid. There may be several, with other groups: the one who asks comes first.
+    pub(crate) fn identity_of(&self, uid: u32) -> Option<&Identity> {
+        let mut users = self.requester().into_iter().chain(&self.users);
+        users.find(|user| user.credentials.uid == uid).map(|user| &user.identity)
+    }
+
+    /// The uid of the known user with this SID.
+    pub(crate) fn uid_of(&self, sid: &Sid) -> Option<u32> {
+        let user = self.users.iter().find(|user| user.identity.user == *sid)?;
+        Some(user.credentials.uid)
+    }
+
+    /// The user whose rights the kernel checks at the moment.
+    pub(crate) fn effective(&self) -> Effective {
+        let user = match self.rights {
+            Rights::User(UserId(index)) => usize::try_from(index).ok(),
+            Rights::Server | Rights::Unknown => None,
+        };
+        user.and_then(|index| self.users.get(index)).map_or_else(
+            || Effective {
+                uid: rustix::process::geteuid().as_raw(),
+                gid: rustix::process::getegid().as_raw(),
+            },
+            |user| Effective { uid: user.credentials.uid, gid: user.credentials.gid },
+        )
+    }
+}
+
+/// A user and its primary group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effective {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Drop for Impersonation {
+    fn drop(&mut self) {
+        self.revert_to_server();
+    }
+}

@@ -1,0 +1,362 @@
+//! All calls that may run with the server's rights: there is no other way to them.
+//!
+//! A user may do some things by the rules of NT that POSIX reserves to owners or to root. Each is tried
+//! with the user's own rights first. `granted` says whether NT's right for it was granted; the checks that
+//! hold whatever was granted are here:
+//!
+//! - With the server's rights a file goes to the user who asks, or to the owner of the directory where
+//!   "inherit owner" says so; and to a group only if the user is in it.
+//! - A change of owner, mode or ACL leaves nothing but a directory setgid, and nothing setuid. This holds
+//!   also for changes with the user's own rights: with `force user` they are somebody else's.
+//! - What a creator may say of a new directory holds only if the directory is the user's.
+//! - A directory that is setgid stays so, with the group that it has.
+//!
+//! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is not
+//! the thread's, or data are written.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, CWD, Gid, IFlags, Mode, OFlags, Statx, Timestamps, Uid};
+use rustix::fs::{fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pipe::fcntl_setpipe_size;
+
+use super::{Impersonation, Rights};
+use crate::model::subject::Subject;
+use crate::security::posix_acl::PosixAcl;
+use crate::sys::file_kind::is_directory;
+use crate::sys::system;
+use crate::sys::xattr::Attributes;
+
+/// S_ISUID and S_ISGID.
+const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// Permissions that an object is to have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Permissions<'a> {
+    /// Three triples and the sticky bit; other bits are left out.
+    Mode(u32),
+    /// A POSIX ACL, or what a mode can say of it where the file system has none.
+    Acl(&'a PosixAcl),
+}
+
+/// Owner and group of the host that follow from a descriptor; `None` leaves them as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NewOwners {
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+}
+
+impl Impersonation {
+    /// Makes `owners` the owners. With the server's rights, if ownership may be `taken`, the user gets the
+    /// file and a group that is not the user's stays as it is, as in Samba.
+    pub(crate) fn change_owners(
+        &mut self,
+        subject: Subject<'_>,
+        owners: NewOwners,
+        taken: bool,
+    ) -> Result<(), Errno> {
+        match chown(subject.fd, owners) {
+            Err(Errno::ACCESS | Errno::PERM) if taken && self.is_requester(owners.uid) => {
+                let gid = owners.gid.filter(|gid| self.is_in_group(*gid));
+                self.as_server(|| chown(subject.fd, NewOwners { gid, ..owners }))?;
+            }
+            result => result?,
+        }
+        self.clear_set_id(subject)
+    }
+
+    /// Gives a new object to the owner of its directory ("inherit owner"). It was made without the bits that
+    /// [`Impersonation::change_owners`] clears.
+    pub(crate) fn pass_to_owner(
+        &mut self,
+        subject: Subject<'_>,
+        directory: &Statx,
+    ) -> Result<(), Errno> {
+        if !self.can_have_made(subject.status) {
+            return Err(Errno::ACCESS);
+        }
+        let owners = NewOwners { uid: Some(directory.stx_uid), gid: None };
+        self.as_server(|| chown(subject.fd, owners))
+    }
+
+    /// Changes mode or ACL of an object whose status is known.
+    pub(crate) fn change_permissions(
+        &mut self,
+        subject: Subject<'_>,
+        wanted: Permissions<'_>,
+        granted: bool,
+    ) -> Result<(), Errno> {
+        let change = || set_permissions(subject, wanted);
+        // Root lacks CAP_FSETID, too, so it has to be in the group for the directory to stay setgid.
+        let is_root = self.enabled && self.effective().uid == 0 && keeps_set_gid(subject.status);
+        if is_root {
+            return self.as_server_in(subject.status.stx_gid, change);
+        }
+        match change() {
+            Err(Errno::ACCESS | Errno::PERM) if granted => {
+                self.as_server_in(group_kept(subject.status), change)
+            }
+            result => result,
+        }
+    }
+
+    /// Gives an object the ACL back that it had.
+    pub(crate) fn put_back(&mut self, subject: Subject<'_>, acl: &PosixAcl) -> Result<(), Errno> {
+        let change = || set_permissions(subject, Permissions::Acl(acl));
+        self.as_server_in(group_kept(subject.status), change)
+    }
+
+    /// Reads the stored NT descriptor. In `user.` that takes the right to read the file.
+    pub(crate) fn read_descriptor(
+        &mut self,
+        attributes: Attributes<'_>,
+        name: &str,
+    ) -> Result<Vec<u8>, Errno> {
+        match attributes.get(name) {
+            Err(Errno::ACCESS) => self.as_server(|| attributes.get(name)),
+            result => result,
+        }
+    }
+
+    /// Stores the NT descriptor, which in `security.` only administrators may.
+    pub(crate) fn store_descriptor(
+        &mut self,
+        attributes: Attributes<'_>,
+        name: &str,
+        value: &[u8],
+        granted: bool,
+    ) -> Result<(), Errno> {
+        let store = || attributes.set(name, value);
+        if granted { self.as_server(store) } else { store() }
+    }
+
+    /// Stores DOS attributes: WRITE_ATTRIBUTES.
+    pub(crate) fn store_attributes(
+        &mut self,
+        attributes: Attributes<'_>,
+        name: &str,
+        value: &[u8],
+        granted: bool,
+    ) -> Result<(), Errno> {
+        self.try_as_user(granted, || attributes.set(name, value))
+    }
+
+    /// Sets the times of an object: WRITE_ATTRIBUTES.
+    pub(crate) fn set_times(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        times: &Timestamps,
+        granted: bool,
+    ) -> Result<(), Errno> {
+        self.try_as_user(granted, || rustix::fs::utimensat(fd, c"", times, AtFlags::EMPTY_PATH))
+    }
+
+    /// Lets reads of an open file change its last access time, or not: WRITE_ATTRIBUTES.
+    pub(crate) fn keep_access_time(
+        &mut self,
+        file: BorrowedFd<'_>,
+        keep: bool,
+        granted: bool,
+    ) -> Result<(), Errno> {
+        self.try_as_user(granted, || {
+            let mut flags = fcntl_getfl(file)?;
+            flags.set(OFlags::NOATIME, keep);
+            fcntl_setfl(file, flags)
+        })
+    }
+
+    /// Has the file system compress a file, or not: WRITE_DATA.
+    pub(crate) fn set_compressed(
+        &mut self,
+        file: BorrowedFd<'_>,
+        compressed: bool,
+        granted: bool,
+    ) -> Result<(), Errno> {
+        self.try_as_user(granted, || {
+            let flags = match rustix::fs::ioctl_getflags(file) {
+                Ok(flags) => flags,
+                // A file system that knows of no flags compresses nothing.
+                Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS) if !compressed => return Ok(()),
+                Err(errno) => return Err(errno),
+            };
+            let mut wanted = flags;
+            wanted.set(IFlags::COMPRESSED, compressed);
+            if wanted == flags { Ok(()) } else { rustix::fs::ioctl_setflags(file, wanted) }
+        })
+    }
+
+    /// Removes a name from a directory: DELETE.
+    pub(crate) fn unlink(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        name: &std::ffi::OsStr,
+        flags: AtFlags,
+        granted: bool,
+    ) -> Result<(), Errno> {
+        self.try_as_user(granted, || rustix::fs::unlinkat(directory, name, flags))
+    }
+
+    /// Gives a pipe so many bytes. The server may have more of pipes than a user (`fs.pipe-max-size`,
+    /// `fs.pipe-user-pages-soft`), if it has privileges.
+    pub(crate) fn resize_pipe(&mut self, pipe: impl AsFd, bytes: usize) -> Result<usize, Errno> {
+        self.try_as_user(true, || fcntl_setpipe_size(&pipe, bytes))
+    }
+
+    /// Runs a call as the user, and once more with the server's rights if the kernel refused what was
+    /// `granted` by the rules of NT.
+    fn try_as_user<T>(
+        &mut self,
+        granted: bool,
+        call: impl Fn() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match call() {
+            Err(Errno::ACCESS | Errno::PERM) if granted => self.as_server(call),
+            result => result,
+        }
+    }
+
+    /// Runs a call with the server's rights; EPERM if they cannot be put on.
+    fn as_server<T>(&mut self, call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        self.as_server_in(0, call)
+    }
+
+    /// The same, in a group. Without `enabled` the thread has the server's rights in any case.
+    fn as_server_in<T>(
+        &mut self,
+        group: u32,
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let before = self.rights;
+        if !self.enabled || before == Rights::Server && group == 0 {
+            return call();
+        }
+        self.rights = Rights::Unknown;
+        let result = match system::set_thread_credentials(0, group, &[]) {
+            Ok(()) => call(),
+            Err(_) => Err(Errno::PERM),
+        };
+        match before {
+            // What follows in the same request must never run as root.
+            Rights::User(user) => {
+                self.impersonate(user)
+                    .expect("credentials that were taken once can be taken again");
+            }
+            Rights::Server | Rights::Unknown => {
+                self.revert_to_server();
+            }
+        }
+        result
+    }
+
+    /// Returns true if an object can be the one that the user has just made. A directory is opened
+    /// by its name after it was made, and in between somebody may have put another one there.
+    pub(crate) fn can_have_made(&self, status: &Statx) -> bool {
+        let user = self.effective().uid;
+        !is_directory(status) || user == 0 || user == status.stx_uid
+    }
+
+    /// Whether this is the uid of the user who asks.
+    fn is_requester(&self, uid: Option<u32>) -> bool {
+        self.requester().is_some_and(|user| Some(user.credentials.uid) == uid)
+    }
+
+    /// Whether the user who asks is in a group; root is in all of them.
+    fn is_in_group(&self, gid: u32) -> bool {
+        self.requester().is_some_and(|user| {
+            let credentials = &user.credentials;
+            credentials.uid == 0 || credentials.gid == gid || credentials.groups.contains(&gid)
+        })
+    }
+
+    /// Takes S_ISUID and S_ISGID from what has changed hands, unless it is a directory. The kernel leaves
+    /// S_ISGID to files that their group may not execute.
+    fn clear_set_id(&mut self, subject: Subject<'_>) -> Result<(), Errno> {
+        let status = system::status_of(subject.fd)?;
+        let mode = u32::from(status.stx_mode);
+        if is_directory(&status) || mode & SET_ID == 0 {
+            return Ok(());
+        }
+        self.as_server(|| chmod(subject, mode & 0o7777 & !SET_ID))
+    }
+}
+
+/// Whether the object is a directory whose entries get its group.
+fn keeps_set_gid(status: &Statx) -> bool {
+    is_directory(status) && u32::from(status.stx_mode) & libc::S_ISGID != 0
+}
+
+/// The group to be in so that a directory stays setgid; root's for everything else.
+fn group_kept(status: &Statx) -> u32 {
+    if keeps_set_gid(status) { status.stx_gid } else { 0 }
+}
+
+fn set_permissions(subject: Subject<'_>, wanted: Permissions<'_>) -> Result<(), Errno> {
+    let now = u32::from(subject.status.stx_mode) & 0o7777;
+    let set_gid = if keeps_set_gid(subject.status) { libc::S_ISGID } else { 0 };
+    let set_mode = |bits: u32| {
+        let mode = bits & 0o1777 | set_gid;
+        if mode == now { Ok(()) } else { chmod(subject, mode) }
+    };
+    let sticky = now & libc::S_ISVTX;
+    match wanted {
+        Permissions::Mode(mode) => set_mode(mode),
+        Permissions::Acl(acl) => {
+            // An ACL leaves these bits alone.
+            if now & SET_ID & !set_gid != 0 {
+                chmod(subject, now & !SET_ID | set_gid)?;
+            }
+            match acl.store(subject.attributes()) {
+                // A file system without ACLs, or one that has no room for this: the three triples must do.
+                Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG) => {
+                    set_mode(sticky | u32::from(acl.nearest_mode()))
+                }
+                result => result,
+            }
+        }
+    }
+}
+
+fn chown(fd: BorrowedFd<'_>, owners: NewOwners) -> Result<(), Errno> {
+    let (uid, gid) = (owners.uid.map(Uid::from_raw), owners.gid.map(Gid::from_raw));
+    rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)
+}
+
+fn chmod(subject: Subject<'_>, mode: u32) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode);
+    match subject.path_only {
+        true => rustix::fs::chmodat(CWD, system::magic_path(subject.fd), mode, AtFlags::empty()),
+        false => rustix::fs::fchmod(subject.fd, mode),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::security::credentials::Impersonation;
+    use crate::settings::Credentials;
+
+    /// Needs root; without it there are no rights to put on or down.
+    #[test]
+    fn the_servers_rights_are_put_down_after_the_one_call() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let euid = || rustix::process::geteuid().as_raw();
+        let mut impersonation = Impersonation::new(true);
+        let groups = vec![12_346];
+        let user = impersonation.register(Credentials {
+            uid: 12_345,
+            gid: 12_345,
+            groups,
+            ..Credentials::default()
+        });
+        impersonation.impersonate(user).expect("root may become anyone");
+        assert_eq!((euid(), impersonation.effective().uid), (12_345, 12_345));
+        assert_eq!(impersonation.as_server(|| Ok(euid())), Ok(0));
+        assert_eq!((euid(), impersonation.effective().uid), (12_345, 12_345));
+        let groups = rustix::process::getgroups().expect("a few");
+        assert_eq!(groups.iter().map(|group| group.as_raw()).collect::<Vec<_>>(), [12_346]);
+        drop(impersonation);
+        assert_eq!(euid(), 0);
+    }
+}

@@ -1,0 +1,244 @@
+//! Security descriptors: [MS-FSA] 2.1.5.14 and 2.1.5.17.
+//!
+//! A share either keeps NT descriptors (`stored`, in Samba's encoding; `mapping` is what the kernel is told
+//! of them) or has what the mode says (`mode`).
+
+use dtyp::inheritance::{Creator, inherited_descriptor};
+use dtyp::security_descriptor::Control;
+use dtyp::{AccessMask, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid};
+use object::{LocalOpen, OpenRequest};
+use rustix::fs::Statx;
+
+use crate::Store;
+use crate::errno::{During, Operation};
+use crate::model::place::Parent;
+use crate::model::root::Root;
+use crate::model::subject::Subject;
+use crate::security::credentials::NewOwners;
+use crate::security::mode;
+use crate::security::stored;
+use crate::security::stored::Mandate;
+use crate::settings::{InheritOwner, NtAclSettings};
+use crate::sys::file_kind::is_directory;
+use crate::sys::system;
+
+/// The parts of a descriptor that a created object may be given, beside the SACL.
+const OF_CREATION: SecurityInformation =
+    SecurityInformation::OWNER.union(SecurityInformation::GROUP).union(SecurityInformation::DACL);
+
+impl Store {
+    pub(crate) fn read_security(
+        &mut self,
+        open: LocalOpen,
+        information: u32,
+    ) -> Result<Vec<u8>, NtStatus> {
+        let open = self.opens.get(open)?;
+        let status = system::status_of(open.fd()).during(Operation::Query)?;
+        let information = SecurityInformation::from_bits_retain(information);
+        let shown = stored::shown(&mut self.impersonation, &open.root, open.subject(&status))?;
+        Ok(shown.select(information).to_bytes())
+    }
+
+    pub(crate) fn write_security(
+        &mut self,
+        open: LocalOpen,
+        information: u32,
+        descriptor: &[u8],
+    ) -> Result<(), NtStatus> {
+        let open = self.opens.get(open)?;
+        open.root.verify_changeable()?;
+        let status = system::status_of(open.fd()).during(Operation::Query)?;
+        let mut information = SecurityInformation::from_bits_retain(information);
+        let Some(settings) = &open.root.settings.nt_acls else {
+            let subject = open.subject(&status);
+            return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
+        };
+        let given =
+            SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+        if open.path.is_posix() && given.dacl.as_ref().and_then(mode::said_mode).is_some() {
+            // A new mode makes a stored descriptor void, as with every program that changes it.
+            let subject = open.subject(&status);
+            return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
+        }
+        information.set(
+            SecurityInformation::OWNER,
+            information.contains(SecurityInformation::OWNER) && given.owner.is_some(),
+        );
+        information.set(
+            SecurityInformation::GROUP,
+            information.contains(SecurityInformation::GROUP) && given.group.is_some(),
+        );
+        if !information.intersects(OF_CREATION | SecurityInformation::IN_SACL) {
+            return Ok(());
+        }
+        let subject = open.subject(&status);
+        let old = stored::shown(&mut self.impersonation, &open.root, subject)?;
+        let new = changed(&old, information, given, settings);
+        let owners = stored::new_owners(&self.impersonation, &status, &old, &new, information)?;
+        let mandate = Mandate {
+            owner: open.granted_access.contains(AccessMask::WRITE_OWNER),
+            dacl: open.granted_access.contains(AccessMask::WRITE_DAC),
+        };
+        stored::install(&mut self.impersonation, settings, subject, &new, owners, mandate)
+    }
+
+    /// Gives a created object its descriptor: the one of the request, or what the directory has for
+    /// it: [MS-FSA] 2.1.5.1.1, [MS-DTYP] 2.5.3.4. Without either there is none stored, and the mode
+    /// decides. Whether owner, mode or ACL were changed.
+    pub(crate) fn secure_created(
+        &mut self,
+        root: &Root,
+        request: &OpenRequest,
+        parent: &Parent,
+        subject: Subject<'_>,
+    ) -> Result<bool, NtStatus> {
+        let owner_changed = self.inherit_owner(root, parent, subject)?;
+        if root.settings.nt_acls.is_none() && request.security.is_none() {
+            return Ok(owner_changed);
+        }
+        // The mode that a client gives may have been changed once more.
+        let status = if owner_changed || request.posix_mode.is_some() && request.security.is_some()
+        {
+            system::status_of(subject.fd).during(Operation::Query)?
+        } else {
+            *subject.status
+        };
+        let subject = Subject { status: &status, ..subject };
+        let Some(settings) = &root.settings.nt_acls else {
+            let Some(given) = &request.security else { return Ok(owner_changed) };
+            let new = Some(&root.settings);
+            mode::apply(&mut self.impersonation, subject, OF_CREATION, given, new)?;
+            return Ok(true);
+        };
+        let (descriptor, owners) = match &request.security {
+            Some(given) => {
+                // What it leaves out is as without it.
+                let inherited = self.inherited(root, parent, &status)?;
+                let base = inherited.unwrap_or_else(|| self.of_creator(&status));
+                self.given_descriptor(settings, &status, &base, given)?
+            }
+            None => match self.inherited(root, parent, &status)? {
+                Some(descriptor) => (descriptor, NewOwners::default()),
+                None => return Ok(owner_changed),
+            },
+        };
+        // Who creates an object may say how it begins.
+        let is_new = owner_changed || self.impersonation.can_have_made(&status);
+        let mandate = Mandate { owner: is_new, dacl: is_new };
+        stored::install(&mut self.impersonation, settings, subject, &descriptor, owners, mandate)?;
+        Ok(true)
+    }
+
+    /// Whether the owner was changed.
+    fn inherit_owner(
+        &mut self,
+        root: &Root,
+        parent: &Parent,
+        subject: Subject<'_>,
+    ) -> Result<bool, NtStatus> {
+        let owner = parent.status.stx_uid;
+        if root.settings.inherit_owner == InheritOwner::No || owner == subject.status.stx_uid {
+            return Ok(false);
+        }
+        let passed = self.impersonation.pass_to_owner(subject, &parent.status);
+        passed.during(Operation::SetMetadata)?;
+        Ok(true)
+    }
+
+    /// A descriptor that came with the request, made whole.
+    fn given_descriptor(
+        &self,
+        settings: &NtAclSettings,
+        status: &Statx,
+        base: &SecurityDescriptor,
+        given: &[u8],
+    ) -> Result<(SecurityDescriptor, NewOwners), NtStatus> {
+        let given = SecurityDescriptor::decode(given).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+        let mut information = OF_CREATION;
+        if given.sacl.as_ref().is_some_and(|sacl| !sacl.aces.is_empty()) {
+            if !self.impersonation.identity()?.is_root {
+                return Err(NtStatus::PRIVILEGE_NOT_HELD);
+            }
+            information |= SecurityInformation::SACL;
+        }
+        let has_dacl = given.control.contains(Control::DACL_PRESENT);
+        information.set(SecurityInformation::DACL, has_dacl);
+        information.set(SecurityInformation::OWNER, given.owner.is_some());
+        information.set(SecurityInformation::GROUP, given.group.is_some());
+        let new = changed(base, information, given, settings);
+        let owners = stored::new_owners(&self.impersonation, status, base, &new, information)?;
+        Ok((new, owners))
+    }
+
+    /// What the mode says, with the SID that the creator has here.
+    fn of_creator(&self, status: &Statx) -> SecurityDescriptor {
+        let owner = Some(self.owner_sid(status));
+        SecurityDescriptor { owner, ..mode::describe(status, None) }
+    }
+
+    fn owner_sid(&self, status: &Statx) -> Sid {
+        let known = self.impersonation.identity_of(status.stx_uid);
+        known.map_or_else(|| Sid::unix_user(status.stx_uid), |known| known.user.clone())
+    }
+
+    /// What the directory has for a new object; `None` if that is nothing.
+    fn inherited(
+        &mut self,
+        root: &Root,
+        parent: &Parent,
+        status: &Statx,
+    ) -> Result<Option<SecurityDescriptor>, NtStatus> {
+        let Some(above) = stored::deciding(&mut self.impersonation, root, parent.subject())? else {
+            return Ok(None);
+        };
+        let owner = match (&above.owner, root.settings.inherit_owner) {
+            (Some(owner), InheritOwner::WindowsAndUnix) => owner.clone(),
+            (_, InheritOwner::UnixOnly) => self.impersonation.identity()?.user.clone(),
+            _ => self.owner_sid(status),
+        };
+        let group = Sid::unix_group(status.stx_gid);
+        let creator = Creator { owner: &owner, group: &group };
+        Ok(inherited_descriptor(&above, creator, is_directory(status)))
+    }
+}
+
+/// `old` with the parts that `information` names taken from `given`.
+fn changed(
+    old: &SecurityDescriptor,
+    information: SecurityInformation,
+    mut given: SecurityDescriptor,
+    settings: &NtAclSettings,
+) -> SecurityDescriptor {
+    canonicalize(&mut given.control, settings);
+    for acl in [&mut given.dacl, &mut given.sacl].into_iter().flatten() {
+        map_generic(acl);
+    }
+    if information.contains(SecurityInformation::DACL) {
+        // Without a list it is the NULL DACL, which grants everything.
+        given.control |= Control::DACL_PRESENT;
+    }
+    let mut new = old.clone();
+    new.replace(information, given);
+    new.control |= Control::SELF_RELATIVE;
+    new
+}
+
+/// [MS-DTYP] 2.5.3.4: a list counts as computed by inheritance if its writer says both that it was and
+/// that it should be. The request to compute it is not stored.
+fn canonicalize(control: &mut Control, settings: &NtAclSettings) {
+    for (requested, inherited) in [
+        (Control::DACL_AUTO_INHERIT_REQ, Control::DACL_AUTO_INHERITED),
+        (Control::SACL_AUTO_INHERIT_REQ, Control::SACL_AUTO_INHERITED),
+    ] {
+        if settings.canonicalize_inherited && !control.contains(requested) {
+            control.remove(inherited);
+        }
+        control.remove(requested);
+    }
+}
+
+fn map_generic(acl: &mut Acl) {
+    for ace in &mut acl.aces {
+        ace.map_generic();
+    }
+}

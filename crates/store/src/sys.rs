@@ -1,0 +1,9 @@
+//! Calls of the system, and their results. Nothing here decides.
+
+pub(crate) mod entries;
+pub(crate) mod features;
+pub(crate) mod file_kind;
+pub(crate) mod system;
+pub(crate) mod times;
+pub(crate) mod trusted_path;
+pub(crate) mod xattr;
