@@ -3,7 +3,7 @@
 use dtyp::NtStatus;
 use rustix::io::Errno;
 
-/// What was being done when the kernel refused.
+/// Operation of the store that a system call belonged to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
     /// Copying a range between files.
@@ -12,31 +12,31 @@ pub enum Operation {
     Create,
     /// Giving a file a further name.
     Link,
-    /// Reading a directory.
+    /// Reading the entries of a directory.
     List,
     /// Opening the last component of a path.
     Open,
     /// Opening the directories before the last component.
     Parent,
-    /// Asking for metadata.
+    /// Reading metadata, times and attributes.
     Query,
-    /// Reading data.
+    /// Reading the data of a file.
     Read,
-    /// Removing a name.
+    /// Removing a name from its directory.
     Remove,
     /// Giving a file another name.
     Rename,
-    /// Changing metadata.
+    /// Changing mode, owner, times or attributes.
     SetMetadata,
     /// Changing a file's size or storage.
     SetSize,
     /// Reading or writing a named stream.
     Stream,
-    /// Making data durable.
+    /// Making written data durable (fsync).
     Sync,
-    /// Writing data.
+    /// Writing the data of a file.
     Write,
-    /// Writing an extended attribute.
+    /// Writing or removing an extended attribute.
     WriteExtendedAttribute,
 }
 

@@ -30,14 +30,14 @@ pub const FILTER_DATA: u32 = 0x0000_0018;
 /// attributes matches. The kernel does not say which of them it was.
 pub const FILTER_METADATA: u32 = 0x0000_01F4;
 
-/// What watches folders.
+/// Watcher of folders, by fanotify and inotify.
 #[derive(Debug)]
 pub struct HostWatcher {
     fanotify: Option<Fanotify>,
     inotify: Option<Inotify>,
-    /// Who watches which folder.
+    /// The mechanism that watches each folder, by path.
     folders: HashMap<String, By>,
-    /// How many of them inotify watches.
+    /// Number of folders that inotify watches.
     anonymous: usize,
 }
 
@@ -47,20 +47,20 @@ enum By {
     Inotify,
 }
 
-/// Something that happened.
+/// A change, and the process that made it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HostEvent {
-    /// What.
+    /// The change, with the path from the host's root.
     pub change: HostChange,
     /// The process that did it; `None` if the kernel does not say.
     pub pid: Option<u32>,
 }
 
-/// How much of what happens in a folder will be seen.
+/// Share of a folder's changes that the watcher will report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Coverage {
-    /// All of it.
+    /// Every change in the folder is reported.
     Whole,
     /// Some directories below it are not watched: there are too many.
     Partial,
@@ -134,7 +134,7 @@ impl HostWatcher {
         }
     }
 
-    /// How many folders may be watched at once.
+    /// Returns the number of folders that may be watched at once.
     #[must_use]
     pub fn folders_max(&self) -> usize {
         let by_inotify = inotify::DIRECTORIES_MAX.min(folders_max());
@@ -153,8 +153,8 @@ impl HostWatcher {
         fanotify.into_iter().chain(self.inotify.as_ref().map(Inotify::fd))
     }
 
-    /// What happened, but not what those processes did that are of no interest: to find out what it
-    /// was costs more than to ask who it was. Bounded: the rest comes with the next call.
+    /// Returns pending changes, without those by ignored processes: decoding an event costs more
+    /// than comparing its pid. Bounded: the rest comes with the next call.
     pub fn take(&mut self, is_ignored: impl Fn(u32) -> bool) -> Vec<HostEvent> {
         let mut events = Vec::new();
         if let Some(fanotify) = &mut self.fanotify {

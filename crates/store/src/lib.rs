@@ -1,11 +1,11 @@
 //! POSIX files as the object store: names, opens, extended attributes, streams.
 //!
-//! [`Store::start`] does one [`ObjectOp`] for one user. What can be done without waiting for a disk is
-//! done at once; the rest comes back as an operation for the ring, and [`Store::finish`] reads
+//! [`Store::start`] does one [`ObjectOp`] for one user. What can be done without waiting for a disk
+//! is done at once; the rest comes back as an operation for the ring, and [`Store::finish`] reads
 //! its outcome. A store belongs to one thread, whose credentials it changes.
 //!
-//! Linux with `/proc` mounted; see `lookup` for how paths are kept inside a share, `credentials` for
-//! whose rights are used, `errno` for the statuses.
+//! Needs Linux with `/proc` mounted. `open::lookup` keeps paths inside a share,
+//! `security::credentials` impersonates users, `errno` chooses the statuses.
 
 mod cache;
 mod data;
@@ -68,17 +68,17 @@ pub struct Store {
     pipes: Pipes,
 }
 
-/// What became of an operation.
+/// Result of starting an operation.
 #[derive(Debug)]
 #[must_use]
 pub enum Started {
-    /// It is finished.
+    /// The operation is finished, with this result.
     Done(ObjectResult),
     /// The ring is to do this; its outcome and the continuation belong to [`Store::finish`].
     Submit(uring::Op, Continuation),
 }
 
-/// What the store has to know when the ring is done. Keeps the file open until then.
+/// State of an operation that the ring works on. Keeps the file open until the ring is done.
 #[derive(Debug)]
 #[must_use]
 pub struct Continuation {
@@ -120,12 +120,12 @@ impl Store {
         self.impersonation.revert_to_server() || !self.settings.impersonate_users
     }
 
-    /// Opens the directory that a share is made of, with the rights of `user`. One that the user may
-    /// not enter is opened all the same: what is in it cannot be.
+    /// Opens the directory that a share is made of, with the rights of `user`. One that the user
+    /// may not enter is opened all the same: what is in it cannot be.
     ///
     /// # Errors
-    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user does not get that
-    /// far, INSUFF_SERVER_RESOURCES above `roots_max`.
+    /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user does not get
+    /// that far, INSUFF_SERVER_RESOURCES above `roots_max`.
     pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
         let free = self.roots.iter().position(Option::is_none).unwrap_or(self.roots.len());
         let id = u32::try_from(free).unwrap_or(u32::MAX);
@@ -165,8 +165,8 @@ impl Store {
         Some(self.roots.get(index)?.as_ref()?.directory.inode.device)
     }
 
-    /// Where a share's directory is, from the root of the host's file system and with all symbolic
-    /// links followed: the name that the kernel has for it.
+    /// Returns the path of a share's directory from the root of the host's file system, with all
+    /// symbolic links resolved, as the kernel names it.
     #[must_use]
     pub fn folder(&self, root: RootId) -> ObjectPath {
         let index = usize::try_from(root.0).unwrap_or(usize::MAX);
@@ -177,7 +177,7 @@ impl Store {
         ObjectPath::from_stored(path.trim_start_matches('/').to_owned(), None)
     }
 
-    /// Opens that exist.
+    /// Returns the number of existing opens.
     #[must_use]
     pub fn opens_count(&self) -> usize {
         self.opens.count()
@@ -222,7 +222,7 @@ impl Store {
         self.pipes.give(piped);
     }
 
-    /// When [`Store::forget_idle`] has something to do.
+    /// Returns the time of the next call of [`Store::forget_idle`]; `None` if nothing is kept.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.pipes.next_timeout()

@@ -1,4 +1,4 @@
-//! What an administrator decides about the store and about each share.
+//! Settings of the store and of each share, as an administrator decides them.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use dtyp::{NameExpression, Sid};
 
 use crate::names::character_mappings::CharacterMappings;
 
-/// Settings of a [`Store`](crate::Store).
+/// Settings of a [`Store`](crate::Store), the same for all shares.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
     /// Opens that may exist at once; beyond it opening answers TOO_MANY_OPENED_FILES.
     pub opens_max: u32,
-    /// Shares that may be open at once; beyond it INSUFF_SERVER_RESOURCES.
+    /// Highest number of open shares; opening one more fails with INSUFF_SERVER_RESOURCES.
     pub roots_max: u32,
     /// Take the credentials of the user of each request. Needs root; without root every request
     /// runs as the server's own user, and this must be `false`.
@@ -30,7 +30,7 @@ impl Default for StoreSettings {
     }
 }
 
-/// Which names are shown by, and found by, a short name of 8.3 form.
+/// Selection of the names that have a short name of 8.3 form.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum MangledNames {
     /// None: names that clients cannot use are left out of listings.
@@ -42,28 +42,29 @@ pub enum MangledNames {
     Yes,
 }
 
-/// What becomes of the case of a new name.
+/// Conversion of the letters of a new name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum NewCase {
-    /// It stays.
+    /// The letters stay as the client sent them.
     #[default]
     Kept,
-    /// Small letters.
+    /// All letters become small ones.
     Lower,
-    /// Capital letters.
+    /// All letters become capital ones.
     Upper,
 }
 
 /// Settings of one share. In quotes: the parameter of `smb.conf`.
 #[derive(Clone, Debug)]
 pub struct RootSettings {
-    /// The directory that is shared. Symbolic links in this path are the administrator's, and followed.
+    /// The directory that is shared. Symbolic links in this path are the administrator's, and
+    /// followed.
     pub path: PathBuf,
     /// Names that differ in case only are different files ("case sensitive").
     pub case_sensitive: bool,
     /// Characters that are other ones on disk ("vfs objects = catia", "catia:mappings").
     pub character_mappings: CharacterMappings,
-    /// Which names have short names ("mangled names").
+    /// Selection of the names with short names ("mangled names").
     pub mangled_names: MangledNames,
     /// Letters of a name that its short name begins with, 1 to 6 ("mangle prefix").
     pub mangle_prefix: u8,
@@ -82,8 +83,8 @@ pub struct RootSettings {
     /// These four hold also for new entries that a client gives the mode of, because they belong to
     /// somebody else ("force user").
     pub masks_given_modes: bool,
-    /// New entries have the mode of their directory instead of these four, files what it has of reading and
-    /// writing ("inherit permissions").
+    /// New entries have the mode of their directory instead of these four, files what it has of
+    /// reading and writing ("inherit permissions").
     pub inherit_permissions: bool,
     /// Nothing may be changed ("read only").
     pub read_only: bool,
@@ -97,10 +98,10 @@ pub struct RootSettings {
     pub hide_dot_files: bool,
     /// Names that are HIDDEN ("hide files").
     pub hide_files: Vec<NameExpression>,
-    /// Names that no client sees ("veto files"). Here they are found by no short name; what clients call by
-    /// its own name is for whoever asks the store to look at.
+    /// Names that no client sees ("veto files"). The store finds them by no short name; the caller
+    /// of the store checks names that clients send.
     pub vetoed: Vec<NameExpression>,
-    /// What is vetoed keeps no directory from being removed ("delete veto files").
+    /// Vetoed entries are deleted with their directory ("delete veto files").
     pub remove_vetoed: bool,
     /// Files with READONLY may be deleted ("delete readonly").
     pub delete_readonly: bool,
@@ -114,63 +115,64 @@ pub struct RootSettings {
     pub volume_label: String,
     /// The file system's name that clients see ("fstype").
     pub file_system_name: String,
-    /// Where earlier versions of the share are, if anywhere (Samba's `vfs_shadow_copy2`).
+    /// Location of the share's earlier versions, if it has any (Samba's `vfs_shadow_copy2`).
     pub snapshots: Option<SnapshotSettings>,
     /// NT security descriptors are kept (Samba's `vfs_acl_xattr`); without this they are what the
     /// mode says.
     pub nt_acls: Option<NtAclSettings>,
-    /// What becomes the owner of a created object ("inherit owner").
+    /// Choice of the owner of a created object ("inherit owner").
     pub inherit_owner: InheritOwner,
     /// A default POSIX ACL of the directory decides on created objects, not the masks
     /// ("inherit acls").
     pub inherit_acls: bool,
-    /// What listings leave out.
+    /// Objects that a listing leaves out.
     pub hide: Hide,
     /// Whether data are read into a pipe where that may be ("use sendfile").
     pub piping: Piping,
 }
 
-/// Whether data are read into a pipe, whose pages a socket takes without a copy, and not into memory.
+/// Whether data are read into a pipe, whose pages a socket takes without a copy, and not into
+/// memory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Piping {
-    /// Never.
+    /// Data always pass through memory.
     Never,
-    /// Wherever it can be.
+    /// Data pass through a pipe wherever possible.
     Always,
-    /// As whoever sends them finds it cheaper.
+    /// As the sender measured to be cheaper.
     #[default]
     AsMeasured,
 }
 
-/// Where the snapshots of a share are. In quotes: the option of `vfs_shadow_copy2`.
+/// Location and names of a share's snapshots. In quotes: the option of `vfs_shadow_copy2`.
 #[derive(Clone, Debug)]
 pub struct SnapshotSettings {
     /// The directory that holds one directory for each snapshot ("shadow:snapdir").
     pub directory: PathBuf,
-    /// Where the share is in each of them; empty if the snapshot is one of the share
+    /// Path of the share within each snapshot; empty for a snapshot of the share itself
     /// ("shadow:basedir", "shadow:snapsharepath").
     pub share: PathBuf,
-    /// What the directories are called, for strftime(3) ("shadow:format").
+    /// Format of the directories' names, for strftime(3) ("shadow:format").
     pub format: CString,
     /// Their names tell local time instead of UTC ("shadow:localtime").
     pub local_time: bool,
-    /// In which order clients see them ("shadow:sort").
+    /// Order in which clients see them ("shadow:sort").
     pub order: SnapshotOrder,
 }
 
-/// In which order clients see snapshots.
+/// Order in which clients see snapshots.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SnapshotOrder {
-    /// Oldest first.
+    /// The oldest snapshot comes first.
     Ascending,
-    /// Newest first.
+    /// The newest snapshot comes first.
     #[default]
     Descending,
     /// As the directory lists them.
     Listed,
 }
 
-/// How NT security descriptors are kept. In quotes: options of Samba's `vfs_acl_xattr`.
+/// Storage of NT security descriptors. In quotes: options of Samba's `vfs_acl_xattr`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NtAclSettings {
     /// The extended attribute of the host ("security_acl_name").
@@ -178,18 +180,18 @@ pub struct NtAclSettings {
     /// Mode and POSIX ACL are neither asked nor set: everyone may do there what `create_mask` and
     /// `directory_mask` leave, and descriptors alone decide ("ignore system acls").
     pub ignore_system_acls: bool,
-    /// What objects have that no descriptor is stored with, if the system's ACLs are ignored
-    /// ("default acl style").
+    /// Descriptor of objects without a stored one, if the system's ACLs are ignored ("default acl
+    /// style").
     pub default_style: DefaultStyle,
     /// A list counts as computed by inheritance only if its writer also asked for that, as in
     /// Windows ("acl flag inherited canonicalization").
     pub canonicalize_inherited: bool,
 }
 
-/// "default acl style".
+/// Values of Samba's parameter "default acl style".
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum DefaultStyle {
-    /// Everyone has full control.
+    /// Everyone has full control of the object.
     Everyone,
     /// The rights that the mode gives, and full control for the system.
     #[default]
@@ -198,10 +200,10 @@ pub enum DefaultStyle {
     Windows,
 }
 
-/// "inherit owner".
+/// Values of Samba's parameter "inherit owner".
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum InheritOwner {
-    /// The user who creates.
+    /// The user who creates the object.
     #[default]
     No,
     /// The directory's owner, for the kernel and in the descriptor.
@@ -210,10 +212,10 @@ pub enum InheritOwner {
     UnixOnly,
 }
 
-/// What listings leave out.
+/// Objects that a listing leaves out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hide {
-    /// What the user may not read ("hide unreadable").
+    /// Objects that the user may not read ("hide unreadable").
     pub unreadable: bool,
     /// Files that the user may not write ("hide unwriteable files").
     pub unwriteable: bool,
@@ -222,8 +224,8 @@ pub struct Hide {
 }
 
 impl NtAclSettings {
-    /// Samba's defaults. `security.` is for those who administer the system; whoever does not run as
-    /// root keeps descriptors in `user.`.
+    /// Samba's defaults. `security.` is for those who administer the system; whoever does not run
+    /// as root keeps descriptors in `user.`.
     #[must_use]
     pub fn new(is_root: bool) -> Self {
         Self {
@@ -277,14 +279,14 @@ impl RootSettings {
     }
 }
 
-/// Whose rights the kernel checks, and by which SIDs NT security descriptors know the user.
+/// A user's ids, for the checks of the kernel, and SIDs, for those of NT security descriptors.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Credentials {
-    /// The user.
+    /// The user's id on this system.
     pub uid: u32,
-    /// The primary group.
+    /// Id of the primary group.
     pub gid: u32,
-    /// The supplementary groups.
+    /// Ids of the supplementary groups.
     pub groups: Vec<u32>,
     /// The user's SID, if it is another than the one that stands for the uid.
     pub sid: Option<Sid>,

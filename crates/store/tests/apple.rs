@@ -1,4 +1,4 @@
-//! What Apple's clients are told of the entries of a directory.
+//! Metadata of a directory's entries for Apple's clients.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Listing of directories by the store.
 
 mod support;
 
@@ -146,8 +146,8 @@ fn a_directory_that_was_removed_has_no_entries() {
     assert!(entries.iter().all(|entry| entry.name == "." || entry.name == ".."));
 }
 
-/// Fifty thousand entries are listed once each, and creating in such a directory does not read it for
-/// every new name.
+/// Fifty thousand entries are listed once each, and creating in such a directory does not read it
+/// for every new name.
 #[test]
 fn a_large_directory_is_listed_whole() {
     const COUNT: usize = 50_000;

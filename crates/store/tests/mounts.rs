@@ -16,7 +16,7 @@ fn a_share_of_a_read_only_mount_is_not_written_through_another_share_of_the_same
     if !is_root() {
         return;
     }
-    // On a thread of its own, which keeps what it mounts to itself.
+    // A separate thread with its own mount namespace.
     let attack = || {
         let mut share = Share::new();
         share.local_directory("d");

@@ -52,7 +52,7 @@ fn a_share_with_case_has_files_that_differ_in_case_only() {
     share.create("A");
 }
 
-/// What is remembered of a directory must not outlive a change by others.
+/// Cached names of a directory must not outlive a change by others.
 #[test]
 fn names_made_by_others_are_found_although_the_directory_was_read_before() {
     let mut share = Share::new();
@@ -194,8 +194,8 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// While another process keeps swapping a directory for a link that leads out, no request may ever see
-/// what is outside.
+/// While another process keeps swapping a directory for a link that leads out, no request may ever
+/// see what is outside.
 #[test]
 fn a_race_of_links_never_leads_out() {
     let mut share = Share::new();
@@ -415,13 +415,13 @@ fn new_names_take_the_case_that_the_share_wants() {
     let open = share.create("A Long näme");
     assert_eq!(share.names(""), [".", "..", "A LONG NÄME"]);
     assert_eq!(share.rename(open, "Other name", false).as_deref(), Ok("OTHER NAME"));
-    // What is there keeps its case.
+    // Existing names keep their case.
     share.local("Mixed name", "");
     assert_eq!(share.status_of("mixed NAME", |_| {}), NtStatus::SUCCESS);
     assert!(share.host("Mixed name").exists());
 }
 
-/// What smb2.mangle of smbtorture does: a program that knows short names alone replaces a file.
+/// As smb2.mangle of smbtorture: a program that knows short names alone replaces a file.
 #[test]
 fn a_file_made_again_by_its_short_name_has_its_long_name_again() {
     let mut share = Share::new();

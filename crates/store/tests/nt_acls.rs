@@ -1,5 +1,5 @@
-//! NT security descriptors that are kept: what is stored, what it grants, what is inherited. As root the
-//! tests are another user, because nothing is refused to root.
+//! NT security descriptors that are kept: what is stored, what it grants, what is inherited. As
+//! root the tests are another user, because nothing is refused to root.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn share() -> Share {
     share_with(|_| {})
 }
 
-/// Who asks.
+/// SID of the user that the tests run as.
 fn me() -> Sid {
     Sid::unix_user(if is_root() { 12_345 } else { support::me().uid })
 }
@@ -74,7 +74,7 @@ fn get(share: &mut Share, open: LocalOpen) -> SecurityDescriptor {
     }
 }
 
-/// The list of `path`.
+/// Returns the entries of the DACL of `path`.
 #[track_caller]
 fn aces(share: &mut Share, path: &str) -> Vec<Ace> {
     let open = share.open_for(path, AccessMask::READ_CONTROL);
@@ -273,7 +273,7 @@ fn a_descriptor_that_comes_with_the_request_outweighs_the_directorys() {
         request.security = Some(Bytes::from(given.to_bytes()));
         request.desired_access = ALL;
     });
-    // Who creates it has what was asked for, this once.
+    // The creator gets the requested access with this open only.
     let created = created.expect("created");
     assert_eq!(created.granted_access, ALL);
     share.close(created.open);

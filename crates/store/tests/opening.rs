@@ -200,7 +200,7 @@ fn a_file_is_opened_for_what_is_wanted_of_it_however_often_it_was_before() {
     }
 }
 
-/// How this process has opened a file: the kernel tells of each descriptor (proc(5)).
+/// Returns the flags with which this process has a file open, from proc(5).
 fn opened_how(path: &Path) -> OFlags {
     let mut found = std::fs::read_dir("/proc/self/fd")
         .expect("proc")

@@ -1,4 +1,5 @@
-//! Reading into a pipe: what comes out of it, when it is done, and what happens to the file meanwhile.
+//! Reading into a pipe: what comes out of it, when it is done, and what happens to the file
+//! meanwhile.
 
 mod support;
 
@@ -31,7 +32,7 @@ fn start(share: &mut Share, open: LocalOpen, offset: u64, length: usize) -> Star
     share.store.start(share.user, ObjectOp::Read { open, offset, length, buffer, may_pipe: true })
 }
 
-/// What is piped of a range, if it is.
+/// Returns the piped data of a range, if a pipe was used.
 fn pipe(share: &mut Share, open: LocalOpen, offset: u64, length: usize) -> Option<Piped> {
     match start(share, open, offset, length) {
         Started::Done(Ok(ObjectReply::Piped(buffer, piped))) => {
@@ -146,7 +147,7 @@ fn pipes_are_used_again_when_they_are_empty_and_closed_when_nobody_needs_them() 
     share.store.give_back(first);
     let second = pipe(&mut share, open, 4_096, PIPED_LEN_MIN).expect("it is cached");
     assert_eq!(number(&second), was);
-    // What is left in it is for nobody else.
+    // A remainder must not reach another reader.
     share.store.give_back(second);
     let mut third = pipe(&mut share, open, 8_192, PIPED_LEN_MIN).expect("it is cached");
     assert!(bytes(&mut third) == data[8_192..8_192 + PIPED_LEN_MIN]);
@@ -169,7 +170,7 @@ fn there_are_only_so_many_pipes_and_then_data_come_into_memory() {
     assert!(taken.len() > 10, "{}", taken.len());
     let length = u32::try_from(PIPED_LEN_MIN).expect("a READ");
     assert!(share.read(open, 0, length) == data);
-    // Those of a connection that was lost are closed with what is in them.
+    // The pipes of a lost connection are closed with their content.
     taken.pop();
     assert!(pipe(&mut share, open, 0, PIPED_LEN_MIN).is_some());
 }

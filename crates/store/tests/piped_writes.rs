@@ -115,7 +115,7 @@ fn what_is_refused_leaves_the_file_and_the_pipes_as_they_were() {
     let over = write(&mut share, appender, 0, b"over", 0);
     assert_eq!(over.expect_err("it is"), NtStatus::ACCESS_DENIED);
     assert_eq!(host_content(&mut share, "f"), b"before");
-    // What was in those pipes does not come out of others.
+    // The content of dropped pipes never comes out of other ones.
     write(&mut share, open, 6, b" after", 0).expect("it is written");
     assert_eq!(host_content(&mut share, "f"), b"before after");
 }

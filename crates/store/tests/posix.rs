@@ -161,7 +161,7 @@ fn renames_tell_names_apart_by_case() {
     assert!(share.host("a:b").exists());
 }
 
-/// What the Linux client makes of `chmod`: a list with one entry, S-1-5-88-3-MODE.
+/// As the Linux client sends `chmod`: a list with one entry, S-1-5-88-3-MODE.
 #[test]
 fn an_entry_may_say_the_mode_outright() {
     use dtyp::{Ace, AceFlags, Acl, SecurityDescriptor, SecurityInformation, Sid};

@@ -1,4 +1,4 @@
-//! What clients do not see in a directory that they remove: `delete veto files`.
+//! Vetoed entries of a directory that a client removes: `delete veto files`.
 
 mod support;
 

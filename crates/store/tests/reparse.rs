@@ -21,7 +21,7 @@ fn buffer(link: &SymbolicLinkReparse) -> Bytes {
     buffer.into()
 }
 
-/// Where an open stops.
+/// Returns the link at which an open stops.
 #[track_caller]
 fn stopped(share: &mut Share, path: &str) -> SymbolicLink {
     let request = share.request(path);
@@ -190,7 +190,7 @@ fn links_lead_anywhere_only_where_the_administrator_says_so() {
     }
 }
 
-/// As Samba has them.
+/// A share with DFS links, as Samba stores them.
 fn namespace() -> Share {
     let mut share = Share::with(|settings| settings.dfs_links = true);
     share.local_directory("d");

@@ -1,5 +1,5 @@
-//! Whose rights are used, and what security descriptors say. As root the tests are other users; without
-//! root those about strangers have nothing to show and end at once.
+//! Rights of impersonated users, and their security descriptors. As root the tests impersonate
+//! other users; without root the tests about strangers end at once.
 
 mod support;
 
@@ -133,7 +133,7 @@ fn nothing_runs_for_a_user_who_cannot_be_impersonated() {
     let request = share.request("f");
     let started = share.store.start(unknown, ObjectOp::Open(Box::new(request)));
     assert!(matches!(started, Started::Done(Err(NtStatus::ACCESS_DENIED))));
-    // Minus one would mean "stay who you are", which is root.
+    // For the kernel minus one means "keep the present id", root's.
     let nobody = Credentials { uid: u32::MAX, gid: u32::MAX, ..Credentials::default() };
     let settings = StoreSettings { impersonate_users: true, ..StoreSettings::default() };
     let mut store = Store::new(settings);

@@ -1,5 +1,6 @@
-//! No client makes anything setuid or setgid, or gives a file to a group that it is not in. Each test is an
-//! attack. They need root, because they are about several users, and end at once without it.
+//! No client makes anything setuid or setgid, or gives a file to a group that it is not in. Each
+//! test is an attack. They need root, because they are about several users, and end at once without
+//! it.
 
 mod support;
 
@@ -12,11 +13,11 @@ use std::os::unix::fs::{MetadataExt, chown};
 use store::{Credentials, NtAclSettings, RootSettings};
 use support::{READ, Share, WRITE, account, is_root};
 
-/// Whom shares with `force user` act as, and two users.
+/// The user of shares with `force user`, and two others.
 const OWNER: u32 = 70_003;
 const A: u32 = 70_001;
 const B: u32 = 70_002;
-/// Of A's groups, one that it shares with nobody who is here.
+/// A group of A's without any other member in these tests.
 const TEAM: u32 = 70_010;
 /// A group that none of them is in, as `docker` or `disk` may be.
 const FOREIGN: u32 = 70_020;
@@ -119,7 +120,7 @@ fn the_posix_context_of_a_create_makes_none() {
     let Some(mut share) = share_of(OWNER, |_| {}) else { return };
     let kinds = [("f", KindWanted::File, 0), ("d", KindWanted::Directory, 0o1000)];
     for (name, kind, sticky) in kinds {
-        // What its owner may not write is given its mode later than the rest.
+        // A mode without the owner's write bit is set last.
         for (said, want) in [(0o7755, 0o755), (0o7555, 0o555)] {
             let path = format!("{name}{said:o}");
             make(&mut share, |request| {
@@ -172,7 +173,7 @@ fn the_masks_hold_for_given_modes_where_files_are_somebody_elses() {
     }
 }
 
-/// Who may change a list leaves no bit that somebody has set locally, be it the owner or not.
+/// A change of the list removes bits that a local process set, for the owner as for others.
 #[test]
 fn a_new_list_takes_setuid_and_setgid_from_a_file() {
     for nt_acls in [false, true] {
@@ -196,7 +197,8 @@ fn a_new_list_takes_setuid_and_setgid_from_a_file() {
     }
 }
 
-/// A list of A's that leaves B the ownership, and that a mode says: rwx for the owner, rw- for others.
+/// A list of A's that leaves B the ownership, and that a mode says: rwx for the owner, rw- for
+/// others.
 fn bait() -> SecurityDescriptor {
     let owner_rights = Sid::new(3, &[4]);
     list(vec![
@@ -213,8 +215,8 @@ fn owners(uid: u32, gid: u32) -> SecurityDescriptor {
     }
 }
 
-/// A makes a file that is setgid and not executable by its group; B takes it, with a group that neither is
-/// in; A sets a list with which the group may execute it.
+/// A makes a file that is setgid and not executable by its group; B takes it, with a group that
+/// neither is in; A sets a list with which the group may execute it.
 #[test]
 fn two_users_make_no_program_setgid_of_a_group_that_neither_is_in() {
     let Some(mut share) = share_of(A, with_nt_acls) else { return };
@@ -244,8 +246,8 @@ fn two_users_make_no_program_setgid_of_a_group_that_neither_is_in() {
     assert_eq!((uid, gid, mode & 0o6000), (B, TEAM, 0), "{mode:o}");
 }
 
-/// The kernel leaves S_ISGID to a file that its group may not execute, where the thread is in the group;
-/// with the server's rights that is root's.
+/// The kernel leaves S_ISGID to a file that its group may not execute, where the thread is in the
+/// group; with the server's rights that is root's.
 #[test]
 fn what_changes_hands_is_neither_setuid_nor_setgid() {
     for (group, mode) in [(0, 0o2766), (TEAM, 0o2766), (TEAM, 0o6766), (A, 0o4766)] {
@@ -328,8 +330,8 @@ fn an_owner_gives_its_file_to_no_group_that_it_is_not_in() {
     }
 }
 
-/// With CAP_FSETID the kernel would leave the bits: on a share with `force user = root` a client would put
-/// another program in the place of one that is there.
+/// With CAP_FSETID the kernel would leave the bits: on a share with `force user = root` a client
+/// would put another program in the place of one that is there.
 #[test]
 fn writing_to_a_program_takes_setuid_from_it_also_where_the_user_is_root() {
     let Some(mut share) = share_of(0, |_| {}) else { return };

@@ -31,8 +31,8 @@ fn settings_in(root: &RootSettings) -> SnapshotSettings {
     }
 }
 
-/// A share with a file `f` now, and with the text of its name in each snapshot. The file `old` is in
-/// the first alone.
+/// A share with a file `f` now, and with the text of its name in each snapshot. The file `old` is
+/// in the first alone.
 fn share_with(change: impl FnOnce(&mut SnapshotSettings)) -> Share {
     let mut share = Share::with(|root| {
         let mut snapshots = settings_in(root);

@@ -1,5 +1,5 @@
-//! Storage that is given back, shared or compressed, as the file system of the temporary directory can:
-//! it tells in the volume's attributes what it promises, and these tests hold it to that.
+//! Storage that is given back, shared or compressed, as the file system of the temporary directory
+//! can: it tells in the volume's attributes what it promises, and these tests hold it to that.
 
 mod support;
 
@@ -79,7 +79,7 @@ fn extents_are_shared_where_the_volume_promises_it() {
     // Within one file, apart.
     assert_eq!(duplicate(&mut share, (source, 0), (source, 8_192), 4_096), NtStatus::SUCCESS);
     assert_eq!(share.read(source, 0, 20_000), pages(b"aba"));
-    // What is not aligned has no extent of its own.
+    // An unaligned range has no extent of its own.
     let status = duplicate(&mut share, (source, 1), (target, 0), 4_096);
     assert_eq!(status, NtStatus::INVALID_PARAMETER);
 }

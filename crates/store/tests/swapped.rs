@@ -1,5 +1,6 @@
 //! A directory is opened by its name after it was made, and somebody may have put another one there
-//! in between. The tests need root, because they are about several users, and end at once without it.
+//! in between. The tests need root, because they are about several users, and end at once without
+//! it.
 
 mod support;
 
@@ -96,7 +97,7 @@ fn attack(settings: impl FnOnce(&mut RootSettings)) {
     chown(share.host("d/theirs"), Some(VICTIM), Some(VICTIM)).expect("root");
     share.mode("d/theirs", MODE);
     let (ours, theirs) = (share.host("d/ours"), share.host("d/theirs"));
-    // With something in it, so that it is not removed.
+    // A file inside keeps the directory from removal.
     share.local("d/theirs/f", "");
     let victim = std::fs::metadata(&theirs).expect("there").ino();
     let stop = AtomicBool::new(false);

@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use rustc_hash::FxHashMap;
 use rustix::fs::Statx;
 
-/// Which inode.
+/// An inode, by device and number.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Inode {
     pub(crate) device: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Directory {
 pub(crate) struct Directories {
     /// By inode and mount: one directory may be mounted twice, and writable in one place only.
     used: FxHashMap<(Inode, u64), Weak<Directory>>,
-    /// When to look for entries that nobody uses any more.
+    /// Number of entries at which unused ones are removed.
     sweep_at: usize,
 }
 

@@ -1,13 +1,13 @@
-//! The ways to directories that were gone lately.
+//! Paths of recently used directories.
 //!
-//! Most requests go to a directory that one before has gone to. It is still open, so one look along the
-//! path (`statx`) tells whether that leads to it, where opening it anew takes a second call, and a
-//! third to close it. A path that leads elsewhere or nowhere is resolved anew, and so is one whose last
-//! component has become a link.
+//! Most requests name a directory that an earlier request named. Its descriptor is still open, so a
+//! single `statx` of the path confirms that the path still leads there; opening the directory again
+//! would take two more calls, `openat2` and `close`. A path that leads elsewhere or nowhere is
+//! resolved anew, and so is one whose last component has become a link.
 //!
-//! The look follows links on the way, wherever they lead, and resolving does not: a directory that was
-//! moved out of the share, with a link to it in its place, would still be found. So a way is resolved
-//! anew after [`BELIEVED`], and whoever was in that directory has lost it then.
+//! `statx` follows links in the path, wherever they lead, and resolving does not: a directory moved
+//! out of the share, with a link in its place, would still be found. So a path is resolved anew
+//! after [`BELIEVED`], which ends access to such a directory.
 
 use std::cell::OnceCell;
 use std::os::fd::BorrowedFd;
@@ -19,16 +19,16 @@ use rustix::fs::{Statx, StatxFlags};
 use crate::cache::directories::{Directory, Inode};
 use crate::sys::system;
 
-/// Ways that are kept of one share, with a descriptor each.
+/// Highest number of paths kept of one share, with a descriptor each.
 const WAYS_MAX: usize = 8;
 
-/// How long a way is gone without being resolved anew.
+/// Time after which a path is resolved anew.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// Some ways from the root of a share.
+/// Some paths from the root of a share, and their directories.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryPaths {
-    /// The one gone last first.
+    /// The most recently used path comes first.
     known: Vec<Way>,
     /// The kernel's number of the mount that the root is in, once it was asked for; `None` from a
     /// kernel before 5.8, and then no way is kept.
@@ -37,15 +37,15 @@ pub(crate) struct DirectoryPaths {
 
 #[derive(Debug)]
 struct Way {
-    /// As on disk.
+    /// The path as on disk, from the root.
     path: String,
     directory: Rc<Directory>,
     resolved_at: Instant,
 }
 
 impl DirectoryPaths {
-    /// The directory that a path leads to, if a way there is known and holds, and what the directory
-    /// looks like. `root` is where the share begins.
+    /// Returns the directory of a path and its status, if the path is known and still leads there.
+    /// `root` is the share's root.
     pub(crate) fn find(
         &mut self,
         root: BorrowedFd<'_>,
@@ -70,8 +70,8 @@ impl DirectoryPaths {
         }
     }
 
-    /// Keeps a way that was just resolved. Not one into another file system, which could not be
-    /// unmounted.
+    /// Keeps a path that was just resolved. Directories of other file systems are left out, because
+    /// an open descriptor keeps them from being unmounted.
     pub(crate) fn keep(
         &mut self,
         root: BorrowedFd<'_>,

@@ -1,10 +1,10 @@
 //! Finding names without regard to case, and by their short names.
 //!
 //! Linux tells `a` from `A`, so a name that is not there exactly must be looked for among all names
-//! of its directory. So that creating many files does not read the directory for each of them, hashes of
-//! the folded names of a few directories are kept. A hash that is absent is an answer; one that is
-//! present leads to a look into the directory itself. Short names are not kept: a name that looks like one
-//! is rare, and always looked for in the directory.
+//! of its directory. So that creating many files does not read the directory for each of them,
+//! hashes of the folded names of a few directories are kept. A hash that is absent is an answer;
+//! one that is present leads to a look into the directory itself. Short names are not kept: a name
+//! that looks like one is rare, and always looked for in the directory.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -32,17 +32,18 @@ const DIRECTORIES_MAX: usize = 8;
 /// tables this bounds the memory at some 40 MiB.
 const NAMES_MAX: usize = 262_144;
 
-/// Short names that are remembered; beyond it all are forgotten.
+/// Highest number of cached short names; one more clears the cache.
 const SHORT_NAMES_MAX: usize = 4_096;
 
-/// How long an answer is believed at least although another process might have changed the
-/// directory within the granularity of its modification time.
+/// Shortest time for which an answer holds, although another process may have changed the directory
+/// within the granularity of its modification time.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// How much longer it is believed, in times of what reading the directory took.
+/// Additional time for which an answer holds, as a multiple of the time that reading the directory
+/// took.
 const BELIEVED_FACTOR: u32 = 50;
 
-/// What is known of the names of a few directories, most recently used first.
+/// Hashes of the names of a few directories, the most recently used first.
 #[derive(Debug, Default)]
 pub(crate) struct NameHashes {
     known: Vec<Known>,
@@ -60,9 +61,9 @@ struct Known {
     hashes: FxHashSet<u64>,
 }
 
-/// What is looked for in a directory.
+/// A name to find in a directory.
 struct Wanted<'a> {
-    /// In upper case.
+    /// The name in upper case.
     folded: &'a str,
     /// It may be a short name.
     short: bool,
@@ -90,8 +91,8 @@ impl Modified {
 
 impl NameHashes {
     /// The name in `directory` that clients of a share may mean by `name`, which is not there as it
-    /// is written: it differs in case, or has `name` as its short name. A directory that may be passed
-    /// though not read has no such names. `status` is what the directory looks like now.
+    /// is written: it differs in case, or has `name` as its short name. A directory that may be
+    /// passed though not read has no such names. `status` is what the directory looks like now.
     pub(crate) fn find(
         &mut self,
         directory: &Directory,
@@ -115,8 +116,8 @@ impl NameHashes {
         }
     }
 
-    /// Whether a directory that looks like `status` is known to have no such name, in whatever case. Another
-    /// process may have made one within the granularity of modification times.
+    /// Whether a directory that looks like `status` is known to have no such name, in whatever
+    /// case. Another process may have made one within the granularity of modification times.
     pub(crate) fn lacks(
         &mut self,
         directory: &Directory,
@@ -142,13 +143,14 @@ impl NameHashes {
         lacks
     }
 
-    /// What is known of a directory turned out to be wrong, or is read anew.
+    /// Drops the hashes of a directory, because they were wrong or are read anew.
     pub(crate) fn forget(&mut self, directory: &Directory) {
         self.known.retain(|known| known.inode != directory.inode);
     }
 
-    /// The name that a short one stood for, if it is used for something new: a program that knows short
-    /// names alone replaces a file by removing it and making it again, and means the same name.
+    /// The name that a short one stood for, if it is used for something new: a program that knows
+    /// short names alone replaces a file by removing it and making it again, and means the same
+    /// name.
     pub(crate) fn remembered(&self, directory: &Directory, short: &str) -> Option<OsString> {
         if self.short_names.is_empty() {
             return None;
@@ -218,8 +220,8 @@ impl NameHashes {
         self.known.iter().find(|known| known.inode == directory.inode)
     }
 
-    /// To be called after a change of our own: keeps what was known, if it held before the change. A
-    /// name that was removed stays known, which costs a look into the directory and no more.
+    /// To be called after a change of our own: keeps what was known, if it held before the change.
+    /// A name that was removed stays known, which costs a look into the directory and no more.
     pub(crate) fn changed(&mut self, directory: &Directory, verified: bool, added: Option<&OsStr>) {
         let added = added.and_then(OsStr::to_str);
         let hash = added.map(|name| self.hasher.hash_one(&*upcase::fold_cow(name)));

@@ -1,8 +1,8 @@
-//! Objects that have no extended attributes, as nearly all in most shares.
+//! Objects without extended attributes: nearly all in most shares.
 //!
-//! To find that out takes a system call, as long as looking at an object does. Whoever gives an object
-//! attributes changes its change time, so where the file system tells changes apart by their times
-//! what was found out holds as long as that time stays.
+//! To find that out takes a system call, as long as `statx` does. A new attribute changes the
+//! change time of its object. So where the file system gives each change its own time, the answer
+//! holds until the change time differs.
 
 use dtyp::FileTime;
 use rustc_hash::FxHashMap;
@@ -11,10 +11,10 @@ use rustix::fs::Statx;
 use crate::cache::directories::Inode;
 use crate::sys::times::Times;
 
-/// Objects that are kept of a share, at some 60 bytes each; beyond it all are forgotten.
+/// Highest number of objects kept of a share, at some 60 bytes each; one more clears the cache.
 const OBJECTS_MAX: usize = 4_096;
 
-/// What of one file system was seen to have none, and its change time then.
+/// Objects of one file system that had no attributes, with their change times.
 #[derive(Debug, Default)]
 pub(crate) struct NoXattr(FxHashMap<Inode, FileTime>);
 
@@ -24,7 +24,7 @@ impl NoXattr {
         !self.0.is_empty() && self.0.get(&Inode::of(status)) == Some(&Times::of(status).change)
     }
 
-    /// It was seen to have none after it looked like `status`.
+    /// Records that an object had no attributes after its status was `status`.
     pub(crate) fn keep(&mut self, status: &Statx) {
         if self.0.len() >= OBJECTS_MAX {
             self.0.clear();

@@ -1,10 +1,10 @@
-//! Names that ordinary files have.
+//! Names of ordinary files.
 //!
-//! What is behind a name has to be known before it is opened for its data: a FIFO would wait for
-//! somebody at its other end, a device does things. So one looks first (`statx`), and what is no ordinary
-//! file is opened as a mere place (O_PATH). Where there was an ordinary file before, most likely there is one
-//! still, and nobody looks. Should something else be there by now, opening it waits for nobody
-//! (O_NONBLOCK), and it is closed again.
+//! The kind of an object must be known before the object is opened for its data: a FIFO would wait
+//! for its other end, a device acts. So `statx` comes first, and other objects than ordinary files
+//! are opened with O_PATH only. A name that had an ordinary file before most likely still has one,
+//! which spares the `statx`. Should another object have the name by now, O_NONBLOCK keeps opening
+//! it from waiting, and it is closed again.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
@@ -14,7 +14,8 @@ use rustc_hash::FxHashSet;
 
 use crate::cache::directories::Inode;
 
-/// Names that are kept of a share, at up to eighteen bytes each; beyond it all are forgotten.
+/// Highest number of names kept of a share, at up to eighteen bytes each; one more clears the
+/// cache.
 const NAMES_MAX: usize = 16_384;
 
 /// Hashes of some names that ordinary files have, with their directories.
@@ -42,7 +43,7 @@ impl RegularFiles {
         self.known.insert(self.hash(directory, name));
     }
 
-    /// What has this name could not be opened at once.
+    /// Drops a name whose object could not be opened at once.
     pub(crate) fn forget(&mut self, directory: Inode, name: &OsStr) {
         self.known.remove(&self.hash(directory, name));
     }

@@ -1,10 +1,10 @@
-//! Data in pipes, which take pages themselves: from the page cache into a socket without a copy, from a
-//! socket into the page cache with one instead of two, or into memory.
+//! Data in pipes, which take pages themselves: from the page cache into a socket without a copy,
+//! from a socket into the page cache with one instead of two, or into memory.
 //!
-//! The pages are taken when the file is read or the socket has received them. So it is known from then on
-//! how many bytes there are, and that they are there: the file may be closed, truncated or removed, the
-//! connection may end. Of a file only what the page cache has is taken, because the kernel would wait for
-//! the rest.
+//! The pages are taken when the file is read or the socket has received them. So it is known from
+//! then on how many bytes there are, and that they are there: the file may be closed, truncated or
+//! removed, the connection may end. Of a file only what the page cache has is taken, because the
+//! kernel would wait for the rest.
 
 use crate::data::range::as_u64;
 use std::os::fd::BorrowedFd;
@@ -21,23 +21,24 @@ use crate::model::opens::Open;
 use crate::security::credentials::Impersonation;
 use crate::sys::system::{self, Uncached};
 
-/// Bytes of a READ from which on they are worth a pipe.
+/// Shortest READ, in bytes, that is worth a pipe.
 pub const PIPED_LEN_MIN: usize = 64 * 1024;
 
 /// Pipes of a worker, each of which has two descriptors. What finds none goes through memory. At a
-/// megabyte each they are half of what the kernel gives all processes of a user that have no privilege
-/// (`fs.pipe-user-pages-soft`), and that is the same user for all workers of a server that has none.
+/// megabyte each they are half of what the kernel gives all processes of a user that have no
+/// privilege (`fs.pipe-user-pages-soft`), and that is the same user for all workers of a server
+/// that has none.
 const PIPES_MAX: usize = 32;
 
-/// How long no pipe is asked for that is as large as one that the kernel has refused: it may be too large
-/// (`fs.pipe-max-size`), or others may have too many.
+/// Time for which no pipe is requested of a size that the kernel has refused: it may be too large
+/// (`fs.pipe-max-size`), or the user may have too many pages in pipes.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// How long the pipes of an idle client are kept.
+/// Time after which the pipes of an idle client are closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Bytes between two places where it is looked whether a file is in the page cache, if the kernel does
-/// not tell of all at once. It reads ahead in pieces of this length at least.
+/// Bytes between two places where it is looked whether a file is in the page cache, if the kernel
+/// does not tell of all at once. It reads ahead in pieces of this length at least.
 const SAMPLE_INTERVAL: usize = 64 * 1024;
 
 /// The pipes of a worker.
@@ -59,9 +60,9 @@ impl Default for Pipes {
 }
 
 impl Pipes {
-    /// Reads `length` bytes at `offset`, fewer only at the end of the file. Nothing if they are not all in
-    /// the page cache, or there is none before the end, or no pipe for them: then they can be read into
-    /// memory.
+    /// Reads `length` bytes at `offset`, fewer only at the end of the file. Nothing if they are not
+    /// all in the page cache, or there is none before the end, or no pipe for them: then they can
+    /// be read into memory.
     pub(crate) fn read(
         &mut self,
         impersonation: &mut Impersonation,
@@ -88,7 +89,7 @@ impl Pipes {
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     open.piping.is_impossible.set(errno == Errno::INVAL);
-                    // What is in it is gone with it.
+                    // The pipe is dropped with its content.
                     return None;
                 }
             }
@@ -148,13 +149,13 @@ impl Pipes {
     pub(crate) fn give(&mut self, piped: Piped) {
         self.used_at = Instant::now();
         let Some(pipe) = piped.into_empty() else { return };
-        // What is left in a pipe would be sent to whoever reads something else.
+        // A remainder in a pipe would be sent in a later answer.
         if rustix::io::ioctl_fionread(&pipe.output) == Ok(0) {
             self.kept.push(pipe);
         }
     }
 
-    /// When [`Pipes::forget_idle`] has something to do.
+    /// Returns the time of the next call of [`Pipes::forget_idle`]; `None` if no pipe is kept.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         (!self.kept.is_empty()).then(|| self.used_at + IDLE_TIMEOUT)
     }
@@ -185,8 +186,9 @@ fn is_cached(open: &Open, offset: u64, length: usize) -> bool {
                     let there = status.stx_size.saturating_sub(offset).min(as_u64(length));
                     cached >= pages(there)
                 });
-            // Both ends have come; between them the kernel may have begun to read, but not at the end
-            // first. What is not there is not asked for: that would begin to read ahead from the end.
+            // Both ends have come; between them the kernel may have begun to read, but not at the
+            // end first. What is not there is not asked for: that would begin to read ahead from
+            // the end.
             is_there && has(offset) && has(last)
         }
         // An older kernel; or a file of somebody else, whose use nobody is to find out.
@@ -217,7 +219,8 @@ fn has_byte(open: &Open, offset: u64) -> bool {
 /// Moves what is in a pipe into a socket that does not wait, as much as it takes; `more` follows.
 ///
 /// # Errors
-/// AGAIN if the socket has no room. Any other may be the socket's, or mean that it cannot take pages.
+/// AGAIN if the socket has no room. Any other may be the socket's, or mean that it cannot take
+/// pages.
 pub fn send(piped: &mut Piped, socket: BorrowedFd<'_>, more: bool) -> Result<usize, Errno> {
     let mut flags = SpliceFlags::NONBLOCK;
     flags.set(SpliceFlags::MORE, more);
@@ -229,7 +232,8 @@ pub fn send(piped: &mut Piped, socket: BorrowedFd<'_>, more: bool) -> Result<usi
     if sent == 0 && piped.length() > 0 { Err(Errno::IO) } else { Ok(sent) }
 }
 
-/// Takes up to so many bytes that a socket has received into a pipe. Answers 0 at the end of the stream.
+/// Takes up to so many bytes that a socket has received into a pipe. Answers 0 at the end of the
+/// stream.
 ///
 /// # Errors
 /// AGAIN if nothing was received, or the pipe has room for no page more. Any other is the socket's.
@@ -241,8 +245,8 @@ pub fn receive(socket: BorrowedFd<'_>, piped: &mut Piped, length: usize) -> Resu
     Ok(came)
 }
 
-/// Makes a call that has no flag which keeps it from waiting for a socket: that of `splice` is about the pipe,
-/// and whether the socket waits is its own affair.
+/// Makes a call that has no flag which keeps it from waiting for a socket: that of `splice` is
+/// about the pipe, and whether the socket waits is its own affair.
 fn without_waiting<T>(
     socket: BorrowedFd<'_>,
     call: impl FnOnce() -> Result<T, Errno>,

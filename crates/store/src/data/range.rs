@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// FSCTL_SET_ZERO_DATA: the size stays.
+    /// FSCTL_SET_ZERO_DATA: fills a range with zeros without changing the size.
     pub(crate) fn zero_range(&self, open: LocalOpen, from: u64, to: u64) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
         verify_writable(open)?;
@@ -122,7 +122,8 @@ impl Store {
         }
     }
 
-    /// FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSA] 2.1.5.10.22. All of a file that is not sparse is allocated.
+    /// FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSA] 2.1.5.10.22. All of a file that is not sparse is
+    /// allocated.
     pub(crate) fn allocated_ranges(
         &self,
         open: LocalOpen,
@@ -160,7 +161,7 @@ impl Store {
     }
 }
 
-/// Where the file system cannot punch holes. What lies beyond the end of the file is zero already.
+/// Writes zeros, for file systems without holes. Bytes beyond the end of the file are zero already.
 fn write_zeros(open: &Open, from: u64, to: u64) -> Result<(), NtStatus> {
     let size = system::status_of(open.fd()).during(Operation::Query)?.stx_size;
     let zeros = vec![0; CHUNK_BYTES];

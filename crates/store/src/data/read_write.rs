@@ -2,8 +2,8 @@
 //!
 //! What the page cache has is read at once; what it has not goes to the ring, so that one slow disk
 //! does not hold up everything else. Of several large reads all but the first go there as well: one
-//! processor copies no faster than it can, and the answers before them can be sent meanwhile. Writes
-//! go to the page cache.
+//! processor copies no faster than it can, and the answers before them can be sent meanwhile.
+//! Writes go to the page cache.
 
 use crate::data::range::as_u64;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,15 +23,15 @@ use crate::settings::Piping;
 use crate::sys::system::{self, Uncached};
 use crate::{Continuation, Started, Store};
 
-/// Passes over the cache before what is missing is left to the ring: the first, and one that tells the
-/// end of the file from the end of what is cached.
+/// Passes over the cache before what is missing is left to the ring: the first, and one that tells
+/// the end of the file from the end of what is cached.
 const CACHE_READS_MAX: u32 = 4;
 
 /// Bytes of a read from which on another thread copies them out of the page cache, if this one has
 /// something else to do meanwhile: it takes several times as long as handing it over.
 const HANDED_OVER_MIN: usize = 512 * 1024;
 
-/// What is copied here of such a read, to see whether the file is in the cache at all.
+/// Bytes of such a read that are copied here, to see if the file is in the cache at all.
 const PROBE_LEN: usize = 64 * 1024;
 
 /// An operation that the ring works on. It holds the file open, whatever becomes of the open.
@@ -236,7 +236,7 @@ fn submit_sync(open: &Open, data_only: bool, reply: ObjectReply) -> Started {
     Started::Submit(op, Continuation { pending: Pending::Sync { file: open.fd.clone(), reply } })
 }
 
-/// What the ring's answer means.
+/// Turns the ring's result into the result of the operation.
 pub(crate) fn finish(pending: Pending, op: Op, result: std::io::Result<usize>) -> Started {
     let errno =
         |error: std::io::Error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);

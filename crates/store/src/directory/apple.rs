@@ -1,8 +1,8 @@
-//! What Apple's clients want of every file in a listing.
+//! Metadata that Apple's clients want of every file in a listing.
 //!
-//! The Finder's information and the resource fork are in the streams `AFP_AfpInfo` and `AFP_Resource`, as
-//! `vfs_fruit` has them with `fruit:metadata = stream` and `fruit:resource = stream`. Its other forms,
-//! AppleDouble files and `org.netatalk.Metadata`, are not read.
+//! The Finder's information and the resource fork are in the streams `AFP_AfpInfo` and
+//! `AFP_Resource`, as `vfs_fruit` has them with `fruit:metadata = stream` and `fruit:resource =
+//! stream`. Its other forms, AppleDouble files and `org.netatalk.Metadata`, are not read.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,14 +25,14 @@ use crate::sys::xattr::Attributes;
 const AFP_INFO: &str = "user.DosStream.AFP_AfpInfo:$DATA";
 const AFP_RESOURCE: &str = "user.DosStream.AFP_Resource:$DATA";
 
-/// `AFP_AfpInfo`: signature, version, reserved, backup time, the Finder's information, ProDos's. Behind it
-/// the byte that ends a stream.
+/// `AFP_AfpInfo`: signature, version, reserved, backup time, the Finder's information, ProDos's.
+/// Behind it the byte that ends a stream.
 const AFP_INFO_LEN: usize = 60;
 
-/// Where the Finder's information begins in it.
+/// Offset of the Finder's information in the value.
 const FINDER_INFO_AT: usize = 16;
 
-/// What the entries of a directory are looked at with.
+/// Reads Apple's metadata of the entries of one directory.
 #[derive(Debug)]
 pub(crate) struct AppleReader {
     parent: Parent,
@@ -71,7 +71,7 @@ impl AppleReader {
         let mut info = [0; AFP_INFO_LEN + 1];
         let length = attributes.get_into(AFP_INFO, &mut info).unwrap_or(0);
         let mut finder_info = [0; 32];
-        // What is too short, or begins otherwise, is nobody's information.
+        // A value that is too short, or begins otherwise, is ignored.
         if length >= AFP_INFO_LEN && info.starts_with(b"AFP\0") {
             finder_info.copy_from_slice(&info[FINDER_INFO_AT..FINDER_INFO_AT + 32]);
         }

@@ -1,4 +1,5 @@
-//! `delete veto files`: what clients do not see keeps no directory from being removed, and goes with it.
+//! `delete veto files`: what clients do not see keeps no directory from being removed, and goes
+//! with it.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,12 +20,13 @@ use crate::settings::RootSettings;
 use crate::sys::entries::Entries;
 use crate::sys::system;
 
-/// Directories in each other that go with the one they are in. What is deeper keeps it.
+/// Deepest nesting of vetoed directories that are deleted with their parent; a deeper one prevents
+/// the deletion.
 const DEPTH_MAX: u32 = 64;
 
 impl Store {
-    /// Whether nothing in a directory keeps it. One that may not be read counts as empty: removing it will
-    /// tell.
+    /// Whether nothing in a directory keeps it. One that may not be read counts as empty: removing
+    /// it will tell.
     pub(crate) fn is_empty(&self, open: LocalOpen) -> Result<bool, NtStatus> {
         let open = self.opens.get(open)?;
         if !open.is_directory() {
@@ -39,11 +41,11 @@ impl Store {
     }
 }
 
-/// Removes all that is in a directory.
+/// Deletes the vetoed entries of a directory, if it has no others.
 ///
 /// # Errors
-/// DIRECTORY_NOT_EMPTY: something in it keeps it, and nothing was removed; or part of it may not be
-/// removed, and is what is left.
+/// DIRECTORY_NOT_EMPTY: an entry is visible, and nothing was deleted; or an entry may not be
+/// deleted, and remains.
 pub(crate) fn remove(directory: &Open) -> Result<(), NtStatus> {
     let remove_all = || {
         let mut listing = Listing::new(directory.fd())?;
@@ -62,7 +64,7 @@ pub(crate) fn remove(directory: &Open) -> Result<(), NtStatus> {
     remove_all().map_err(|_: Errno| NtStatus::DIRECTORY_NOT_EMPTY)
 }
 
-/// Whether all that is in a directory would go with it.
+/// Whether all entries of a directory are vetoed and may be deleted with it.
 fn goes_along(root: &Root, listing: &mut Listing) -> Result<bool, Errno> {
     while let Some(name) = listing.entries.next(listing.fd.as_fd())? {
         if !is_unseen(root, name) {

@@ -1,8 +1,8 @@
 //! Listing a directory: [MS-FSA] 2.1.5.6.3.
 //!
-//! "." and ".." come first. The root of a share is its own "..": what is above is none of the client's
-//! business. Names that no client could send back are shown by their short names; where there are none
-//! (`mangled names = no`) they are left out and counted.
+//! "." and ".." come first. The root of a share is its own "..": what is above is none of the
+//! client's business. Names that no client could send back are shown by their short names; where
+//! there are none (`mangled names = no`) they are left out and counted.
 
 use crate::model::listing::Listing;
 use crate::model::listing::Next;
@@ -36,7 +36,7 @@ use crate::sys::file_kind::kind_of;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
 
-/// What an entry's metadata are read with.
+/// Reads the metadata of entries.
 struct Reader<'a> {
     open: &'a Open,
     directory: BorrowedFd<'a>,
@@ -119,7 +119,7 @@ fn list(
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 let stored = OsStr::from_bytes(name.to_bytes());
                 let visible = match open.path.is_posix() {
-                    // What is not UTF-8 cannot be said, and has no short name there.
+                    // A name that is not UTF-8 cannot be sent, and POSIX has no short names.
                     true => stored.to_str().map(Cow::Borrowed),
                     false => shown(&open.root.settings, stored),
                 };
@@ -147,7 +147,8 @@ fn list(
     Ok((entries, left_out))
 }
 
-/// What the share's settings leave out for the user who asks: "hide unreadable" and its like.
+/// Filter of the entries that the share's settings hide from the requester ("hide unreadable" and
+/// others).
 struct Hidden<'a> {
     hide: Hide,
     impersonation: &'a mut Impersonation,
@@ -158,7 +159,7 @@ impl Hidden<'_> {
         self.hide != Hide::default()
     }
 
-    /// What cannot be judged is left out.
+    /// Whether an entry is listed. One whose rights cannot be read is left out.
     fn shows(&mut self, open: &Open, directory: BorrowedFd<'_>, name: &OsStr, text: &str) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let entry = system::open_beneath(directory, name, flags, 0, false)
@@ -204,7 +205,7 @@ impl Reader<'_> {
         &self.open.root
     }
 
-    /// "." and "..".
+    /// Returns the entry of "." or "..".
     fn special(&self, name: &str, fd: BorrowedFd<'_>) -> Option<DirectoryEntry> {
         let mut entry =
             DirectoryEntry { name: name.to_owned(), short_name: None, metadata: None, apple: None };

@@ -21,7 +21,7 @@ use crate::security::access;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
 
-/// What an object was called, so that other opens can be told.
+/// Former name of an object, by which its other opens are found and renamed.
 struct OldName {
     parent: Rc<Directory>,
     name: OsString,
@@ -91,7 +91,8 @@ impl Store {
         Ok(ObjectPath::from_stored(path, None).meant_as(target))
     }
 
-    /// What is replaced is deleted. Where no NT descriptors are kept the kernel says whether it may be.
+    /// Verifies that the target of the rename may be deleted. Without NT descriptors the kernel
+    /// decides.
     fn verify_may_delete(
         &mut self,
         root: &Root,

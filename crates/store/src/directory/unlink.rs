@@ -1,4 +1,4 @@
-//! Closing, and removing names.
+//! Closing of opens, and removal of names.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -54,8 +54,8 @@ impl Store {
     }
 
     /// Removes a name, if it still leads to `inode`: another process may have put something else
-    /// there since, and that is not what the client wanted to be rid of. `may`: the user was granted
-    /// to remove it, whatever the kernel says.
+    /// there since, and that is not what the client wanted to be rid of. `may`: the user was
+    /// granted to remove it, whatever the kernel says.
     pub(crate) fn unlink(
         &mut self,
         directory: &Directory,

@@ -11,23 +11,24 @@ use rustix::io::Errno;
 use super::{FILTER_DATA, FILTER_METADATA, Folder, HostEvent, folders_max, join, overflow, stored};
 use crate::sys::system::magic_path;
 
-/// Directories whose names are remembered, for when they are gone before their events are read.
+/// Highest number of cached directory names, needed for events of directories that were removed
+/// before the events are read.
 const NAMES_MAX: usize = 4_096;
 
 /// Bytes of events taken at once.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// MAX_HANDLE_SZ of the kernel.
+/// Longest file handle: MAX_HANDLE_SZ of the kernel.
 const HANDLE_BYTES_MAX: usize = 128;
 
 const METADATA_BYTES: usize = 24;
 
-/// A group of marks.
+/// A group of marks: one fanotify descriptor.
 #[derive(Debug)]
 pub(super) struct Fanotify {
     fd: OwnedFd,
     folders: HashMap<String, Mark>,
-    /// Each takes a descriptor.
+    /// Highest number of folders; each takes a descriptor.
     folders_max: usize,
     mounts: Vec<Mount>,
     /// The last known place of directories, by handle.
@@ -35,7 +36,7 @@ pub(super) struct Fanotify {
     buffer: Vec<u8>,
 }
 
-/// What is marked for one folder.
+/// The mark of one folder.
 #[derive(Debug)]
 struct Mark {
     /// The folder, opened with O_PATH: it may have another name when the mark goes.
@@ -52,13 +53,13 @@ struct Mount {
     file_system: u64,
     /// Something in it, for opening by handle.
     fd: OwnedFd,
-    /// Folders in it.
+    /// Number of watched folders in it.
     folders: usize,
-    /// Folders in it that are watched as trees, by what is marked for them.
+    /// Masks of its folders that are watched as trees.
     trees: Vec<u64>,
 }
 
-/// Where something happened.
+/// Directory and name of a changed entry.
 struct Place {
     path: String,
     /// The directory, if it is still there.
@@ -163,7 +164,7 @@ impl Fanotify {
                 mount.trees.swap_remove(at);
             }
             let file_system = mount.file_system;
-            // A mark is of the file system, through whatever mount it was made.
+            // A mark belongs to its file system, not to the mount that named it.
             let others = self.mounts.iter().filter(|it| it.file_system == file_system);
             gone &= !others.flat_map(|it| &it.trees).fold(0, |left, mask| left | mask);
         }
@@ -295,7 +296,8 @@ impl Fanotify {
         Some(Place { path, directory, name })
     }
 
-    /// Where the directory with a handle is; where it was last seen, if it is gone.
+    /// Returns the path of a directory by its handle; the last known path, if the directory is
+    /// gone.
     fn find(&mut self, file_system: u64, handle: &[u8]) -> Option<(String, Option<OwnedFd>)> {
         for mount in self.mounts.iter().filter(|mount| mount.file_system == file_system) {
             let Ok(directory) = open_by_handle(mount.fd.as_fd(), handle) else { continue };
@@ -331,7 +333,7 @@ fn is_removed(directory: &OwnedFd) -> bool {
     rustix::fs::fstat(directory).is_ok_and(|status| status.st_nlink == 0)
 }
 
-/// What to mark for those filters.
+/// Returns the events to mark for some filters.
 fn mask(filter: u32, recursive: bool) -> u64 {
     let mut mask = libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_RENAME | libc::FAN_ONDIR;
     if filter & FILTER_DATA != 0 {

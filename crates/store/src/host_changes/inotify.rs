@@ -17,14 +17,14 @@ use crate::sys::system::magic_path;
 /// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.
 pub(super) const DIRECTORIES_MAX: usize = 65_536;
 
-/// Events taken at once.
+/// Highest number of events taken at once.
 const EVENTS_MAX: usize = 1_024;
 
-/// One instance of inotify.
+/// An instance of inotify, with its watches.
 #[derive(Debug)]
 pub(super) struct Inotify {
     fd: OwnedFd,
-    /// Directories by watch descriptor.
+    /// Paths of watched directories, by watch descriptor.
     directories: HashMap<i32, String>,
     /// And by path, in which order a tree is together.
     descriptors: BTreeMap<String, i32>,

@@ -34,7 +34,7 @@ fn open(path: &Path) -> Folder {
     Folder::open(&host(path), identity(path)).expect("it is there")
 }
 
-/// What was seen, with paths from `folder`. `Modified` in a row counts once.
+/// Returns the reported changes, with paths from `folder`. `Modified` in a row counts once.
 fn seen(watcher: &mut HostWatcher, folder: &Path) -> Vec<(String, HostChangeKind)> {
     let folder = ObjectPath::from_stored(host(folder), None);
     let below = |path: &ObjectPath| path.relative_to(&folder).map(str::to_owned);

@@ -92,7 +92,7 @@ fn attributes_of(
     };
     let mut attributes = dos.attributes.unwrap_or(default) & STORED;
     attributes.set(FileAttributes::DIRECTORY, kind == ObjectKind::Directory);
-    // What is no plain file or directory can be told from one by its reparse point alone.
+    // Only its reparse point tells a client that an object is no plain file or directory.
     let is_reparse_point = match kind {
         ObjectKind::File => dos.reparse_tag.is_some(),
         ObjectKind::Directory => false,
@@ -105,7 +105,7 @@ fn attributes_of(
     attributes.shown()
 }
 
-/// HIDDEN because of its name, whatever is stored with it.
+/// Whether a name makes its object HIDDEN, regardless of stored attributes.
 pub(crate) fn is_hidden_by_name(root: &Root, name: &OsStr) -> bool {
     if name.is_empty() || name == "." || name == ".." {
         return false;
@@ -118,14 +118,14 @@ pub(crate) fn is_hidden_by_name(root: &Root, name: &OsStr) -> bool {
         }
 }
 
-/// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because clients
-/// expect that a file which is not sparse has at least the storage for its size.
+/// Storage in whole clusters. Data that the kernel has not placed yet counts as placed, because
+/// clients expect that a file which is not sparse has at least the storage for its size.
 fn allocation_size(status: &Statx, sparse: bool) -> u64 {
     let placed = round_up(status.stx_blocks.saturating_mul(512));
     if sparse { placed } else { placed.max(round_up(status.stx_size)) }
 }
 
-/// What is stored with an object.
+/// DOS attributes stored with an object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) dos: DosAttributes,
@@ -137,10 +137,10 @@ impl Stored {
     /// Looks. What cannot be read is as good as absent: the file may belong to another, the file
     /// system may have no extended attributes.
     ///
-    /// Most objects of most shares have nothing stored with them, and a list of no names says so for
-    /// clients' attributes, too. In a share that came from Samba all have something, and to read it
-    /// is enough. So what the object before had decides what is done first. `status` is what the object
-    /// looked like before, if that is known.
+    /// Most objects of most shares have nothing stored with them, and a list of no names says so
+    /// for clients' attributes, too. In a share that came from Samba all have something, and to
+    /// read it is enough. So what the object before had decides what is done first. `status` is
+    /// what the object looked like before, if that is known.
     pub(crate) fn look(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
         if !root.settings.store_dos_attributes {
             return Self::default();
@@ -171,24 +171,24 @@ impl Stored {
     }
 }
 
-/// As [`Stored::look`].
+/// Returns the DOS attributes alone; see [`Stored::look`].
 pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
     Stored::look(root, None, attributes).dos
 }
 
-/// What was seen of an open while the requests of one frame are served: the CREATE, QUERY_INFO and
-/// CLOSE of a compound ask one after the other for the same.
+/// Metadata of an open, kept while the requests of one frame are served: CREATE, QUERY_INFO and
+/// CLOSE of a compound return the same metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) open: LocalOpen,
     /// Without the size of the extended attributes.
     pub(crate) metadata: Metadata,
-    /// There are none.
+    /// True if the object has no extended attributes.
     pub(crate) is_bare: bool,
 }
 
 impl Store {
-    /// What is known of an open; the size of its extended attributes only `with_ea_size`.
+    /// Returns the metadata of an open; the size of its extended attributes only `with_ea_size`.
     pub(crate) fn query_metadata(
         &mut self,
         open: LocalOpen,

@@ -1,14 +1,15 @@
-//! DOS attributes and creation time in the extended attribute `user.DOSATTRIB`, in Samba's encoding.
+//! DOS attributes and creation time in the extended attribute `user.DOSATTRIB`, in Samba's
+//! encoding.
 //!
 //! The value is NDR of Samba's own structure: a string that old versions used (now empty, padded to
-//! two bytes), a version, the version again as the discriminant of a union, padding to four bytes, and the
-//! union's arm. We write version 5, which says which of its fields hold; we read versions 1 to 5 and
-//! the text that came before them.
+//! two bytes), a version, the version again as the discriminant of a union, padding to four bytes,
+//! and the union's arm. We write version 5, which says which of its fields hold; we read versions 1
+//! to 5 and the text that came before them.
 
 use dtyp::fscc::ReparseTag;
 use dtyp::{FileAttributes, FileTime};
 
-/// The extended attribute.
+/// Name of the extended attribute.
 pub(crate) const NAME: &str = "user.DOSATTRIB";
 
 /// Bytes of the largest form that is read: version 2 carries a name after what we look at.
@@ -22,19 +23,20 @@ const VALID_CREATION_TIME: u32 = 0x10;
 /// Attributes of files that have none stored: [MS-FSA] sets ARCHIVE on every file created.
 pub(crate) const DEFAULT_FILE: FileAttributes = FileAttributes::ARCHIVE;
 
-/// What the extended attribute says.
+/// Decoded value of the extended attribute.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct DosAttributes {
     pub(crate) attributes: Option<FileAttributes>,
     pub(crate) creation_time: Option<FileTime>,
-    /// What the object is a reparse point of. Kept elsewhere: see [`crate::metadata::reparse`].
+    /// Tag of the object's reparse point. Stored elsewhere: see
+    /// [`crate::metadata::reparse_attribute`].
     pub(crate) reparse_tag: Option<ReparseTag>,
     /// The type of POSIX, as in a mode, that the reparse point stands for.
     pub(crate) reparse_type: Option<u32>,
 }
 
 impl DosAttributes {
-    /// Version 5.
+    /// Encodes the value in version 5.
     pub(crate) fn encode(&self) -> [u8; 24] {
         let mut valid = 0;
         valid |= self.attributes.map_or(0, |_| VALID_ATTRIBUTES);

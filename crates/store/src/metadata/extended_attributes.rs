@@ -1,5 +1,5 @@
-//! Extended attributes of SMB in those of the host, as Samba maps them: the attribute `n` of SMB is `user.n`
-//! with the same value. Those that the server itself uses are hidden.
+//! Extended attributes of SMB in those of the host, as Samba maps them: the attribute `n` of SMB is
+//! `user.n` with the same value. Those that the server itself uses are hidden.
 
 use crate::model::stream_name::PREFIX;
 use dtyp::NtStatus;

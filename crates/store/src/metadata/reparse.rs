@@ -31,7 +31,7 @@ use crate::sys::file_kind::kind_of;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
 
-/// What the target of a link of a DFS namespace begins with.
+/// Prefix of the target of a DFS link.
 const REFERRAL: &str = "msdfs:";
 
 impl Store {
@@ -99,8 +99,8 @@ impl Store {
         })
     }
 
-    /// What a client is told whose open failed with `status`: the link that it is to follow itself, if
-    /// that was the reason.
+    /// Returns the link that a client must follow itself, if its open failed with `status` because
+    /// of a link.
     pub(crate) fn stopped(&mut self, request: &OpenRequest, status: NtStatus) -> ObjectResult {
         if self.find_referral(request.root, &request.path).is_ok() {
             return Err(NtStatus::PATH_NOT_COVERED);
@@ -121,8 +121,8 @@ impl Store {
         }
     }
 
-    /// Where a path leads that leaves the share by a link of a DFS namespace. Only links of the host
-    /// are such: who may write a file must not be able to send others to a server of his.
+    /// Returns the target of the DFS link in a path. Only links of the host count: a user with the
+    /// right to write files must not redirect other users to a server of his own.
     pub(crate) fn find_referral(&mut self, root: RootId, path: &ObjectPath) -> ObjectResult {
         let root = self.root(root)?;
         let link = Some(&root).filter(|root| root.settings.dfs_links);
@@ -133,8 +133,8 @@ impl Store {
         }
     }
 
-    /// The first link of a path that is not followed, and whether it is one of the host or a file that
-    /// a client made one.
+    /// The first link of a path that is not followed, and whether it is one of the host or a file
+    /// that a client made one.
     fn find_link(
         &mut self,
         root: &Rc<Root>,
@@ -207,7 +207,7 @@ fn stored(open: &Open) -> Result<Vec<u8>, NtStatus> {
     }
 }
 
-/// What a client made of a file, if that is a symbolic link.
+/// Returns the symbolic link that a client made of a file, if it is one.
 fn client_link(root: &Root, fd: BorrowedFd<'_>) -> Option<SymbolicLinkReparse> {
     let attributes = Attributes::new(fd, true);
     let stored = stored_attributes(root, attributes).attributes?;

@@ -4,7 +4,7 @@ use dtyp::fscc::{ReparseData, ReparseTag};
 
 use crate::sys::xattr::Attributes;
 
-/// Where Samba keeps what a client wrote.
+/// Extended attribute in which Samba keeps the reparse data of a client.
 pub(crate) const NAME: &str = "user.SmbReparse";
 
 /// IO_REPARSE_TAG_NFS names things of POSIX by these: [MS-FSCC] 2.1.2.6.
@@ -20,8 +20,8 @@ pub(crate) fn stored_tag(attributes: Attributes<'_>) -> Option<ReparseTag> {
     ReparseData::decode(&buffer).map(|point| point.tag)
 }
 
-/// The type of POSIX, as in a mode, of what a client made a reparse point: a link, or what NFS calls a
-/// special file.
+/// The type of POSIX, as in a mode, of what a client made a reparse point: a link, or what NFS
+/// calls a special file.
 pub(crate) fn stored_type(attributes: Attributes<'_>) -> Option<u32> {
     let buffer = attributes.get(NAME).ok()?;
     let point = ReparseData::decode(&buffer)?;

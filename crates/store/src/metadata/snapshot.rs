@@ -1,9 +1,9 @@
 //! Earlier versions of a share: snapshots that an administrator takes, each a directory of its own.
 //!
-//! A snapshot is a root like the share's, in which nothing can be changed. The directory of the snapshots
-//! has to belong to root, and links on the way are followed only if they do, since users may make files
-//! beside it; within a snapshot a client stays as in the share. Rights are those of the user, also on the
-//! directory that holds the snapshots.
+//! A snapshot is a root like the share's, in which nothing can be changed. The directory of the
+//! snapshots has to belong to root, and links on the way are followed only if they do, since users
+//! may make files beside it; within a snapshot a client stays as in the share. Rights are those of
+//! the user, also on the directory that holds the snapshots.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, OsStr};
@@ -29,13 +29,13 @@ use crate::sys::trusted_path;
 const SNAPSHOTS_MAX: usize = 4_096;
 
 impl SnapshotSettings {
-    /// What a snapshot's directory is called.
+    /// Returns the name of a snapshot's directory.
     fn name_of(&self, time: FileTime) -> Option<String> {
         let (seconds, _) = time.to_unix();
         system::format_time(seconds, &self.format, self.local_time)
     }
 
-    /// When the snapshot of this name was taken, if it is one.
+    /// Returns the time of the snapshot of this name, if there is one in the name.
     fn time_of(&self, name: &CStr) -> Option<FileTime> {
         let seconds = system::parse_time(name, &self.format, self.local_time)?;
         Some(FileTime::from_unix(seconds, 0))
@@ -121,8 +121,9 @@ fn exists(share: OwnedFd, path: &str) -> bool {
     system::open_beneath(share.as_fd(), path, OFlags::PATH, 0, true).is_ok()
 }
 
-/// Tells a file in a snapshot from the one that there is now: snapshots below the file system have the
-/// same numbers, and clients take equal numbers for one file. FNV-1a over the number and the time.
+/// Tells a file in a snapshot from the one that there is now: snapshots below the file system have
+/// the same numbers, and clients take equal numbers for one file. FNV-1a over the number and the
+/// time.
 pub(crate) fn mark(identity: &mut FileIdentity, time: FileTime) {
     let bytes = identity.inode.to_le_bytes().into_iter().chain(time.0.to_le_bytes());
     identity.inode = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

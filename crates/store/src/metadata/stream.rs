@@ -1,8 +1,8 @@
-//! Named streams in extended attributes, as Samba's `vfs_streams_xattr` keeps them: the stream `s` is
-//! the value of `user.DosStream.s:$DATA`, followed by one byte of zero.
+//! Named streams in extended attributes, as Samba's `vfs_streams_xattr` keeps them: the stream `s`
+//! is the value of `user.DosStream.s:$DATA`, followed by one byte of zero.
 //!
-//! A stream is read and written whole. Two clients that write different parts of one stream at the same
-//! moment through different processes may undo each other's change, as with Samba.
+//! A stream is read and written whole. Two clients that write different parts of one stream at the
+//! same moment through different processes may undo each other's change, as with Samba.
 
 use crate::model::stream_name::StreamName;
 use bytes::BytesMut;
@@ -27,7 +27,7 @@ pub(crate) fn describe(metadata: &mut Metadata, name: &StreamName, size: u64) {
     metadata.allocation_size = round_up(size);
 }
 
-/// All named streams.
+/// Returns all named streams of an object.
 pub(crate) fn list(attributes: Attributes<'_>) -> Result<Vec<StreamName>, NtStatus> {
     let names = attributes.names().during(Operation::Stream)?;
     Ok(names.iter().filter_map(|name| StreamName::from_attribute(name)).collect())

@@ -25,7 +25,7 @@ pub(crate) enum Next {
 }
 
 impl Listing {
-    /// At the beginning.
+    /// Begins a listing with the first entry.
     pub(crate) fn new(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory, ".", flags, 0, false)?;

@@ -17,7 +17,7 @@ use crate::model::root::Root;
 use crate::model::stream_name::StreamName;
 use crate::sys::system::Uncached;
 
-/// What is known of piping the data of an open file.
+/// Results of earlier attempts to pipe the data of an open file.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     /// The file system cannot read into one.
@@ -38,16 +38,16 @@ pub(crate) struct Open {
     pub(crate) kind: ObjectKind,
     pub(crate) inode: Inode,
     pub(crate) granted_access: AccessMask,
-    /// Where its name is; `None` for the root of the share.
+    /// Directory of its name; `None` for the root of the share.
     pub(crate) parent: Option<Rc<Directory>>,
-    /// Its name as stored.
+    /// Its name as stored on disk.
     pub(crate) name: OsString,
-    /// What the name leads to: the link, if one was followed.
+    /// Inode of the name itself: the link, if one was followed.
     pub(crate) named: Inode,
     pub(crate) path: ObjectPath,
     pub(crate) stream: Option<StreamName>,
     pub(crate) write_through: bool,
-    /// What reads do at once. Found out by the first: file systems in memory do not know RWF_NOWAIT.
+    /// Handling of uncached data. The first read finds out: file systems in memory lack RWF_NOWAIT.
     pub(crate) uncached: Cell<Uncached>,
     /// Likewise whether its data can be read into a pipe.
     pub(crate) piping: Knowledge,

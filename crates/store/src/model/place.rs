@@ -32,7 +32,7 @@ impl Parent {
     }
 }
 
-/// What a path leads to.
+/// Result of looking up a path.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// `None` for the share's root.
@@ -49,10 +49,10 @@ pub(crate) struct Place {
 pub(crate) struct Entry {
     /// The object, opened with O_PATH, or for its data.
     pub(crate) fd: OwnedFd,
-    /// How it was opened for its data.
+    /// Flags with which the data were opened; `None` for O_PATH.
     pub(crate) data: Option<OFlags>,
     pub(crate) status: Statx,
-    /// What the name itself leads to: the link, if one was followed.
+    /// Inode of the name itself: the link, if one was followed.
     pub(crate) named: Inode,
 }
 

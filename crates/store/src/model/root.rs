@@ -79,7 +79,7 @@ impl Root {
 impl Root {
     /// The name under which clients see an entry.
     pub(crate) fn shown<'a>(&self, name: &'a OsStr) -> Cow<'a, str> {
-        // What is not shown was found by its stored name all the same: then that is what it is called.
+        // A hidden entry was found by its stored name, which is shown instead.
         short_name::shown(&self.settings, name).unwrap_or_else(|| name.to_string_lossy())
     }
 }

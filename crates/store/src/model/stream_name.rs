@@ -2,7 +2,7 @@
 
 use dtyp::upcase;
 
-/// What the names of our extended attributes begin with.
+/// Prefix of the extended attributes that hold streams.
 pub(crate) const PREFIX: &str = "user.DosStream.";
 
 /// The type of every stream that there is.
@@ -11,9 +11,9 @@ const SUFFIX: &str = ":$DATA";
 /// A stream, by the name that it has on disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct StreamName {
-    /// Without colons and type.
+    /// The name without colons and type.
     pub(crate) name: String,
-    /// Of the extended attribute.
+    /// Name of the extended attribute of the stream.
     pub(crate) attribute: String,
 }
 

@@ -12,9 +12,9 @@ pub struct CharacterMappings {
 const PAIRS_MAX: usize = 256;
 
 impl CharacterMappings {
-    /// Reads `catia:mappings`: `0x22:0xa8,0x2a:0xa4`, the character on disk first. Entries that are no
-    /// pair are left out, as are those that would change how a path is read: with a separator, NUL
-    /// or dot in them.
+    /// Reads `catia:mappings`: `0x22:0xa8,0x2a:0xa4`, the character on disk first. Entries that are
+    /// no pair are left out, as are those that would change how a path is read: with a separator,
+    /// NUL or dot in them.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let pairs = text.split(',').filter_map(|pair| {
@@ -24,7 +24,7 @@ impl CharacterMappings {
         Self { pairs: pairs.take(PAIRS_MAX).collect() }
     }
 
-    /// Whether nothing is mapped.
+    /// True if no character is mapped.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()

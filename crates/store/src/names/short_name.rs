@@ -1,9 +1,10 @@
 //! Names of 8.3 form for names that are not: `mangling method = hash2`.
 //!
-//! The same name as under Samba, so that what a client remembers leads to the same file when a share
-//! moves between the two. It is made of the name alone: the first `prefix` letters, a hash of all that
-//! stands before the extension in base 36 with `~` before its last digit, and the extension. Nothing is
-//! stored, and two names of one directory may in theory have the same; then the first is found.
+//! The same name as under Samba, so that what a client remembers leads to the same file when a
+//! share moves between the two. It is made of the name alone: the first `prefix` letters, a hash of
+//! all that stands before the extension in base 36 with `~` before its last digit, and the
+//! extension. Nothing is stored, and two names of one directory may in theory have the same; then
+//! the first is found.
 
 use crate::settings::NewCase;
 use std::borrow::Cow;
@@ -14,8 +15,8 @@ use dtyp::upcase;
 
 use crate::settings::{MangledNames, RootSettings};
 
-/// The device names of DOS, which no Windows client can use as a file's: alone or before a dot. Windows
-/// has some more of them; these are Samba's.
+/// The device names of DOS, which no Windows client can use as a file's: alone or before a dot.
+/// Windows has some more of them; these are Samba's.
 const RESERVED: [&str; 11] =
     ["AUX", "COM1", "COM2", "COM3", "COM4", "CON", "LPT1", "LPT2", "LPT3", "NUL", "PRN"];
 
@@ -28,14 +29,15 @@ const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// Letters of the base of an 8.3 name.
 const BASE_LEN: usize = 8;
 
-/// Letters of its extension.
+/// Longest extension of an 8.3 name.
 const EXTENSION_LEN: usize = 3;
 
-/// Where the `~` stands.
+/// Index of the `~` in the base.
 const MARK_AT: usize = 6;
 
-/// The name under which clients see what is stored as `stored`: itself if they can use it, else its short
-/// name. `None` if they see nothing of it, which is so of what is vetoed by the name that is shortened.
+/// Returns the name under which clients see an entry stored as `stored`: `stored` itself if clients
+/// can use it, else its short name. `None` if clients see no such entry, because mangling is off or
+/// the long name is vetoed.
 pub(crate) fn shown<'a>(settings: &RootSettings, stored: &'a OsStr) -> Option<Cow<'a, str>> {
     let name = client_name(settings, stored);
     let mangles = settings.mangled_names != MangledNames::No;
@@ -60,7 +62,8 @@ pub(crate) fn short_name(settings: &RootSettings, stored: &OsStr) -> Option<Stri
     }
 }
 
-/// The short name that a listing tells beside the name: only where all long names have one, as in Samba.
+/// The short name that a listing tells beside the name: only where all long names have one, as in
+/// Samba.
 pub(crate) fn listed(settings: &RootSettings, stored: &OsStr) -> Option<String> {
     if settings.mangled_names != MangledNames::Yes {
         return None;
@@ -69,7 +72,7 @@ pub(crate) fn listed(settings: &RootSettings, stored: &OsStr) -> Option<String> 
     if is_shown { short_name(settings, stored) } else { None }
 }
 
-/// What FileAlternateNameInformation tells: the short name, which may be the name itself.
+/// Returns the name for FileAlternateNameInformation: the short name, which may be the name itself.
 pub(crate) fn alternate(settings: &RootSettings, stored: &OsStr) -> Option<String> {
     let own = || {
         let name = client_name(settings, stored).ok()?;
@@ -187,8 +190,8 @@ pub(crate) fn shorten(name: &[u8], prefix: u8) -> String {
     text
 }
 
-/// What stands before the extension, and the extension without its dot; a last part that cannot be an
-/// extension belongs to the former.
+/// Splits a name into base and extension, without the dot; a last part that cannot be an extension
+/// belongs to the base.
 fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
     let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else { return (name, &[]) };
     let extension = &name[dot + 1..];
@@ -208,7 +211,7 @@ fn hash(name: &[u8]) -> u32 {
     };
     let value = match std::str::from_utf8(name) {
         Ok(text) => folded(upcase::fold_cow(text).as_bytes()),
-        // What is not UTF-8 has no upper case beyond ASCII, and Samba looks no further than that.
+        // Bytes that are not UTF-8 have no upper case beyond ASCII, to Samba either.
         Err(_) => folded(&name.to_ascii_uppercase()),
     };
     value & 0x7FFF_FFFF
@@ -224,7 +227,7 @@ fn prefix_len(prefix: u8) -> usize {
 }
 
 impl RootSettings {
-    /// What a new entry is to be called that a client calls `asked`.
+    /// Returns the name of a new entry that a client calls `asked`.
     pub(crate) fn new_name(&self, asked: &str) -> OsString {
         let case = if is_8_3(asked.as_bytes()) && self.new_case == NewCase::Kept {
             self.new_short_case

@@ -30,7 +30,7 @@ use crate::sys::system;
 use crate::sys::times;
 use crate::sys::xattr::Attributes;
 
-/// What a share does not grant or refuse: a question, and a privilege.
+/// Bits that no share grants or refuses: a query for the maximum, and a privilege.
 const OF_NO_SHARE: AccessMask =
     AccessMask::MAXIMUM_ALLOWED.union(AccessMask::ACCESS_SYSTEM_SECURITY);
 
@@ -46,7 +46,7 @@ pub(crate) struct Admitted {
     pub(crate) named: Inode,
 }
 
-/// What became of creating.
+/// Result of an attempt to create an object.
 pub(crate) enum Created {
     /// Somebody else was faster, or the name is a link that leads nowhere.
     Exists,
@@ -153,13 +153,14 @@ impl Store {
     /// Takes back what was created when the rest of the request failed.
     pub(crate) fn discard(&mut self, place: &Place, inode: Inode) {
         if let Some(parent) = &place.parent {
-            // What this leaves behind an administrator can see; there is nobody to tell.
+            // A failure leaves the object for an administrator to see; the client gets the first
+            // error.
             let _ = self.unlink(&parent.directory, &place.name, inode, false);
         }
     }
 }
 
-/// What can be refused before anything is made.
+/// Checks a request before anything is created.
 fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     let required = request.desired_access.difference(OF_NO_SHARE);
     root.verify_changeable()?;
@@ -185,8 +186,8 @@ fn given_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
     request.posix_mode.map(|mode| given_mode::of_new(&root.settings, mode, directory))
 }
 
-/// The same, with which its owner may still store attributes: the kernel looks at the mode, even for the
-/// one who has just made the file.
+/// The same, with which its owner may still store attributes: the kernel looks at the mode, even
+/// for the one who has just made the file.
 fn writable_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
     given_mode(root, request).map(|mode| mode | 0o200)
 }
@@ -207,8 +208,9 @@ fn file_mode(root: &Root, parent: &Parent) -> u32 {
     mode(root, parent, 0o666, create_mask, force_create_mode)
 }
 
-/// Whose group a directory has, and with that the bit for it, the kernel says; that for its user is not
-/// passed on. Who makes one that inherits its mode can write there, as in Samba.
+/// Returns the mode of a new directory. The kernel decides on its group and its setgid bit; setuid
+/// is not inherited. The creator of a directory with an inherited mode can write there, as in
+/// Samba.
 fn directory_mode(root: &Root, parent: &Parent) -> u32 {
     let RootSettings { directory_mask, force_directory_mode, inherit_permissions, .. } =
         root.settings;
@@ -227,8 +229,8 @@ fn mode(root: &Root, parent: &Parent, bits: u32, mask: u32, forced: u32) -> u32 
     bits & 0o777 & mask | forced
 }
 
-/// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from it what
-/// the mode of the request does not have.
+/// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from
+/// it what the mode of the request does not have.
 fn passes_acl_on(root: &Root, parent: &Parent) -> bool {
     root.settings.inherit_acls && posix_acl::has_default(parent.subject().attributes())
 }
@@ -249,8 +251,9 @@ fn make_directory(
     })
 }
 
-/// Stores the attributes, unless their absence says the same: that spares a write for nearly every file.
-/// To Samba absence does not say ARCHIVE, so where everything is kept for it they are always stored.
+/// Stores the attributes, unless their absence says the same: that spares a write for nearly every
+/// file. To Samba absence does not say ARCHIVE, so where everything is kept for it they are always
+/// stored.
 fn store_attributes(
     root: &Root,
     request: &OpenRequest,

@@ -31,13 +31,13 @@ use crate::sys::file_kind::kind_of;
 use crate::sys::system::{self, Uncached};
 use crate::sys::xattr::Attributes;
 
-/// How often a name may appear or vanish between looking and acting before we give up.
+/// Attempts to open or create a name that keeps appearing or vanishing between look-up and open.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// What reads data.
+/// Rights that need a descriptor for reading.
 const READS: AccessMask = AccessMask::READ_DATA.union(AccessMask::EXECUTE);
 
-/// What writes data.
+/// Rights that need a descriptor for writing.
 const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
 impl Store {
@@ -217,8 +217,8 @@ fn verify_kind(request: &OpenRequest, entry: &Entry) -> Result<(), NtStatus> {
     }
 }
 
-/// [MS-FSA] 2.1.5.1.2.1, and the attributes that forbid to overwrite in 2.1.5.1.2. Returns the granted
-/// rights.
+/// [MS-FSA] 2.1.5.1.2.1, and the attributes that forbid to overwrite in 2.1.5.1.2. Returns the
+/// granted rights.
 fn verify_access(
     root: &Root,
     request: &OpenRequest,
@@ -266,7 +266,7 @@ fn verify_access(
     Ok(granted)
 }
 
-/// How a file is opened for its data.
+/// Returns the flags to open a file for its data; `None` if neither is needed.
 fn data_flags(reads: bool, writes: bool) -> Option<OFlags> {
     match (reads, writes) {
         (true, true) => Some(OFlags::RDWR),
@@ -276,9 +276,10 @@ fn data_flags(reads: bool, writes: bool) -> Option<OFlags> {
     }
 }
 
-/// How a file will be opened for its data if the request is granted. `None` where the file has to be looked
-/// at to know, and where it is refused whatever the file is like: others on this machine notice an open
-/// (a lease is broken, inotify tells of it), and in an overlay one that writes copies the file.
+/// Returns the flags with which a granted request opens the data of a file. `None` where they
+/// depend on the file, and where the request is refused for any file: an open has side effects on
+/// this machine (it breaks a lease, inotify reports it), and in an overlay an open for writing
+/// copies the file.
 fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
     let mut access = request.desired_access;
     if request.disposition.overwrites() {
@@ -295,8 +296,8 @@ fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
     if is_refused || is_other { None } else { data_flags(access.intersects(READS), writes) }
 }
 
-/// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken from
-/// the granted rights instead.
+/// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken
+/// from the granted rights instead.
 fn open_data(
     root: &Root,
     request: &OpenRequest,
@@ -305,8 +306,9 @@ fn open_data(
     granted: AccessMask,
 ) -> Result<(OwnedFd, bool, AccessMask), NtStatus> {
     if kind == ObjectKind::Directory {
-        // Everything but listing works with O_PATH, and a listing opens a descriptor of its own. Opened
-        // here all the same, so that listing cannot be refused later and FLUSH has what to flush.
+        // Everything but listing works with O_PATH, and a listing opens a descriptor of its own.
+        // Opened here all the same, so that listing cannot be refused later and FLUSH has what to
+        // flush.
         if !granted.contains(AccessMask::READ_DATA) {
             return Ok((fd, true, granted));
         }

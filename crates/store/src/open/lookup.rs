@@ -1,10 +1,10 @@
-//! From a path to a place in a directory, never leaving the share.
+//! Look-up of paths, never leaving the share.
 //!
-//! The kernel resolves beneath the share's root (`openat2` with RESOLVE_BENEATH), so neither `..` nor a
-//! symbolic link nor a directory that is moved meanwhile leads out. Links are followed if they
-//! stay beneath the root; those that do not stop the client (see `reparse`), unless an
-//! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the share
-//! is followed as the relative one that it could be.
+//! The kernel resolves beneath the share's root (`openat2` with RESOLVE_BENEATH), so neither `..`
+//! nor a symbolic link nor a directory that is moved meanwhile leads out. Links are followed if
+//! they stay beneath the root; those that do not stop the client (see `reparse`), unless an
+//! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the
+//! share is followed as the relative one that it could be.
 
 use crate::model::place::Entry;
 use crate::model::place::Parent;
@@ -46,7 +46,7 @@ impl Place {
 }
 
 impl Store {
-    /// The share.
+    /// Returns the share of an id.
     pub(crate) fn root(&self, root: RootId) -> Result<Rc<Root>, NtStatus> {
         let index = usize::try_from(root.0).unwrap_or(usize::MAX);
         self.roots.get(index).cloned().flatten().ok_or(NtStatus::NETWORK_NAME_DELETED)
@@ -63,9 +63,10 @@ impl Store {
         self.look_for(root, path, link_itself, false, None)
     }
 
-    /// As [`Store::locate`]. With `expects_new` an object is not looked for in a directory that is known
-    /// to have none of that name: whoever makes it finds out if there is one all the same. What is to be
-    /// opened for its `data` is so already when it is found, if it is an ordinary file and may be.
+    /// As [`Store::locate`]. With `expects_new` an object is not looked for in a directory that is
+    /// known to have none of that name: whoever makes it finds out if there is one all the same.
+    /// What is to be opened for its `data` is so already when it is found, if it is an ordinary
+    /// file and may be.
     pub(crate) fn look_for(
         &mut self,
         root: &Root,
@@ -129,7 +130,8 @@ impl Store {
     }
 
     /// Opens the directory at `path`: as it is written if possible, else component by component
-    /// without regard to case and by short names, unless it is `exact`. `path` is as on disk but for that.
+    /// without regard to case and by short names, unless it is `exact`. `path` is as on disk but
+    /// for that.
     pub(crate) fn parent(
         &mut self,
         root: &Root,
@@ -333,8 +335,8 @@ fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option
     Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
 }
 
-/// What a link leads to. One that goes up and down again within the share is followed from the root
-/// and by its whole path; that takes a path whose names are all shown as they are stored.
+/// Opens the target of a link. A link that goes up and down again within the share is followed from
+/// the root, by its whole path; that takes a path of names that clients see as they are stored.
 pub(crate) fn follow(
     root: &Root,
     directory: BorrowedFd<'_>,

@@ -11,7 +11,7 @@ use crate::metadata::basic::stored_attributes;
 use crate::metadata::extended_attributes;
 use crate::metadata::stream;
 
-/// What the client gave with an overwriting CREATE.
+/// Parameters of an overwriting CREATE.
 #[derive(Debug)]
 pub(crate) struct Overwrite<'a> {
     pub(crate) supersede: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Overwrite<'a> {
 }
 
 impl Store {
-    /// What CREATE does to a file that it overwrites or supersedes: [MS-FSA] 2.1.5.1.2.
+    /// Empties a file that CREATE overwrites or supersedes: [MS-FSA] 2.1.5.1.2.
     pub(crate) fn overwrite(
         &mut self,
         open: LocalOpen,

@@ -1,10 +1,11 @@
-//! What a user may do with an object: what its NT descriptor says, or POSIX permissions as NT rights.
+//! Rights of a user on an object: those of its NT descriptor, or POSIX permissions as NT rights.
 //!
 //! This answers a client's questions early and exactly; the kernel still has the last word on each
-//! system call, because the thread impersonates the user. What POSIX knows no right for is done
-//! with the server's rights if NT's right for it was granted: attributes and times (WRITE_ATTRIBUTES), the
-//! POSIX ACL (WRITE_DAC), taking ownership (WRITE_OWNER), and removing (DELETE, where NT descriptors are
-//! kept). `credentials/privileged.rs` has these calls, and what they may not do in any case.
+//! system call, because the thread impersonates the user. Changes that POSIX has no right for are
+//! made with the server's rights, if NT's right for them was granted: attributes and times
+//! (WRITE_ATTRIBUTES), the POSIX ACL (WRITE_DAC), taking ownership (WRITE_OWNER), and removing
+//! (DELETE, where NT descriptors are kept). `credentials/privileged.rs` has these calls, and the
+//! limits that hold in any case.
 
 use crate::security::rights::EVERYONE;
 use crate::security::rights::EXECUTE;
@@ -26,7 +27,7 @@ use crate::security::stored;
 use crate::sys::file_kind::is_directory;
 use crate::sys::system;
 
-/// What changes something, and so is not granted on a share that is read only.
+/// Rights to change an object, which a read-only share never grants.
 const CHANGES: AccessMask = AccessMask::WRITE_DATA
     .union(AccessMask::APPEND_DATA)
     .union(AccessMask::WRITE_EA)
@@ -42,7 +43,7 @@ pub(crate) const DATA: AccessMask = AccessMask::READ_DATA
     .union(AccessMask::APPEND_DATA)
     .union(AccessMask::EXECUTE);
 
-/// What it takes to see an object in a listing with "hide unreadable": as in Windows.
+/// Rights without which "hide unreadable" leaves an object out of a listing, as in Windows.
 pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
     .union(AccessMask::READ_EA)
     .union(AccessMask::READ_ATTRIBUTES)
@@ -59,7 +60,7 @@ pub(crate) fn maximal(
     parent: Option<&Parent>,
 ) -> Result<AccessMask, NtStatus> {
     let mut rights = plain(impersonation, root, subject)?;
-    // Whoever reaches an object may ask for its attributes.
+    // A user who can look up an object may read its attributes.
     rights |= AccessMask::READ_ATTRIBUTES;
     if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, subject, parent)? {
         rights |= AccessMask::DELETE;
@@ -156,8 +157,8 @@ fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
     if permissions & READ != 0 {
         rights |= AccessMask::FILE_GENERIC_READ;
         if !directory {
-            // The x bit is for programs of this host. Files created by clients have none, and a client
-            // that can read a program can run it in any case.
+            // The x bit is for programs of this host. Files created by clients have none, and a
+            // client that can read a program can run it in any case.
             rights |= AccessMask::FILE_GENERIC_EXECUTE;
         }
     }
@@ -217,8 +218,8 @@ pub(crate) fn may_enter(user: Effective, directory: BorrowedFd<'_>, status: &Sta
     permissions(user, directory, status) & EXECUTE != 0
 }
 
-/// The rwx bits that hold for the user. The owner's are exact in the mode; for others the kernel is asked,
-/// which knows about ACLs.
+/// The rwx bits that hold for the user. The owner's are exact in the mode; for others the kernel is
+/// asked, which knows about ACLs.
 fn permissions(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> u16 {
     if user.uid == 0 {
         return READ | WRITE | EXECUTE;

@@ -1,8 +1,8 @@
-//! Whose rights the thread has.
+//! The user that the thread impersonates.
 //!
-//! The thread impersonates the user whose request came last, and changes them only when
-//! another user's request comes: nearly every client has one user. The effective user changes, so
-//! the kernel drops the capabilities with it; there is no access check of ours that it does not repeat.
+//! The thread keeps the credentials of the last request's user, and takes others only when another
+//! user's request comes: nearly every client has one user. The effective user changes, so the
+//! kernel drops the capabilities with it; there is no access check of ours that it does not repeat.
 //! The few calls that run with the server's rights for a user are in `privileged`.
 
 mod privileged;
@@ -21,7 +21,7 @@ pub(crate) struct Impersonation {
     enabled: bool,
     users: Vec<User>,
     rights: Rights,
-    /// Who asks, whether or not the rights could be put on.
+    /// User of the current request, even if impersonation failed.
     requester: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ struct User {
     identity: Identity,
 }
 
-/// A user by SIDs.
+/// A user's SIDs, for access checks.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) uid: u32,
@@ -80,7 +80,7 @@ impl Identity {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Rights {
-    /// What the thread had when the store was made.
+    /// The credentials that the thread had when the store was made.
     Server,
     /// A change failed half way.
     Unknown,
@@ -88,8 +88,8 @@ enum Rights {
 }
 
 impl Impersonation {
-    /// `enabled`: the thread is to have the rights of users. It gives CAP_FSETID up for good, so that the
-    /// kernel lets it make nothing setgid that its users could not.
+    /// `enabled`: the thread is to have the rights of users. It gives CAP_FSETID up for good, so
+    /// that the kernel lets it make nothing setgid that its users could not.
     pub(crate) fn new(enabled: bool) -> Self {
         if enabled {
             system::give_up_fsetid().expect("a thread may have fewer capabilities");
@@ -143,7 +143,7 @@ impl Impersonation {
         self.enabled
     }
 
-    /// By which SIDs the user is known who asks at the moment.
+    /// Returns the SIDs of the current request's user.
     pub(crate) fn identity(&self) -> Result<&Identity, NtStatus> {
         self.requester().map(|user| &user.identity).ok_or(NtStatus::ACCESS_DENIED)
     }
@@ -152,7 +152,8 @@ impl Impersonation {
         self.requester.and_then(|index| self.users.get(index))
     }
 
-    /// A known user of this uid. There may be several, with other groups: the one who asks comes first.
+    /// A known user of this uid. Several may have the uid, with different groups: the current
+    /// request's user comes first.
     pub(crate) fn identity_of(&self, uid: u32) -> Option<&Identity> {
         let mut users = self.requester().into_iter().chain(&self.users);
         users.find(|user| user.credentials.uid == uid).map(|user| &user.identity)

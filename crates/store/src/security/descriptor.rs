@@ -1,7 +1,7 @@
 //! Security descriptors: [MS-FSA] 2.1.5.14 and 2.1.5.17.
 //!
-//! A share either keeps NT descriptors (`stored`, in Samba's encoding; `mapping` is what the kernel is told
-//! of them) or has what the mode says (`mode`).
+//! A share either keeps NT descriptors (`stored`, in Samba's encoding; `mapping` is what the kernel
+//! is told of them) or has what the mode says (`mode`).
 
 use dtyp::inheritance::{Creator, inherited_descriptor};
 use dtyp::security_descriptor::Control;
@@ -112,7 +112,7 @@ impl Store {
         };
         let (descriptor, owners) = match &request.security {
             Some(given) => {
-                // What it leaves out is as without it.
+                // Missing parts are inherited, as without a descriptor.
                 let inherited = self.inherited(root, parent, &status)?;
                 let base = inherited.unwrap_or_else(|| self.of_creator(&status));
                 self.given_descriptor(settings, &status, &base, given)?
@@ -122,7 +122,7 @@ impl Store {
                 None => return Ok(owner_changed),
             },
         };
-        // Who creates an object may say how it begins.
+        // The creator decides on the first descriptor of an object.
         let is_new = owner_changed || self.impersonation.can_have_made(&status);
         let mandate = Mandate { owner: is_new, dacl: is_new };
         stored::install(&mut self.impersonation, settings, subject, &descriptor, owners, mandate)?;
@@ -170,7 +170,7 @@ impl Store {
         Ok((new, owners))
     }
 
-    /// What the mode says, with the SID that the creator has here.
+    /// Returns the descriptor of a mode, with the creator's own SID as owner.
     fn of_creator(&self, status: &Statx) -> SecurityDescriptor {
         let owner = Some(self.owner_sid(status));
         SecurityDescriptor { owner, ..mode::describe(status, None) }
@@ -181,7 +181,7 @@ impl Store {
         known.map_or_else(|| Sid::unix_user(status.stx_uid), |known| known.user.clone())
     }
 
-    /// What the directory has for a new object; `None` if that is nothing.
+    /// Returns the descriptor that a new object inherits; `None` if it inherits nothing.
     fn inherited(
         &mut self,
         root: &Root,
@@ -214,7 +214,7 @@ fn changed(
         map_generic(acl);
     }
     if information.contains(SecurityInformation::DACL) {
-        // Without a list it is the NULL DACL, which grants everything.
+        // A missing list means the NULL DACL, which grants everything.
         given.control |= Control::DACL_PRESENT;
     }
     let mut new = old.clone();
@@ -223,8 +223,8 @@ fn changed(
     new
 }
 
-/// [MS-DTYP] 2.5.3.4: a list counts as computed by inheritance if its writer says both that it was and
-/// that it should be. The request to compute it is not stored.
+/// [MS-DTYP] 2.5.3.4: a list counts as computed by inheritance if its writer says both that it was
+/// and that it should be. The request to compute it is not stored.
 fn canonicalize(control: &mut Control, settings: &NtAclSettings) {
     for (requested, inherited) in [
         (Control::DACL_AUTO_INHERIT_REQ, Control::DACL_AUTO_INHERITED),

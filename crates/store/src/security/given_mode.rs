@@ -1,8 +1,8 @@
 //! Modes that clients give outright: in the POSIX create context, and as S-1-5-88-3-MODE in a list.
 //!
-//! Permissions are all that a client may say, and of a directory that it is sticky. A program that is
-//! setuid or setgid acts as its owner or group, who with `force user` is not the client. Samba has the
-//! same rule for S-1-5-88-3-MODE. That a directory is setgid the file system decides, see
+//! Permissions are all that a client may say, and of a directory that it is sticky. A program that
+//! is setuid or setgid acts as its owner or group, who with `force user` is not the client. Samba
+//! has the same rule for S-1-5-88-3-MODE. That a directory is setgid the file system decides, see
 //! `credentials/privileged.rs`.
 
 use crate::settings::RootSettings;

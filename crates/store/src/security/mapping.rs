@@ -1,21 +1,22 @@
 //! From an NT DACL to a POSIX ACL, so that the kernel's check does not contradict the DACL.
 //!
-//! The kernel checks every open as the user, and it has the last word; the DACL is checked before, by
-//! us. So the POSIX ACL has to grant at least what the DACL grants, as well as nine bits can, and it
-//! should not grant more to local programs than it must. The rules:
+//! The kernel checks every open as the user, and it has the last word; the DACL is checked before,
+//! by us. So the POSIX ACL has to grant at least what the DACL grants, as well as nine bits can,
+//! and it should not grant more to local programs than it must. The rules:
 //!
-//! - Each user that the DACL names gets what the DACL grants to that user as far as we know its groups:
-//!   a POSIX entry for a user is final, the entries of its groups no longer count.
-//! - Each group gets what it and everyone are granted. The kernel grants what any of a user's groups has.
-//! - A denial takes effect where it stands, for the trustee that it names. Where a group is
-//!   denied what another group has, the kernel grants it and our check denies it.
-//! - One bit stands for several rights: it is granted with any of them. Directories are passed by whoever
-//!   has anything there, since nobody on Windows is kept from traversing.
-//! - The owner keeps reading a file, and everything on a directory: what is in the way of managing it
-//!   are the DACL's rules, which the owner can change. A server that is not root keeps writing as well,
-//!   or it could not store another descriptor: attributes in `user.` take that right.
-//! - SIDs that stand for nobody on this system have no entry, and the kernel gives them what it gives
-//!   everyone.
+//! - Each user that the DACL names gets what the DACL grants to that user as far as we know its
+//!   groups: a POSIX entry for a user is final, the entries of its groups no longer count.
+//! - Each group gets what it and everyone are granted. The kernel grants what any of a user's
+//!   groups has.
+//! - A denial takes effect where it stands, for the trustee that it names. Where a group is denied
+//!   what another group has, the kernel grants it and our check denies it.
+//! - One bit stands for several rights: it is granted with any of them. Directories are passed by
+//!   whoever has anything there, since nobody on Windows is kept from traversing.
+//! - The owner keeps reading a file, and everything on a directory: what is in the way of managing
+//!   it are the DACL's rules, which the owner can change. A server that is not root keeps writing
+//!   as well, or it could not store another descriptor: attributes in `user.` take that right.
+//! - SIDs that stand for nobody on this system have no entry, and the kernel gives them what it
+//!   gives everyone.
 
 use dtyp::access_check::{Privileges, Token};
 use dtyp::{AccessMask, SecurityDescriptor, Sid, access_check};
@@ -28,14 +29,14 @@ use crate::security::rights::READ;
 use crate::security::rights::WRITE;
 use crate::sys::file_kind::is_directory;
 
-/// S-1-22-1-UID and S-1-22-2-GID.
+/// Authority of the SIDs S-1-22-1-UID and S-1-22-2-GID.
 const UNIX_AUTHORITY: u64 = 22;
 
-/// Users and groups of a list, at most; the others have what everyone has. An ACL of this size still
-/// fits into the extended attribute of any file system.
+/// Users and groups of a list, at most; the others have what everyone has. An ACL of this size
+/// still fits into the extended attribute of any file system.
 const NAMED_MAX: usize = 256;
 
-/// Who a SID is on this system.
+/// User or group of this system that a SID stands for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Trustee {
     User(u32),
@@ -78,7 +79,7 @@ pub(crate) fn posix_acl(
     PosixAcl::new(entries)
 }
 
-/// The SIDs of whoever passes as "other".
+/// Returns the SIDs of the class "other" of a mode.
 fn everyone() -> Vec<Sid> {
     vec![Sid::everyone(), Sid::network(), Sid::authenticated_users(), Sid::users()]
 }
@@ -137,15 +138,15 @@ impl Mapping<'_> {
         sids
     }
 
-    /// The descriptor may call the owning group by a name of its own. One that is another group's stands for
-    /// that: a user who takes a file may name a group that it cannot bring.
+    /// The descriptor may call the owning group by a name of its own. One that is another group's
+    /// stands for that: a user who takes a file may name a group that it cannot bring.
     fn sids_of_owning_group(&self, sids: &[Sid]) -> Option<Sid> {
         let is_member = sids.contains(&Sid::unix_group(self.status.stx_gid));
         let is_another = |sid: &Sid| trustee(self.impersonation, sid).is_some();
         self.descriptor.group.clone().filter(|sid| is_member && !is_another(sid))
     }
 
-    /// What the DACL grants to one with all of `sids`.
+    /// Returns the permissions that the DACL grants to a user with all of `sids`.
     fn triple(&self, sids: &[Sid]) -> Triple {
         let nobody = Sid::anonymous();
         let token = Token { user: &nobody, groups: sids, privileges: Privileges::default() };
@@ -168,8 +169,8 @@ impl Mapping<'_> {
         if granted.intersects(writes) {
             triple |= WRITE;
         }
-        // On a file full control alone does not make a program of it: the bit stays as it is where any
-        // was set.
+        // On a file full control alone does not make a program of it: the bit stays as it is where
+        // any was set.
         let program = self.status.stx_mode & 0o111 != 0;
         let executes =
             if directory { reads | writes | AccessMask::EXECUTE } else { AccessMask::EXECUTE };

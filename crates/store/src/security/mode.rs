@@ -1,12 +1,12 @@
 //! Security descriptors from POSIX owners, groups, modes and ACLs.
 //!
-//! This is what a share without stored NT ACLs has, and what an object has that none is stored with. A
-//! mode is read as three entries (owner, group, everyone), and a POSIX ACL as one more for each that it
-//! names. A descriptor that is written to a share without stored NT ACLs is mapped onto the three
-//! triples of the mode. What a mode cannot say is refused, never dropped in silence, with these exceptions:
-//! inherit-only entries (there is no place for them), entries for the system and the administrators (root
-//! may do everything), and the difference between rights that one mode bit stands for. The SACL is
-//! not kept.
+//! This is what a share without stored NT ACLs has, and what an object has that none is stored
+//! with. A mode is read as three entries (owner, group, everyone), and a POSIX ACL as one more for
+//! each that it names. A descriptor that is written to a share without stored NT ACLs is mapped
+//! onto the three triples of the mode. What a mode cannot say is refused, never dropped in silence,
+//! with these exceptions: inherit-only entries (there is no place for them), entries for the system
+//! and the administrators (root may do everything), and the difference between rights that one mode
+//! bit stands for. The SACL is not kept.
 
 use crate::model::subject::Subject;
 use crate::security::credentials::NewOwners;
@@ -25,11 +25,11 @@ use crate::settings::{DefaultStyle, RootSettings};
 use crate::sys::file_kind::is_directory;
 use crate::sys::system;
 
-/// S-1-22-1-UID and S-1-22-2-GID.
+/// Authority of the SIDs S-1-22-1-UID and S-1-22-2-GID.
 const UNIX_AUTHORITY: u64 = 22;
 
-/// S-1-5-88-1-UID, S-1-5-88-2-GID and S-1-5-88-3-MODE: how Windows' NFS server, and the Linux client, say
-/// what POSIX says.
+/// S-1-5-88-1-UID, S-1-5-88-2-GID and S-1-5-88-3-MODE: how Windows' NFS server, and the Linux
+/// client, say what POSIX says.
 const NFS: u32 = 88;
 
 /// The descriptor that says what the mode says.
@@ -65,7 +65,7 @@ pub(crate) fn describe(status: &Statx, acl: Option<&PosixAcl>) -> SecurityDescri
     }
 }
 
-/// What an object has that no descriptor is stored with, where the system's ACLs are ignored.
+/// Returns the descriptor of an object without a stored one, where the system's ACLs are ignored.
 pub(crate) fn default_descriptor(status: &Statx, style: DefaultStyle) -> SecurityDescriptor {
     let mut descriptor = describe(status, None);
     let all = |sid: Sid, flags| Ace::allow(sid, AccessMask::FILE_ALL, flags);
@@ -113,8 +113,8 @@ fn rights(bits: u16, directory: bool) -> AccessMask {
     rights
 }
 
-/// Changes owner, group and mode as far as `information` names them. `new`: the object was just made, in a
-/// share with these settings.
+/// Changes owner, group and mode as far as `information` names them. `new`: the object was just
+/// made, in a share with these settings.
 pub(crate) fn apply(
     impersonation: &mut Impersonation,
     subject: Subject<'_>,
@@ -221,12 +221,13 @@ fn mode_of(
     Ok(sticky | owner << 6 | group << 3 | other)
 }
 
-/// S-1-3-4, OWNER RIGHTS.
+/// Returns the SID of OWNER RIGHTS, S-1-3-4.
 fn owner_rights() -> Sid {
     Sid::new(3, &[4])
 }
 
-/// What the list grants to those who are all of `trustees`, in the order that decides.
+/// Returns the permissions that a list grants to a user who is all of `trustees`: the first entry
+/// for a right decides.
 fn triple_of(dacl: &Acl, trustees: &[&Sid], status: &Statx) -> u32 {
     let (mut granted, mut decided) = (AccessMask::empty(), AccessMask::empty());
     for ace in &dacl.aces {
@@ -248,8 +249,8 @@ fn triple_of(dacl: &Acl, trustees: &[&Sid], status: &Statx) -> u32 {
     if granted.contains(AccessMask::WRITE_DATA) {
         triple |= 2;
     }
-    // On a file reading comes with executing, so that alone does not make a program of it: the bit stays
-    // as it is where any was set.
+    // On a file reading comes with executing, so that alone does not make a program of it: the bit
+    // stays as it is where any was set.
     let program = directory || u32::from(status.stx_mode) & 0o111 != 0;
     if granted.contains(AccessMask::EXECUTE) && program {
         triple |= 1;

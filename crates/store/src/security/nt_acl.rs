@@ -1,12 +1,13 @@
 //! NT security descriptors in the extended attribute `security.NTACL`, in Samba's encoding.
 //!
 //! The value is NDR of Samba's own structure `xattr_NTACL`: a version, the version again as the
-//! discriminant of a union, and what the version has. Versions 3 and 4 carry hashes of what the mode and
-//! the POSIX ACL said when the descriptor was stored: who finds other ones knows that somebody changed
-//! them locally, and that the descriptor no longer holds. We write version 4 and read 1 to 4.
+//! discriminant of a union, and what the version has. Versions 3 and 4 carry hashes of what the
+//! mode and the POSIX ACL said when the descriptor was stored: who finds other ones knows that
+//! somebody changed them locally, and that the descriptor no longer holds. We write version 4 and
+//! read 1 to 4.
 //!
-//! The offsets inside the descriptor count from the beginning of the value, not from the beginning of
-//! the descriptor as in its packet form.
+//! The offsets inside the descriptor count from the beginning of the value, not from the beginning
+//! of the descriptor as in its packet form.
 
 use aws_lc_rs::digest;
 use dtyp::SecurityDescriptor;
@@ -14,25 +15,25 @@ use dtyp::SecurityDescriptor;
 /// Bytes of a hash field: SHA-256 fills the first half.
 const HASH_FIELD_LEN: usize = 64;
 
-/// XATTR_SD_HASH_TYPE_SHA256.
+/// Samba's number of the hash type: XATTR_SD_HASH_TYPE_SHA256.
 const HASH_TYPE_SHA256: u16 = 1;
 
-/// What version 4 says of where its second hash comes from. Samba writes the same.
+/// Description of the source of the second hash in version 4. Samba writes the same.
 const DESCRIPTION: &[u8] = b"posix_acl\0";
 
-/// Bytes of a description that are looked through for its end.
+/// Longest description, in bytes; a longer one makes the value invalid.
 const DESCRIPTION_LEN_MAX: usize = 256;
 
-/// Where the descriptor begins in version 3.
+/// Offset of the descriptor in version 3.
 const DESCRIPTOR_AT_V3: usize = 80;
 
-/// Where the descriptor begins in the version 4 that we write.
+/// Offset of the descriptor in the version 4 that Choro writes.
 const DESCRIPTOR_AT_V4: usize = 160;
 
 /// NDR's referents of the two pointers.
 const REFERENTS: [u32; 2] = [0x0002_0000, 0x0002_0004];
 
-/// SHA-256.
+/// SHA-256 of a descriptor or an ACL.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Hash([u8; 32]);
 
@@ -60,7 +61,7 @@ impl Hash {
     }
 }
 
-/// What must not have changed since for a descriptor to hold.
+/// State of the object that a stored descriptor depends on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Basis {
     /// Versions 1 and 2 hold whatever happens to the mode.

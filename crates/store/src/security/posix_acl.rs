@@ -13,16 +13,16 @@ const ACCESS: &str = "system.posix_acl_access";
 /// The ACL that entries of a directory get.
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// POSIX_ACL_XATTR_VERSION.
+/// Version of the value: POSIX_ACL_XATTR_VERSION.
 const VERSION: u32 = 2;
 
-/// What the kernel says and expects in entries that need no id.
+/// Id in entries that need none, for the kernel.
 const NO_ID: u32 = u32::MAX;
 
-/// Whom an entry is about.
+/// User or group of an entry.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Tag {
-    // In the kernel's order, which is also that of the hash.
+    // In the order of the kernel and of the hash.
     Owner,
     User(u32),
     OwningGroup,
@@ -83,7 +83,8 @@ impl PosixAcl {
         }
     }
 
-    /// The mode that says most of it: those who are named beside owner and group are others.
+    /// Returns the nearest mode: users and groups named beside owner and owning group count as
+    /// others.
     pub(crate) fn nearest_mode(&self) -> u16 {
         self.effective().fold(0, |mode, (tag, triple)| match tag {
             Tag::Owner => mode | triple << 6,

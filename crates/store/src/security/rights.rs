@@ -2,14 +2,15 @@
 
 use dtyp::AccessMask;
 
-/// What everyone has who can reach an object.
+/// Rights of every user who can look up an object.
 pub(crate) const EVERYONE: AccessMask = AccessMask::READ_CONTROL
     .union(AccessMask::READ_ATTRIBUTES)
     .union(AccessMask::READ_EA)
     .union(AccessMask::SYNCHRONIZE);
 
-/// What an owner has in any case. WRITE_OWNER is among them because clients that ask for "full
-/// control" of their own files would be refused without it; the kernel still refuses to give a file away.
+/// Rights that an owner always has. WRITE_OWNER is among them because clients that ask for "full
+/// control" of their own files would be refused without it; the kernel still refuses to give a file
+/// away.
 pub(crate) const OWNER: AccessMask = AccessMask::READ_CONTROL
     .union(AccessMask::WRITE_DAC)
     .union(AccessMask::WRITE_OWNER)

@@ -1,4 +1,5 @@
-//! Descriptors in the extended attribute: reading one that still holds, and putting one into effect.
+//! Descriptors in the extended attribute: reading one that still holds, and putting one into
+//! effect.
 
 use crate::model::subject::Subject;
 use crate::security::credentials::NewOwners;
@@ -17,7 +18,8 @@ use crate::security::posix_acl::SystemAcl;
 use crate::settings::NtAclSettings;
 use crate::sys::system;
 
-/// The descriptor that decides on an object where NT ACLs are kept; `None` if mode and POSIX ACL do.
+/// The descriptor that decides on an object where NT ACLs are kept; `None` if mode and POSIX ACL
+/// do.
 ///
 /// # Errors
 /// It cannot be read, or is damaged where nothing else could decide.
@@ -80,9 +82,9 @@ pub(crate) fn shown(
     Ok(mode::describe(subject.status, system.access.as_ref()))
 }
 
-/// Who is to own the object, and whether the user may say so: [MS-FSA] 2.1.5.17.
+/// Returns the new owner and group of an object, if the user may set them: [MS-FSA] 2.1.5.17.
 ///
-/// A user takes ownership, and gives it to nobody; who administers the system may give. A SID that
+/// A user takes ownership and cannot give it away; an administrator of the system can. A SID that
 /// stands for nobody here can be stored, and leaves the owner of the host as it is.
 pub(crate) fn new_owners(
     impersonation: &Impersonation,
@@ -120,19 +122,19 @@ pub(crate) fn new_owners(
     Ok(owners)
 }
 
-/// What the open lets its user do that the kernel reserves to the owner.
+/// Rights of an open to change owner and DACL, which the kernel reserves to the owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mandate {
-    /// WRITE_OWNER was granted.
+    /// True if the open has WRITE_OWNER.
     pub(crate) owner: bool,
-    /// WRITE_DAC was granted.
+    /// True if the open has WRITE_DAC.
     pub(crate) dacl: bool,
 }
 
 /// Puts a whole descriptor into effect: the owners first, then the POSIX ACL, then what is stored.
 ///
-/// If storing fails at the end, the old POSIX ACL is put back, so that the kernel does not grant what the
-/// client was told it could not set.
+/// If storing fails at the end, the old POSIX ACL is put back, so that the kernel does not grant
+/// what the client was told it could not set.
 pub(crate) fn install(
     impersonation: &mut Impersonation,
     settings: &NtAclSettings,
@@ -164,13 +166,13 @@ pub(crate) fn install(
     if stored.is_err()
         && let Some(access) = &before.access
     {
-        // What fails twice cannot be helped; the failure to store is what is reported.
+        // A second failure is ignored; the caller gets the failure to store.
         let _ = impersonation.put_back(Subject { status: &status, ..subject }, access);
     }
     stored.during(Operation::SetMetadata)
 }
 
-/// Whether anything was changed.
+/// Sets the POSIX ACL that follows from a descriptor. Returns whether it changed.
 fn change_acl(
     impersonation: &mut Impersonation,
     subject: Subject<'_>,

@@ -1,16 +1,17 @@
-//! What the file system that holds an object can do, as far as it differs.
+//! Features in which file systems differ.
 //!
-//! There is no way to ask for this without changing a file, so it is known by the file system's
-//! number. Whoever is not known is not promised to clients; asked all the same, the kernel decides.
+//! The kernel has no query for them that leaves files unchanged, so the number of the file system
+//! decides. Features of unknown file systems are not promised to clients; if a client uses one all
+//! the same, the kernel decides.
 
 use std::os::fd::BorrowedFd;
 
 use crate::sys::system;
 
-/// What a file system can do.
+/// Optional features of a file system.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Features {
-    /// Files can share storage.
+    /// Files can share storage (reflinks).
     pub(crate) shares_extents: bool,
     /// Files can be compressed one by one.
     pub(crate) compresses: bool,
@@ -18,7 +19,7 @@ pub(crate) struct Features {
     pub(crate) trims: bool,
 }
 
-/// Numbers of statfs(2).
+/// Numbers of file systems in statfs(2).
 const BCACHEFS: u32 = 0xCA45_1A4E;
 const BTRFS: u32 = 0x9123_683E;
 const EXT4: u32 = 0x0000_EF53;

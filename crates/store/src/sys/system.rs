@@ -22,8 +22,9 @@ const SYS_LISTXATTRAT: libc::c_long = 465;
 /// Kernels before 6.13, and sandboxes that do not know the two.
 static NO_XATTRAT: AtomicBool = AtomicBool::new(false);
 
-/// Opens `path` beneath `directory`, whatever links and `..` it meets on the way. With O_NONBLOCK nothing is
-/// tried again: then AGAIN can also say that a local program holds a lease, which it gives up in its time.
+/// Opens `path` beneath `directory`, whatever links and `..` it meets on the way. With O_NONBLOCK
+/// nothing is tried again: then AGAIN can also say that a local program holds a lease, which it
+/// gives up in its time.
 pub(crate) fn open_beneath(
     directory: BorrowedFd<'_>,
     path: impl AsRef<OsStr>,
@@ -73,8 +74,8 @@ pub(crate) fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno
     })
 }
 
-/// Where the kernel shows what the descriptors of this process stand for, by number. Kept open: the way
-/// through `/proc` costs more than what is done at its end.
+/// Returns `/proc/self/fd`, which has this process's descriptors by number. Kept open: walking
+/// `/proc` costs more than the call that needs it.
 fn descriptors() -> Result<BorrowedFd<'static>, Errno> {
     static DIRECTORY: OnceLock<OwnedFd> = OnceLock::new();
     if let Some(directory) = DIRECTORY.get() {
@@ -111,13 +112,13 @@ pub(crate) fn may_access(fd: BorrowedFd<'_>, mode: libc::c_int) -> Result<(), Er
     check(result).map(drop)
 }
 
-/// What a read does about data that are not in the page cache.
+/// Handling of data that are not in the page cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Uncached {
     /// Reads what is cached; EAGAIN if that is nothing though the file goes on, EOPNOTSUPP if the
     /// file system cannot tell.
     Refuse,
-    /// Waits for them.
+    /// Waits until the disk has delivered them.
     Wait,
 }
 
@@ -158,8 +159,8 @@ pub(crate) fn pages_cached(file: BorrowedFd<'_>, offset: u64, length: u64) -> Re
     // Cached, dirty, under write-back, evicted, evicted lately.
     let mut found = [0_u64; 5];
     let (range, counts) = (range.as_ptr(), found.as_mut_ptr());
-    // SAFETY: the two arrays are what the kernel calls cachestat_range and cachestat, of two and five
-    // numbers of 64 bits, which it reads and writes.
+    // SAFETY: the two arrays are what the kernel calls cachestat_range and cachestat, of two and
+    // five numbers of 64 bits, which it reads and writes.
     check(unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range, counts, 0) })?;
     Ok(found[0])
 }
@@ -172,9 +173,9 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     matches!(found, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
-/// Whether a file system gives an object another change time with each change that comes after somebody has
-/// looked at it: these do from Linux 6.13 on. Before, all changes between two ticks of the kernel's
-/// clock have one time.
+/// Whether a file system gives an object another change time with each change that comes after
+/// somebody has looked at it: these do from Linux 6.13 on. Before, all changes between two ticks of
+/// the kernel's clock have one time.
 #[must_use]
 pub fn has_fine_times(object: BorrowedFd<'_>) -> bool {
     const BTRFS_MAGIC: u32 = 0x9123_683E;
@@ -212,7 +213,7 @@ pub(crate) fn parse_time(text: &CStr, format: &CStr, local: bool) -> Option<i64>
     Some(seconds)
 }
 
-/// What strftime(3) makes of a time; `None` if that is nothing, or long.
+/// Formats a time by strftime(3); `None` if the result is empty or longer than a name.
 pub(crate) fn format_time(seconds: i64, format: &CStr, local: bool) -> Option<String> {
     /// As long as a name can be.
     const LENGTH_MAX: usize = 255;
@@ -240,9 +241,10 @@ pub(crate) fn format_time(seconds: i64, format: &CStr, local: bool) -> Option<St
     (length > 0).then(|| String::from_utf8(text).ok()).flatten()
 }
 
-/// What statfs(2) calls the type of the file system.
+/// Returns the type of the file system from statfs(2).
 pub(crate) fn file_system_number(object: BorrowedFd<'_>) -> Option<u32> {
-    // The numbers have 32 bits; the field has as many as the architecture likes, with or without sign.
+    // The numbers have 32 bits; the field has as many as the architecture likes, with or without
+    // sign.
     let found = rustix::fs::fstatfs(object).ok()?;
     u32::try_from(found.f_type & 0xFFFF_FFFF).ok()
 }
@@ -251,11 +253,11 @@ pub(crate) fn file_system_number(object: BorrowedFd<'_>) -> Option<u32> {
 pub(crate) fn xfs_reflinks(object: BorrowedFd<'_>) -> bool {
     /// Words of `struct xfs_fsop_geom_v1`, which has 112 bytes.
     const WORDS: usize = 28;
-    /// Where its flags are.
+    /// Index of the word of flags in it.
     const FLAGS: usize = 23;
     /// `XFS_IOC_FSGEOMETRY_V1`: _IOR('X', 100, struct xfs_fsop_geom_v1).
     const FSGEOMETRY_V1: libc::Ioctl = 0x8070_5864_u32 as libc::Ioctl;
-    /// `XFS_FSOP_GEOM_FLAGS_REFLINK`.
+    /// Flag of a file system with reflinks: `XFS_FSOP_GEOM_FLAGS_REFLINK`.
     const REFLINK: u32 = 1 << 20;
 
     // An O_PATH descriptor takes no ioctl; a file that may not be read says nothing.
@@ -285,7 +287,7 @@ pub(crate) fn clone_range(
     target: BorrowedFd<'_>,
     extents: Extents,
 ) -> Result<(), Errno> {
-    /// `struct file_clone_range`.
+    /// Argument of the ioctl: `struct file_clone_range` of the kernel.
     #[repr(C)]
     struct Arguments {
         source: i64,
@@ -293,7 +295,7 @@ pub(crate) fn clone_range(
         length: u64,
         target_offset: u64,
     }
-    /// `_IOW(0x94, 13, struct file_clone_range)`.
+    /// Number of the ioctl: `_IOW(0x94, 13, struct file_clone_range)`.
     const FICLONERANGE: libc::Ioctl = 0x4020_940D;
 
     let arguments = Arguments {
@@ -322,8 +324,8 @@ pub(crate) fn read_entries(directory: BorrowedFd<'_>, buffer: &mut [u8]) -> Resu
     check(result)
 }
 
-/// An extended attribute of a directory's entry, of the link itself if it is one. The length of the value
-/// alone if the buffer is empty.
+/// An extended attribute of a directory's entry, of the link itself if it is one. The length of the
+/// value alone if the buffer is empty.
 pub(crate) fn attribute_at(
     directory: BorrowedFd<'_>,
     name: &CStr,
@@ -392,8 +394,8 @@ fn listxattrat(
     if NO_XATTRAT.load(Ordering::Relaxed) {
         return None;
     }
-    // SAFETY: the path is terminated; the kernel writes at most `names.len()` bytes to `names`, which
-    // this function borrows mutably.
+    // SAFETY: the path is terminated; the kernel writes at most `names.len()` bytes to `names`,
+    // which this function borrows mutably.
     let result = unsafe {
         libc::syscall(
             SYS_LISTXATTRAT,
@@ -436,8 +438,8 @@ fn getxattrat(
     }
     let Ok(size) = u32::try_from(value.len()) else { return Some(Err(Errno::INVAL)) };
     let mut arguments = Arguments { value: value.as_mut_ptr() as u64, size, flags: 0 };
-    // SAFETY: both names are terminated; the kernel writes at most `size` bytes to `value`, which this
-    // function borrows mutably.
+    // SAFETY: both names are terminated; the kernel writes at most `size` bytes to `value`, which
+    // this function borrows mutably.
     let result = unsafe {
         libc::syscall(
             SYS_GETXATTRAT,
@@ -473,8 +475,8 @@ pub(crate) fn set_thread_credentials(uid: u32, gid: u32, groups: &[u32]) -> Resu
     set_thread_uid(uid)
 }
 
-/// Takes CAP_FSETID from this thread for good, and from those that it starts: becoming root again does not
-/// bring it back.
+/// Takes CAP_FSETID from this thread for good, and from those that it starts: becoming root again
+/// does not bring it back.
 pub(crate) fn give_up_fsetid() -> Result<(), Errno> {
     let mut sets = capabilities(None)?;
     for set in [&mut sets.effective, &mut sets.permitted, &mut sets.inheritable] {

@@ -27,7 +27,7 @@ impl Times {
     }
 }
 
-/// When the file was made, in nanoseconds; 0 if the file system does not tell.
+/// Returns the birth time of a file, in nanoseconds; 0 if the file system keeps none.
 pub(crate) fn birth(status: &Statx) -> u64 {
     if !has_birth_time(status) {
         return 0;

@@ -1,7 +1,8 @@
 //! Paths that an administrator has configured, through places where others may make files, too.
 //!
-//! A symbolic link on the way is followed only if root or the server's user owns it. Anybody else's could
-//! lead the user that a share forces to files that were never to be reached through that share.
+//! A symbolic link on the way is followed only if root or the server's user owns it. Anybody else's
+//! could lead the user that a share forces to files that were never to be reached through that
+//! share.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};

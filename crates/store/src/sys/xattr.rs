@@ -1,4 +1,4 @@
-//! Extended attributes of the host, of objects that are open in whatever way.
+//! Extended attributes of the host, read and written by descriptor or by name.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -9,20 +9,20 @@ use rustix::path::Arg;
 
 use crate::sys::system;
 
-/// What most values fit into.
+/// Bytes of the first buffer; most values fit.
 const VALUE_BYTES_FIRST: usize = 1_024;
 
 /// `XATTR_SIZE_MAX` and `XATTR_LIST_MAX`: the kernel has no longer ones.
 const BYTES_MAX: usize = 65_536;
 
-/// What a list of names in `user.` says of one of them.
+/// Presence of a name in a list of the names in `user.`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Listed {
-    /// There are no names.
+    /// The list has no names.
     Nothing,
-    /// It is not among them.
+    /// The list has other names only.
     Others,
-    /// It is among them.
+    /// The list has the wanted name.
     Wanted,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Attributes<'a>(Of<'a>);
 
 #[derive(Clone, Copy, Debug)]
 enum Of<'a> {
-    /// What is open.
+    /// An open file, for reading attributes by descriptor.
     File(BorrowedFd<'a>),
-    /// What was opened with O_PATH, which is good for paths only.
+    /// An object opened with O_PATH, for paths through `/proc` only.
     Path(BorrowedFd<'a>),
     /// An entry of a directory, the link itself if it is one.
     Entry(BorrowedFd<'a>, &'a CStr),
@@ -63,7 +63,7 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// Bytes of a value.
+    /// Returns the length of a value in bytes.
     pub(crate) fn length(self, name: &str) -> Result<usize, Errno> {
         match self.0 {
             Of::File(fd) => rustix::fs::fgetxattr_query(fd, name),

@@ -1,4 +1,4 @@
-//! The folder, and what must hold of everything in it.
+//! The folder, and the invariants of all its entries.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -18,7 +18,7 @@ use crate::support::{DELETE, READ, Share, WRITE, account};
 
 const A: u32 = 70_001;
 const B: u32 = 70_002;
-/// Whom a share with `force user` acts as.
+/// The user of a share with `force user`.
 const OWNER: u32 = 70_003;
 /// A group of A's, whose directory `team` is.
 const TEAM: u32 = 70_010;
@@ -34,7 +34,7 @@ const CONTROL: AccessMask =
 /// Opens that are kept, at most.
 const KEPT_MAX: usize = 4;
 
-/// How the folder is shared.
+/// Settings of the share of the folder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     nt_acls: bool,
@@ -129,7 +129,7 @@ impl Folder {
         let user = match *step {
             Step::Client { user, path, posix, act } => {
                 self.share.user = self.user(user);
-                // What is refused is no harm.
+                // A refusal is fine.
                 let _ = self.client(path, posix, act);
                 user
             }
@@ -177,7 +177,7 @@ impl Folder {
         }
     }
 
-    /// Whose rights the requests of a user have.
+    /// Returns the credentials of a user's requests.
     fn acting(&self, user: usize) -> Credentials {
         self.setting.forced.map_or_else(|| credentials(user), |uid| account(uid, &[]))
     }
@@ -222,7 +222,7 @@ impl Folder {
         Ok(opened?.open)
     }
 
-    /// Does something with an object that is opened for it.
+    /// Opens an object, runs an operation on it and closes it.
     fn with(
         &mut self,
         path: usize,
@@ -382,7 +382,7 @@ fn write(open: LocalOpen) -> ObjectOp {
     ObjectOp::Write { open, offset: 0, data, piped: None, write_through: false }
 }
 
-/// What it takes to set these parts: [MS-SMB2] 3.3.5.21.3.
+/// Returns the rights to set some parts: [MS-SMB2] 3.3.5.21.3.
 fn access_for(information: SecurityInformation) -> AccessMask {
     let mut access = AccessMask::READ_CONTROL;
     if information.contains(SecurityInformation::DACL) {

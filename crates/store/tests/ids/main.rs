@@ -1,6 +1,7 @@
-//! Random lives of a folder that two users and root have in common, by every way that changes owners and
-//! modes, with local processes of theirs in between. After each step the whole tree is looked at: what a
-//! client did gave nobody an id that is not theirs. Needs root, and ends at once without it.
+//! Random lives of a folder that two users and root have in common, by every way that changes
+//! owners and modes, with local processes of theirs in between. After each step the whole tree is
+//! looked at: what a client did gave nobody an id that is not theirs. Needs root, and ends at once
+//! without it.
 
 mod folder;
 mod step;
@@ -12,11 +13,15 @@ use proptest::prelude::*;
 use folder::{Folder, Setting};
 use step::Step;
 
-/// Steps of one life.
+/// Highest number of steps of one run.
 const STEPS_MAX: usize = 60;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn no_way_of_a_client_leads_to_an_id_that_is_not_its_users(

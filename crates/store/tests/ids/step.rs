@@ -1,8 +1,9 @@
-//! What may happen in the folder.
+//! Steps that a run may take in the folder.
 
 use proptest::prelude::*;
 
-/// Names that are used, few enough to be met again. Directories are made and inherit under them, too.
+/// Names that are used, few enough to be met again. Directories are made and inherit under them,
+/// too.
 pub(crate) const PATHS: [&str; 5] = ["f", "d", "d/f", "team/f", "team/d"];
 
 /// The users, by number: A and B, and root.
@@ -14,15 +15,15 @@ pub(crate) const GROUPS: usize = 5;
 /// A list of a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
-    /// None, which grants everything.
+    /// The NULL DACL, which grants everything.
     Null,
-    /// Everyone has full control.
+    /// Everyone has full control of the object.
     Everyone,
     /// Everyone has all but execution, which is the owner's alone.
     Bait,
     /// One that no mode says: A has full control, everyone reads and may take it.
     Named,
-    /// S-1-5-88-3-MODE.
+    /// A list with the SID S-1-5-88-3-MODE.
     Mode(u32),
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Given {
     pub(crate) nfs: bool,
 }
 
-/// What a client does with a name.
+/// Request of a client for a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Copy { from: usize },
@@ -51,7 +52,7 @@ pub(crate) enum Act {
     Write,
 }
 
-/// One thing that happens.
+/// One step of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// A request of a client, or a few.
@@ -84,7 +85,7 @@ pub(crate) enum Step {
     },
 }
 
-/// Modes, those more often with which something could be had.
+/// Modes, with dangerous bits more often than others.
 fn modes() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0o2766), Just(0o6755), Just(0o4777), Just(0o2777), Just(0o766), 0_u32..=0o7777]
 }

@@ -30,7 +30,7 @@ pub struct Share {
     pub folder: TempDir,
 }
 
-/// What a request says unless a test says otherwise: open what exists, for reading.
+/// Request that tests begin with: open an existing object for reading.
 pub fn request(root: RootId, path: &str) -> OpenRequest {
     OpenRequest {
         root,
@@ -109,7 +109,7 @@ impl Share {
         std::fs::set_permissions(self.host(path), mode).expect("as the server");
     }
 
-    /// The mode that something in the share has, without what kind of thing it is.
+    /// Returns the permission bits of an object of the share.
     pub fn mode_of(&mut self, path: &str) -> u32 {
         self.store.revert_to_server();
         let metadata = std::fs::metadata(self.host(path)).expect("it is there");
@@ -352,7 +352,7 @@ impl Share {
     }
 }
 
-/// What the ring does, by plain system calls.
+/// Performs the ring's operations by plain system calls.
 fn perform(op: Op) -> (Op, std::io::Result<usize>) {
     use std::os::fd::BorrowedFd;
     match op {

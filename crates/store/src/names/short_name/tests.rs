@@ -82,7 +82,7 @@ fn other_names_do_not_look_like_short_ones() {
     assert!(!looks_shortened(&self::settings(MangledNames::No), "ABCDEF~1"));
 }
 
-/// What Debian's smbd 4.17 shows and answers for the same names.
+/// Names that Debian's smbd 4.17 shows and accepts for the same files.
 #[test]
 fn short_names_are_those_of_samba() {
     let names: [(&[u8], &str); 24] = [

@@ -1,18 +1,18 @@
 //! All calls that may run with the server's rights: there is no other way to them.
 //!
-//! A user may do some things by the rules of NT that POSIX reserves to owners or to root. Each is tried
-//! with the user's own rights first. `granted` says whether NT's right for it was granted; the checks that
-//! hold whatever was granted are here:
+//! A user may do some things by the rules of NT that POSIX reserves to owners or to root. Each is
+//! tried with the user's own rights first. `granted` says whether NT's right for it was granted;
+//! the checks that hold whatever was granted are here:
 //!
-//! - With the server's rights a file goes to the user who asks, or to the owner of the directory where
-//!   "inherit owner" says so; and to a group only if the user is in it.
-//! - A change of owner, mode or ACL leaves nothing but a directory setgid, and nothing setuid. This holds
-//!   also for changes with the user's own rights: with `force user` they are somebody else's.
+//! - With the server's rights a file goes to the user who asks, or to the owner of the directory
+//!   where "inherit owner" says so; and to a group only if the user is in it.
+//! - A change of owner, mode or ACL leaves nothing but a directory setgid, and nothing setuid. This
+//!   holds also for changes with the user's own rights: with `force user` they are somebody else's.
 //! - What a creator may say of a new directory holds only if the directory is the user's.
 //! - A directory that is setgid stays so, with the group that it has.
 //!
-//! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is not
-//! the thread's, or data are written.
+//! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is
+//! not the thread's, or data are written.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -28,7 +28,7 @@ use crate::sys::file_kind::is_directory;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
 
-/// S_ISUID and S_ISGID.
+/// The bits S_ISUID and S_ISGID of a mode.
 const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// Permissions that an object is to have.
@@ -48,8 +48,8 @@ pub(crate) struct NewOwners {
 }
 
 impl Impersonation {
-    /// Makes `owners` the owners. With the server's rights, if ownership may be `taken`, the user gets the
-    /// file and a group that is not the user's stays as it is, as in Samba.
+    /// Makes `owners` the owners. With the server's rights, if ownership may be `taken`, the user
+    /// gets the file and a group that is not the user's stays as it is, as in Samba.
     pub(crate) fn change_owners(
         &mut self,
         subject: Subject<'_>,
@@ -66,8 +66,8 @@ impl Impersonation {
         self.clear_set_id(subject)
     }
 
-    /// Gives a new object to the owner of its directory ("inherit owner"). It was made without the bits that
-    /// [`Impersonation::change_owners`] clears.
+    /// Gives a new object to the owner of its directory ("inherit owner"). It was made without the
+    /// bits that [`Impersonation::change_owners`] clears.
     pub(crate) fn pass_to_owner(
         &mut self,
         subject: Subject<'_>,
@@ -88,7 +88,8 @@ impl Impersonation {
         granted: bool,
     ) -> Result<(), Errno> {
         let change = || set_permissions(subject, wanted);
-        // Root lacks CAP_FSETID, too, so it has to be in the group for the directory to stay setgid.
+        // Root lacks CAP_FSETID, too, so it has to be in the group for the directory to stay
+        // setgid.
         let is_root = self.enabled && self.effective().uid == 0 && keeps_set_gid(subject.status);
         if is_root {
             return self.as_server_in(subject.status.stx_gid, change);
@@ -131,7 +132,7 @@ impl Impersonation {
         if granted { self.as_server(store) } else { store() }
     }
 
-    /// Stores DOS attributes: WRITE_ATTRIBUTES.
+    /// Stores DOS attributes, for opens with WRITE_ATTRIBUTES.
     pub(crate) fn store_attributes(
         &mut self,
         attributes: Attributes<'_>,
@@ -197,14 +198,14 @@ impl Impersonation {
         self.try_as_user(granted, || rustix::fs::unlinkat(directory, name, flags))
     }
 
-    /// Gives a pipe so many bytes. The server may have more of pipes than a user (`fs.pipe-max-size`,
-    /// `fs.pipe-user-pages-soft`), if it has privileges.
+    /// Gives a pipe so many bytes. The server may have more of pipes than a user
+    /// (`fs.pipe-max-size`, `fs.pipe-user-pages-soft`), if it has privileges.
     pub(crate) fn resize_pipe(&mut self, pipe: impl AsFd, bytes: usize) -> Result<usize, Errno> {
         self.try_as_user(true, || fcntl_setpipe_size(&pipe, bytes))
     }
 
-    /// Runs a call as the user, and once more with the server's rights if the kernel refused what was
-    /// `granted` by the rules of NT.
+    /// Runs a call as the user, and once more with the server's rights if the kernel refused what
+    /// was `granted` by the rules of NT.
     fn try_as_user<T>(
         &mut self,
         granted: bool,
@@ -237,7 +238,7 @@ impl Impersonation {
             Err(_) => Err(Errno::PERM),
         };
         match before {
-            // What follows in the same request must never run as root.
+            // The rest of the request must never run as root.
             Rights::User(user) => {
                 self.impersonate(user)
                     .expect("credentials that were taken once can be taken again");
@@ -261,7 +262,7 @@ impl Impersonation {
         self.requester().is_some_and(|user| Some(user.credentials.uid) == uid)
     }
 
-    /// Whether the user who asks is in a group; root is in all of them.
+    /// Whether the requester belongs to a group; root belongs to all groups.
     fn is_in_group(&self, gid: u32) -> bool {
         self.requester().is_some_and(|user| {
             let credentials = &user.credentials;
@@ -269,8 +270,8 @@ impl Impersonation {
         })
     }
 
-    /// Takes S_ISUID and S_ISGID from what has changed hands, unless it is a directory. The kernel leaves
-    /// S_ISGID to files that their group may not execute.
+    /// Takes S_ISUID and S_ISGID from what has changed hands, unless it is a directory. The kernel
+    /// leaves S_ISGID to files that their group may not execute.
     fn clear_set_id(&mut self, subject: Subject<'_>) -> Result<(), Errno> {
         let status = system::status_of(subject.fd)?;
         let mode = u32::from(status.stx_mode);
@@ -307,7 +308,8 @@ fn set_permissions(subject: Subject<'_>, wanted: Permissions<'_>) -> Result<(), 
                 chmod(subject, now & !SET_ID | set_gid)?;
             }
             match acl.store(subject.attributes()) {
-                // A file system without ACLs, or one that has no room for this: the three triples must do.
+                // A file system without ACLs, or one that has no room for this: the three triples
+                // must do.
                 Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG) => {
                     set_mode(sticky | u32::from(acl.nearest_mode()))
                 }
