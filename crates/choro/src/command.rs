@@ -58,10 +58,10 @@ enum Command {
 }
 
 impl CommandLine {
-    /// Does what was asked for.
+    /// Runs the given subcommand.
     ///
     /// # Errors
-    /// It could not be done; the text is for the user.
+    /// The command failed; the text is for the user.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let file = self.config.as_deref();
         match self.command {
@@ -82,7 +82,7 @@ impl CommandLine {
     }
 }
 
-/// An error in the command line that clap cannot see: a global argument that a subcommand refuses.
+/// A usage error that clap cannot detect: a global argument that a subcommand refuses.
 fn conflict(message: &str) -> anyhow::Error {
     CommandLine::command().error(ErrorKind::ArgumentConflict, message).into()
 }

@@ -1,8 +1,8 @@
 //! Choro, an SMB3 file server.
 //!
-//! One executable: `choro serve` is the supervisor, of which forks become the workers, one for each client, and
-//! which starts itself again as `choro notifyd`; the other commands look after the configuration, the users and a
-//! running server.
+//! One executable. `choro serve` is the supervisor: it forks the workers, one for each client, and
+//! starts itself once more as `choro notifyd`. The other commands manage the configuration, the
+//! users and a running server.
 
 #![forbid(unsafe_code)]
 
@@ -37,10 +37,10 @@ use command::metrics::web::WebArguments;
 use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
 
-/// The command could not be done.
+/// Exit code of a command that failed.
 const EXIT_FAILURE: u8 = 1;
 
-/// The command was not understood.
+/// Exit code of a command line that was not understood.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
+        // The reader of the output has closed the pipe, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast_ref::<clap::Error>() {
             Some(error) => ExitCode::from(explain(error)),
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what is wrong with a command line, or the help or version that was asked for.
+/// Prints the error of a command line, or the help or version that was requested.
 fn explain(error: &clap::Error) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
@@ -91,7 +91,7 @@ fn explain(error: &clap::Error) -> u8 {
     EXIT_USAGE
 }
 
-/// An error and its causes, without those that the text before them contains already.
+/// Joins an error and its causes, without those that the text already contains.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

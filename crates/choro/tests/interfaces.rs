@@ -230,16 +230,16 @@ fn a_table_for_people_says_the_same() {
     let text = site.run(&["check", "--interfaces"]).succeeds();
     for part in [
         "Multichannel: on\n",
-        "Clients are told of: 1\n",
+        "Offered to clients: 1\n",
         "2.5 Gbit/s (smb.conf, 127.0.0.1)  yes (smb.conf, 127.0.0.1)",
-        "`wlan7` of `interfaces` names nothing on this machine",
+        "`wlan7` of `interfaces` matches nothing on this machine",
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
     site.write_config_with("server multi channel support = no\n", "");
     let text = site.run(&["check", "--interfaces"]).succeeds();
     assert!(text.starts_with("Multichannel: off: `server multi channel support = no`\n"), "{text}");
-    assert!(text.contains("Clients would be told of: 1\n"), "{text}");
+    assert!(text.contains("Would be offered to clients: 1\n"), "{text}");
 }
 
 #[test]

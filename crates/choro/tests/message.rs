@@ -103,7 +103,7 @@ fn a_pid_of_another_program_is_refused() {
     let error = site.run(&["message", "ping", &other]).fails(1);
     assert!(error.contains(&format!("no process of the server has the pid {other}")), "{error}");
     let error = site.run(&["message", "ping", "smbd"]).fails(2);
-    assert!(error.contains("a pid, all, notifyd, supervisor or workers is wanted"), "{error}");
+    assert!(error.contains("expected a pid, all, notifyd, supervisor or workers"), "{error}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_broadcast_is_in_the_log_once_for_each_process() {
     let log = fs::read_to_string(site.path("log")).expect("it was written");
     signal_process(child.id(), Signal::TERM);
     child.wait().expect("it is our child");
-    assert_eq!(said, "5 processes have written it into the log.\n");
+    assert_eq!(said, "5 processes wrote it to the log.\n");
     assert_eq!(log.matches(r#"announced: "the \"test\" begins""#).count(), 5, "{log}");
 }
 
@@ -233,7 +233,10 @@ fn a_broadcast_is_in_the_log_once_for_each_process() {
 fn a_line_with_line_breaks_is_not_broadcast() {
     let site = Site::new();
     let error = site.run(&["message", "broadcast", "one\ntwo"]).fails(2);
-    assert!(error.contains("control characters and line breaks are not for a log"), "{error}");
+    assert!(
+        error.contains("the text must not contain control characters or line breaks"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -242,7 +245,7 @@ fn a_reload_is_over_when_the_command_is() {
     let server = serve(&site);
     site.write_config(&format!("[later]\npath = {}\n", site.path("data").display()));
     let said = site.run(&["message", "reload"]).succeeds();
-    assert_eq!(said, "The configuration was read again and is in effect.\n");
+    assert_eq!(said, "The configuration was reloaded and is in effect.\n");
     let effective = fs::read_to_string(site.path("lock/smb.conf.effective")).expect("it is kept");
     assert!(effective.contains("[later]"), "{effective}");
     server.wait_for_log("configuration 2 is in effect");

@@ -292,8 +292,8 @@ fn the_page_shows_in_a_browser_why_each_of_three_clients_is_slow() {
             return progress("chromium is not installed: the page is seen by nobody");
         }
         for part in [
-            "half of the requests",
-            "99 of 100",
+            "p50",
+            "p99",
             "<td>data</td>",
             "<td>gold</td>",
             "READ</li>",
@@ -540,9 +540,9 @@ fn the_page_asks_nobody_but_its_server() {
 fn without_a_terminal_the_screen_is_refused_and_without_a_server_all_is() {
     let server = start();
     let error = server.site().run(&["top"]).fails(1);
-    assert_eq!(error, "choro: this is no terminal; `choro top --json` is for programs\n");
+    assert_eq!(error, "choro: standard output is not a terminal; use `choro top --json`\n");
     let error = server.site().run(&["top", "--interval", "0"]).fails(2);
-    assert!(error.contains("a number of seconds from 0.1 to 3600 is wanted"), "{error}");
+    assert!(error.contains("expected a number of seconds from 0.1 to 3600"), "{error}");
     server.stop();
     let site = harness::choro::Site::new();
     for command in [&["top", "--json"][..], &["metrics", "--listen", "127.0.0.1:0"]] {

@@ -253,9 +253,9 @@ fn what_is_no_worker_is_refused_in_words() {
     let error = site.run(&["trace", &pid]).fails(1);
     assert!(error.contains(&format!("no worker of this server has the pid {pid}")), "{error}");
     let error = site.run(&["trace", "somebody"]).fails(2);
-    assert!(error.contains("a pid, the address of a client, or `all` is wanted"), "{error}");
+    assert!(error.contains("expected a pid, the address of a client, or `all`"), "{error}");
     let error = site.run(&["trace", "--interval", "0"]).fails(2);
-    assert!(error.contains("an interval is 0.1 seconds at least"), "{error}");
+    assert!(error.contains("the shortest interval is 0.1 seconds"), "{error}");
     drop(server);
     let error = {
         wait_until(

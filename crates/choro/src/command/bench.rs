@@ -1,4 +1,4 @@
-//! `choro bench`.
+//! `choro bench`, the command that measures parts of the server.
 
 use bench::messages::options::MessagingOptions;
 use bench::messages::peer::{self, PeerOptions};
@@ -9,7 +9,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
     Messaging(MessagingOptions),
-    /// One of the processes between which messages are measured.
+    /// A peer process of `choro bench messaging`.
     #[command(hide = true)]
     MessagingPeer(PeerOptions),
 }

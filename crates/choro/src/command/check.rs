@@ -1,4 +1,4 @@
-//! `choro check`.
+//! `choro check`, the command that validates a configuration.
 
 mod interfaces;
 mod relay;
@@ -15,25 +15,25 @@ use crate::multichannel::Multichannel;
 use crate::report;
 use crate::settings::{Settings, Source};
 
-/// Check a configuration and show what it means.
+/// Check a configuration and show its effect.
 ///
-/// Prints the configuration in effect, as `testparm -s` does, and remarks about lines that are not
-/// understood, with the nearest known name.
+/// Prints the configuration in effect, as `testparm -s` does. Lines that are not understood are
+/// reported with the nearest known name.
 ///
 /// Exits with 1 if the configuration cannot be served.
 #[derive(Args, Debug)]
 pub(super) struct Check {
     /// Configuration file, as with --config.
     file: Option<PathBuf>,
-    /// Show parameters that have their default value too, and remarks that ask for nothing.
+    /// Also show parameters that have their default value, and notes that need no action.
     #[arg(long, short)]
     verbose: bool,
-    /// Show instead what clients are told of this machine's addresses, for further connections of a
-    /// session (multichannel), and where each field comes from: found on this machine, said by
-    /// `interfaces`, or a default. And which addresses they are not told of, and why.
+    /// Show instead the interfaces of this machine that clients are told of for further connections
+    /// of a session (multichannel), the source of each field (detected, set by `interfaces`, or a
+    /// default), and the withheld interfaces with the reasons.
     #[arg(long)]
     interfaces: bool,
-    /// Print the remarks and all settings as a JSON array.
+    /// Print warnings and all settings as a JSON array.
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         if self.file.is_some() && config.is_some() {
-            return Err(super::conflict("FILE and --config are the same; give one of them"));
+            return Err(super::conflict("give either FILE or --config, not both"));
         }
         let settings = Settings::find(self.file.as_deref().or(config))?;
         if self.interfaces {
@@ -66,7 +66,7 @@ impl Check {
         if self.verbose {
             writeln!(
                 errors,
-                "Messages: the processes of the server talk by messaging type {}",
+                "Messages: the server's processes use messaging type {}",
                 how.kind.name()
             )?;
         }
@@ -74,8 +74,8 @@ impl Check {
         if let Some(len) = len {
             writeln!(
                 errors,
-                "Messages: net.unix.max_dgram_qlen is {len}: so many packets of messages wait for a \
-                 process that is busy, further ones at their senders"
+                "Messages: net.unix.max_dgram_qlen is {len}: the kernel queues at most that many \
+                 packets for a busy process; further ones wait at their senders"
             )?;
         }
         drop(errors);
@@ -129,10 +129,10 @@ impl Check {
     }
 }
 
-/// How many packets the kernel keeps for a process, where messages depend on it.
+/// Returns the kernel's queue length for datagrams of a process, where messages depend on it.
 fn queue_len(kind: TransportKind) -> Option<u32> {
     (kind == TransportKind::Dgram).then(messaging::transport::datagram_queue_len).flatten()
 }
 
-/// What the kernel has unless the system sets more; systemd does.
+/// The kernel's default; systemd sets more.
 const QUEUE_LEN_SMALL: u32 = 10;

@@ -1,4 +1,4 @@
-//! `choro completions`.
+//! `choro completions`, which prints shell completions.
 
 use clap::{Args, CommandFactory, ValueEnum};
 

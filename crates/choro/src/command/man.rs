@@ -1,4 +1,4 @@
-//! `choro man`.
+//! `choro man`, which prints the manual pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ pub(super) struct Man {
     out: Option<PathBuf>,
 }
 
-/// The section of the manual: commands of the administrator.
+/// Manual section of administrators' commands.
 const SECTION: &str = "8";
 
 impl Man {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let mut command = CommandLine::command().disable_help_subcommand(true);
-        // Gives subcommands the arguments that are global.
+        // Passes the global arguments on to the subcommands.
         command.build();
         match &self.out {
             None => report::print(&String::from_utf8(render(command)?)?),

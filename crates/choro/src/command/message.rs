@@ -1,4 +1,4 @@
-//! `choro message`.
+//! `choro message`, which sends requests to processes of the server.
 
 mod target;
 pub(super) mod visitor;
@@ -21,14 +21,13 @@ use crate::settings::Settings;
 use target::Target;
 use visitor::{Answers, Visitor};
 
-/// Ask something of the processes of a running server.
+/// Send a request to the processes of a running server.
 ///
-/// PROCESS is a pid, `supervisor`, `notifyd`, `workers` (those that have a client and those that
-/// wait for one) or `all`.
+/// PROCESS is a pid, `supervisor`, `notifyd`, `workers` (idle ones included) or `all`.
 ///
-/// Only the user that the server runs as may do this. Every process answers; one that has not done
-/// so within the time that --timeout gives is named, and the exit code is 1. So it is if no server
-/// runs, or there is no such process.
+/// Only the user that the server runs as may do this. Every process answers. A process that does
+/// not answer within --timeout is named, and the exit code is 1; it is also 1 if no server runs, or
+/// there is no such process.
 #[derive(Args, Debug)]
 pub(super) struct MessageCommand {
     /// Seconds to wait for answers.
@@ -40,35 +39,35 @@ pub(super) struct MessageCommand {
 
 #[derive(Debug, Subcommand)]
 enum Request {
-    /// See who answers, and how long that takes.
+    /// Measure the time until each process answers.
     Ping {
         #[arg(value_name = "PROCESS", default_value = "all")]
         target: Target,
-        /// Print a JSON array.
+        /// Print a JSON array, one object for each answer.
         #[arg(long)]
         json: bool,
     },
-    /// List the processes of the server: what each is for, and whom it serves.
+    /// List the processes of the server with their roles and clients.
     List {
-        /// Print a JSON array.
+        /// Print a JSON array, one object for each process.
         #[arg(long)]
         json: bool,
     },
-    /// Have every process write a line into the log, in whatever detail it logs.
+    /// Have every process write a line to the log, whatever its log level.
     ///
-    /// It marks the moment in all logs, for example before something is tried out.
+    /// Marks a moment in all logs, for example before an experiment.
     Broadcast {
-        /// The line.
+        /// Text of the log line.
         #[arg(value_parser = announcement)]
         text: String,
     },
-    /// Have the server read its configuration again, as SIGHUP does, and hear what came of it.
+    /// Have the server read its configuration again, as SIGHUP does, and print the result.
     ///
-    /// A configuration that cannot be served changes nothing, and the reason is printed.
+    /// An invalid configuration changes nothing, and the reason is printed.
     Reload,
-    /// Change the detail of the log until the configuration is read again.
+    /// Change the log level until the next reload of the configuration.
     ///
-    /// Processes that the supervisor starts later log as it does.
+    /// Processes that the supervisor starts later use it too.
     LogLevel {
         /// From 0 to 10, as the first number of `log level`.
         #[arg(value_parser = clap::value_parser!(u32).range(0..=10))]
@@ -76,20 +75,19 @@ enum Request {
         #[arg(value_name = "PROCESS", default_value = "all")]
         target: Target,
     },
-    /// Disconnect all clients from a share, and close what they have open in it.
+    /// Disconnect all clients from a share, and close their opens in it.
     ///
-    /// Clients may connect it again at once: give it `available = no` and reload to keep them out.
+    /// Clients may reconnect at once: set `available = no` and reload to keep them out.
     CloseShare {
-        /// Its name; `*` is all shares.
+        /// Name of the share; `*` means all shares.
         share: String,
-        /// The workers whose clients are meant.
+        /// Workers that disconnect their clients.
         #[arg(value_name = "PROCESS", default_value = "workers")]
         target: Target,
     },
-    /// Show what the messages of processes have come to: counts since they started.
+    /// Show message counters of processes, since their start.
     ///
-    /// The latency is that of messages that were received, from when they were told to be sent: bounds
-    /// that 50, 99 and 100 of 100 were faster than, and how many were in each step of powers of two.
+    /// Latency is the time from send to receive: p50, p99 and maximum, with a log2 histogram.
     Stats {
         #[arg(value_name = "PROCESS", default_value = "all")]
         target: Target,
@@ -102,19 +100,19 @@ enum Request {
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("a number of seconds from 0.001 to 3600 is wanted".to_owned()),
+        _ => Err("expected a number of seconds from 0.001 to 3600".to_owned()),
     }
 }
 
-/// A line of a log has an end, and there should be one only.
+/// Checks that the text is a single line of printable characters.
 fn announcement(text: &str) -> Result<String, String> {
     match text {
-        "" => Err("there is nothing to write".to_owned()),
+        "" => Err("the text is empty".to_owned()),
         _ if text.len() > ANNOUNCEMENT_BYTES_MAX => {
-            Err(format!("it is longer than {ANNOUNCEMENT_BYTES_MAX} bytes"))
+            Err(format!("the text is longer than {ANNOUNCEMENT_BYTES_MAX} bytes"))
         }
         _ if text.chars().any(char::is_control) => {
-            Err("control characters and line breaks are not for a log".to_owned())
+            Err("the text must not contain control characters or line breaks".to_owned())
         }
         _ => Ok(text.to_owned()),
     }
@@ -142,7 +140,7 @@ impl MessageCommand {
 
 fn ping(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()> {
     let processes = target.find(visitor)?;
-    let data = tables::random_unique_id().context("no randomness")?.to_le_bytes();
+    let data = tables::random_unique_id().context("cannot read random numbers")?.to_le_bytes();
     let content = Content::new(MessageKind::PING, &data);
     let answers = visitor.ask(&ids(&processes), &content, |answer| {
         answer.kind == MessageKind::PONG && answer.data == data
@@ -172,7 +170,7 @@ fn ping(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()>
 fn list(visitor: &mut Visitor, settings: &Settings, json: bool) -> anyhow::Result<()> {
     let processes = visitor.processes()?;
     let clients = Registry::observe(&settings.directories.lock)?.list_clients()?.records;
-    // One that has not negotiated yet is claimed, and has nothing to show.
+    // A client that has not negotiated yet has a record without anything to show.
     let client_of = |process: &Process| -> Option<&ClientRecord> {
         let mut clients = clients.iter().filter(|client| client.dialect != 0);
         clients.find(|client| client.server_id == process.server_id)
@@ -198,18 +196,18 @@ fn broadcast(visitor: &mut Visitor, text: String) -> anyhow::Result<()> {
     let data = Announcement { text }.encode();
     let (processes, _) =
         have_done(visitor, Target::All, &Content::new(MessageKind::ANNOUNCE, &data))?;
-    report::print(&format!("{processes} processes have written it into the log.\n"))
+    report::print(&format!("{processes} processes wrote it to the log.\n"))
 }
 
 fn reload(visitor: &mut Visitor) -> anyhow::Result<()> {
     have_done(visitor, Target::Supervisor, &Content::new(MessageKind::RELOAD_CONFIG, &[]))?;
-    report::print("The configuration was read again and is in effect.\n")
+    report::print("The configuration was reloaded and is in effect.\n")
 }
 
 fn log_level(visitor: &mut Visitor, level: u32, target: Target) -> anyhow::Result<()> {
     let data = LogLevel { filter: level.to_string() }.encode();
     let (processes, _) = have_done(visitor, target, &Content::new(MessageKind::LOG_LEVEL, &data))?;
-    report::print(&format!("Log level {level} is in effect in {processes} of the processes.\n"))
+    report::print(&format!("Log level {level} is in effect in {processes} processes.\n"))
 }
 
 fn close_share(
@@ -221,7 +219,7 @@ fn close_share(
     let data = CloseShare { share: share.clone() }.encode();
     let (_, closed) = have_done(visitor, target, &Content::new(MessageKind::CLOSE_SHARE, &data))?;
     let config = &settings.config;
-    // A home has the name of its user, who may be anybody.
+    // A home share has the name of its user, and any name may be that of a user.
     let is_known = share == "*" || config.homes.is_some() || config.share(&share).is_some();
     if closed == 0 && !is_known {
         bail!("nobody is connected to a share {share:?}, and the configuration has none");
@@ -238,8 +236,8 @@ fn stats(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()
     for process in &processes {
         if let Some(answer) = answers.by_process.get(&process.server_id) {
             let statistics = Statistics::decode(&answer.message.data);
-            let statistics =
-                statistics.with_context(|| format!("{} is of another version", Named(process)))?;
+            let statistics = statistics
+                .with_context(|| format!("{} runs another version of choro", Named(process)))?;
             found.push((process, statistics));
         }
     }
@@ -257,7 +255,7 @@ fn stats(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()
             text.push_str(&format!("{}, transport {}\n", Named(process), statistics.transport));
             let cells =
                 |(name, value): &(String, u64)| vec![name.replace('_', " "), value.to_string()];
-            // Most steps of the latency are empty.
+            // Most steps of the histogram are empty.
             let is_shown =
                 |(name, value): &&(String, u64)| *value > 0 || !name.starts_with(LATENCY_STEP);
             let shown = statistics.counters.iter().filter(is_shown);
@@ -270,10 +268,10 @@ fn stats(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()
     check_answers(&processes, &answers)
 }
 
-/// Has processes do something; how many there were, and how much they have done together.
+/// Sends a command to processes; returns their number and the sum of the results.
 ///
 /// # Errors
-/// One of them did not answer, or could not do it.
+/// A process did not answer, or refused.
 fn have_done(
     visitor: &mut Visitor,
     target: Target,
@@ -300,8 +298,8 @@ fn have_done(
 }
 
 /// # Errors
-/// Names those that did not answer. Clients leave at any time, and their workers with them; so one
-/// of several that has ended meanwhile is not missed.
+/// Names the processes that did not answer. Workers end with their clients at any time, so one of
+/// several that has ended meanwhile is not reported.
 fn check_answers(processes: &[Process], answers: &Answers) -> anyhow::Result<()> {
     let is_missing = |it: &&Process| {
         let id = &it.server_id;
@@ -325,12 +323,12 @@ fn process_cells(process: &Process) -> [String; 2] {
 }
 
 fn process_row(process: &Process) -> [(&'static str, Value); 2] {
-    // The same words as for people, in the form that names have in JSON.
+    // The words of the text output, in the form of JSON names.
     let role = process.role.name().replace(' ', "_");
     [("pid", process.server_id.pid.into()), ("process", role.into())]
 }
 
-/// A process as people are told of it.
+/// Displays a process with its role and pid.
 struct Named<'a>(&'a Process);
 
 impl std::fmt::Display for Named<'_> {

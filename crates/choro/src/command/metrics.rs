@@ -1,4 +1,4 @@
-//! `choro metrics`.
+//! `choro metrics`, a web page and an endpoint for Prometheus.
 
 mod answers;
 mod exchange;
@@ -32,47 +32,47 @@ use exchange::Answer;
 use history::History;
 use web::WebArguments;
 
-/// How often workers are looked at, whether anybody asks or not: one that comes and goes between
-/// two looks is missed.
+/// Sampling interval of the workers' pages, with or without visitors. A worker that starts and ends
+/// between two samples is missed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Serve figures for Prometheus, and a page with live charts.
+/// Serve metrics for Prometheus, and a web page with live charts.
 ///
-/// `/metrics` is for Prometheus, `/` for a browser, and `/data.json` is what the page shows: a point
-/// for each of the last five minutes' seconds. Whoever can connect sees names of shares and users
-/// and addresses of clients, so it listens on this machine alone unless told otherwise; then it
-/// answers only those who ask for it by an address or as `localhost`.
+/// `/metrics` is for Prometheus, `/` for a browser, and `/data.json` is the data of the page: a
+/// point for each second of the last five minutes. Visitors see names of shares and users and
+/// addresses of clients, so the default is to listen on this machine only; then only requests by IP
+/// address or as `localhost` are answered.
 ///
-/// A process of its own, which may run as whoever may read the workers' pages; what visitors send is read
-/// by a second one, which has no rights. Counters begin when it is started; a server that is started anew
-/// goes on where the last one ended.
+/// Runs as a process of its own, under any user who may read the workers' pages; a second process
+/// without privileges parses what visitors send. Counters begin at the start of this command, and
+/// continue over restarts of the server.
 #[derive(Args, Debug)]
 pub(super) struct Metrics {
-    /// Where to listen.
+    /// Address and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
     listen: SocketAddr,
 }
 
-/// The user as whom root's process for visitors runs.
+/// User of the process for visitors, if this command runs as root.
 const NOBODY: &str = "nobody";
 
-/// The kernel's own id for nobody, for systems whose list of users has no such name.
+/// The kernel's own id for nobody, for systems without that user name.
 const NOBODY_ID: u32 = 65_534;
 
-/// State shared by the thread that looks at the server and those that answer.
+/// State shared by the sampling thread and the threads that answer.
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
-    /// Held by whoever reads the server's tables, which a process cannot have open twice. With what
-    /// is found there beside the looks, and when: workers are asked for it, and one that does not
-    /// answer would keep everybody waiting, one after the other.
+    /// Held while the server's tables are read, which a process cannot open twice. The value is the
+    /// last number of channels and its time: workers are asked for it, and visitors share the
+    /// answer, so that a worker that does not answer delays them once.
     tables: Mutex<Option<(Instant, Option<usize>)>>,
     seen: Mutex<Seen>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    /// None while there is no server to be looked at; then there is a reason.
+    /// The last sample, or the reason why there is none.
     last: Result<Look, String>,
     history: History,
 }
@@ -85,7 +85,7 @@ impl Metrics {
         let listener = TcpListener::bind(self.listen)
             .with_context(|| format!("cannot listen on {}", self.listen))?;
         let address = listener.local_addr().context("cannot listen")?;
-        let (ours, theirs) = UnixStream::pair().context("no socket for two processes")?;
+        let (ours, theirs) = UnixStream::pair().context("cannot create a socket pair")?;
         let mut web = start_web(listener, theirs)?;
         let seen = Mutex::new(Seen { last: Ok(first), history: History::default() });
         let shared = Arc::new(Shared { settings, tables: Mutex::default(), seen });
@@ -93,23 +93,23 @@ impl Metrics {
         thread::Builder::new()
             .name("looks".to_owned())
             .spawn(move || look_for_ever(&mut observer, &of_looks))
-            .context("no thread to look")?;
-        // Whoever asks workers has its own ideas about signals: they are to end this all the same.
+            .context("cannot start the sampling thread")?;
+        // The requests to workers install signal handlers; these end the process all the same.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let always = Arc::new(AtomicBool::new(true));
             signal_hook::flag::register_conditional_shutdown(signal, 0, always)
                 .context("cannot receive signals")?;
         }
         report::print(&format!("http://{address}/\n"))?;
-        // It ends when there is nobody any more who asks, and the other way round.
+        // Each process ends when the other one has ended.
         answers::serve(&shared, ours)?;
-        let status = web.wait().context("cannot wait")?;
-        bail!("the process for visitors has ended: {status}")
+        let status = web.wait().context("cannot wait for the web process")?;
+        bail!("the web process has ended: {status}")
     }
 }
 
-/// Starts the process that reads what visitors send. It has the listener and the socket by which it asks,
-/// and no rights to anything.
+/// Starts the process that parses what visitors send. It has the listener and the socket for its
+/// requests, and no privileges.
 fn start_web(listener: TcpListener, asks: UnixStream) -> anyhow::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -123,12 +123,12 @@ fn start_web(listener: TcpListener, asks: UnixStream) -> anyhow::Result<std::pro
         let nobody = User::from_name(NOBODY).context("cannot look up users")?;
         let ids = nobody.map(|user| (user.uid.as_raw(), user.gid.as_raw()));
         let (uid, gid) = ids.unwrap_or((NOBODY_ID, NOBODY_ID));
-        // Its other groups go as well.
+        // Drops the supplementary groups as well.
         command.uid(uid).gid(gid);
     }
     command
         .spawn()
-        .context("cannot start the process for visitors, which everybody must be able to")
+        .context("cannot start the web process; every user must be able to execute choro")
 }
 
 fn look_for_ever(observer: &mut Observer, shared: &Shared) {
@@ -158,7 +158,7 @@ impl Shared {
         Ok(seen.history.json(seen.last.as_ref().err()).to_string())
     }
 
-    /// Returns the metrics for Prometheus. Workers are asked, which may take a moment.
+    /// Returns the metrics for Prometheus. Asks workers, which may take a moment.
     fn figures(&self) -> Answer {
         let look = self.seen().last.clone()?;
         Ok(prometheus::text(&look, self.count_channels()))

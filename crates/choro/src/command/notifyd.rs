@@ -1,11 +1,12 @@
-//! `choro notifyd`: who watches which directory. Started by the supervisor, never by people.
+//! `choro notifyd`: the process that knows the watchers of directories. Started by the supervisor,
+//! never by people.
 
 use clap::Parser;
 
 use super::worker::WorkerArguments;
 use crate::notifyd::Notifyd;
 
-/// Know who watches which directory.
+/// Keep the list of watched directories and pass changes on.
 #[derive(Debug, Parser)]
 #[command(name = "choro notifyd")]
 pub(crate) struct NotifydArguments {
@@ -14,7 +15,7 @@ pub(crate) struct NotifydArguments {
 }
 
 impl NotifydArguments {
-    /// The name by which the supervisor asks for this.
+    /// Name of the subcommand that the supervisor starts.
     pub(crate) const NAME: &str = "notifyd";
 
     /// Serves until the server stops.

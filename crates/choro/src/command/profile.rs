@@ -1,4 +1,4 @@
-//! `choro profile`.
+//! `choro profile`, which draws flame graphs.
 
 mod off_cpu;
 
@@ -19,37 +19,37 @@ use crate::observation::{first_workers, live_workers, no_such_worker};
 use crate::report;
 use crate::settings::Settings;
 
-/// Draw a flame graph of what the server does with its processors, or of what it waits in.
+/// Draw a flame graph of the server's CPU time, or of its waiting time.
 ///
-/// perf looks for some seconds what a worker runs, or all of them, and who has called it; in the
-/// picture, which a browser shows, what is wide runs often. What waits is not in it.
-/// Needs perf, and the right to use it: root, or `kernel.perf_event_paranoid` of 1 or less.
+/// perf samples the stacks of one worker, or of all, for some seconds. The picture is an SVG for a
+/// browser: the wider a function, the more CPU time it took. Waiting is not included. Needs perf,
+/// and permission to use it: root, or `kernel.perf_event_paranoid` of 1 or less.
 ///
-/// With --off-cpu it is the other way round: what is wide waits long, in the kernel or for it.
-/// Needs bpftrace, and root.
+/// With --off-cpu the width is the time that a stack waited, in the kernel or for it. Needs
+/// bpftrace, and root.
 #[derive(Args, Debug)]
 pub(super) struct Profile {
     /// The pid of a worker, or `all`.
     #[arg(value_name = "PID", default_value = "all")]
     target: String,
-    /// For so long.
+    /// Seconds to collect samples for.
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Draw what waits, not what runs.
+    /// Draw waiting time instead of CPU time.
     #[arg(long)]
     off_cpu: bool,
-    /// Looks a second, at what runs.
+    /// Samples per second, without --off-cpu.
     #[arg(long, value_name = "N", default_value_t = 199,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     frequency: u32,
-    /// Where the picture goes.
+    /// File for the picture, an SVG.
     #[arg(short, long, value_name = "FILE", default_value = "flame.svg")]
     out: PathBuf,
 }
 
-/// Opens the picture's file. Its folder may be one where others can make links, and this is mostly
-/// root: a link is refused.
+/// Creates the picture's file. Others may be able to make links in its directory, and this is
+/// mostly root: a symbolic link is refused.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -60,7 +60,7 @@ impl Profile {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let pids = self.pids(&settings.directories.lock)?;
-        // Before perf runs for nothing.
+        // Fail before perf runs in vain.
         let out =
             create(&self.out).with_context(|| format!("cannot write {}", self.out.display()))?;
         let (folded, what) = if self.off_cpu {
@@ -69,7 +69,7 @@ impl Profile {
             (self.sample(&pids)?, "ran")
         };
         if folded.is_empty() {
-            bail!("nothing {what} in {} s, so there is nothing to be drawn", self.seconds);
+            bail!("nothing {what} in {} s: no samples to draw", self.seconds);
         }
         let mut options = Options::default();
         options.title = format!("choro: what {what}: {}, {} s", self.whose(&pids), self.seconds);
@@ -85,7 +85,7 @@ impl Profile {
         report::print(&format!("{}: {ms} ms {of}\n", self.out.display()))
     }
 
-    /// What runs, as lines of callers with nanoseconds.
+    /// Samples running code; returns folded stacks with nanoseconds.
     fn sample(&self, pids: &[u32]) -> anyhow::Result<Vec<u8>> {
         let folder = Temporary::make()?;
         let data = folder.0.join("samples");
@@ -107,7 +107,7 @@ impl Profile {
             return Ok(only_pids(first_workers(lock_dir)?));
         }
         let pids: Vec<u32> = only_pids(live_workers(lock_dir)?);
-        let Ok(pid) = self.target.parse() else { bail!("a pid or `all` is wanted") };
+        let Ok(pid) = self.target.parse() else { bail!("expected a pid or `all`") };
         if !pids.contains(&pid) {
             bail!(no_such_worker(pid));
         }
@@ -117,7 +117,8 @@ impl Profile {
     fn record(&self, pids: &[u32], data: &Path) -> anyhow::Result<()> {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let mut perf = Command::new("perf");
-        // A clock of the kernel's, which virtual machines have, too; it weighs samples in nanoseconds.
+        // The kernel's software clock exists in virtual machines too; samples are weighed in
+        // nanoseconds.
         perf.args(["record", "--quiet", "--event", "cpu-clock", "--call-graph", "fp"]);
         perf.arg("--output").arg(data);
         perf.args(["--freq", &self.frequency.to_string(), "--pid", &pids.join(",")]);
@@ -136,30 +137,30 @@ fn no_perf(error: io::Error) -> anyhow::Error {
         ErrorKind::NotFound => {
             anyhow::anyhow!("perf is not installed; Debian has it in the package linux-perf")
         }
-        _ => anyhow::Error::new(error).context("perf cannot be started"),
+        _ => anyhow::Error::new(error).context("cannot start perf"),
     }
 }
 
-/// What the kernel lets users see; empty if that is not known.
+/// Returns `kernel.perf_event_paranoid`; empty if unknown.
 fn paranoia() -> String {
     fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default().trim().to_owned()
 }
 
-/// Why perf gave up, in a sentence.
+/// Explains a failure of perf in a sentence.
 fn why_not(said: &str, paranoia: &str) -> String {
     let is_forbidden =
         ["ermission", "perf_event_paranoid", "not permitted", "Access to performance"];
     if is_forbidden.iter().any(|it| said.contains(it)) {
         return format!(
-            "the kernel does not let you look at this process; \
-             as root it does, or where kernel.perf_event_paranoid is 1 or less (it is {paranoia})"
+            "the kernel does not let you profile this process; \
+             run this as root, or set kernel.perf_event_paranoid to 1 or less (it is {paranoia})"
         );
     }
     let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-    format!("perf has failed, and says: {line}")
+    format!("perf failed: {line}")
 }
 
-/// The samples as lines of callers, with how often.
+/// Returns perf's samples as folded stacks with their weights.
 fn fold(data: &Path) -> anyhow::Result<Vec<u8>> {
     let mut perf = Command::new("perf");
     perf.args(["script", "--input"]).arg(data);
@@ -169,18 +170,18 @@ fn fold(data: &Path) -> anyhow::Result<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(no_perf)?;
-    let stdout = child.stdout.take().context("perf says nothing")?;
+    let stdout = child.stdout.take().context("perf has no output")?;
     let mut folded = Vec::new();
     let read = Folder::default().collapse(BufReader::new(stdout), &mut folded);
-    let has_ended = child.wait().context("perf does not end")?;
-    // Without samples it is not understood; then nothing was said.
+    let has_ended = child.wait().context("cannot wait for perf")?;
+    // The parser fails on empty output as well; that is no error.
     if !has_ended.success() || (read.is_err() && !folded.is_empty()) {
-        bail!("perf cannot read what it has written");
+        bail!("perf cannot read its own samples");
     }
     Ok(folded)
 }
 
-/// A folder that is removed with this.
+/// A directory that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -198,7 +199,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // What is left is in a folder for temporary things.
+        // On failure, the rest stays in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -215,7 +216,7 @@ mod tests {
         assert!(why.starts_with("the kernel does not let you"), "{why}");
         assert!(why.contains("(it is 3)"), "{why}");
         let why = why_not("\n  no such event\nmore\n", "3");
-        assert_eq!(why, "perf has failed, and says: no such event");
+        assert_eq!(why, "perf failed: no such event");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `choro qos`: what classes of service may have, and what they have.
+//! `choro qos`: limits and use of classes of service.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -16,36 +16,36 @@ use crate::report::{self, Row};
 use crate::settings::Settings;
 use crate::worker::machine_clock;
 
-/// Show and change what classes of service (sections `[qos:NAME]` of smb.conf) may have.
+/// Show and change the limits of classes of service (sections `[qos:NAME]` of smb.conf).
 ///
 /// Exits with 1 if the server is not running.
 #[derive(Debug, Subcommand)]
 pub(super) enum Qos {
-    /// Show the classes, their limits, and what they had since the server started.
+    /// Show the classes, their limits, and their use since the server started.
     Show(Show),
-    /// Set limits of a class at once, until `clear` or a restart. Nobody is disconnected.
+    /// Set limits of a class at once, until `clear` or a restart. No client is disconnected.
     Set(Set),
-    /// Go back to what smb.conf says.
+    /// Restore the limits of smb.conf.
     Clear(Clear),
-    /// Show what the classes have at the moment, again and again.
+    /// Show the current use of the classes, again and again.
     Top(Top),
 }
 
-/// Show the classes, their limits, and what they had since the server started.
+/// Show the classes, their limits, and their use since the server started.
 #[derive(Args, Debug)]
 pub(super) struct Show {
-    /// Print a JSON array, one object a class.
+    /// Print a JSON array, one object for each class.
     #[arg(long)]
     json: bool,
-    /// Show the storage devices that classes share, and not the classes.
+    /// Show the storage devices that classes share instead of the classes.
     #[arg(long)]
     storage: bool,
 }
 
-/// Set limits of a class at once, until `clear` or a restart. Nobody is disconnected.
+/// Set limits of a class at once, until `clear` or a restart. No client is disconnected.
 #[derive(Args, Debug)]
 pub(super) struct Set {
-    /// The class.
+    /// Name of the class to change.
     class: String,
     /// Limits as `NAME=VALUE`, such as `max-bandwidth=20M`, `max-iops=500`, `weight=8` or
     /// `max-read-bandwidth=none`.
@@ -53,29 +53,29 @@ pub(super) struct Set {
     limits: Vec<String>,
 }
 
-/// Go back to what smb.conf says.
+/// Restore the limits of smb.conf.
 #[derive(Args, Debug)]
 pub(super) struct Clear {
-    /// The class, or `all`.
+    /// Name of the class, or `all`.
     class: String,
 }
 
-/// Show what the classes have at the moment, again and again.
+/// Show the current use of the classes, again and again.
 #[derive(Args, Debug)]
 pub(super) struct Top {
-    /// Seconds between two looks.
+    /// Seconds between two updates of the output.
     #[arg(long, value_name = "SECONDS", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     interval: u32,
-    /// Look so often and end; for ever otherwise.
+    /// Exit after N updates of the output.
     #[arg(long, value_name = "N")]
     count: Option<u32>,
-    /// Print a JSON array for each look.
+    /// Print a JSON array for each update.
     #[arg(long)]
     json: bool,
 }
 
-/// The slots of a server that runs, and the configuration that it would read now.
+/// The classes of a running server, and the configuration that it would load now.
 struct Place {
     page: QosPage,
     settings: Settings,
@@ -98,14 +98,14 @@ impl Place {
     fn find(config: Option<&Path>) -> anyhow::Result<Self> {
         let settings = Settings::find(config)?;
         let lock = &settings.directories.lock;
-        // It says so if no server runs there.
+        // Fails with a clear message if no server runs there.
         Registry::observe(lock)?;
         let page = QosPage::join(lock)
             .with_context(|| format!("cannot read the classes in {}", lock.display()))?;
         Ok(Self { page, settings })
     }
 
-    /// The classes, in the order of their names.
+    /// Returns the classes, sorted by name.
     fn slots(&self) -> Vec<(String, &Slot)> {
         let slots = self.page.slots().iter();
         let mut slots: Vec<_> = slots.filter_map(|slot| Some((slot.name()?, slot))).collect();
@@ -117,10 +117,9 @@ impl Place {
         let id = self.page.find(name).with_context(|| {
             let names: Vec<String> = self.slots().into_iter().map(|(name, _)| name).collect();
             match names.is_empty() {
-                true => {
-                    "the server has no classes; smb.conf has them in sections [qos:NAME]".to_owned()
-                }
-                false => format!("there is no class {name}; there are {}", names.join(", ")),
+                true => "the server has no classes; define them in sections [qos:NAME] of smb.conf"
+                    .to_owned(),
+                false => format!("there is no class {name}; the classes are {}", names.join(", ")),
             }
         })?;
         Ok(&self.page.slots()[usize::from(id)])
@@ -132,7 +131,7 @@ impl Place {
             return report::print_json(slots.iter().map(|(name, slot)| row(name, slot)).collect());
         }
         if slots.is_empty() {
-            return report::print("No classes. smb.conf has them in sections [qos:NAME].\n");
+            return report::print("No classes. Define them in sections [qos:NAME] of smb.conf.\n");
         }
         let cells = |(name, slot): &(String, &Slot)| {
             let figures = slot.figures();
@@ -153,7 +152,7 @@ impl Place {
         self.show_storage(json)
     }
 
-    /// The devices that classes share.
+    /// Returns the storage devices that classes share.
     fn devices(&self) -> Vec<(u64, &Device)> {
         let devices = self.page.devices().iter().filter(|device| device.is_shared());
         devices.filter_map(|device| Some((device.number()?, device))).collect()
@@ -165,7 +164,9 @@ impl Place {
             return report::print_json(devices.into_iter().map(storage_row).collect());
         }
         if devices.is_empty() {
-            return report::print("No storage is shared: no class has a part of its own.\n");
+            return report::print(
+                "No storage is shared: no class has a weight, priority, minimum or target.\n",
+            );
         }
         let cells = |(number, device): (u64, &Device)| {
             let controller = &device.controller;
@@ -186,7 +187,7 @@ impl Place {
 
     fn set(&self, set: &Set) -> anyhow::Result<()> {
         let slot = self.slot(&set.class)?;
-        // All or nothing.
+        // Parses all limits before it sets one.
         let limits: Vec<(Meter, Option<u64>)> =
             set.limits.iter().map(|text| parse(text)).collect::<anyhow::Result<_>>()?;
         limits.into_iter().for_each(|(meter, limit)| slot.set(meter, limit));
@@ -243,17 +244,17 @@ const STORAGE_TITLES: &[&str] =
 const TOP_TITLES: &[&str] =
     &["CLASS", "READ MiB/s", "WRITE MiB/s", "REQUESTS/s", "HELD/s", "WAITING", "HELD ms EACH"];
 
-/// What a class had in one interval.
+/// Use of a class in one interval.
 struct Rate {
     name: String,
-    /// Per second.
+    /// Differences divided by the seconds.
     figures: Figures,
     held_ns_each: u64,
 }
 
 impl Rate {
     fn new(name: &str, before: &Figures, now: &Figures, seconds: u32) -> Self {
-        // A class that was given up and made again begins anew.
+        // A class that was removed and created again starts at zero.
         let each = |before: u64, now: u64| now.saturating_sub(before) / u64::from(seconds);
         let held = now.held.saturating_sub(before.held);
         Self {
@@ -319,7 +320,7 @@ fn row(name: &str, slot: &Slot) -> Row {
     ]
 }
 
-/// The limits of a class in words; those that were set by hand have a star.
+/// Describes the limits of a class; a star marks those set by `choro qos set`.
 fn limits_of(slot: &Slot) -> String {
     let limits = slot.limits();
     let word = |(meter, name): &(Meter, &str)| {
@@ -343,12 +344,12 @@ fn in_words(meter: Meter, number: u64) -> String {
     }
 }
 
-/// Major and minor number, as `lsblk` has them.
+/// Major and minor number, as `lsblk` prints them.
 fn device_name(number: u64) -> String {
     format!("{}:{}", number >> 32, number & u64::from(u32::MAX))
 }
 
-/// What clients may hold of their credits.
+/// Share of their credits that clients may use.
 fn credits_percent(device: &Device) -> u64 {
     let now = u64::try_from(machine_clock().as_nanos()).unwrap_or(u64::MAX);
     device.controller.credits(now) * 100 / ONE
@@ -377,12 +378,12 @@ fn rounded(limit: u64, is_bytes: bool) -> String {
 }
 
 fn parse(text: &str) -> anyhow::Result<(Meter, Option<u64>)> {
-    let (name, value) = text.split_once('=').with_context(|| format!("{text}: no `=` in it"))?;
+    let (name, value) = text.split_once('=').with_context(|| format!("{text}: `=` is missing"))?;
     let wanted = name.trim().to_lowercase().replace('-', " ");
     let known = Meter::NAMES.iter().find(|(_, name)| *name == wanted);
     let Some((meter, _)) = known else {
         let names: Vec<String> = Meter::NAMES.map(|(_, name)| name.replace(' ', "-")).to_vec();
-        bail!("{name} is no limit; there are {}", names.join(", "));
+        bail!("{name} is not a limit; the limits are {}", names.join(", "));
     };
     if value.trim().eq_ignore_ascii_case("none") {
         return Ok((*meter, None));

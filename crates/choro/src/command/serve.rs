@@ -1,4 +1,4 @@
-//! `choro serve`.
+//! `choro serve`, the command that runs the server.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -17,7 +17,7 @@ use crate::{log, report, supervisor, worker};
 /// Run the server.
 ///
 /// Stays in the foreground and logs to standard error unless `log file` says otherwise. SIGTERM
-/// stops it, SIGHUP makes it read its configuration again.
+/// stops it, SIGHUP makes it reload its configuration.
 #[derive(Args, Debug)]
 pub(super) struct Serve {
     /// Folder to share when there is no configuration file [default: /srv/choro for root,
@@ -30,7 +30,7 @@ impl Serve {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let mut settings = match &self.share {
             Some(_) if config.is_some() => {
-                return Err(super::conflict("--share is for a server without --config"));
+                return Err(super::conflict("--share cannot be used with --config"));
             }
             Some(folder) => {
                 Settings::load(Source::Default(DefaultShare::for_this_user(Some(folder))?))?
@@ -59,7 +59,7 @@ impl Serve {
         }
         let addresses = started.addresses();
         if addresses.is_empty() {
-            bail!("there is no address to listen on");
+            bail!("no address to listen on");
         }
         for address in &addresses {
             tracing::info!("listening on {address}");
@@ -74,10 +74,10 @@ impl Serve {
     }
 }
 
-/// Bytes that [`welcome`] has room for: the path of a folder, and names of hosts.
+/// Capacity in bytes for [`welcome`]: the path of a folder, and host names.
 const WELCOME_LEN_MAX: usize = 32 * 1024;
 
-/// What to paste where.
+/// Returns the commands for the default share, to copy and paste.
 fn welcome(
     default: &DefaultShare,
     addresses: &[SocketAddr],
@@ -94,7 +94,7 @@ fn welcome(
     let kept;
     let (password, password_note) = match password {
         Password::New(password) => {
-            (password.as_str(), "   (shown only now; only its hash is kept)")
+            (password.as_str(), "   (shown only once; only its hash is stored)")
         }
         Password::Known => ("as shown when the user was created", ""),
         Password::Kept(file) => {
@@ -102,14 +102,15 @@ fn welcome(
             (kept.as_str(), "")
         }
     };
-    // As it was started: `make run` does not put it into PATH.
+    // The program's name as typed: `make run` does not put it into PATH.
     let program = std::env::args().next().unwrap_or_else(|| "choro".to_owned());
     let windows_note = if port == default_share::PORT {
         ""
     } else {
         "             (another port than 445 needs Windows 11 24H2 or Server 2025)\n"
     };
-    // Workers have what is in the memory of this process: no piece of it is left behind by growing.
+    // Workers are forks with a copy of this memory: a string that grows would leave parts of the
+    // password behind.
     let mut text = Zeroizing::new(String::with_capacity(WELCOME_LEN_MAX));
     let written = write!(
         text,
@@ -117,7 +118,7 @@ fn welcome(
          \n\
          user         {USER_NAME}\n\
          password     {password}{password_note}\n\
-         another one  {program} user passwd {USER_NAME}\n\
+         change it    {program} user passwd {USER_NAME}\n\
          \n\
          smbclient    smbclient //{host}/{SHARE_NAME} -U {USER_NAME}{with_port}\n\
          Linux        sudo mount -t cifs //{host}/{SHARE_NAME} /mnt -o username={USER_NAME}{mount_port}\n\
@@ -132,8 +133,8 @@ fn welcome(
     text
 }
 
-/// An address that is of use to someone who reads it: the machine's own name where the server
-/// listens on all addresses.
+/// Returns an address that people can use: the machine's own name if the server listens on all
+/// addresses.
 fn host_of(addresses: &[SocketAddr]) -> String {
     let named = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => ip.to_string(),

@@ -1,4 +1,4 @@
-//! `choro status`.
+//! `choro status`, which lists clients and opens.
 
 mod channels;
 
@@ -16,25 +16,24 @@ use crate::report::{self, Row};
 use crate::settings::Settings;
 use channels::SessionChannels;
 
-/// Show who is connected and what they have open.
+/// Show clients, sessions, channels, tree connects and opens.
 ///
-/// A channel is a connection of a session; one that carries several sessions is listed with each.
-/// Bytes are those of the connection, and those that went out are counted once the client's machine
-/// has acknowledged them. Break retries are breaks of oplocks and leases that were told again on a
-/// channel, because another one ended before an answer. Where a session has one channel only, it is
-/// said why.
+/// A channel is a connection of a session; a connection of several sessions is listed with each.
+/// Bytes are those of the connection; sent bytes count once the client's machine has acknowledged
+/// them. Break retries are oplock and lease breaks that were sent again on a channel, because
+/// another channel ended before the acknowledgment. If a session has one channel only, the reason
+/// is shown.
 ///
 /// Only the user that the server runs as sees the channels. Exits with 1 if the server is not
 /// running.
 #[derive(Args, Debug)]
 pub(super) struct Status {
-    /// Print a JSON array; each object says in `kind` what it is: client, session, channel,
-    /// tree_connect or open.
+    /// Print a JSON array; `kind` of each object is client, session, channel, tree_connect or open.
     #[arg(long)]
     json: bool,
 }
 
-/// What the tables hold at one moment.
+/// Contents of the tables at one moment.
 struct Snapshot {
     clients: Vec<ClientRecord>,
     sessions: Vec<SessionRecord>,
@@ -61,7 +60,7 @@ impl Status {
     }
 }
 
-/// How many channels the sessions have, as far as workers say so.
+/// Counts the channels of all sessions; `None` if a worker did not report them.
 pub(super) fn count_channels(settings: &Settings) -> Option<usize> {
     let registry = Registry::observe(&settings.directories.lock).ok()?;
     let sessions = registry.list_sessions().ok()?.records;
@@ -78,10 +77,10 @@ impl Snapshot {
                     opens.push((key, open.clone(), record.cache_of(open).state));
                 }
             })
-            .map_err(|error| anyhow!("the table of files: {error:?}"))?;
+            .map_err(|error| anyhow!("cannot read the table of files: {error:?}"))?;
         let sessions = registry.list_sessions()?.records;
         Ok(Self {
-            // One that has not negotiated yet is claimed, and has nothing to show.
+            // A client that has not negotiated yet has a record without anything to show.
             clients: {
                 let clients = registry.list_clients()?.records;
                 clients.into_iter().filter(|client| client.dialect != 0).collect()
@@ -134,7 +133,7 @@ impl Snapshot {
         text
     }
 
-    /// The user and address of a session; empty if it ended while the tables were read.
+    /// Returns the user and address of a session; empty if it ended while the tables were read.
     fn user_of(&self, session_id: u64) -> (String, String) {
         let session = self.sessions.iter().find(|session| session.session_id == session_id);
         session.map_or_else(Default::default, |session| {
@@ -146,7 +145,7 @@ impl Snapshot {
         let channels = self.channels.of(session.session_id);
         let single = channels.first().and_then(|channel| channel.single);
         let of_channels: Row = vec![
-            // A session without one would be gone: they are not known.
+            // Every session has a channel, so zero means that they are unknown.
             ("channels", Some(channels.len()).filter(|count| *count > 0).into()),
             ("single_channel", single.map(SingleChannel::name).into()),
             ("single_channel_because", single.map(SingleChannel::why).into()),
@@ -285,7 +284,7 @@ fn open_row((file, open, caching): &(FileKey, OpenEntry, Caching)) -> Row {
     ]
 }
 
-/// Under what an open keeps things at the client's side.
+/// Returns whether the client caches under a lease or an oplock.
 fn holding(open: &OpenEntry) -> Option<&'static str> {
     match open.holding {
         Holding::Nothing => None,
@@ -294,13 +293,13 @@ fn holding(open: &OpenEntry) -> Option<&'static str> {
     }
 }
 
-/// What it keeps, in the letters that people use: read, write, handle.
+/// Letters of the caching rights: read, write, handle.
 fn letters(caching: Caching) -> String {
     let all = [(Caching::READ, 'R'), (Caching::WRITE, 'W'), (Caching::HANDLE, 'H')];
     all.into_iter().filter(|(it, _)| caching.contains(*it)).map(|(_, letter)| letter).collect()
 }
 
-/// [MS-SMB2] 2.2.4 DialectRevision, as people write it.
+/// Version number for [MS-SMB2] 2.2.4 DialectRevision.
 fn dialect(revision: u16) -> String {
     match revision {
         0x0202 => "2.0.2".to_owned(),
@@ -342,7 +341,7 @@ fn unix_seconds(time: FileTime) -> i64 {
     i64::try_from(time.0 / 10_000_000).map_or(0, |seconds| seconds - 11_644_473_600)
 }
 
-/// UTC, in the form of ISO 8601.
+/// Formats a time as ISO 8601, UTC.
 fn since(time: FileTime) -> String {
     let seconds = unix_seconds(time);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

@@ -1,4 +1,4 @@
-//! `choro top`.
+//! `choro top`, which shows current activity.
 
 mod screen;
 
@@ -19,28 +19,28 @@ use crate::report;
 use crate::settings::Settings;
 use screen::{Order, Screen, View};
 
-/// Show who does what at the moment, and where the time of their requests goes.
+/// Show current activity by client, share or operation, and the causes of delays.
 ///
-/// By client, share or operation (c, s, o); sorted by requests, latency, bytes or name (r, l, b, n);
-/// q or ^C ends it. TIME GOES TO says of a client what its requests waited for most of the time:
-/// the network or the client itself, the storage, a QoS limit, another client, or the server.
+/// Keys: view by client, share or operation (c, s, o); sort by requests, latency, bytes or name (r,
+/// l, b, n); q or ^C ends. TIME GOES TO is the main delay of a client's requests: the network or
+/// the client itself, the storage, a QoS limit, another client, or the server.
 ///
-/// Whoever may read the workers' pages may do this, as with `choro trace`.
+/// Needs permission to read the workers' pages, as `choro trace` does.
 #[derive(Args, Debug)]
 pub(super) struct Top {
-    /// Seconds between two looks.
+    /// Seconds between two updates of the screen.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
-    /// Look so often and end.
+    /// Exit after N updates of the screen.
     #[arg(long, value_name = "N")]
     count: Option<u32>,
-    /// Print a JSON object a line for each look, and no screen.
+    /// Print a JSON object for each update, one a line, instead of the screen.
     #[arg(long)]
     json: bool,
-    /// What to begin with.
+    /// View that is shown at first.
     #[arg(long, value_enum, default_value_t = View::Clients)]
     by: View,
-    /// What to sort by at first.
+    /// Sort order that is used at first.
     #[arg(long, value_enum, default_value_t = Order::Requests)]
     sort: Order,
 }
@@ -48,7 +48,7 @@ pub(super) struct Top {
 fn interval(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3_600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("a number of seconds from 0.1 to 3600 is wanted".to_owned()),
+        _ => Err("expected a number of seconds from 0.1 to 3600".to_owned()),
     }
 }
 
@@ -65,7 +65,7 @@ impl Top {
             return self.print(&mut observer, &stop);
         }
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            bail!("this is no terminal; `choro top --json` is for programs");
+            bail!("standard output is not a terminal; use `choro top --json`");
         }
         let terminal = Terminal::take()?;
         let shown = self.show(&mut observer, &stop);
@@ -104,9 +104,9 @@ impl Top {
         draw(&screen)?;
         while !stop.load(Ordering::Relaxed) {
             let left = (before.at + self.interval).saturating_duration_since(Instant::now());
-            // A signal is seen as soon as the screen is drawn again.
-            if event::poll(left.min(Duration::from_millis(200))).context("no keys can be read")? {
-                match event::read().context("no keys can be read")? {
+            // The next update of the screen notices a signal.
+            if event::poll(left.min(Duration::from_millis(200))).context("cannot read keys")? {
+                match event::read().context("cannot read keys")? {
                     Event::Key(key) if is_end(key) => return Ok(()),
                     Event::Key(KeyEvent { code: KeyCode::Char(key), kind, .. })
                         if kind != KeyEventKind::Release =>
@@ -140,7 +140,7 @@ fn is_end(key: KeyEvent) -> bool {
 }
 
 fn draw(screen: &Screen) -> anyhow::Result<()> {
-    // Some terminals do not know how large they are.
+    // Some terminals do not report their size.
     let size = terminal::size().ok().filter(|(width, height)| *width > 0 && *height > 0);
     let (width, height) = size.unwrap_or((80, 24));
     let lines = screen.lines(width.into(), height.into());
@@ -156,7 +156,7 @@ fn draw(screen: &Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The terminal, until this is dropped: then it is as it was.
+/// A terminal in raw mode; dropping it restores the former mode.
 struct Terminal;
 
 impl Terminal {
@@ -171,7 +171,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Nobody is left to be told if this fails.
+        // A failure here has no reader any more.
         let _ = execute!(io::stdout(), cursor::Show, terminal::LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
     }

@@ -1,4 +1,4 @@
-//! `choro trace`.
+//! `choro trace`, which reports the time of requests by phase.
 
 mod distribution;
 mod interval;
@@ -20,39 +20,39 @@ use report::Report;
 use target::Target;
 use watched::Watched;
 
-/// How often it is looked whether workers have come or gone.
+/// Interval between checks for workers that started or ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Show where the time of requests goes, by phase and by command.
+/// Show the time that requests take, by phase and by command.
 ///
-/// TARGET is the pid of a worker, the address of a client, or `all`. It is traced until ^C, for
-/// --seconds, or until its workers have ended; then the report is printed. Workers count all the
-/// time, whether anybody looks or not, and are not slowed down by it.
+/// TARGET is the pid of a worker, the address of a client, or `all`. Tracing ends at ^C, after
+/// --seconds, or when the traced workers have ended; then the report is printed. Workers count all
+/// the time, so tracing does not slow them down.
 ///
-/// Whoever may read a worker's page may do this: the user that the server runs as, and the group of
-/// the directory `trace` in the lock directory.
+/// Needs permission to read a worker's page: the user that the server runs as, or the group of the
+/// directory `trace` in the lock directory.
 ///
 /// Exits with 1 if there is nothing to trace, or if a worker ended before --seconds were over.
 #[derive(Args, Debug)]
 pub(super) struct Trace {
     #[arg(value_name = "TARGET", default_value = "all")]
     target: Target,
-    /// Show what the file system was asked for, by kind of operation.
+    /// Show file system operations by kind.
     #[arg(short, long)]
     storage: bool,
-    /// Show how times are distributed, in powers of two.
+    /// Show histograms of times, in powers of two.
     #[arg(short, long)]
     distributions: bool,
-    /// Trace for so long; 0 reports what there is now, with --since-start.
+    /// Trace for SECONDS; with 0 and --since-start, report the present counts and exit.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Report what the workers have counted since they began, not since now.
+    /// Report counts since the workers started, not since now.
     #[arg(long)]
     since_start: bool,
-    /// Print a line for every so many seconds meanwhile.
+    /// Print a line every SECONDS while tracing.
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     interval: Option<Duration>,
-    /// Print a JSON object; with --interval, one a line for each interval.
+    /// Print a JSON object; with --interval, one line for each interval.
     #[arg(long)]
     json: bool,
 }
@@ -60,18 +60,18 @@ pub(super) struct Trace {
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=1e9).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("a number of seconds is wanted".to_owned()),
+        _ => Err("a number of seconds is expected".to_owned()),
     }
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         interval if interval >= LOOK_INTERVAL => Ok(interval),
-        _ => Err("an interval is 0.1 seconds at least".to_owned()),
+        _ => Err("the shortest interval is 0.1 seconds".to_owned()),
     }
 }
 
-/// Why tracing came to its end.
+/// Reason for the end of tracing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum End {
     Asked,
@@ -98,7 +98,7 @@ impl Trace {
         }
         if end == End::WorkersGone && self.seconds.is_some() {
             bail!(
-                "{} ended after {:.1} s; the report is of that time",
+                "{} ended after {:.1} s; the report covers that time",
                 watched.names(),
                 began.elapsed().as_secs_f64()
             );
@@ -106,12 +106,13 @@ impl Trace {
         Ok(())
     }
 
-    /// Until it is over; prints what is to be seen meanwhile.
+    /// Waits for the end of tracing; prints the lines of intervals meanwhile.
     fn wait(&self, watched: &mut Watched) -> anyhow::Result<End> {
-        let (mut stopped, stop) = std::os::unix::net::UnixStream::pair().context("no socket")?;
-        stopped.set_nonblocking(true).context("no socket")?;
+        let (mut stopped, stop) =
+            std::os::unix::net::UnixStream::pair().context("cannot create a socket pair")?;
+        stopped.set_nonblocking(true).context("cannot create a socket pair")?;
         for signal in [SIGINT, SIGTERM] {
-            let stop = stop.try_clone().context("no socket")?;
+            let stop = stop.try_clone().context("cannot create a socket pair")?;
             signal_hook::low_level::pipe::register(signal, stop)
                 .context("cannot receive signals")?;
         }
@@ -149,7 +150,7 @@ impl Trace {
                     watched.look();
                     return Ok(End::Asked);
                 }
-                Err(error) => return Err(error).context("cannot wait"),
+                Err(error) => return Err(error).context("cannot wait for events"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `choro user`.
+//! `choro user`, which manages users and passwords.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -13,7 +13,7 @@ use crate::report;
 use crate::settings::Settings;
 use crate::users::{self, ImportOutcome, UserDatabase, UserEntry};
 
-/// Bytes of a password. Windows allows 256 characters.
+/// Longest password in bytes. Windows allows 256 characters.
 const PASSWORD_BYTES_MAX: usize = 1_024;
 
 /// Manage the users who may log on.
@@ -23,10 +23,10 @@ pub(super) enum User {
     Add {
         /// Name of the user; must also be a user of this system unless shares use `force user`.
         name: String,
-        /// Name to show.
+        /// Full name, shown in lists of users.
         #[arg(long, value_name = "TEXT", default_value = "")]
         full_name: String,
-        /// The user cannot log on for now.
+        /// Create the account disabled: the user cannot log on.
         #[arg(long)]
         disabled: bool,
         #[command(flatten)]
@@ -34,35 +34,35 @@ pub(super) enum User {
     },
     /// Set a user's password. Asks for it twice.
     Passwd {
-        /// Name of the user.
+        /// Name of the user to change.
         name: String,
         #[command(flatten)]
         password: PasswordSource,
     },
-    /// Remove a user.
+    /// Remove a user and the password.
     Remove {
-        /// Name of the user.
+        /// Name of the user to remove.
         name: String,
     },
-    /// List all users.
+    /// List all users with their state.
     List {
-        /// Print a JSON array.
+        /// Print a JSON array, one object for each user.
         #[arg(long)]
         json: bool,
     },
-    /// Take over users from Samba: the output of `pdbedit -Lw`.
+    /// Import users from Samba: the output of `pdbedit -Lw`.
     ///
     /// Users who exist already get the imported password and state.
     Import {
         /// File to read; standard input if absent or `-`.
         file: Option<PathBuf>,
-        /// Print a JSON array.
+        /// Print a JSON array, one object for each user.
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Where a password comes from. Never from the command line, which everyone can see.
+/// Source of a password. Never the command line, which everyone can see.
 #[derive(Args, Debug)]
 pub(super) struct PasswordSource {
     /// Read the password from the first line of standard input instead of asking.
@@ -76,7 +76,7 @@ impl User {
         match self {
             Self::Add { name, full_name, disabled, password } => {
                 users::check_name(&name)?;
-                // Before anyone types a password in vain.
+                // Fail before a password is typed in vain.
                 if UserDatabase::open(&path)?.find(&name)?.is_some() {
                     bail!("user '{name}' exists already");
                 }
@@ -129,10 +129,10 @@ fn ask(user: &str) -> anyhow::Result<Zeroizing<String>> {
     Ok(password)
 }
 
-/// A line without its end.
+/// Reads a line without its line break.
 fn first_line(source: impl Read) -> anyhow::Result<Zeroizing<String>> {
     let limit = PASSWORD_BYTES_MAX + 2;
-    // All of the room from the start: growing would leave copies behind.
+    // Full capacity from the start: a growing buffer would leave copies of the password behind.
     let mut line = Zeroizing::new(Vec::with_capacity(limit));
     let mut source = source.take(u64::try_from(limit).expect("it is small"));
     let mut byte = [0];

@@ -1,8 +1,8 @@
-//! `choro worker`: one client's process, where it cannot be forked off. Started by the supervisor, never by
-//! people.
+//! `choro worker`: one client's process, on systems where it cannot be forked. Started by the
+//! supervisor, never by people.
 //!
-//! It has a command line of its own, apart from that of the other commands: taking theirs apart
-//! costs a process that lives for one client a tenth of a MiB.
+//! It has a command line of its own: parsing that of the other commands costs a tenth of a MiB in a
+//! process that lives for one client.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -16,29 +16,29 @@ use crate::settings::{Settings, Source};
 use crate::worker::{self, LogonSlot, WorkerStart};
 use crate::{log, process};
 
-/// Serve one client.
+/// Serve a single client until it leaves.
 #[derive(Debug, Parser)]
 #[command(name = "choro worker")]
 pub(crate) struct WorkerArguments {
-    /// The configuration in effect.
+    /// File with the configuration in effect.
     #[arg(long)]
     config: PathBuf,
-    /// Which configuration the file is, counted from 1.
+    /// Generation of the configuration, counted from 1.
     #[arg(long)]
     config_generation: u64,
-    /// The process that must be our parent.
+    /// Pid of the supervisor, which must be our parent.
     #[arg(long)]
     supervisor_pid: u32,
     /// Our unique id in the tables, in hexadecimal.
     #[arg(long, value_parser = parse_unique_id)]
     unique_id: u64,
-    /// By what all workers measure time.
+    /// Clock that all workers measure time by.
     #[arg(long)]
     clock: trace::Clock,
-    /// The detail of the log, if an administrator wants another than that of the configuration.
+    /// Log level, if an administrator changed that of the configuration.
     #[arg(long)]
     log_level: Option<u32>,
-    /// Our slot in the page of logons.
+    /// Our slot in the shared page of logons.
     #[arg(long)]
     logon_slot: Option<usize>,
 }
@@ -48,7 +48,7 @@ fn parse_unique_id(text: &str) -> Result<u64, std::num::ParseIntError> {
 }
 
 impl WorkerArguments {
-    /// The name by which the supervisor asks for this.
+    /// Name of the subcommand that the supervisor starts.
     pub(crate) const NAME: &str = "worker";
 
     /// Serves one client.
@@ -59,14 +59,14 @@ impl WorkerArguments {
         worker::serve(self.begin(process::WORKER)?)
     }
 
-    /// Becomes a process of the server that process lists show as `name`: the executable was started
+    /// Joins the server as a process that process lists show as `name`: the executable was started
     /// as /proc/self/exe.
     ///
     /// # Errors
     /// The supervisor is gone, or the configuration cannot be read.
     pub(crate) fn begin(self, name: &CStr) -> anyhow::Result<WorkerStart> {
         let control = WorkerEnd::inherited()
-            .context("this is started by `choro serve`; its standard input is no socket")?;
+            .context("only `choro serve` starts this command; standard input is not a socket")?;
         process::begin(name, self.supervisor_pid)?;
         let settings = Settings::load(Source::File(self.config.clone()))?;
         log::start(&settings)?;

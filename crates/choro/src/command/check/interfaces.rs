@@ -1,4 +1,4 @@
-//! `choro check --interfaces`.
+//! `choro check --interfaces`, the list of interfaces for multichannel.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use crate::interfaces::{Offer, Offered, Origin, Said, Withheld};
 use crate::multichannel::Multichannel;
 use crate::report::{self, Row};
 
-/// Shows what a server with this configuration would tell its clients now.
+/// Prints the interfaces that a server with this configuration would offer its clients now.
 ///
 /// # Errors
 /// The kernel does not list its interfaces.
@@ -29,8 +29,8 @@ const WITHHELD_TITLES: &[&str] = &["ADDRESS", "INTERFACE", "WHY"];
 fn text(multichannel: &Multichannel, offer: &Offer) -> String {
     let mut text = format!("Multichannel: {multichannel}\n\n");
     text.push_str(&match multichannel.is_on() {
-        true => format!("Clients are told of: {}\n", offer.offered.len()),
-        false => format!("Clients would be told of: {}\n", offer.offered.len()),
+        true => format!("Offered to clients: {}\n", offer.offered.len()),
+        false => format!("Would be offered to clients: {}\n", offer.offered.len()),
     });
     if !offer.offered.is_empty() {
         let rows: Vec<_> = offer.offered.iter().map(offered_cells).collect();
@@ -39,20 +39,19 @@ fn text(multichannel: &Multichannel, offer: &Offer) -> String {
             text.push_str(ONE_INTERFACE);
         }
     }
-    text.push_str(&format!("\nThey are not told of: {}\n", offer.withheld.len()));
+    text.push_str(&format!("\nNot offered: {}\n", offer.withheld.len()));
     if !offer.withheld.is_empty() {
         let rows: Vec<_> = offer.withheld.iter().map(withheld_cells).collect();
         text.push_str(&report::table(WITHHELD_TITLES, &rows));
     }
     for word in &offer.unmatched {
-        text.push_str(&format!("\n`{word}` of `interfaces` names nothing on this machine\n"));
+        text.push_str(&format!("\n`{word}` of `interfaces` matches nothing on this machine\n"));
     }
     text
 }
 
-/// What a client makes of a list with nothing to choose from.
-const ONE_INTERFACE: &str =
-    "One interface without RSS gives clients no reason for a second connection.\n";
+/// A single interface does not make a client open more connections.
+const ONE_INTERFACE: &str = "With one interface without RSS, clients open no second connection.\n";
 
 fn offered_cells(it: &Offered) -> Vec<String> {
     let yes_or_no = |it: &bool| if *it { "yes" } else { "no" };
@@ -128,7 +127,7 @@ fn withheld_row((it, why): &(Offered, Withheld)) -> Row {
     ]
 }
 
-/// A stable name.
+/// Stable name of the origin, for JSON.
 fn source(origin: &Origin) -> &'static str {
     match origin {
         Origin::Configured(_) => "smb.conf",
@@ -137,7 +136,7 @@ fn source(origin: &Origin) -> &'static str {
     }
 }
 
-/// The word of `interfaces`, or the way in which it was found.
+/// Returns the matching word of `interfaces`, or the method of detection.
 fn how(origin: &Origin) -> Value {
     match origin {
         Origin::Configured(text) | Origin::Detected(text) => text.clone().into(),

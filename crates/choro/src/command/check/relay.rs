@@ -1,7 +1,7 @@
-//! Which shares a logon reaches that somebody passes on from another client.
+//! Shares that a relayed logon reaches (an NTLM relay attack).
 //!
-//! Whoever stands between has no key, so signing or encryption that is required keeps them out; and so does
-//! 3.1.1, in which a user's TREE_CONNECT must be signed: [MS-SMB2] 3.3.5.7.
+//! The relay has no session key, so required signing or encryption keeps it out; so does dialect
+//! 3.1.1, where a user's TREE_CONNECT must be signed: [MS-SMB2] 3.3.5.7.
 
 use config::choice::Encryption;
 use config::{Config, Share};
@@ -9,10 +9,10 @@ use config::{Config, Share};
 /// The first dialect whose users must sign: [MS-SMB2] 2.2.3.
 const DIALECT_3_1_1: u16 = 0x0311;
 
-/// The line that keeps them out.
+/// Setting that stops relayed logons.
 pub(super) const REMEDY: &str = "server signing = mandatory";
 
-/// The names of these shares.
+/// Returns the names of the shares that a relayed logon reaches.
 pub(super) fn reachable(config: &Config) -> Vec<&str> {
     let (dialect_min, _) = config.global.dialects();
     if config.global.signing_required()
@@ -22,19 +22,19 @@ pub(super) fn reachable(config: &Config) -> Vec<&str> {
         return Vec::new();
     }
     let is_open = |share: &&Share| share.available && share.smb_encrypt != Encryption::Required;
-    // IPC$, too: what lists shares and users.
+    // IPC$ as well: it lists shares and users.
     let shares = config.shares.iter().chain(config.homes.iter());
     let shares = shares.chain(Some(&config.ipc)).filter(is_open);
     shares.map(|share| share.name.as_str()).collect()
 }
 
-/// What an administrator should know of them; nothing, if there are none.
+/// Returns a warning for the administrator, if any share is reachable.
 pub(super) fn warning(config: &Config) -> Option<String> {
     let shares = reachable(config);
     (!shares.is_empty()).then(|| {
         format!(
-            "neither signing nor encryption is required, so a logon that somebody passes on from \
-             another client reaches: {}. A line in [global] that closes this: {REMEDY}",
+            "neither signing nor encryption is required, so an attacker who relays a client's logon \
+             reaches: {}. To prevent this, set in [global]: {REMEDY}",
             shares.join(", ")
         )
     })
@@ -65,7 +65,7 @@ mod tests {
         check("server signing = mandatory", "", &[]);
         check("server min protocol = SMB3_11", "", &[]);
         check("smb encrypt = required", "", &[]);
-        // What lists users and shares is reached still.
+        // IPC$ is reachable still, and lists users and shares.
         check("", "smb encrypt = required", &["IPC$"]);
         check("", "smb encrypt = required\n[IPC$]\nsmb encrypt = required", &[]);
         check("", "available = no", &["IPC$"]);

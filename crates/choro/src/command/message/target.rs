@@ -1,4 +1,4 @@
-//! Which processes a message is for.
+//! Receivers of a message, as named on the command line.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use messaging::{Process, ProcessRole};
 
 use super::visitor::Visitor;
 
-/// Which processes a message is for.
+/// Receivers of a message, as named on the command line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Target {
     All,
@@ -29,7 +29,7 @@ impl FromStr for Target {
             _ => match text.parse() {
                 Ok(pid) => Self::Pid(pid),
                 Err(_) => {
-                    return Err("a pid, all, notifyd, supervisor or workers is wanted".to_owned());
+                    return Err("expected a pid, all, notifyd, supervisor or workers".to_owned());
                 }
             },
         })
@@ -37,14 +37,14 @@ impl FromStr for Target {
 }
 
 impl Target {
-    /// The processes that are meant.
+    /// Returns the matching processes.
     ///
     /// # Errors
     /// There is none, or the supervisor does not answer.
     pub(super) fn find(self, visitor: &mut Visitor) -> anyhow::Result<Vec<Process>> {
         let supervisor = visitor.supervisor();
         if matches!(self, Self::Supervisor) || self == Self::Pid(supervisor.server_id.pid) {
-            // It need not be able to say so itself.
+            // The supervisor's id is known, and it may be unable to answer.
             return Ok(vec![supervisor]);
         }
         let mut processes = visitor.processes()?;

@@ -1,4 +1,4 @@
-//! A process of the server for a moment: joined to ask the others something.
+//! A short-lived process of the server: joins its messaging to ask the other processes.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -23,15 +23,15 @@ use crate::messaging_settings;
 use crate::settings::Settings;
 use crate::supervisor::effective_config;
 
-/// This process as one of the server. Leaving removes its socket.
+/// Membership of this process in the server. Dropping it removes the socket.
 #[derive(Debug)]
 pub(in crate::command) struct Visitor {
     messaging: Messaging,
     supervisor: ServerId,
     timeout: Duration,
-    /// A signal wants us to end, and not before the socket is removed.
+    /// True once a signal arrived; the socket is removed before the end.
     interrupted: Arc<AtomicBool>,
-    /// What sets that.
+    /// Registered handlers that set `interrupted`.
     signals: Vec<SigId>,
 }
 
@@ -43,16 +43,16 @@ impl Drop for Visitor {
     }
 }
 
-/// What came of asking.
+/// Result of a request to several processes.
 #[derive(Debug, Default)]
 pub(in crate::command) struct Answers {
-    /// Of those who answered.
+    /// Answers by the process that sent them.
     pub(in crate::command) by_process: HashMap<ServerId, Answer>,
-    /// Those who ended before they did.
+    /// Processes that ended before they answered.
     pub(in crate::command) gone: HashSet<ServerId>,
 }
 
-/// What a process answered, and how long that took.
+/// An answer of a process, and the time until it arrived.
 #[derive(Debug)]
 pub(in crate::command) struct Answer {
     pub(in crate::command) message: Message,
@@ -74,7 +74,8 @@ impl Visitor {
         Self::join_server_of(supervisor, lock_dir, timeout)
     }
 
-    /// As [`Visitor::join`], for one that has the server's tables open, which nobody can twice.
+    /// As [`Visitor::join`], for a caller that has the server's tables open: a process cannot open
+    /// them twice.
     ///
     /// # Errors
     /// This user may not join it.
@@ -84,7 +85,7 @@ impl Visitor {
         timeout: Duration,
     ) -> anyhow::Result<Self> {
         let how = settings_in_effect(lock_dir)?;
-        let unique_id = tables::random_unique_id().context("no randomness")?;
+        let unique_id = tables::random_unique_id().context("cannot read random numbers")?;
         let server_id = ServerId { pid: std::process::id(), unique_id };
         let interrupted: Arc<AtomicBool> = Arc::default();
         let register = |signal| signal_hook::flag::register(signal, Arc::clone(&interrupted));
@@ -92,12 +93,12 @@ impl Visitor {
             [SIGHUP, SIGINT, SIGTERM].map(register).into_iter().collect();
         let signals = signals.context("cannot receive signals")?;
         let mut messaging = Messaging::init(lock_dir, server_id, how).map_err(explain)?;
-        // A visitor that was killed leaves its socket, and nobody else reaps it.
+        // A killed process of this kind leaves its socket, and nothing else removes it.
         let _ = messaging.members().map_err(explain)?;
         Ok(Self { messaging, supervisor, timeout, interrupted, signals })
     }
 
-    /// The processes of the server, as its supervisor knows them.
+    /// Returns the processes of the server, as the supervisor lists them.
     ///
     /// # Errors
     /// It does not answer.
@@ -114,19 +115,18 @@ impl Visitor {
             )
         };
         let processes = Processes::decode(&answer.message.data);
-        Ok(processes.context("the supervisor is of another version")?.0)
+        Ok(processes.context("the supervisor runs another version of choro")?.0)
     }
 
-    /// The supervisor, which is known without asking.
+    /// Returns the supervisor; its record needs no message.
     pub(in crate::command) fn supervisor(&self) -> Process {
         Process { server_id: self.supervisor, role: ProcessRole::Supervisor }
     }
 
-    /// Sends to all of `receivers` and waits for one answer of each, no longer than the time that
-    /// is allowed.
+    /// Sends to all of `receivers` and waits for one answer of each, for the timeout at most.
     ///
     /// # Errors
-    /// The wait was interrupted, or the system does not let us wait.
+    /// The wait was interrupted or failed.
     pub(in crate::command) fn ask(
         &mut self,
         receivers: &[ServerId],
@@ -138,7 +138,7 @@ impl Visitor {
         let mut sent = HashMap::new();
         let mut answers = Answers::default();
         loop {
-            // One that does not listen has just been started and will, or has ended.
+            // A process without a socket is starting, and will have one, or has ended.
             unsent.retain(|&to| {
                 let now = Instant::now();
                 let is_sent = self.messaging.send(now, to, content).is_ok();
@@ -196,7 +196,7 @@ fn has_ended(pid: u32) -> bool {
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// How the processes of the server talk, whatever the operator's file says by now.
+/// Returns the messaging settings of the running server; the file may have changed since.
 fn settings_in_effect(lock_dir: &Path) -> anyhow::Result<transport::Settings> {
     let path = effective_config(lock_dir);
     let settings =
@@ -208,7 +208,7 @@ fn settings_in_effect(lock_dir: &Path) -> anyhow::Result<transport::Settings> {
             }
         })?;
     let global = &settings.config.global;
-    // This may be another build than the server's, in which the same word means another.
+    // This may be another build than the server's, with another meaning of the same word.
     match transport::in_use(lock_dir).map_err(explain)? {
         Some(kind) => Ok(messaging_settings::of_kind(global, kind)),
         None => Ok(messaging_settings::messaging_settings(global)?),
@@ -232,7 +232,7 @@ fn is_forbidden(error: &io::Error) -> bool {
     error.kind() == ErrorKind::PermissionDenied
 }
 
-/// How often to look whether somebody who was asked has ended, or has begun to listen.
+/// Interval between checks for receivers that ended, or began to listen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 const WHO_MAY: &str = "only the user that the server runs as may send it messages";

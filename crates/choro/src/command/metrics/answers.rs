@@ -1,5 +1,5 @@
-//! The side that may look at the server. It takes nothing of the other side for granted but bytes, each of
-//! which is a question.
+//! The side that may read the server's state. Of the process for visitors it accepts single bytes
+//! only, one for each request.
 
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,25 +12,23 @@ use anyhow::{Context, ensure};
 use super::exchange::{Question, encode};
 use super::{Shared, lock};
 
-/// Answers until the other side is gone.
+/// Answers until the other side has closed the socket.
 ///
 /// # Errors
-/// It asks for what there is not, or before it was answered.
+/// A request is unknown, or arrives before the answer to the same one.
 pub(super) fn serve(shared: &Arc<Shared>, stream: UnixStream) -> anyhow::Result<()> {
-    let answers = Arc::new(Mutex::new(stream.try_clone().context("no descriptors are left")?));
-    // Workers are asked for it, and the page need not wait for those that do not answer.
+    let answers = Arc::new(Mutex::new(stream.try_clone().context("cannot duplicate the socket")?));
+    // Workers are asked for the metrics; charts must not wait for one that does not answer.
     let (ask, asked) = sync_channel(1);
     let (slow, slow_answers) = (Arc::clone(shared), Arc::clone(&answers));
     thread::Builder::new()
         .name("figures".to_owned())
         .spawn(move || answer_figures(&slow, &asked, &slow_answers))
-        .context("no thread to answer")?;
-    // Questions are few, and come one by one.
+        .context("cannot start the answering thread")?;
+    // Requests are few, and arrive one by one.
     for byte in BufReader::new(stream).bytes() {
         let Ok(byte) = byte else { break };
-        match Question::of_byte(byte)
-            .context("the process for visitors asks for nothing we know")?
-        {
+        match Question::of_byte(byte).context("the web process sent an unknown request")? {
             Question::Charts => {
                 let answer = encode(Question::Charts, &shared.charts());
                 if lock(&answers).write_all(&answer).is_err() {
@@ -38,7 +36,10 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: UnixStream) -> anyhow::Result<
                 }
             }
             Question::Figures => {
-                ensure!(ask.try_send(()).is_ok(), "the process for visitors asks without end");
+                ensure!(
+                    ask.try_send(()).is_ok(),
+                    "the web process repeated a request before its answer"
+                );
             }
         }
     }
@@ -48,7 +49,7 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: UnixStream) -> anyhow::Result<
 fn answer_figures(shared: &Shared, asked: &Receiver<()>, answers: &Mutex<UnixStream>) {
     for () in asked {
         let answer = encode(Question::Figures, &shared.figures());
-        // The other side is gone, and whoever reads hears of it.
+        // The other side is gone; the reading thread notices too.
         let _: io::Result<()> = lock(answers).write_all(&answer);
     }
 }

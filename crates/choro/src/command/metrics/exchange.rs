@@ -1,11 +1,11 @@
-//! The protocol between the process that reads what visitors send and the one that may look at the
-//! server. A question is a byte, an answer a header and a text. The same question is asked again only
-//! after its answer has come.
+//! Protocol between the process that parses what visitors send and the one that may read the
+//! server's state. A request is a byte, an answer a header and a text. The same request is repeated
+//! only after its answer.
 
-/// Bytes before the text of an answer: which question, whether the answer is known, and the text's length.
+/// Bytes before the text of an answer: request, success, and the text's length.
 pub(super) const HEADER_LEN: usize = 6;
 
-/// A question of the process for visitors.
+/// A request of the process for visitors.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Question {
     /// The points of the charts, as JSON.
@@ -14,7 +14,7 @@ pub(super) enum Question {
     Figures,
 }
 
-/// A text, or why there is none.
+/// The text, or the error to show instead.
 pub(super) type Answer = Result<String, String>;
 
 impl Question {
@@ -32,7 +32,7 @@ impl Question {
     }
 }
 
-/// Returns an answer as it is sent.
+/// Encodes an answer for the socket.
 pub(super) fn encode(question: Question, answer: &Answer) -> Vec<u8> {
     let (Ok(text) | Err(text)) = answer;
     let len = u32::try_from(text.len()).expect("pages of a few workers are no 4 GiB");
@@ -42,7 +42,7 @@ pub(super) fn encode(question: Question, answer: &Answer) -> Vec<u8> {
     bytes
 }
 
-/// Returns what a header says: the question, whether the answer is known, and the length of its text.
+/// Decodes a header: the request, whether it succeeded, and the length of the text.
 pub(super) fn decode(header: [u8; HEADER_LEN]) -> Option<(Question, bool, u32)> {
     let [question, is_known, len @ ..] = header;
     Some((Question::of_byte(question)?, is_known != 0, u32::from_le_bytes(len)))

@@ -1,4 +1,4 @@
-//! What the page shows: what was done in each of the last seconds.
+//! Data of the web page: activity in each of the last seconds.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -8,25 +8,25 @@ use serde_json::{Value, json};
 
 use crate::observation::{Interval, Look};
 
-/// Five minutes of seconds.
+/// Points of one second each: five minutes.
 const POINTS_MAX: usize = 300;
 
-/// Seconds that tables are about: long enough to be read, short enough to be about now.
+/// Seconds that the tables of the page cover: long enough to be read, short enough to be current.
 const RECENT: usize = 5;
 
-/// Clients, and shares, that a point has rows of: those with most requests. A row takes about a
-/// KiB, and there may be a client for each of thousands of workers.
+/// Clients and shares with rows in a point: those with most requests. A row takes about a KiB, and
+/// there may be thousands of workers with a client each.
 const ROWS_MAX: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
     points: VecDeque<Value>,
-    /// The last looks; there is one more of them than there are seconds between them.
+    /// The last samples: one more than there are intervals.
     looks: VecDeque<Look>,
 }
 
 impl History {
-    /// What was done between two looks; the oldest point is forgotten if there are too many.
+    /// Adds the activity between two samples; the oldest point is dropped at the limit.
     pub(super) fn add(&mut self, before: &Look, now: &Look) {
         let mut point = busiest(Interval::between(before, now));
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -46,7 +46,7 @@ impl History {
         }
     }
 
-    /// All of it, and why there is nothing at the moment, if that is so.
+    /// Returns all points, and the reason for a missing sample if there is one.
     pub(super) fn json(&self, why_not: Option<&String>) -> Value {
         let ends = self.looks.front().zip(self.looks.back());
         let recent = ends.map(|(first, last)| busiest(Interval::between(first, last)));
@@ -54,7 +54,7 @@ impl History {
     }
 }
 
-/// What was done, with a bounded number of rows, and how many clients there are.
+/// Returns an interval with a bounded number of rows, and the number of clients.
 fn busiest(mut interval: Interval) -> Value {
     let clients = interval.clients.len();
     for rows in [&mut interval.clients, &mut interval.shares] {

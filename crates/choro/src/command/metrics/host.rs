@@ -1,8 +1,8 @@
-//! Which names a visitor may call us by.
+//! Host names that a visitor may use for this server.
 //!
-//! A page from anywhere may let a name of its own lead to this machine's loopback address; its
-//! scripts could then read in the browser of whoever looks at it what we tell this machine alone
-//! (DNS rebinding). What they cannot do is call us by another name than theirs.
+//! A hostile web page may let a name of its own resolve to this machine's loopback address; its
+//! scripts could then read, in the browser of a local user, data meant for this machine alone (DNS
+//! rebinding). Such requests carry the page's own host name, so they can be refused.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,8 +13,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Answers only those who call us by an address or as `localhost`, if nobody but this machine can
-/// reach `address`. Whoever listens for others has a name for it.
+/// Accepts only requests by IP address or as `localhost`, if `address` is reachable from this
+/// machine only. A server that listens for others may be reached by any name.
 pub(super) async fn check(
     State(address): State<SocketAddr>,
     request: Request,
@@ -23,12 +23,12 @@ pub(super) async fn check(
     if !address.ip().to_canonical().is_loopback() || is_ours(request.headers()) {
         return next.run(request).await;
     }
-    let why = "this is for programs and browsers of this machine, by address or as localhost\n";
+    let why = "only programs on this machine are served, by IP address or as localhost\n";
     (StatusCode::MISDIRECTED_REQUEST, why).into_response()
 }
 
 fn is_ours(headers: &HeaderMap) -> bool {
-    // Every browser says whom it asks.
+    // Every browser sends a Host header.
     let Some(host) = headers.get(HOST) else { return true };
     let host = host.to_str().ok().and_then(|it| it.parse::<Authority>().ok());
     host.is_some_and(|host| {

@@ -117,8 +117,8 @@ function draw({ points, recent, error }) {
     name, (it) => per(it, of(it, name)?.requests || 0),
   ]), (amount) => `${rate(amount)}/s`, true);
   chart("latency", points, [
-    ["half of the requests", (it) => it.total.p50_ns],
-    ["99 of 100", (it) => it.total.p99_ns],
+    ["p50", (it) => it.total.p50_ns],
+    ["p99", (it) => it.total.p99_ns],
   ], time);
   const spent = (point) => Object.entries(point.total.phases_ns || {}).map(([phase, ns]) => ({ phase, ns }));
   const phases = names(points, spent, "phase", (it) => it.ns);
@@ -129,12 +129,12 @@ function draw({ points, recent, error }) {
   const figures = (it) => [
     rate(per(now, it.requests)), `${bytes(per(now, it.read_bytes))}/s`, `${bytes(per(now, it.written_bytes))}/s`,
   ];
-  table("clients", ["Client", "User", "Requests/s", "Read", "Written", "Average", "99 of 100", "Busy", "Most of their time goes to"],
+  table("clients", ["Client", "User", "Requests/s", "Read", "Written", "Average", "p99", "Busy", "Most of their time goes to"],
     now.clients.map((it) => [
       it.client, it.user, ...figures(it), time(it.average_ns), time(it.p99_ns),
       share(it.busy_ns / Math.max(1, it.workers_ns)), it.time_goes_to || "",
     ]));
-  table("shares", ["Share", "Requests/s", "Read", "Written", "Average", "99 of 100"],
+  table("shares", ["Share", "Requests/s", "Read", "Written", "Average", "p99"],
     now.shares.map((it) => [it.share, ...figures(it), time(it.average_ns), time(it.p99_ns)]));
   table("classes", ["Class", "Requests/s", "Read", "Written", "Held for", "Waiting"],
     now.classes.map((it) => [

@@ -1,4 +1,4 @@
-//! Figures in the text format of Prometheus.
+//! Metrics in the text format of Prometheus.
 
 use std::fmt::Display;
 
@@ -6,28 +6,28 @@ use trace::{Kind, Operation, Phase, SeriesValue, StoreOperation, bucket_range};
 
 use crate::observation::Look;
 
-/// The powers of two of nanoseconds that times are told apart by: 1 µs to 69 s.
+/// Bucket bounds of times, as powers of two of nanoseconds: 1 µs to 69 s.
 const POWERS: std::ops::RangeInclusive<u32> = 10..=36;
 
-/// Everything that there is. `channels` are connections of sessions, where workers say so.
+/// Returns all metrics. `channels` counts connections of sessions, if workers reported them.
 pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
     let mut text = Text::default();
     let events = &look.total.events;
     requests(&mut text, look);
     storage(&mut text, look);
-    text.counter("choro_received_bytes_total", "Bytes of frames that came from clients.");
+    text.counter("choro_received_bytes_total", "Bytes of frames received from clients.");
     text.value(&[], events.frame_received.first().map_or(0, |it| it.total));
-    text.counter("choro_sent_bytes_total", "Bytes of frames that were sent to clients.");
+    text.counter("choro_sent_bytes_total", "Bytes of frames sent to clients.");
     text.value(&[], events.frame_sent.first().map_or(0, |it| it.total));
-    text.counter("choro_logons_total", "Logons by what became of them.");
+    text.counter("choro_logons_total", "Logons by outcome.");
     for (outcome, count) in &look.logons {
         text.value(&[("outcome", outcome.name())], count);
     }
     shares(&mut text, look);
     phases(&mut text, look);
-    // What is not known is left out.
+    // Unknown values are left out.
     for (name, help, count) in [
-        ("choro_clients", "Clients that are connected.", look.clients),
+        ("choro_clients", "Connected clients.", look.clients),
         ("choro_sessions", "Sessions.", look.sessions),
         ("choro_channels", "Connections of sessions.", channels),
     ] {
@@ -48,7 +48,7 @@ pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
         let of = |value: fn(&SeriesValue) -> u64| series.first().map_or(0, value);
         text.counter(
             &format!("choro_messages_{name}_total"),
-            "Messages between processes of the server, by workers.",
+            "Messages of workers to and from other processes of the server.",
         );
         text.value(&[], of(|it| it.count));
         text.counter(&format!("choro_messages_{name}_bytes_total"), "Bytes of these messages.");
@@ -56,10 +56,13 @@ pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
     }
     text.histogram(
         "choro_table_visit_duration_seconds",
-        "Visits to tables that all processes share.",
+        "Accesses to the tables shared by all processes.",
         &[(Vec::new(), &trace::all(&events.table_end))],
     );
-    text.counter("choro_untraced_requests_total", "Requests that were served and not counted.");
+    text.counter(
+        "choro_untraced_requests_total",
+        "Requests served but missing in the other metrics.",
+    );
     text.value(&[], look.total.untraced);
     text.text
 }
@@ -68,10 +71,10 @@ fn requests(text: &mut Text, look: &Look) {
     let events = &look.total.events;
     text.histogram(
         "choro_request_duration_seconds",
-        "From the first byte of a request until the socket has taken its response.",
+        "Time from the first byte of a request until the socket accepted its response.",
         &named::<Operation>("operation", &events.request_end),
     );
-    text.counter("choro_request_failures_total", "Requests that were answered with an error.");
+    text.counter("choro_request_failures_total", "Requests answered with an error.");
     for (label, value) in named::<Operation>("operation", &events.request_failed) {
         text.value(&label, value.count);
     }
@@ -81,7 +84,7 @@ fn storage(text: &mut Text, look: &Look) {
     let events = &look.total.events;
     text.histogram(
         "choro_storage_duration_seconds",
-        "What the file system was asked for.",
+        "Time of file system operations.",
         &named::<StoreOperation>("operation", &events.store_end),
     );
     text.counter("choro_storage_bytes_total", "Bytes read from, written to or copied in files.");
@@ -111,14 +114,14 @@ fn shares(text: &mut Text, look: &Look) {
         .collect();
     text.histogram(
         "choro_share_request_duration_seconds",
-        "The same by share; of requests before a tree connect, and of what found no place, (others).",
+        "Request time by share; (others): before a tree connect, or beyond the table's size.",
         &series,
     );
-    text.counter("choro_share_read_bytes_total", "Bytes that were read, by share.");
+    text.counter("choro_share_read_bytes_total", "Bytes read, by share.");
     for (name, it) in shares {
         text.value(&[("share", &labelled(name))], it.read_bytes);
     }
-    text.counter("choro_share_written_bytes_total", "Bytes that were written, by share.");
+    text.counter("choro_share_written_bytes_total", "Bytes written, by share.");
     for (name, it) in shares {
         text.value(&[("share", &labelled(name))], it.written_bytes);
     }
@@ -127,8 +130,8 @@ fn shares(text: &mut Text, look: &Look) {
 fn phases(text: &mut Text, look: &Look) {
     let events = &look.total.events;
     for (name, help, series) in [
-        ("choro_request_phase_seconds_total", "What requests went through.", &events.request_phase),
-        ("choro_worker_phase_seconds_total", "What workers did.", &events.phase),
+        ("choro_request_phase_seconds_total", "Time of requests by phase.", &events.request_phase),
+        ("choro_worker_phase_seconds_total", "Time of workers by phase.", &events.phase),
     ] {
         text.counter(name, help);
         for (phase, value) in Phase::NAMES.iter().zip(series).filter(|(_, it)| it.total != 0) {
@@ -138,24 +141,24 @@ fn phases(text: &mut Text, look: &Look) {
 }
 
 fn classes(text: &mut Text, look: &Look) {
-    text.counter("choro_class_bytes_total", "Bytes that a class of service had.");
+    text.counter("choro_class_bytes_total", "Bytes transferred by a class of service.");
     for (name, it) in &look.classes {
         text.value(&[("class", name), ("direction", "read")], it.read_bytes);
         text.value(&[("class", name), ("direction", "written")], it.written_bytes);
     }
-    text.counter("choro_class_requests_total", "Requests of a class that began.");
+    text.counter("choro_class_requests_total", "Requests of a class that were started.");
     for (name, it) in &look.classes {
         text.value(&[("class", name)], it.operations);
     }
-    text.counter("choro_class_held_total", "Those of them that a limit held back.");
+    text.counter("choro_class_held_total", "Requests of a class that a limit delayed.");
     for (name, it) in &look.classes {
         text.value(&[("class", name)], it.held);
     }
-    text.counter("choro_class_held_seconds_total", "How long these were held.");
+    text.counter("choro_class_held_seconds_total", "Time for which a limit delayed them.");
     for (name, it) in &look.classes {
         text.value(&[("class", name)], seconds(it.held_ns));
     }
-    text.gauge("choro_class_waiting", "Requests of a class that are held now.");
+    text.gauge("choro_class_waiting", "Requests of a class that wait for a limit now.");
     for (name, it) in &look.classes {
         text.value(&[("class", name)], it.waiting);
     }
@@ -163,7 +166,7 @@ fn classes(text: &mut Text, look: &Look) {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// The values that are there, each with its label.
+/// Returns the non-empty series, each with its label.
 fn named<'a, K: Kind>(
     label: &'static str,
     series: &'a [SeriesValue],
@@ -172,7 +175,7 @@ fn named<'a, K: Kind>(
     named.map(|(name, value)| (vec![(label, *name)], value)).collect()
 }
 
-/// The text so far, and the name of what its next values are of.
+/// The text so far, and the name of the current metric.
 #[derive(Debug, Default)]
 struct Text {
     text: String,
@@ -228,7 +231,7 @@ impl Text {
     }
 }
 
-/// Exact: a number of nanoseconds with nine digits behind the point.
+/// Formats seconds exactly: nanoseconds as nine decimal places.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }

@@ -1,6 +1,6 @@
-//! Who may connect: so many at once, each for as long as it is answered.
+//! Limits of HTTP connections: their number, and the time for a request.
 //!
-//! Whoever says nothing, or says it slowly, would keep a connection for ever, and with it a descriptor.
+//! A silent or slow client would otherwise keep a connection, and with it a descriptor, for ever.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,16 +14,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connections at once; further ones wait in the kernel until one of them is gone.
+/// Concurrent connections; further ones wait in the kernel's queue.
 const VISITORS_MAX: usize = 64;
 
-/// How long a connection is kept after the last answer.
+/// Time that a connection is kept after the last answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long to wait when a connection cannot be taken, for want of descriptors or memory.
+/// Pause after a failed accept, for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where they come to.
+/// Listener with a bounded number of connections.
 #[derive(Debug)]
 pub(super) struct Visitors {
     listener: TcpListener,
@@ -31,7 +31,7 @@ pub(super) struct Visitors {
     patience: Duration,
 }
 
-/// A connection, which ends by itself.
+/// A connection with a deadline for each request.
 #[derive(Debug)]
 pub(super) struct Visitor {
     stream: TcpStream,
@@ -61,7 +61,7 @@ impl axum::serve::Listener for Visitors {
                     return (Visitor { stream, end, patience, _place }, address);
                 }
                 Err(error) => {
-                    tracing::warn!("a connection cannot be taken: {error}");
+                    tracing::warn!("cannot accept a connection: {error}");
                     sleep(PAUSE).await;
                 }
             }
@@ -74,7 +74,7 @@ impl axum::serve::Listener for Visitors {
 }
 
 impl Visitor {
-    /// What an operation has come to, unless the connection has had its time.
+    /// Returns the result of an operation, or an error after the deadline.
     fn in_time<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl AsyncRead for Visitor {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Also while something comes: it could be a byte now and then.
+        // Checked while bytes arrive too: a client may send one now and then.
         if self.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

@@ -1,5 +1,6 @@
-//! `choro metrics-web`: reads what visitors of `choro metrics` send, without rights. Started by that, never
-//! by people: its standard input is the listener, its standard output the socket by which it asks.
+//! `choro metrics-web`: parses, without privileges, what visitors of `choro metrics` send. Started
+//! by that command, never by people: standard input is the listener, standard output the socket for
+//! its requests.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -22,35 +23,35 @@ use super::exchange::{Answer, HEADER_LEN, Question, decode};
 use super::host;
 use super::visitors::Visitors;
 
-/// Read requests of HTTP visitors and answer them with what `choro metrics` says.
+/// Read requests of HTTP visitors and answer them with data of `choro metrics`.
 #[derive(Debug, Parser)]
 #[command(name = "choro metrics-web")]
 pub(crate) struct WebArguments {}
 
-/// The socket by which the other process is asked.
+/// Client side of the socket to the other process.
 struct Asking {
     questions: Mutex<OwnedWriteHalf>,
-    /// Answers, by question. A task holds the lock from question to answer, so that no other task asks the
-    /// same question meanwhile.
+    /// Answers, by request. A task holds the lock from request to answer, so that no other task
+    /// sends the same request meanwhile.
     answers: [Arc<Mutex<mpsc::Receiver<Answer>>>; Question::ALL.len()],
 }
 
 impl WebArguments {
-    /// The name by which `choro metrics` asks for this.
+    /// Name of the subcommand that `choro metrics` starts.
     pub(crate) const NAME: &str = "metrics-web";
 
     /// Answers visitors until `choro metrics` ends.
     ///
     /// # Errors
-    /// This was started by somebody else, or the kernel refuses.
+    /// The process was not started by `choro metrics`, or a system call failed.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         rustix::thread::set_no_new_privs(true).context("cannot give up privileges")?;
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .context("cannot hide from others")?;
-        let started = "this is started by `choro metrics`";
+            .context("cannot make the process undumpable")?;
+        let started = "only `choro metrics` starts this command";
         let listener = rustix::stdio::stdin().try_clone_to_owned().context(started)?;
         let socket = rustix::stdio::stdout().try_clone_to_owned().context(started)?;
-        // Both are closed when what uses them ends.
+        // The values that use these two close them; standard streams remain open, on /dev/null.
         let nothing = std::fs::File::options().read(true).write(true).open("/dev/null")?;
         rustix::stdio::dup2_stdin(nothing.as_fd())?;
         rustix::stdio::dup2_stdout(nothing.as_fd())?;
@@ -67,7 +68,7 @@ impl WebArguments {
     }
 }
 
-/// Returns when the other process is gone.
+/// Serves HTTP; returns when the other process has ended.
 async fn answer_visitors(
     listener: TcpListener,
     address: SocketAddr,
@@ -104,7 +105,7 @@ async fn receive(stream: OwnedReadHalf, to: [mpsc::Sender<Answer>; Question::ALL
     }
 }
 
-/// `None` at the end of the stream.
+/// Fills the buffer; `None` at the end of the stream.
 async fn read_exact(stream: &OwnedReadHalf, mut to: &mut [u8]) -> Option<()> {
     while !to.is_empty() {
         stream.readable().await.ok()?;
@@ -119,8 +120,8 @@ async fn read_exact(stream: &OwnedReadHalf, mut to: &mut [u8]) -> Option<()> {
 }
 
 impl Asking {
-    /// Asks in turn with others, and to the end also for a visitor who is gone meanwhile: the answer would be
-    /// taken for that of the next question.
+    /// Sends a request and waits for its answer, one task at a time. Goes on if the visitor leaves:
+    /// the answer would otherwise be taken for that of the next request.
     async fn ask(self: &Arc<Self>, question: Question) -> Answer {
         let place = Question::ALL.iter().position(|it| *it == question).expect("all are in it");
         let mut answers = Arc::clone(&self.answers[place]).lock_owned().await;
@@ -147,7 +148,7 @@ impl Asking {
 }
 
 fn gone() -> String {
-    "choro metrics is ending".to_owned()
+    "choro metrics is exiting".to_owned()
 }
 
 fn router(asking: Arc<Asking>, address: SocketAddr) -> Router {
@@ -163,7 +164,7 @@ fn router(asking: Arc<Asking>, address: SocketAddr) -> Router {
         .with_state(asking)
 }
 
-/// A part of the page. It asks nobody but us, whatever a name of a share would have it do.
+/// A part of the page. It loads nothing from other hosts, even if a share's name contains markup.
 fn page(kind: &'static str, text: &'static str) -> ([(HeaderName, &'static str); 3], &'static str) {
     let headers = [
         (CONTENT_TYPE, kind),

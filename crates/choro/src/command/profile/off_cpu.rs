@@ -1,4 +1,4 @@
-//! What workers wait in: stacks with which they leave the processor, by bpftrace.
+//! Waiting time of workers: stacks that leave the processor, collected by bpftrace.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-/// What is asked of the kernel; `PID` stands for the workers.
+/// The script; `PID` stands for the workers.
 const SCRIPT: &str = include_str!("../../../../../tools/trace/off_cpu.bt");
 
-/// Workers that one script can watch: a longer one is not taken.
+/// Workers in one script; bpftrace refuses a longer one.
 const WORKERS_MAX: usize = 64;
 
-/// Watches for so many seconds. Lines of callers, each with nanoseconds.
+/// Watches for `seconds`. Returns folded stacks, each with nanoseconds.
 ///
 /// # Errors
-/// bpftrace is not there or may not, in words.
+/// bpftrace is not installed or not permitted, in words.
 pub(super) fn watch(pids: &[u32], seconds: u32) -> anyhow::Result<Vec<u8>> {
     if pids.len() > WORKERS_MAX {
         bail!("more than {WORKERS_MAX} workers cannot be watched at once; name one");
@@ -26,10 +26,10 @@ pub(super) fn watch(pids: &[u32], seconds: u32) -> anyhow::Result<Vec<u8>> {
         .output();
     let done = done.map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow::anyhow!(
-            "bpftrace is not installed, and nothing else sees what waits; \
+            "bpftrace is not installed, and --off-cpu needs it; \
              Debian has it in the package bpftrace"
         ),
-        _ => anyhow::Error::new(error).context("bpftrace cannot be started"),
+        _ => anyhow::Error::new(error).context("cannot start bpftrace"),
     })?;
     if !done.status.success() {
         bail!("{}", why_not(&String::from_utf8_lossy(&done.stderr)));
@@ -43,10 +43,10 @@ fn script(pids: &[u32], seconds: u32) -> String {
     format!("{script}\ninterval:s:{seconds} {{ exit(); }}\n")
 }
 
-/// Why bpftrace gave up, in a sentence.
+/// Explains a failure of bpftrace in a sentence.
 fn why_not(said: &str) -> String {
     if said.contains("root user") || said.contains("ermission") || said.contains("not permitted") {
-        return "the kernel lets only root see what processes wait in".to_owned();
+        return "--off-cpu needs root".to_owned();
     }
     if said.contains("tracepoint not found") {
         return "bpftrace finds no tracepoints; is tracefs mounted? \
@@ -54,17 +54,18 @@ fn why_not(said: &str) -> String {
             .to_owned();
     }
     let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-    format!("bpftrace has failed, and says: {line}")
+    format!("bpftrace failed: {line}")
 }
 
-/// From bpftrace's JSON, an object a line, to lines of callers with how long they waited.
+/// Converts bpftrace's JSON, an object a line, to folded stacks with waiting times.
 fn fold(said: &str) -> anyhow::Result<Vec<u8>> {
     let mut folded = String::new();
     for line in said.lines().filter(|line| !line.trim().is_empty()) {
-        let value: Value = serde_json::from_str(line).context("bpftrace says what is no JSON")?;
+        let value: Value =
+            serde_json::from_str(line).context("bpftrace printed a line that is not JSON")?;
         let Some(stacks) = value["data"]["@ns"].as_object() else { continue };
         for (stack, ns) in stacks {
-            // The program's part and the kernel's, each with the innermost first.
+            // User stack and kernel stack, each with the innermost function first.
             let (user, kernel) = stack.split_once("\n,\n").unwrap_or((stack, ""));
             let frames: Vec<String> =
                 user.lines().rev().chain(kernel.lines().rev()).filter_map(frame).collect();
@@ -76,8 +77,8 @@ fn fold(said: &str) -> anyhow::Result<Vec<u8>> {
     Ok(folded.into_bytes())
 }
 
-/// The name in a line of a stack: without the place in the function, and without the hash that Rust
-/// puts behind it.
+/// Returns the function's name in a line of a stack, without the offset and without the hash that
+/// Rust appends.
 fn frame(line: &str) -> Option<String> {
     let line = line.trim().trim_end_matches(',');
     let name = line.rsplit_once('+').map_or(line, |(name, _)| name);
@@ -120,9 +121,9 @@ mod tests {
     #[test]
     fn what_keeps_bpftrace_from_it_is_said_plainly() {
         let root = why_not("ERROR: bpftrace currently only supports running as the root user.");
-        assert_eq!(root, "the kernel lets only root see what processes wait in");
+        assert_eq!(root, "--off-cpu needs root");
         let tracefs = why_not("stdin:1:1-30: ERROR: tracepoint not found: sched:sched_switch");
         assert!(tracefs.contains("is tracefs mounted?"), "{tracefs}");
-        assert_eq!(why_not("\n oh\n"), "bpftrace has failed, and says: oh");
+        assert_eq!(why_not("\n oh\n"), "bpftrace failed: oh");
     }
 }

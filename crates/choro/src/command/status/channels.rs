@@ -1,4 +1,4 @@
-//! The channels of sessions, which only their workers know.
+//! Channels of sessions, which only their workers know.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::command::message::visitor::Visitor;
 use crate::report::{self, Row};
 use crate::settings::Settings;
 
-/// A worker that is well answers within milliseconds; one that is not is named.
+/// A healthy worker answers within milliseconds; one that does not is named.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What workers said of the channels of their sessions.
+/// Channels as reported by the workers of their sessions.
 #[derive(Debug, Default)]
 pub(super) struct SessionChannels {
-    /// Each with the worker's pid.
+    /// Each channel with its worker's pid.
     channels: Vec<(u32, Channel)>,
-    /// Why some are missing.
+    /// Reasons why some channels are missing.
     pub(super) remarks: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl SessionChannels {
         let asked = visitor.and_then(|visitor| Self::ask_workers(visitor, workers));
         asked.unwrap_or_else(|error| Self {
             channels: Vec::new(),
-            remarks: vec![format!("the channels are not known: {error:#}")],
+            remarks: vec![format!("channels are unknown: {error:#}")],
         })
     }
 
@@ -57,13 +57,13 @@ impl SessionChannels {
                 Some(Some(Channels(channels))) => {
                     found.channels.extend(channels.into_iter().map(|channel| (pid, channel)));
                 }
-                Some(None) => found.remarks.push(format!(
-                    "worker {pid} is of another version, and its channels are not known"
-                )),
-                // Its sessions are gone with it.
+                Some(None) => found
+                    .remarks
+                    .push(format!("worker {pid} is of another version; its channels are unknown")),
+                // Its sessions ended with it.
                 None if answers.gone.contains(&worker) => {}
                 None => found.remarks.push(format!(
-                    "worker {pid} did not answer within {} s, and its channels are not known",
+                    "worker {pid} did not answer within {} s; its channels are unknown",
                     ANSWER_TIMEOUT.as_secs()
                 )),
             }
@@ -71,12 +71,12 @@ impl SessionChannels {
         Ok(found)
     }
 
-    /// How many there are.
+    /// Number of channels of all sessions.
     pub(super) fn count(&self) -> usize {
         self.channels.len()
     }
 
-    /// The channels of a session, oldest first; none if they are not known.
+    /// Returns the channels of a session, oldest first; none if they are unknown.
     pub(super) fn of(&self, session_id: u64) -> Vec<&Channel> {
         let of_session = self.channels.iter().filter(|(_, it)| it.session_id == session_id);
         of_session.map(|(_, channel)| channel).collect()
@@ -86,7 +86,8 @@ impl SessionChannels {
         self.channels.iter().map(|(pid, channel)| cells(*pid, channel)).collect()
     }
 
-    /// Why sessions have one channel only, a line each, and why channels are missing.
+    /// Returns a line for each session with a single channel, and for each worker without an
+    /// answer.
     pub(super) fn notes(&self) -> String {
         let single = self.channels.iter().filter_map(|(_, channel)| {
             let why = channel.single?.why();

@@ -1,4 +1,4 @@
-//! From figures to lines: what `choro top` draws.
+//! Lines of the screen of `choro top`.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::observation::{Interval, Row, percent};
 
-/// What a line is about.
+/// Subject of the lines of the screen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum View {
     Clients,
@@ -14,17 +14,17 @@ pub(super) enum View {
     Operations,
 }
 
-/// What comes first.
+/// Sort order of the lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum Order {
     Requests,
-    /// The mean time of a request.
+    /// Mean time of a request.
     Latency,
     Bytes,
     Name,
 }
 
-/// What is to be seen.
+/// State of the screen: view, order and last interval.
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) view: View,
@@ -33,7 +33,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// A key; one that means nothing changes nothing.
+    /// Handles a key; unknown keys are ignored.
     pub(super) fn press(&mut self, key: char) {
         match key {
             'c' => self.view = View::Clients,
@@ -47,7 +47,7 @@ impl Screen {
         }
     }
 
-    /// The rows of the view, sorted: equal ones by name.
+    /// Returns the rows of the view, sorted; equal ones by name.
     pub(super) fn rows(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> = match self.view {
             View::Clients => self.interval.clients.iter().collect(),
@@ -67,7 +67,7 @@ impl Screen {
         rows
     }
 
-    /// The screen, line by line, none longer than `width`, and no more than `height`.
+    /// Returns the lines of the screen: `width` columns and `height` lines at most.
     pub(super) fn lines(&self, width: usize, height: usize) -> Vec<String> {
         let Interval { time, total, classes, .. } = &self.interval;
         let seconds = time.as_secs_f64();
@@ -84,7 +84,7 @@ impl Screen {
                 .to_owned(),
             String::new(),
         ];
-        // In place of the empty line: what is below is not all there is.
+        // The remark replaces the empty line, as the rows below are incomplete.
         if let (Some(remark), Some(line)) = (&self.interval.remark, lines.last_mut()) {
             *line = printable(remark, width);
         }
@@ -140,7 +140,7 @@ impl Screen {
     }
 }
 
-/// Without control characters, which names of shares may have, and no longer than that.
+/// Replaces control characters, which names of shares may have, and limits the length.
 fn printable(text: &str, length_max: usize) -> String {
     text.chars().take(length_max).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -166,7 +166,7 @@ fn bytes(amount: f64) -> String {
     format!("{amount:.digits$} {}", units[unit])
 }
 
-/// A time with its unit.
+/// Formats a time with its unit.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
 fn time_of(ns: u64) -> String {
     match ns {

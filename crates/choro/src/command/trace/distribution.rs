@@ -1,12 +1,12 @@
-//! Times by powers of two, with a bar for each, as SystemTap draws them.
+//! Histograms of times by powers of two, as SystemTap draws them.
 
 use trace::{SeriesValue, bucket_range};
 
 /// Columns of the longest bar.
 const BAR: u64 = 60;
 
-/// Rows of microseconds, from the one before the first that has something to the one behind the
-/// last. Empty if there is nothing.
+/// Returns rows of microseconds, from one before the first that is not empty to one after the last.
+/// Empty if no event was counted.
 pub(super) fn rows(values: &SeriesValue) -> Vec<(u64, u64)> {
     let mut rows: Vec<u64> = Vec::new();
     for (index, count) in values.buckets.iter().enumerate().filter(|(_, count)| **count != 0) {
@@ -24,7 +24,7 @@ pub(super) fn rows(values: &SeriesValue) -> Vec<(u64, u64)> {
     (first.saturating_sub(1)..rows.len()).map(|row| (least(row), rows[row])).collect()
 }
 
-/// The rows with their bars.
+/// Draws the rows with their bars.
 pub(super) fn text(name: &str, values: &SeriesValue) -> String {
     let rows = rows(values);
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
@@ -43,7 +43,7 @@ mod tests {
 
     use super::{rows, text};
 
-    /// Events of so many nanoseconds.
+    /// A histogram with this many events of each time.
     fn values(ns: &[(u64, u64)]) -> SeriesValue {
         let mut buckets = vec![0; BUCKETS];
         for (ns, count) in ns {

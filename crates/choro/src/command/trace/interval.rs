@@ -1,9 +1,9 @@
-//! One line for what was done in an interval.
+//! One line for each interval of tracing.
 
 use serde_json::json;
 use trace::{Figures, Phase, StoreOperation, all};
 
-/// The line, with its end. Columns have names in themselves, so that no heading scrolls away.
+/// Formats the line with its line break. Each column has its name, so that no heading scrolls away.
 pub(super) fn line(figures: &Figures, as_json: bool) -> String {
     let requests = all(&figures.events.request_end);
     let data = |operation: StoreOperation| {
@@ -25,7 +25,8 @@ pub(super) fn line(figures: &Figures, as_json: bool) -> String {
         return format!("{line}\n");
     }
     format!(
-        "requests {:8}  read {:9} KiB  written {:9} KiB  average {:8} us  p99 {:8} us  busy {:5.1} %\n",
+        "requests {:8}  read {:9} KiB  written {:9} KiB  average {:8} us  p99 {:8} us  \
+         busy {:5.1} %\n",
         requests.count,
         read / 1_024,
         written / 1_024,
@@ -35,7 +36,7 @@ pub(super) fn line(figures: &Figures, as_json: bool) -> String {
     )
 }
 
-/// A share of the whole, in percent; zero of nothing.
+/// Percentage of the whole; 0 if that is zero.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }

@@ -1,4 +1,4 @@
-//! The report: in the form of the tool `tsmbd`, and as JSON.
+//! The report: in the form of Samba's former tool `tsmbd`, and as JSON.
 
 use serde_json::{Value, json};
 use trace::{Figures, Kind, Operation, PartyValue, Phase, SeriesValue, StoreOperation, all};
@@ -8,7 +8,7 @@ use super::interval::percent;
 use super::watched::{Processor, Watched};
 use crate::report::table;
 
-/// The phases of a worker, and what they are called in the report.
+/// Phases of a worker, with their names in the report.
 const WORKER_PHASES: &[(Phase, &str)] = &[
     (Phase::Waiting, "waiting for events"),
     (Phase::Receiving, "receiving SMB2 packets"),
@@ -23,10 +23,10 @@ const WORKER_PHASES: &[(Phase, &str)] = &[
     (Phase::Other, "in other work"),
 ];
 
-/// What other threads do for a worker, and what it is called in the report.
+/// Work of lanes for a worker, with its names in the report.
 const LANE_PHASES: &[(Phase, &str)] = &[(Phase::Verifying, "opening"), (Phase::Signing, "sealing")];
 
-/// What is reported.
+/// Counts of the traced workers.
 #[derive(Debug)]
 pub(super) struct Report {
     pids: Vec<u32>,
@@ -45,7 +45,8 @@ impl Report {
         }
     }
 
-    /// For people. `storage` adds what the file system was asked for, `distributions` the histograms.
+    /// Returns the report as text. `storage` adds file system operations, `distributions` the
+    /// histograms.
     pub(super) fn text(&self, storage: bool, distributions: bool) -> String {
         let mut text = self.summary();
         let events = &self.figures.events;
@@ -97,7 +98,7 @@ impl Report {
         text.push_str("=====\n");
         text.push_str(&line("Time sum:", ms(figures.phases_sum_ns()), "ms"));
         text.push('\n');
-        // Of a client with several channels, at the same time.
+        // Lanes of a client with several channels work at the same time.
         for (phase, name) in LANE_PHASES {
             let ns = total(&events.lane_end, *phase as usize);
             if ns != 0 {
@@ -176,12 +177,12 @@ impl Report {
         let mut titles = vec!["File system"];
         titles.extend(TIMING_TITLES);
         titles.push("Bytes");
-        let note = "(operations of the store, each some system calls; \
+        let note = "(an operation takes several system calls; \
                     tools/trace/syscalls.bt counts those)\n";
         format!("{}{note}", table(&titles, &rows))
     }
 
-    /// For programs. Times are in nanoseconds.
+    /// Returns the report as JSON. Times are in nanoseconds.
     pub(super) fn json(&self) -> Value {
         let Figures { ns, events, shares, users, untraced } = &self.figures;
         let phases: Vec<Value> = WORKER_PHASES
@@ -279,12 +280,12 @@ fn timing_json(kind: &str, name: &str, values: &SeriesValue) -> Value {
     })
 }
 
-/// The values that are there, by name.
+/// Returns the series that counted something, by name.
 fn named<K: Kind>(series: &[SeriesValue]) -> Vec<(&'static str, &SeriesValue)> {
     K::NAMES.iter().copied().zip(series).filter(|(_, it)| it.count != 0).collect()
 }
 
-/// What adds up to something, by name.
+/// Returns the series with a sum above zero, by name.
 fn summed<K: Kind>(series: &[SeriesValue]) -> Vec<(&'static str, &SeriesValue)> {
     K::NAMES.iter().copied().zip(series).filter(|(_, it)| it.total != 0).collect()
 }
@@ -327,7 +328,8 @@ fn party_json(kind: &str, parties: &[(String, PartyValue)]) -> Vec<Value> {
     parties.iter().map(value).collect()
 }
 
-/// Requests of none are those before a session or a tree connect, and of what found no place.
+/// A name for requests without a share or client: those before a session or a tree connect, and
+/// those beyond the table's size.
 fn party_name(name: &str) -> &str {
     if name.is_empty() { "(others)" } else { name }
 }

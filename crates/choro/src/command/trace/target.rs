@@ -1,4 +1,4 @@
-//! Which workers are traced.
+//! Workers to trace, as named on the command line.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use tables::Registry;
 
-/// Which workers are traced.
+/// Workers to trace, as named on the command line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Target {
     All,
@@ -26,12 +26,12 @@ impl FromStr for Target {
         }
         text.parse()
             .map(Self::Client)
-            .map_err(|_| "a pid, the address of a client, or `all` is wanted".to_owned())
+            .map_err(|_| "expected a pid, the address of a client, or `all`".to_owned())
     }
 }
 
 impl Target {
-    /// Whether a worker is meant.
+    /// True if a worker is to be traced.
     pub(super) fn means(&self, pid: u32, clients: &[(u32, IpAddr)]) -> bool {
         match self {
             Self::All => true,
@@ -40,7 +40,7 @@ impl Target {
         }
     }
 
-    /// The clients of all workers, if it takes them to know who is meant.
+    /// Returns the clients of all workers, if the target depends on them.
     ///
     /// # Errors
     /// No server is running, or its tables cannot be read.

@@ -1,4 +1,4 @@
-//! The workers that are traced, from the first look at their pages to the last.
+//! The traced workers, from the first read of their pages to the last.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,37 +10,37 @@ use trace::{Figures, PageError, Reader};
 use super::target::Target;
 use crate::observation::{first_workers, live_workers, no_such_worker};
 
-/// The unit of times in /proc: `USER_HZ`, on all machines that we serve on.
+/// Unit of times in /proc: `USER_HZ`, the same on all supported machines.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The workers that are traced.
+/// The traced workers and their counts.
 #[derive(Debug)]
 pub(super) struct Watched {
     lock_dir: PathBuf,
     target: Target,
     workers: Vec<Worker>,
-    /// Those of which it was said that they cannot be traced.
+    /// Workers whose refusal was reported already.
     refused: Vec<(u32, u64)>,
     from_start: bool,
 }
 
-/// One of them.
+/// A traced worker with its counts.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) pid: u32,
     unique_id: u64,
     reader: Reader,
-    /// Where the report begins.
+    /// Counts at the start of the report.
     first: Figures,
     last: Figures,
-    /// Where the interval begins.
+    /// Counts at the start of the interval.
     interval: Figures,
     first_processor: Processor,
     last_processor: Processor,
     has_ended: bool,
 }
 
-/// Milliseconds that a process ran on a processor.
+/// CPU time of a process, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Processor {
     pub(super) user_ms: u64,
@@ -48,10 +48,10 @@ pub(super) struct Processor {
 }
 
 impl Watched {
-    /// Looks for the workers that are meant.
+    /// Finds the workers to trace.
     ///
     /// # Errors
-    /// There is none, or none that may be traced.
+    /// There is none, or none may be traced.
     pub(super) fn begin(lock_dir: &Path, target: &Target) -> anyhow::Result<Self> {
         let mut watched = Self {
             lock_dir: lock_dir.to_owned(),
@@ -82,11 +82,11 @@ impl Watched {
             (Some((pid, error)), _) => bail!("worker {pid} cannot be traced: {error}"),
             (None, Target::Pid(pid)) => bail!(no_such_worker(*pid)),
             (None, Target::Client(address)) => bail!("no worker serves a client at {address}"),
-            (None, Target::All) => bail!("all workers have just ended"),
+            (None, Target::All) => bail!("all workers have ended"),
         }
     }
 
-    /// The report is about all that the workers have counted.
+    /// Makes the report cover everything since the workers started.
     pub(super) fn count_from_the_start(&mut self) {
         for worker in &mut self.workers {
             worker.first = Figures::default();
@@ -94,7 +94,7 @@ impl Watched {
         }
     }
 
-    /// Workers that are meant and live.
+    /// Returns the living workers that match the target.
     fn find(&self) -> anyhow::Result<Vec<(u32, u64)>> {
         let mut workers = live_workers(&self.lock_dir)?;
         let clients = self.target.clients(&self.lock_dir)?;
@@ -118,13 +118,13 @@ impl Watched {
         Ok(())
     }
 
-    /// Says on standard error that it goes on until ^C.
+    /// Announces on standard error that tracing goes on until ^C.
     pub(super) fn announce(&self) {
-        // Whoever cannot see this sees the report.
+        // Without standard error, the report still comes.
         let _ = writeln!(io::stderr(), "Collecting data of {}, press ^C to stop...", self.names());
     }
 
-    /// The workers, to be named in a sentence.
+    /// Names the workers in a phrase.
     pub(super) fn names(&self) -> String {
         match &self.workers[..] {
             [worker] => format!("worker {}", worker.pid),
@@ -132,7 +132,7 @@ impl Watched {
         }
     }
 
-    /// Reads all pages, and takes in workers that have come.
+    /// Reads all pages, and adds new workers.
     pub(super) fn look(&mut self) {
         for worker in &mut self.workers {
             worker.look();
@@ -140,7 +140,7 @@ impl Watched {
         if matches!(self.target, Target::Pid(_)) {
             return;
         }
-        // One that comes and goes between two looks is missed, as all before the first look are.
+        // A worker that starts and ends between two reads is missed, like those before the first.
         for (pid, unique_id) in self.find().unwrap_or_default() {
             let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id))
                 || self.refused.contains(&(pid, unique_id));
@@ -150,12 +150,12 @@ impl Watched {
         }
     }
 
-    /// Whether there is nothing more to be seen.
+    /// True once all traced workers have ended.
     pub(super) fn has_ended(&self) -> bool {
         self.target != Target::All && self.workers.iter().all(|it| it.has_ended)
     }
 
-    /// What has come since the last interval.
+    /// Returns the counts since the last interval.
     pub(super) fn take_interval(&mut self) -> Figures {
         let mut sum = Figures::default();
         for worker in &mut self.workers {
@@ -166,7 +166,7 @@ impl Watched {
         sum
     }
 
-    /// What all of them have counted.
+    /// Returns the sums of all workers.
     pub(super) fn figures(&self) -> Figures {
         let mut sum = Figures::default();
         for worker in &self.workers {
@@ -175,7 +175,7 @@ impl Watched {
         sum
     }
 
-    /// The processor time of all of them.
+    /// Returns the CPU time of all workers.
     pub(super) fn processor(&self) -> Processor {
         let mut sum = Processor::default();
         for worker in &self.workers {
@@ -186,12 +186,12 @@ impl Watched {
         sum
     }
 
-    /// Pids.
+    /// Pids of all traced workers.
     pub(super) fn pids(&self) -> Vec<u32> {
         self.workers.iter().map(|it| it.pid).collect()
     }
 
-    /// Whoever has ended meanwhile.
+    /// Pids of workers that ended meanwhile.
     pub(super) fn ended(&self) -> Vec<u32> {
         self.workers.iter().filter(|it| it.has_ended).map(|it| it.pid).collect()
     }
@@ -202,7 +202,7 @@ impl Worker {
         if self.has_ended {
             return;
         }
-        // Before it is read for the last time.
+        // Checked before the last read, so that no count is lost.
         self.has_ended = self.reader.has_ended();
         self.last = self.reader.read();
         if let Some(processor) = Processor::of(self.pid) {
@@ -212,10 +212,10 @@ impl Worker {
 }
 
 impl Processor {
-    /// From /proc/PID/stat; nothing if the process has ended.
+    /// Reads /proc/PID/stat; `None` if the process has ended.
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // pid (name) state …: user time is the 14th field, the name may hold anything.
+        // pid (name) state …: user time is the 14th field, and the name may contain anything.
         let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
         let mut next = || Some(fields.next()?.parse::<u64>().ok()? * 1_000 / TICKS_PER_SECOND);
         Some(Self { user_ms: next()?, system_ms: next()? })
