@@ -1,4 +1,4 @@
-//! What an administrator may ask of every process of a server, and how it is answered.
+//! Requests of an administrator to any process of the server, and the answers.
 
 use std::time::Instant;
 
@@ -10,12 +10,12 @@ use messaging::{
 
 use crate::log;
 
-/// What a message asks beyond what every process does alike.
+/// A request that the receiving process must handle itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asked {
     /// The log has this detail now.
     LogLevel(u32),
-    /// Nothing.
+    /// Nothing is left to do.
     Nothing,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
     Asked::Nothing
 }
 
-/// Answers an administrator.
+/// Answers an administrator with the result.
 pub(crate) fn tell_done(
     messaging: &mut Messaging,
     to: ServerId,

@@ -1,18 +1,18 @@
-//! What the supervisor and a worker say to each other.
+//! Protocol between the supervisor and its workers.
 //!
-//! One sequenced-packet socket pair per worker; one that is exec'ed has its end as standard input, so
-//! that nothing has to be agreed on across exec. A message is 16 bytes, little-endian:
+//! One sequenced-packet socket pair for each worker; an exec'ed worker has its end as standard
+//! input, so that no descriptor number must be agreed on. A message is 16 bytes, little-endian:
 //!
 //! ```text
 //! 0  u16  version (1)
 //! 2  u16  kind
 //! 4  u32  zero
-//! 8  u64  value: what the kind says, else zero
+//! 8  u64  value: depends on the kind, else zero
 //! ```
 //!
 //! and, for `Connection` alone, exactly one file descriptor. The peer's address is not sent: the
-//! socket knows it. Both ends come from the same executable (`/proc/self/exe`), so another version
-//! is a fault and ends the worker. The kernel's socket buffer is the queue and bounds it; neither end
+//! socket has it. Both ends come from the same executable (`/proc/self/exe`), so another version is
+//! a fault and ends the worker. The kernel's socket buffer is the queue and bounds it; neither end
 //! ever blocks on the other.
 
 #[cfg(test)]
@@ -45,11 +45,11 @@ const KIND_READY: u16 = 0x101;
 /// From the supervisor to a worker.
 #[derive(Debug)]
 pub(crate) enum ToWorker {
-    /// Serve this TCP connection.
+    /// Serve this accepted TCP connection.
     Connection(OwnedFd),
-    /// Read the configuration again.
+    /// Read the configuration in effect again.
     Reload {
-        /// Which configuration it is now; counted from 1.
+        /// Generation of the configuration, counted from 1.
         generation: u64,
     },
     /// Finish what is being done and exit.
@@ -63,19 +63,19 @@ pub(crate) enum ToWorker {
 pub(crate) enum ToSupervisor {
     /// The worker has started, and owns what the tables hold under this id and its pid.
     Ready {
-        /// [`dtyp::ServerId::unique_id`].
+        /// The worker's unique id, [`dtyp::ServerId::unique_id`].
         unique_id: u64,
     },
 }
 
-/// What one attempt to receive gave.
+/// Result of one attempt to receive.
 #[derive(Debug)]
 pub(crate) enum Received<M> {
     /// The other process closed its end, or is dead.
     Closed,
-    /// A message.
+    /// A complete and valid message.
     Message(M),
-    /// Nothing yet.
+    /// Nothing has arrived so far.
     Nothing,
 }
 
@@ -111,11 +111,11 @@ impl From<Errno> for ControlError {
     }
 }
 
-/// The supervisor's end.
+/// The supervisor's end of the socket pair.
 #[derive(Debug)]
 pub(crate) struct SupervisorEnd(OwnedFd);
 
-/// The worker's end.
+/// The worker's end of the socket pair.
 #[derive(Debug)]
 pub(crate) struct WorkerEnd(OwnedFd);
 
@@ -179,7 +179,7 @@ impl WorkerEnd {
         Ok(Self(descriptor))
     }
 
-    /// What to make a child's standard input.
+    /// Converts it to the standard input of a child process.
     pub(crate) fn into_stdio(self) -> std::process::Stdio {
         self.0.into()
     }

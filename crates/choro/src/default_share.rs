@@ -1,7 +1,7 @@
-//! What is served without a configuration file: one folder, for one user.
+//! The share without a configuration file: one folder, for one user.
 //!
-//! A server of root's acts in it as whom the folder belongs to, and never as root: a folder of root's is
-//! served as a system user made for it.
+//! A server of root's accesses it as the folder's owner, and never as root: a folder that belongs
+//! to root is accessed as a system user made for it.
 
 mod folder;
 mod system_user;
@@ -21,7 +21,7 @@ use crate::users::{UserDatabase, UserEntry, UsersError};
 /// The user that is created. Root's server and anyone else's call it the same.
 pub(crate) const USER_NAME: &str = "choro";
 
-/// The share's name.
+/// Name of the share, for clients.
 pub(crate) const SHARE_NAME: &str = "share";
 
 /// The folder that a server of root's shares unless another is named.
@@ -51,7 +51,8 @@ pub(crate) struct DefaultShare {
     pub(crate) port: u16,
     /// Below it are state, private, cache and run; `None` for the system's folders.
     base: Option<PathBuf>,
-    /// The system's user as whom root's server acts in the folder; `None` for a server of anyone else.
+    /// System user that root's server accesses the folder as; `None` for a server of any other
+    /// user.
     acts_as: Option<String>,
 }
 
@@ -123,9 +124,9 @@ impl DefaultShare {
     }
 }
 
-/// Where the password of [`USER_NAME`] can be learned.
+/// Place of the password of [`USER_NAME`].
 pub(crate) enum Password {
-    /// Where it was when the user was made.
+    /// Shown or stored when the user was created.
     Known,
     /// Nowhere else: it was made just now, and only its hash is stored.
     New(Zeroizing<String>),
@@ -133,9 +134,9 @@ pub(crate) enum Password {
     Kept(PathBuf),
 }
 
-/// Makes sure that [`USER_NAME`] exists. The password of a new user is returned if `can_show` it; else
-/// it is kept in a file beside the database, since what is not a terminal is mostly a log that
-/// more people read than may log on.
+/// Makes sure that [`USER_NAME`] exists. Returns the password of a new user if `can_show`;
+/// otherwise stores it in a file beside the database, since output that is not a terminal is mostly
+/// a log, with more readers than users.
 ///
 /// # Errors
 /// As [`UsersError`].

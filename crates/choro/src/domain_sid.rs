@@ -99,7 +99,7 @@ fn of_numbers([a, b, c]: [u32; 3]) -> Sid {
     Sid::new(5, &[21, a, b, c])
 }
 
-/// What is told where none can be kept: that of no server in particular.
+/// A SID for servers that cannot store one: the same for all of them.
 pub(crate) fn nobody() -> Sid {
     of_numbers([0; 3])
 }

@@ -3,8 +3,8 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Tells one state of a file from another. Programs that replace a file give it a new inode; size and
-/// times change with those that write in place.
+/// Identifies the state of a file. Programs that replace a file give it a new inode; size and times
+/// change when it is written in place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Fingerprint {
     device: u64,

@@ -1,8 +1,9 @@
-//! The network interfaces of this machine: what the kernel says of them, and what clients are told.
+//! The network interfaces of this machine: the kernel's data, and the list offered to clients.
 //!
-//! Everything is asked by netlink, which answers for the network that this process is in. The files
-//! in `/sys` would be those of another network, if the server was put into one of its own and they
-//! were not; they are read for what netlink does not know, and only if they agree on who is who.
+//! Netlink answers for the network namespace of this process. The files in `/sys` belong to the
+//! namespace of their mount, which differs if the server was moved into a namespace of its own;
+//! they supply only the values that netlink lacks, and only if both agree on the interface's
+//! identity.
 
 pub(crate) mod addresses;
 mod detected;

@@ -1,7 +1,7 @@
 //! The log: its file, its level and its rate.
 //!
-//! Some are about what a client has done, with names that it gave. Nothing in them ends a line or moves a
-//! terminal's cursor, and what one process can be made to write is limited.
+//! Some lines contain names given by clients. No name can end a line or move a terminal's cursor,
+//! and the rate of a process is limited.
 
 mod line;
 mod rate;
@@ -34,10 +34,10 @@ struct Output {
     rate: Option<Rate>,
 }
 
-/// How to change the level of lines that are written.
+/// Handle that changes the level of the lines that are written.
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// The subject of lines about logons, as Samba calls it: `log level = 1 auth_audit:3` shows them all.
+/// Target of lines about logons, named as in Samba: `log level = 1 auth_audit:3` shows them all.
 pub(crate) const AUTH_AUDIT: &str = "auth_audit";
 
 /// Starts logging as the settings say.

@@ -1,4 +1,4 @@
-//! How the configuration wants the processes of the server to talk.
+//! Messaging parameters of the configuration.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use messaging::{TransportKind, UnknownTransport};
 pub(crate) const PARAMETERS: &[&str] =
     &["messaging stream connections", "messaging stream idle time", "messaging type", "use mmap"];
 
-/// How the processes of the server are to talk.
+/// Returns the messaging settings of the configuration.
 ///
 /// # Errors
-/// In a way that was not built in.
+/// The messaging type was not built in.
 pub(crate) fn messaging_settings(global: &Global) -> Result<Settings, UnknownTransport> {
     let kind = match global.messaging_type {
         MessagingType::Default => TransportKind::DEFAULT,

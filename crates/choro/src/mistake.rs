@@ -7,14 +7,14 @@
 #[cfg(all(feature = "mutations", not(debug_assertions)))]
 compile_error!("the feature `mutations` breaks the server on purpose: it is for debug builds only");
 
-/// What the server may do wrong.
+/// Faults that tests can switch on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mistake {
     /// A break that is lost on its way is not told again.
     BreaksToldOnce,
     /// Connections are passed on without waiting for the other worker's answer.
     PassesUnasked,
-    /// What a client repeats is done again.
+    /// Repeated requests are executed again.
     ReplaysUndetected,
 }
 

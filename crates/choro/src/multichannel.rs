@@ -8,17 +8,17 @@ use uring::tcp;
 /// Whether a session may have several connections.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Multichannel {
-    /// It may.
+    /// Clients may use several channels.
     On,
-    /// `server multi channel support` says no.
+    /// Disabled by the parameter `server multi channel support`.
     Off,
-    /// The platform does not tell what clients have acknowledged, and why: a break that is lost with
-    /// its connection would not be told again on another.
+    /// The platform cannot tell acknowledged bytes, for this reason: a break that is lost with its
+    /// connection would not be repeated on another one.
     Unsupported(String),
 }
 
 impl Multichannel {
-    /// What holds here and now.
+    /// Determines the state for this configuration and platform.
     pub(crate) fn of(global: &Global) -> Self {
         Self::decide(global.server_multi_channel_support, tcp::tells_what_is_acknowledged)
     }
@@ -35,7 +35,7 @@ impl Multichannel {
         *self == Self::On
     }
 
-    /// What the operator should know without asking.
+    /// Returns a warning for the operator, if there is reason for one.
     pub(crate) fn warning(&self) -> Option<String> {
         match self {
             Self::Unsupported(_) => Some(format!("multichannel is {self}")),

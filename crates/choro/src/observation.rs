@@ -23,7 +23,7 @@ pub(crate) use workers::{first_workers, live_workers, no_such_worker};
 pub(crate) struct Observer {
     lock_dir: PathBuf,
     workers: Vec<Worker>,
-    /// What workers have counted that have ended.
+    /// Counts of workers that have ended.
     gone: Figures,
     /// Why something is left out.
     remark: Option<String>,
@@ -38,7 +38,7 @@ struct Worker {
     user: String,
 }
 
-/// What was counted up to one moment.
+/// All counts up to one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(crate) at: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct Look {
     pub(crate) sessions: Option<usize>,
     /// Connections of the server's clients: bound and first ones.
     pub(crate) clients: Option<usize>,
-    /// What is missing in it, and why.
+    /// Parts that are missing, and the reason.
     pub(crate) remark: Option<String>,
 }
 
@@ -64,10 +64,10 @@ pub(crate) struct WorkerLook {
     pub(crate) unique_id: u64,
     /// The address of its client; empty before it has one.
     pub(crate) client: String,
-    /// Whoever logged on first.
+    /// The user of the first session.
     pub(crate) user: String,
     pub(crate) figures: Figures,
-    /// Resident bytes.
+    /// Resident memory of the worker, in bytes.
     pub(crate) memory: u64,
 }
 
@@ -88,10 +88,10 @@ impl Observer {
         Ok(observer)
     }
 
-    /// What there is now.
+    /// Reads the present counts.
     ///
     /// # Errors
-    /// No server has run, or its pages may not be looked at.
+    /// No server has run, or its pages may not be read.
     pub(crate) fn look(&mut self) -> anyhow::Result<Look> {
         self.remark = None;
         self.find()?;
@@ -130,7 +130,7 @@ impl Observer {
             });
         }
         looks.iter().for_each(|look| total.merge(&look.figures));
-        // Their last figures are in this look, and from the next one on among those of the gone.
+        // This sample has their last counts; later ones include them in `gone`.
         let gone = &mut self.gone;
         self.workers.retain(|worker| {
             let has_ended = worker.reader.has_ended();
@@ -206,7 +206,7 @@ impl Observer {
     }
 }
 
-/// What a process has in memory; zero if it has ended.
+/// Returns the resident memory of a process; zero if it has ended.
 fn resident_bytes(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What every process of a server is that the supervisor starts.
+//! Properties of every process that the supervisor starts.
 
 use std::ffi::CStr;
 use std::fs::OpenOptions;
@@ -9,12 +9,11 @@ use anyhow::{Context, bail};
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
-/// How process lists show a worker.
+/// Name of a worker in process lists.
 pub(crate) const WORKER: &CStr = c"choro-worker";
 
-/// By how much more such a process is preferred when the kernel ends one for want of memory, in thousandths
-/// of all memory: more than the supervisor ever takes, without which there is no server, and little beside
-/// other programs.
+/// Increase of `oom_score_adj` over the supervisor's, in thousandths of all memory: more than the
+/// supervisor ever uses, without which there is no server, and little beside other programs.
 const OOM_SCORE_MORE: i32 = 100;
 
 /// The most that the kernel takes.
@@ -27,11 +26,12 @@ const OOM_SCORE_MAX: i32 = 1_000;
 pub(crate) fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
     bind_life_to(supervisor_pid)?;
     rustix::thread::set_name(name).context("cannot name the process")?;
-    // Without /proc, or in a sandbox that forbids this, the kernel ends the largest process as ever.
+    // Without /proc, or in a sandbox that forbids this, the kernel ends the largest process as
+    // usual.
     let _ = prefer_for_want_of_memory();
-    // Keys of sessions and hashes of passwords must not end in a core dump, nor be read by
-    // another process of the user the worker acts as. Acting as a user undoes the second of these
-    // where `fs.suid_dumpable` is set. A limit of 1 holds there as well: too small for a file, and the
+    // Session keys and password hashes must not get into a core dump, nor be read by another
+    // process of the user that the worker impersonates. Impersonation undoes the second where
+    // `fs.suid_dumpable` is set. A limit of 1 works there as well: too small for a file, and the
     // one value that also keeps pipes from getting a dump.
     let limit = Rlimit { current: Some(1), maximum: Some(1) };
     rustix::process::setrlimit(Resource::Core, limit).context("cannot forbid core dumps")?;
@@ -55,8 +55,8 @@ fn bind_life_to(supervisor_pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the kernel end us before our parent, whose preference we have inherited. To be preferred more takes
-/// no right.
+/// Makes the kernel end this process before the supervisor, whose score we inherited. Raising the
+/// score needs no privilege.
 fn prefer_for_want_of_memory() -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")?;
     let mut text = String::new();

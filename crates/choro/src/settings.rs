@@ -1,4 +1,4 @@
-//! Which configuration a command works with.
+//! Finding and loading the configuration of a command.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -16,12 +16,12 @@ use crate::users;
 /// The configuration file that is used when none is named.
 pub(crate) const CONFIG_FILE: &str = "/etc/choro/smb.conf";
 
-/// Where a configuration came from.
+/// Source of a configuration: a file or the default.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// There is no file: one share.
     Default(DefaultShare),
-    /// A file.
+    /// A file in the format of smb.conf.
     File(PathBuf),
 }
 
@@ -34,14 +34,14 @@ impl fmt::Display for Source {
     }
 }
 
-/// A configuration, where it came from and what is to be said about it.
+/// A configuration with its source and its warnings.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The configuration.
+    /// The parsed and validated configuration.
     pub(crate) config: Arc<Config>,
-    /// Its folders, substitutions done.
+    /// Directories of the server, after substitutions.
     pub(crate) directories: Directories,
-    /// Where it came from.
+    /// File or default that it was read from.
     pub(crate) source: Source,
     /// Remarks on lines of it.
     pub(crate) warnings: Vec<Warning>,
@@ -81,12 +81,12 @@ impl Settings {
         Ok(Self { config: Arc::new(config), directories, source, warnings })
     }
 
-    /// The user database.
+    /// Path of the user database.
     pub(crate) fn users_path(&self) -> PathBuf {
         self.directories.private.join(users::FILE_NAME)
     }
 
-    /// Where the log goes; `None` for standard error.
+    /// Path of the log file; `None` for standard error.
     pub(crate) fn log_file(&self) -> Option<PathBuf> {
         let path = self.config.substitutions().expand_path(&self.config.global.log_file);
         (!path.is_empty()).then(|| path.into())

@@ -94,20 +94,20 @@ struct Supervisor {
     has_more_messages: bool,
     /// Workers that have ended as they should, whose records nobody has looked for.
     finished: Vec<ServerId>,
-    /// When it looks for opens that nobody has taken up again.
+    /// Time of the next check for expired disconnected opens.
     scavenge_at: Instant,
     backoff: Backoff,
     /// A child has ended that was not reaped: see [`Signals::child_ended`].
     child_ended: Arc<AtomicBool>,
     events: Events,
-    /// Nothing is accepted before this; clients wait in the kernel's backlog.
+    /// Time before which nothing is accepted; clients wait in the kernel's backlog.
     accept_from: Option<Instant>,
-    /// When it stops waiting for workers and kills them.
+    /// Time at which workers that have not ended are killed.
     stop_deadline: Option<Instant>,
     killed: bool,
 }
 
-/// A server that is about to start: everything that can be refused has been.
+/// A server that is ready to run: everything that can fail at the start has succeeded.
 #[derive(Debug)]
 pub(crate) struct Started {
     supervisor: Supervisor,
@@ -164,7 +164,8 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     if let Some(wake) = messaging.wake_source() {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
-    // Workers have what is loaded for that, but a connection that is kept can only be one process's.
+    // Workers inherit the loaded name service modules, but two processes cannot share an open
+    // connection of theirs.
     let may_fork = tables::leaves_nothing_open(|| {
         worker::load_name_service(&settings.config.global.guest_account);
     })
@@ -212,7 +213,8 @@ impl Started {
         &self.supervisor.settings
     }
 
-    /// Serves until it is told to stop. Returns in a worker as well, when that has served its client.
+    /// Runs the server until it is told to stop. Returns in a worker as well, after its client has
+    /// left.
     ///
     /// # Errors
     /// The kernel refuses to poll, or the worker cannot serve.
@@ -267,7 +269,7 @@ impl Supervisor {
                 for signal in signals.take() {
                     match signal {
                         Signal::Child => self.reap_ended(),
-                        // What came of it is in the log.
+                        // The log has the result.
                         Signal::Reload => drop(self.reload()),
                         Signal::Stop => self.stop(),
                     }
@@ -323,8 +325,8 @@ impl Supervisor {
         self.tell(scavenged.map(|it| it.looks));
     }
 
-    /// Starts at most one worker, so that clients that wait are accepted in between. Returns something in
-    /// that worker alone, which does nothing more of what a supervisor does.
+    /// Starts one worker at most, so that waiting clients are accepted in between. In the new
+    /// worker it returns `Some`, and that process must do no more of the supervisor's work.
     fn refill(&mut self) -> Option<Birth> {
         if self.wants_idle_worker()
             && self.backoff.blocked_until(Instant::now()).is_none()
@@ -471,8 +473,8 @@ impl Supervisor {
                 self.remove_records_of(&[server]);
             }
         }
-        // Those have taken their sessions and tree connects along, too; that they have is made sure of
-        // for many at once.
+        // Workers that end normally remove their records themselves; a single check covers many of
+        // them.
         if self.finished.len() >= FINISHED_MAX {
             self.look_after_finished();
         }
@@ -501,8 +503,8 @@ impl Supervisor {
         }
     }
 
-    /// Who goes on with what a dead worker was to delete. If there is no worker, it is the supervisor
-    /// that it is left to: until there is one, which is to have it at once.
+    /// Picks the worker that takes over a dead worker's deletions. The supervisor keeps them while
+    /// there is no worker, and passes them on to the next one.
     fn heir(&mut self) -> ServerId {
         self.workers.heir().unwrap_or_else(|| {
             self.scavenge_at = Instant::now();
@@ -524,7 +526,7 @@ impl Supervisor {
         }
     }
 
-    /// Has workers look at files that are not what they were.
+    /// Asks workers to check files whose records have changed.
     fn tell(&mut self, looks: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
         let looks = match looks {
             Ok(looks) => looks,

@@ -1,4 +1,4 @@
-//! The user database: who may log on, and the NT hash that proves it.
+//! The user database: names and NT hashes of the users who may log on.
 //!
 //! One text file, `users` in `private dir`, one user per line:
 //!
@@ -7,12 +7,12 @@
 //! name:nt hash in hex:enabled or disabled:full name
 //! ```
 //!
-//! Lines that are empty or begin with `#` are kept apart from users and are not preserved by a
-//! change. Names are compared without regard to case and stored as they were given. The file holds
-//! password equivalents: a file that anyone but its owner can read is refused, not repaired,
-//! because its hashes must be taken for known. Readers never lock: a change is written beside the
-//! file and renamed over it, so that a reader sees the old file or the new one. Writers exclude each
-//! other by `flock` on `users.lock`, which is never renamed.
+//! Empty lines and those that begin with `#` are ignored, and lost when the file is changed. Names
+//! are compared without regard to case and stored as they were given. The file holds password
+//! equivalents: a file that others than its owner can read is refused, not repaired, because its
+//! hashes count as known to them. Readers take no lock: a change is written beside the file and
+//! renamed over it, so that a reader sees the old file or the new one. Writers exclude each other
+//! by `flock` on `users.lock`, which is never renamed.
 
 mod import;
 mod line;
@@ -39,7 +39,7 @@ pub(crate) const USERS_MAX: usize = 65_536;
 /// The file's name inside `private dir`.
 pub(crate) const FILE_NAME: &str = "users";
 
-/// One user.
+/// A user with password hash and state.
 #[derive(Clone)]
 pub(crate) struct UserEntry {
     /// The name as it was given.
@@ -66,47 +66,47 @@ impl fmt::Debug for UserEntry {
 pub(crate) enum UsersError {
     /// A user of this name exists already.
     Exists(String),
-    /// The operating system refused.
+    /// A system call failed on a file.
     Io {
-        /// What was being done, as in "read".
+        /// Name of the action, as in "read".
         doing: &'static str,
-        /// To which file.
+        /// Path of the affected file.
         path: PathBuf,
-        /// Why it failed.
+        /// Error of the system call.
         error: std::io::Error,
     },
     /// A line of the file is not a user.
     Malformed {
-        /// The file.
+        /// Path of the user database.
         path: PathBuf,
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
-        /// What is wrong with it. Never contains the line: it may hold a hash.
+        /// Description of the fault. Never contains the line: it may hold a hash.
         reason: &'static str,
     },
     /// No user of this name exists.
     NoSuchUser(String),
     /// Someone else can read or write the file.
     NotPrivate {
-        /// The file.
+        /// Path of the user database.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
     /// The file belongs to another user.
     NotOurs {
-        /// The file.
+        /// Path of the user database.
         path: PathBuf,
-        /// Its owner.
+        /// User id of the file's owner.
         owner: u32,
     },
-    /// [`USERS_MAX`] is reached.
+    /// The number [`USERS_MAX`] is reached.
     TooMany,
     /// The name cannot be a user's.
     UnfitName {
-        /// The name.
+        /// The name that was given.
         name: String,
-        /// What is wrong with it.
+        /// Description of the fault, for the operator.
         reason: &'static str,
     },
 }
@@ -150,8 +150,8 @@ pub(crate) struct UserDatabase {
     path: PathBuf,
     read_from: Option<Fingerprint>,
     users: Vec<UserEntry>,
-    /// Where each user is, by name in lower case. With it a look-up takes as long for a name that is
-    /// there as for one that is not, and strangers cannot tell the two apart by time.
+    /// Index of each user, by name in lower case. A look-up takes as long for an unknown name as
+    /// for a known one, so strangers cannot tell the two apart by time.
     places: HashMap<String, usize>,
 }
 
@@ -179,7 +179,7 @@ impl UserDatabase {
         Ok(self.position(name).map(|index| self.users[index].clone()))
     }
 
-    /// All users, by name.
+    /// Returns all users, sorted by name.
     pub(crate) fn users(&self) -> &[UserEntry] {
         &self.users
     }

@@ -16,8 +16,7 @@ use super::{PATH_OF_ROOT, system_user};
 /// Of a folder in the home of whoever runs the server.
 pub(super) const OWN_MODE: u32 = 0o755;
 
-/// Of a folder that belongs to the system user: whoever is to reach it on the machine itself joins its
-/// group.
+/// Mode of a folder of the system user: local users of the folder join its group.
 const SYSTEM_USER_MODE: u32 = 0o770;
 
 /// Makes the folder, and those above it, unless it is there. Returns true if it was made.
@@ -38,13 +37,13 @@ pub(super) fn make(path: &Path, mode: u32) -> anyhow::Result<bool> {
     make().with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// Makes the folder if need be. Returns the name of the user as whom it is served, who is not root.
+/// Creates the folder if it is missing. Returns the user that it is served as, who is not root.
 ///
-/// A folder that root already has is not given away, except for [`PATH_OF_ROOT`] while it is empty: an earlier
-/// version made that as root.
+/// A folder that belongs to root keeps its owner, except for [`PATH_OF_ROOT`] while it is empty: an
+/// earlier version created that as root.
 ///
 /// # Errors
-/// The folder cannot be made or is none, or there is nobody to serve it as.
+/// The folder cannot be created or is not a directory, or there is no user to serve it as.
 pub(super) fn prepare_for_root(path: &Path) -> anyhow::Result<String> {
     let is_new = make(path, 0o700)?;
     let looking = || format!("cannot look at {}", path.display());
@@ -94,8 +93,8 @@ fn is_empty(path: &Path) -> std::io::Result<bool> {
     Ok(fs::read_dir(path)?.next().is_none())
 }
 
-/// Returns true if the user can reach the folder and make something in it; also if that cannot be found
-/// out, because a warning without reason helps nobody.
+/// Returns true if the user can enter the folder and create a file in it. Also true if that cannot
+/// be determined, because an unfounded warning helps nobody.
 fn may_write(user: &User, path: &Path) -> bool {
     let status = Command::new("test")
         .arg("-w")

@@ -12,22 +12,22 @@ const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-/// Nobody may use it: it was found elsewhere, or it is not known yet that it was not.
+/// Unusable address: a duplicate was found, or the search for one has not ended.
 const IFA_F_TENTATIVE_OR_DAD_FAILED: u8 = 0x48;
 
-/// Bytes of an `ifaddrmsg`.
+/// Bytes of an `ifaddrmsg`, the fixed header.
 const ADDRESS_HEADER_BYTES: usize = 8;
 
 /// One address of one interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct InterfaceAddress {
-    /// The interface's number.
+    /// Number of the interface (ifindex).
     pub(crate) index: u32,
     /// The interface's name, as in `eth0`.
     pub(crate) interface: String,
     /// The interface can carry something, and the address is this machine's for certain.
     pub(crate) is_up: bool,
-    /// The address.
+    /// The IPv4 or IPv6 address.
     pub(crate) address: IpAddr,
     /// Bits of the network's part.
     pub(crate) prefix_len: u8,
@@ -114,7 +114,7 @@ pub(super) fn of_links(links: &[Link]) -> io::Result<Vec<InterfaceAddress>> {
     Ok(found.collect())
 }
 
-/// What one `RTM_NEWADDR` says.
+/// Contents of one `RTM_NEWADDR` message.
 #[derive(Debug, Eq, PartialEq)]
 struct Found {
     index: u32,

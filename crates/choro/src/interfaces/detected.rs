@@ -1,4 +1,4 @@
-//! What an interface is worth, from what drivers say of it or of those that it is made of.
+//! Speed and receive queues of an interface, from its driver or from the interfaces below it.
 
 use super::ethtool::{self, Ethtool};
 use super::link::{BondMode, Link, LinkKind};
@@ -23,17 +23,17 @@ impl<T> Found<T> {
         Self { value, how: how.into() }
     }
 
-    /// What was found of another interface.
+    /// Marks a value as found at another interface.
     fn of(self, link: &Link) -> Self {
         Self { how: format!("{}: {}", link.name, self.how), ..self }
     }
 }
 
-/// What drivers say.
+/// Source of the drivers' data.
 pub(super) trait Drivers {
     /// Bits per second, and who says so.
     fn speed(&self, link: &Link) -> Option<(u64, &'static str)>;
-    /// Queues into which what is received is spread, and who says so.
+    /// Number of receive queues, with its source.
     fn receive_queues(&self, link: &Link) -> Option<(u32, &'static str)>;
 }
 
@@ -45,7 +45,7 @@ pub(super) struct KernelDrivers {
 }
 
 impl KernelDrivers {
-    /// Asks all of them.
+    /// Queries all drivers once, by netlink.
     pub(super) fn ask() -> Self {
         // An old kernel has its files only.
         Self { ethtool: ethtool::list().unwrap_or_default(), sysfs: Sysfs::of_kernel() }
@@ -77,8 +77,8 @@ impl<D: Drivers> Detected<D> {
         self.links.iter().find(|link| link.index == index)
     }
 
-    /// The number that says which addresses are of the same hardware: that of the device which this
-    /// one stands upon, or is.
+    /// Number shared by all addresses on the same hardware: the index of the device below, or the
+    /// interface's own.
     pub(super) fn hardware(&self, link: &Link) -> Found<u32> {
         match self.bottom(link) {
             below if below.index == link.index => Found::new(link.index, "the kernel's number"),
@@ -86,7 +86,7 @@ impl<D: Drivers> Detected<D> {
         }
     }
 
-    /// Bits per second.
+    /// Speed in bits per second.
     pub(super) fn speed(&self, link: &Link) -> Option<Found<u64>> {
         self.speed_within(link, DEPTH_MAX)
     }
@@ -105,7 +105,7 @@ impl<D: Drivers> Detected<D> {
         std::iter::successors(Some(link), below).take(depth + 1).last().unwrap_or(link)
     }
 
-    /// The interfaces of which this one is made, and which can carry something.
+    /// The interfaces below this one that can carry traffic.
     fn ports(&self, link: &Link) -> Vec<&Link> {
         let is_port = |it: &&Link| it.port_of == Some(link.index) && it.is_up;
         self.links.iter().filter(is_port).collect()
@@ -173,7 +173,7 @@ impl<D: Drivers> Detected<D> {
                 ports
             }
             LinkKind::Bond { .. } | LinkKind::Team => self.ports(link),
-            // What comes from the network comes in there; the others lead to guests.
+            // Traffic of the network arrives at the fastest port; the other ports lead to guests.
             LinkKind::Bridge => {
                 let speed = |port: &&Link| {
                     let depth = depth.saturating_sub(1);
@@ -211,8 +211,7 @@ pub(super) mod tests {
 
     const GIGABIT: u64 = 1_000_000_000;
 
-    /// What drivers say of interfaces by name: gigabits per second and receive queues, 0 for
-    /// nothing.
+    /// Values by interface name: gigabits per second and receive queues; 0 for unknown.
     #[derive(Debug)]
     pub(in super::super) struct Told(pub(in super::super) Vec<(&'static str, u64, u32)>);
 

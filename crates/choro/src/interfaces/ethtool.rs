@@ -1,4 +1,4 @@
-//! What drivers say of their devices: generic netlink's family `ethtool`, since Linux 5.6.
+//! Drivers' data on their devices: generic netlink's family `ethtool`, since Linux 5.6.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,15 +22,15 @@ const ETHTOOL_A_CHANNELS_COMBINED_COUNT: u16 = 9;
 /// The driver does not know.
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
-/// Bytes of a `genlmsghdr`.
+/// Bytes of a `genlmsghdr`, the fixed header.
 const HEADER_BYTES: usize = 4;
 
-/// What the drivers of all interfaces say, by the interface's number.
+/// Data of all drivers, by the interface's number.
 #[derive(Debug, Default)]
 pub(super) struct Ethtool {
     /// Bits per second, by `ETHTOOL_MSG_LINKMODES_GET`.
     pub(super) speeds: HashMap<u32, u64>,
-    /// Queues into which what is received is spread, by `ETHTOOL_MSG_CHANNELS_GET`.
+    /// Number of receive queues, by `ETHTOOL_MSG_CHANNELS_GET`.
     pub(super) receive_queues: HashMap<u32, u32>,
 }
 

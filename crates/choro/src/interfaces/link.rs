@@ -20,39 +20,39 @@ const IFF_LOOPBACK: u32 = 0x8;
 /// It is switched on, and has a cable.
 const IFF_UP_AND_RUNNING: u32 = 0x41;
 
-/// Bytes of an `ifinfomsg`.
+/// Bytes of an `ifinfomsg`, the fixed header.
 const LINK_HEADER_BYTES: usize = 16;
 
-/// An interface.
+/// A network interface, as rtnetlink lists it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Link {
-    /// Its number.
+    /// Number of the interface (ifindex).
     pub(super) index: u32,
     /// Its name, as in `eth0`.
     pub(super) name: String,
-    /// It can carry something.
+    /// True if it can carry traffic.
     pub(super) is_up: bool,
-    /// What it is.
+    /// Kind of the interface, such as a bond.
     pub(super) kind: LinkKind,
     /// The bond, bridge or team that it is a port of.
     pub(super) port_of: Option<u32>,
 }
 
-/// What an interface is, as far as that says where its speed comes from.
+/// Kind of an interface, as far as its speed depends on that.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum LinkKind {
     /// Several others as one: bonding.
     Bond {
-        /// How they are used.
+        /// Use of the bond's ports.
         mode: BondMode,
-        /// The one that is in use, where it is one at a time.
+        /// Number of the active port, in a mode with one active port.
         active: Option<u32>,
     },
     /// A switch, with others as its ports.
     Bridge,
     /// Reaches nothing but this machine.
     Loopback,
-    /// A device that is no combination of others, or of which that is not known.
+    /// A device without ports, or of unknown kind.
     Single,
     /// Several others as one: teaming.
     Team,
@@ -62,7 +62,7 @@ pub(super) enum LinkKind {
     Upon(u32),
 }
 
-/// How a bond uses its ports: `mode` of the kernel's bonding.
+/// Use of a bond's ports: `mode` of the kernel's bonding driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum BondMode {
     /// One at a time: `active-backup`.

@@ -10,21 +10,21 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_DUMP: u16 = 0x300;
-/// What the kernel adds to the kind of an attribute.
+/// Mask that removes the kernel's flags from an attribute's type.
 const NLA_TYPE_MASK: u16 = 0x3FFF;
 const NLA_F_NESTED: u16 = 0x8000;
 
-/// Bytes of a `nlmsghdr`.
+/// Bytes of a `nlmsghdr`, the fixed header.
 const MESSAGE_HEADER_BYTES: usize = 16;
 /// Bytes of one answer; the kernel fills at most 32 KiB when it dumps.
 const ANSWER_BYTES_MAX: usize = 32 << 10;
 /// Answers to one request, so that a confused kernel cannot hold the supervisor.
 const ANSWERS_MAX: usize = 1_024;
 
-/// Who answers.
+/// Netlink family that answers a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
-    /// rtnetlink(7).
+    /// Links, addresses and routes: rtnetlink(7).
     Routes,
     /// Generic netlink: families that have names, such as `ethtool`.
     Generic,
@@ -39,12 +39,12 @@ impl Subject {
     }
 }
 
-/// How much is asked for.
+/// Number of objects that a request asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Extent {
-    /// What the request names.
+    /// The object that the request names.
     One,
-    /// Everything there is.
+    /// All objects of this kind.
     All,
 }
 

@@ -1,7 +1,7 @@
-//! What clients are told of this machine's addresses: [MS-SMB2] 2.2.32.5, 3.3.5.15.11.
+//! Interfaces offered to clients: [MS-SMB2] 2.2.32.5, 3.3.5.15.11.
 //!
-//! `interfaces` chooses among the addresses, and what it says of one of them counts instead of what
-//! was found. With each number goes where it comes from, for `choro check --interfaces`.
+//! `interfaces` selects addresses, and its fields override detected ones. Each value carries its
+//! origin, for `choro check --interfaces`.
 
 use std::io;
 use std::net::IpAddr;
@@ -37,26 +37,26 @@ pub(crate) struct Offer {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Offered {
     pub(crate) address: IpAddr,
-    /// The interface's name.
+    /// Name of the interface, such as `eth0`.
     pub(crate) interface: String,
     /// The same for all addresses of the same hardware.
     pub(crate) if_index: Said<u32>,
-    /// Bits per second.
+    /// Speed in bits per second.
     pub(crate) speed: Said<u64>,
-    /// What is received is spread over processors.
+    /// True if received packets are spread over processors.
     pub(crate) rss: Said<bool>,
-    /// Remote direct memory access.
+    /// True for remote direct memory access.
     pub(crate) rdma: Said<bool>,
 }
 
-/// What clients are told, and where it comes from.
+/// A value offered to clients, with its origin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Said<T> {
     pub(crate) value: T,
     pub(crate) origin: Origin,
 }
 
-/// Where something that clients are told comes from.
+/// Origin of a value offered to clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Origin {
     /// It stands behind this word of `interfaces`.
@@ -79,7 +79,7 @@ pub(crate) enum Withheld {
 }
 
 impl Withheld {
-    /// In words.
+    /// Describes the reason in words.
     pub(crate) fn why(self) -> &'static str {
         match self {
             Self::Down => "the interface is down or has no carrier, or the address is not settled",
@@ -146,7 +146,7 @@ impl Offer {
         self.offered.iter().any(|it| it.rss.value || Some(it.if_index.value) != first)
     }
 
-    /// What is known of an address, whether clients are told of it or not.
+    /// Returns the data on an address, offered or not.
     pub(crate) fn address(&self, address: IpAddr) -> Option<&Offered> {
         let withheld = self.withheld.iter().map(|(it, _)| it);
         self.offered.iter().chain(withheld).find(|it| it.address == address)
@@ -281,7 +281,7 @@ mod tests {
         .collect()
     }
 
-    /// What clients are told by a server with these lines in `[global]`.
+    /// Returns the offer of a server with these lines in `[global]`.
     fn offer_of(lines: &str, machine: Vec<InterfaceAddress>) -> Offer {
         let (config, warnings) =
             config::Config::parse(&format!("[global]\n{lines}"), "test").expect("it is understood");

@@ -1,12 +1,12 @@
-//! The kernel's files on interfaces, for kernels without ethtool by netlink, and for what drivers do
-//! not tell by it.
+//! The kernel's files on interfaces, for kernels without ethtool over netlink, and for values that
+//! drivers do not report over it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::link::Link;
 
-/// Where the kernel tells of interfaces.
+/// Directory with an entry for each interface.
 const INTERFACES: &str = "/sys/class/net";
 
 /// The files on all interfaces.
@@ -14,12 +14,12 @@ const INTERFACES: &str = "/sys/class/net";
 pub(super) struct Sysfs(PathBuf);
 
 impl Sysfs {
-    /// Those of the kernel.
+    /// The running kernel's own directory.
     pub(super) fn of_kernel() -> Self {
         Self(INTERFACES.into())
     }
 
-    /// Bits per second.
+    /// Speed in bits per second.
     pub(super) fn speed(&self, link: &Link) -> Option<u64> {
         const MEGABIT: u64 = 1_000_000;
         let speed: i64 = read(&self.folder(link)?, "speed")?.parse().ok()?;

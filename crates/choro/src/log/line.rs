@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The line with what would end it, or would be a command to a terminal, written out: `\n`, `\u{1b}`. It
-/// keeps the end that it has.
+/// Escapes line breaks and terminal control characters within a line: `\
+/// `, `\\u{1b}`. Keeps the line's own end.
 pub(super) fn escaped(line: &[u8]) -> Cow<'_, [u8]> {
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     // Nearly all lines are of this kind.
@@ -22,8 +22,8 @@ pub(super) fn escaped(line: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(escaped.into_bytes())
 }
 
-/// Returns true for control characters, ends of lines that only some programs know, and what reverses the
-/// order in which a terminal shows text.
+/// Returns true for control characters, line ends that only some programs know, and characters that
+/// reverse the direction of text.
 fn is_command(character: char) -> bool {
     let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
         || matches!(character, '\u{2066}'..='\u{2069}');

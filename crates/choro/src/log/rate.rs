@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 /// Lines at once: more than anything says that happens once.
 const LINES_MAX: u32 = 1_000;
 
-/// Between two further ones. A client can have a process say something with each request, for as long as it
-/// likes: with this, a day of it is some hundred MiB at most, and not a full disk.
+/// Interval between further lines. A client can cause a line with each request, for as long as it
+/// likes: at this rate a day of them is some hundred MiB at most, and not a full disk.
 const LINE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Lines that may still be written.

@@ -1,4 +1,4 @@
-//! What was done between two looks: rows, by client, share, operation and class.
+//! Activity between two samples: rows by client, share, operation and class.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use trace::{Figures, Kind as _, Operation, PartyValue, Phase, SeriesValue, Store
 
 use super::Look;
 
-/// What was done between two looks.
+/// Activity between two samples of the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interval {
     pub(crate) time: Duration,
@@ -18,11 +18,11 @@ pub(crate) struct Interval {
     pub(crate) shares: Vec<Row>,
     pub(crate) operations: Vec<Row>,
     pub(crate) classes: Vec<Class>,
-    /// What is missing, and why.
+    /// Parts that are missing, and the reason.
     pub(crate) remark: Option<String>,
 }
 
-/// What one of them did, or all.
+/// Activity of one subject, or of all together.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Row {
     /// The address of a client, a share, an operation.
@@ -30,23 +30,23 @@ pub(crate) struct Row {
     /// Of a client: its worker and user.
     pub(crate) pid: Option<u32>,
     pub(crate) user: String,
-    /// Requests that have ended.
+    /// Number of requests that ended.
     pub(crate) requests: u64,
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
-    /// How long these requests took, added up.
+    /// Sum of the times of these requests, in nanoseconds.
     pub(crate) ns: u64,
     pub(crate) p50_ns: u64,
     pub(crate) p99_ns: u64,
-    /// Where their time went, the most first; not known of shares and operations. What waits for
-    /// an event, for as long as that takes, is left out.
+    /// Time by phase, longest first; unknown for shares and operations. Waiting for an event is
+    /// left out, since it takes as long as the client likes.
     pub(crate) phases: Vec<(Phase, u64)>,
     /// Of a client: how long its worker was busy, and how long it was looked at.
     pub(crate) busy_ns: u64,
     pub(crate) worker_ns: u64,
 }
 
-/// What a class of service had.
+/// Use of a class of service.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Class {
     pub(crate) name: String,
@@ -59,7 +59,7 @@ pub(crate) struct Class {
 }
 
 impl Interval {
-    /// What was done from one look to the next.
+    /// Subtracts the counts of two samples.
     pub(crate) fn between(before: &Look, after: &Look) -> Self {
         let total = after.total.since(&before.total);
         let id = |worker: &super::WorkerLook| (worker.pid, worker.unique_id);
@@ -156,12 +156,12 @@ impl Row {
         self.ns.checked_div(self.requests).unwrap_or(0)
     }
 
-    /// Data read and written.
+    /// Bytes of data, read and written.
     pub(crate) fn bytes(&self) -> u64 {
         self.read_bytes + self.written_bytes
     }
 
-    /// Where most of its time went.
+    /// Returns the phase with most of the time.
     pub(crate) fn slowest(&self) -> Option<(Phase, u64)> {
         self.phases.first().copied()
     }
@@ -203,7 +203,7 @@ impl Row {
     }
 }
 
-/// What a request waits for in a phase, for people who do not know phases.
+/// Returns the cause of a delay in a phase, for people who do not know the phases.
 fn cause(phase: Phase) -> &'static str {
     match phase {
         // The bytes of a request come, or those of its response go, as fast as the other side lets

@@ -1,4 +1,4 @@
-//! Which workers can be looked at.
+//! Workers with pages that this user may read.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use tables::Registry;
 
-/// How long a server may take until it has its first worker.
+/// Time that a starting server may need for its first worker.
 const FIRST_WORKER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often to look whether it has.
+/// Interval between checks for the first worker.
 const FIRST_WORKER_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The workers of a server that live and have a page: pid and unique id of each, by pid.
@@ -32,7 +32,7 @@ pub(crate) fn live_workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
             return Err(error).with_context(|| format!("cannot read {}", directory.display()));
         }
     };
-    // A page that was left behind by a server that was killed is nobody's.
+    // A killed server leaves pages of processes that are gone.
     workers.retain(|(pid, _)| Path::new(&format!("/proc/{pid}")).exists());
     Ok(workers)
 }

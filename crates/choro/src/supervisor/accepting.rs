@@ -13,10 +13,10 @@ use super::{Supervisor, listeners};
 /// Clients accepted before other events are looked at again.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// How long nothing is accepted after the system ran out of descriptors or processes.
+/// Pause after the system ran out of descriptors or processes.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long clients wait for a worker to start, if the one before did not; until it has, at most.
+/// Longest wait of clients for a worker to start, after a failed start.
 const STARTING_PAUSE: Duration = Duration::from_millis(100);
 
 /// Clients at a time when `max smbd processes` does not say.
@@ -66,7 +66,7 @@ impl Supervisor {
             self.pause_accepting(now + STARTING_PAUSE);
             return false;
         }
-        // They are started one in each turn; who waits is accepted in between.
+        // Workers start one in each turn; waiting clients are accepted in between.
         false
     }
 

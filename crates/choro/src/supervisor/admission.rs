@@ -63,16 +63,16 @@ impl Count {
     }
 }
 
-/// Limits of the configuration.
+/// Limits set by the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// `max smbd processes`.
+    /// Highest number of clients: `max smbd processes`.
     pub(super) clients: usize,
-    /// `max guest clients`.
+    /// Highest number of guests: `max guest clients`.
     pub(super) guests: usize,
     /// `max clients per address`; none for no limit.
     pub(super) per_address: Option<NonZeroU32>,
-    /// `max startups`.
+    /// Limits for clients without a logon: `max startups`.
     pub(super) startups: Startups,
 }
 
@@ -98,11 +98,11 @@ pub(super) enum Refusal {
 /// The policy's decision on a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// A worker serves it.
+    /// Assign the connection to a worker.
     Admit,
     /// A worker serves it, and another client with this logon makes room.
     AdmitInsteadOf(Logon),
-    /// Its connection is reset.
+    /// Reset the connection, for this reason.
     Refuse(Refusal),
 }
 
@@ -143,8 +143,8 @@ impl Limits {
         all.guests.saturating_sub(self.guests)
     }
 
-    /// Returns the number of guests of an address above three quarters of its places. The rest is for
-    /// clients that may be users, who come from the same address behind a router.
+    /// Returns the number of guests of an address above three quarters of its places. The rest is
+    /// for clients that may be users behind the same router.
     pub(super) fn surplus_guests_of_source(&self, of_source: Count) -> usize {
         let places = self.per_address.map(|max| without_quarter(to_usize(max.get())));
         places.map_or(0, |places| of_source.guests.saturating_sub(places))

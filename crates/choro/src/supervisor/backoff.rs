@@ -1,11 +1,11 @@
-//! How long to wait before starting another worker when workers die while starting.
+//! Pause before the next worker, if workers die while they start.
 
 use std::time::{Duration, Instant};
 
 /// The pause after the first failure; it doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// The longest pause.
+/// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Doublings that lead from [`PAUSE_MIN`] past [`PAUSE_MAX`].
@@ -37,7 +37,7 @@ impl Backoff {
         self.failures > 0
     }
 
-    /// When a worker may be started again; `None` for now.
+    /// Returns the time of the next attempt; `None` if it may be now.
     pub(super) fn blocked_until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

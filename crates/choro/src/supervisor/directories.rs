@@ -19,7 +19,7 @@ use crate::settings::Directories;
 /// Of directories that anybody may look into.
 const OPEN_MODE: u32 = 0o755;
 
-/// Of `private dir`.
+/// Mode of `private dir`: the owner only.
 const PRIVATE_MODE: u32 = 0o700;
 
 /// Links on the way to one directory; as many as the kernel follows.
@@ -62,7 +62,7 @@ fn create_one(directory: &Path, mode: u32) -> anyhow::Result<()> {
         })
 }
 
-/// Opens a directory, which is made if it is not there, with those above it.
+/// Opens a directory, after creating it and its parents if they are missing.
 fn open_or_make(directory: &Path, mode: u32) -> anyhow::Result<OwnedFd> {
     let root = || fs::open(c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let (mut at, mut path) = (root()?, PathBuf::from("/"));

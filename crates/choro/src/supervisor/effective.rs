@@ -1,8 +1,8 @@
-//! The configuration in effect, written down for the other processes. They read it when they are told
-//! that there is a new one, and those that are exec'ed when they start.
+//! The configuration in effect, written to a file for the other processes. They read it after a
+//! notice from the supervisor; exec'ed ones read it at their start.
 //!
-//! All must see the same, whatever has happened to the operator's file since: an edit takes effect when
-//! the server is told to reload, and a broken file not at all.
+//! All processes must have the same configuration, whatever happens to the operator's file: an edit
+//! takes effect with a reload, and an invalid file never does.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use config::Config;
 
-/// The file in `lock directory`.
+/// Path of the file in `lock directory`.
 pub(crate) fn path(lock_directory: &Path) -> PathBuf {
     lock_directory.join("smb.conf.effective")
 }

@@ -1,4 +1,4 @@
-//! What the supervisor waits for.
+//! Event sources of the supervisor.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 /// Events taken in one turn.
 const EVENTS_PER_TURN: usize = 256;
 
-/// Something to look at.
+/// An event source that became ready.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Event {
     /// A listener, by its place in the list, may have a client.
@@ -68,14 +68,14 @@ impl Events {
         Ok(epoll::modify(&self.0, source, event.to_data(), flags)?)
     }
 
-    /// Waits no longer.
+    /// Stops to poll a source.
     pub(super) fn remove(&self, source: impl AsFd) {
         if let Err(error) = epoll::delete(&self.0, source) {
             tracing::debug!("was not polled: {error}");
         }
     }
 
-    /// What there is to look at; after `timeout`, perhaps nothing.
+    /// Waits for events; returns none after `timeout`.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Event>> {
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),

@@ -12,7 +12,7 @@ use crate::control::ToWorker;
 /// A process of which there is one.
 #[derive(Debug)]
 pub(super) struct Helper {
-    /// The command that it is, and its name in the log.
+    /// Subcommand of the process, and its name in the log.
     name: &'static str,
     process: Option<Worker>,
     backoff: Backoff,
@@ -36,12 +36,12 @@ impl Helper {
         self.process.as_mut()
     }
 
-    /// Who it is, if it runs.
+    /// Returns its process id while it runs.
     pub(super) fn server_id(&self) -> Option<ServerId> {
         self.process.as_ref().map(|process| process.server_id)
     }
 
-    /// When it can be started; `None` if it runs.
+    /// Returns the time of the next start; `None` while it runs.
     pub(super) fn start_at(&self, now: Instant) -> Option<Instant> {
         match self.process {
             Some(_) => None,
@@ -49,7 +49,7 @@ impl Helper {
         }
     }
 
-    /// Starts it.
+    /// Starts the process, unless it runs.
     pub(super) fn start(&mut self, command: &WorkerCommand) -> Option<&Worker> {
         match workers::start(self.name, command, None) {
             Ok(process) => Some(self.process.insert(process)),
@@ -61,7 +61,7 @@ impl Helper {
         }
     }
 
-    /// It says that it has started. Whether it is the one that was started.
+    /// Handles its ready message. True if `unique_id` is that of the started process.
     pub(super) fn is_ready(&mut self, unique_id: u64) -> bool {
         let expected = self.process.as_mut().filter(|it| it.server_id.unique_id == unique_id);
         let Some(process) = expected else { return false };
@@ -90,14 +90,14 @@ impl Helper {
         Some(process.server_id)
     }
 
-    /// Sends, if it runs.
+    /// Sends a message, if it runs.
     pub(super) fn tell(&self, message: &ToWorker) {
         if let Some(process) = &self.process {
             workers::tell(process.server_id.pid, process, message);
         }
     }
 
-    /// Ends it at once.
+    /// Kills the process at once.
     pub(super) fn kill(&self) {
         if let Some(process) = &self.process {
             workers::kill(process.server_id.pid, Signal::KILL);

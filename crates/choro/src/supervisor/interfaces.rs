@@ -1,4 +1,4 @@
-//! Which addresses to listen on: `interfaces`, `bind interfaces only` and `smb ports`.
+//! Addresses to listen on: `interfaces`, `bind interfaces only` and `smb ports`.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! The listening sockets.
+//! The sockets that the supervisor listens on.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What an administrator asks of the supervisor.
+//! Administrators' requests to the supervisor.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ impl Supervisor {
                 administration::tell_done(&mut self.messaging, sender, kind, outcome);
             }
             _ => match administration::read(&mut self.messaging, message) {
-                // Those that are started from now on are as talkative as their parent.
+                // Processes that are started from now on use the same level.
                 Asked::LogLevel(log_level) => self.command.log_level = Some(log_level),
                 Asked::Nothing => {}
             },

@@ -71,7 +71,7 @@ fn open(path: &Path, mode: u32) -> io::Result<File> {
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
 }
 
-/// Replaces the file, whatever it was, by a new one with our pid.
+/// Replaces the file, whatever its type, with a new one that has our pid.
 fn write_pid(path: &Path) -> io::Result<()> {
     let draft = path.with_extension("pid.new");
     match fs::remove_file(&draft) {
@@ -120,7 +120,7 @@ mod tests {
         let lock = directory.path().join(LOCK_NAME);
         let mode = fs::metadata(&lock).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "others must not be able to open the lock");
-        // What the first server held ends with it.
+        // The first server's lock ends with it.
         fs::remove_file(&lock).expect("it is ours");
         let _held = PidFile::take(directory.path()).expect("a reader's lock means nothing");
     }

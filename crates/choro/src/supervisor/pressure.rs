@@ -1,10 +1,10 @@
-//! What the kernel says of how long the whole machine waits for its storage: pressure stall
-//! information, `/proc/pressure/io`.
+//! Time that the whole machine waits for its storage: the kernel's pressure stall information,
+//! `/proc/pressure/io`.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Interval between two reads of the file.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The last look, if there was one.
@@ -14,13 +14,13 @@ pub(super) struct Pressure {
 }
 
 impl Pressure {
-    /// When the next look is due.
+    /// Returns the time of the next read.
     pub(super) fn next_look(&self, now: Instant) -> Instant {
         self.looked.map_or(now, |(at, _)| at + LOOK_INTERVAL)
     }
 
-    /// Of a thousand parts of the time since the last look, for how many everything waited. Nothing if
-    /// it is too early, or the kernel does not say.
+    /// Returns the share of time, in thousandths, for which all tasks waited since the last read.
+    /// `None` if it is too early, or the kernel has no such file.
     pub(super) fn look(&mut self, now: Instant) -> Option<u64> {
         if now < self.next_look(now) {
             return None;

@@ -1,8 +1,8 @@
-//! Signals as something to poll.
+//! Signals as descriptors to poll.
 //!
 //! Each signal writes a byte into a socket of its own kind; the event loop drains them. The byte
-//! carries no number, so each signal that means something else has a socket of its own. They are blocked
-//! only while a worker is forked off.
+//! carries no number, so each signal with its own meaning has a socket. Signals are blocked only
+//! while a worker is forked.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,14 +15,14 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 /// Signals that mean something to the supervisor alone.
 pub(super) const HANDLED: [i32; 4] = [SIGCHLD, SIGHUP, SIGINT, SIGTERM];
 
-/// What a signal asks the supervisor to do.
+/// Request of a signal to the supervisor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Signal {
     /// SIGCHLD: a worker has ended.
     Child,
     /// SIGHUP: read the configuration again.
     Reload,
-    /// SIGTERM or SIGINT: stop.
+    /// SIGTERM or SIGINT: stop the server.
     Stop,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Begins to receive.
+    /// Registers the handlers of all signals.
     pub(super) fn register() -> io::Result<Self> {
         let child_ended = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGCHLD, Arc::clone(&child_ended))?;
@@ -48,12 +48,12 @@ impl Signals {
         })
     }
 
-    /// Set with each [`Signal::Child`], at once: what was polled before may be of later than that.
+    /// Flag that the handler of [`Signal::Child`] sets at once, before the poll reports the signal.
     pub(super) fn child_ended(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.child_ended)
     }
 
-    /// What to poll for readability.
+    /// Returns the descriptors to poll for readability.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sources.iter().map(|(_, source)| source.as_fd())
     }

@@ -26,12 +26,12 @@ use crate::control::{
 /// they start.
 pub(super) const IDLE_WORKERS: usize = 3;
 
-/// How a process of the server is exec'ed.
+/// Command line of an exec'ed process of the server.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerCommand {
     /// The configuration in effect, written by the supervisor.
     pub(super) config: PathBuf,
-    /// Counted from 1.
+    /// Generation of the configuration, counted from 1.
     pub(super) generation: u64,
     /// By what all workers measure time.
     pub(super) clock: trace::Clock,
@@ -39,7 +39,7 @@ pub(super) struct WorkerCommand {
     pub(super) log_level: Option<u32>,
 }
 
-/// What a worker is doing, as far as the supervisor knows.
+/// State of a worker, as known to the supervisor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WorkerState {
     /// It waits for a client.
@@ -52,16 +52,16 @@ pub(super) enum WorkerState {
     Ending,
 }
 
-/// What came of starting a worker, in each of the two processes that there are then.
+/// Result of starting a worker, in each of the two processes after a fork.
 #[derive(Debug)]
 pub(super) enum Spawned<'a> {
-    /// This is the worker.
+    /// Returned in the new worker.
     Child(Birth),
-    /// This is the supervisor.
+    /// Returned in the supervisor, with the new worker's record.
     Parent(&'a Worker),
 }
 
-/// What a process knows of itself that is about to be a worker.
+/// Data that a process needs to become a worker.
 #[derive(Debug)]
 pub(super) struct Birth {
     pub(super) server_id: ServerId,
@@ -69,14 +69,14 @@ pub(super) struct Birth {
     pub(super) slot: usize,
 }
 
-/// One worker process.
+/// A worker process, as the supervisor sees it.
 #[derive(Debug)]
 pub(super) struct Worker {
     /// Its name in the tables.
     pub(super) server_id: ServerId,
-    /// What it does.
+    /// Present state of the process.
     pub(super) state: WorkerState,
-    /// It said that it started. It may be given a client before that.
+    /// True once it has reported its start. It may be given a client before that.
     pub(super) is_ready: bool,
     /// Its slot in the page of logons, if it serves clients.
     pub(super) slot: Option<usize>,
@@ -88,7 +88,7 @@ impl Worker {
         Self { server_id, state: WorkerState::Idle, is_ready: false, slot, control }
     }
 
-    /// What to poll.
+    /// Socket to poll for messages of the worker.
     pub(super) fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
     }
@@ -107,7 +107,7 @@ pub(super) struct Workers {
     idle: VecDeque<u32>,
     /// Number of workers that are [`WorkerState::Ending`].
     ending: usize,
-    /// They are forked off.
+    /// True if workers are forked, not exec'ed.
     may_fork: bool,
 }
 
@@ -263,7 +263,7 @@ impl Workers {
         }
     }
 
-    /// Every worker.
+    /// Iterates over all living workers.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Worker> {
         self.by_pid.values()
     }
@@ -286,8 +286,8 @@ impl Workers {
     }
 }
 
-/// What a new process has open because this one has. The end of a pipe stands for all of it: that
-/// is really closed only when the call has closed everything else.
+/// Descriptors that a new process has inherited. The end of a pipe stands for all of them: it is
+/// really closed only after `close_range` has closed everything else.
 #[derive(Debug)]
 struct Inherited {
     closed: OwnedFd,

@@ -1,8 +1,8 @@
 //! Reading the output of Samba's `pdbedit -Lw`.
 //!
 //! The smbpasswd format: `name:uid:LM hash:NT hash:[flags]:LCT-seconds:`. Flags that matter here:
-//! `D` the account is disabled, `L` locked after wrong passwords, `N` no password is required, `W`, `S` and `I` mark machines and
-//! domain trusts, which are not users.
+//! `D` the account is disabled, `L` locked after wrong passwords, `N` no password is required, `W`,
+//! `S` and `I` mark machines and domain trusts, which are not users.
 
 use std::io::{self, BufRead, Read};
 
@@ -15,10 +15,10 @@ use super::{UserDatabase, UserEntry, UsersError};
 /// Bytes of one line; a real one has less than 200.
 const LINE_BYTES_MAX: u64 = 4_096;
 
-/// What became of one line that named a user.
+/// Result for one line that names a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ImportOutcome {
-    /// A new user.
+    /// The user did not exist before.
     Added,
     /// Nothing was done, for this reason.
     Skipped(&'static str),
@@ -29,11 +29,11 @@ pub(crate) enum ImportOutcome {
 /// A line of the import and what became of it.
 #[derive(Debug)]
 pub(crate) struct ImportedLine {
-    /// Counted from 1.
+    /// Number of the line, counted from 1.
     pub(crate) line: usize,
     /// The user's name as far as it could be read.
     pub(crate) name: String,
-    /// What became of it.
+    /// Effect of the line on the database.
     pub(crate) outcome: ImportOutcome,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn fingerprint(path: &Path) -> Result<Option<Fingerprint>, UsersError
     }
 }
 
-/// All users of the file, and which state of it they were read from.
+/// Reads all users, with the fingerprint of the file that they were read from.
 pub(super) fn read(path: &Path) -> Result<(Vec<UserEntry>, Option<Fingerprint>), UsersError> {
     let file = match File::open(path) {
         Ok(file) => file,

@@ -1,9 +1,9 @@
-//! When the bytes of a frame came: of a long one, over what time.
+//! Time of arrival of a frame's bytes: for a long one, first and last.
 
 use proto::ConnectionId;
 use trace::{Moment, Spent, Tracer};
 
-/// When what waits in a connection's buffer came.
+/// Time of arrival of the bytes in a connection's buffer.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
     /// The first byte of the frame that comes next, if it is there.
@@ -18,7 +18,7 @@ impl Arrival {
         self.began = None;
     }
 
-    /// Bytes came.
+    /// Notes that bytes have arrived.
     pub(super) fn received(&mut self, at: Moment) {
         self.began.get_or_insert(at);
         self.last = at;

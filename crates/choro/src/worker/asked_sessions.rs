@@ -1,5 +1,6 @@
 //! Sessions of other workers. A client that wants to bind a connection to one of them is refused,
-//! and must be able to check that the refusal is the server's: it is signed with that session's key.
+//! and must be able to verify that the refusal is the server's: it is signed with that session's
+//! key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::event_loop::Worker;
 
-/// How long another worker may take to answer. After it the session counts as gone.
+/// Time for another worker to answer. After it the session counts as gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Requests that wait for the answer of another worker.
@@ -31,7 +32,7 @@ struct Asked {
 }
 
 impl AskedSessions {
-    /// When [`Worker::serve_asked_session_timeouts`] is due.
+    /// Returns the next call of [`Worker::serve_asked_session_timeouts`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.0.iter().map(|it| it.until).min()
     }
@@ -113,7 +114,7 @@ impl Worker {
     }
 }
 
-/// What the other worker said, if this one knows the algorithms.
+/// Converts the other worker's answer, if this one knows the algorithms.
 fn lent_session(found: FoundSession) -> Option<LentSession> {
     let algorithm = SigningAlgorithm::from_id(found.signing_algorithm)?;
     let cipher = match found.cipher {

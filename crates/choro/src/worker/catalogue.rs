@@ -1,4 +1,4 @@
-//! What lsarpc, srvsvc and wkssvc tell of this server.
+//! Data of this server for lsarpc, srvsvc and wkssvc.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ impl ConfiguredShares {
         homes::find_share(&self.config, &self.names, name, user).filter(is_available)
     }
 
-    /// The caller's own home, if it is one that `[homes]` makes. Whether it is shown is for `[global]`
-    /// to say, as in Samba, so that `browseable = no` in `[homes]` hides that alone.
+    /// The caller's own home, if `[homes]` defines it. `[global]` decides whether it is listed, as
+    /// in Samba, so that `browseable = no` in `[homes]` hides only the entry `homes`.
     fn home(&self, caller: &Caller) -> Option<config::Share> {
         let home = self.find(caller, homes::OWN)?;
         let Config { defaults, .. } = &*self.config;

@@ -1,7 +1,7 @@
-//! What an administrator is told of this client's channels.
+//! Report of this client's channels for an administrator.
 //!
-//! Nothing is counted for that: the kernel counts the bytes of each connection, and the engine knows
-//! the rest. So it costs nothing until somebody asks.
+//! Nothing is counted for it: the kernel counts the bytes of each connection, and the engine knows
+//! the rest. So it costs nothing without a request.
 
 use std::time::Instant;
 

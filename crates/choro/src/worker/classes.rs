@@ -10,7 +10,8 @@ use tables::QosPage;
 
 use super::share_users::is_member;
 
-/// The classes of the requests of a user at an address to a share that is on a device of this number.
+/// Returns the classes for requests of a user and an address to a share on the device with this
+/// number.
 pub(super) fn membership(
     config: &Config,
     page: &QosPage,

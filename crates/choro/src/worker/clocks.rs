@@ -1,11 +1,11 @@
-//! What time it is.
+//! The clocks of the engine and of logs.
 
 use std::time::{Duration, SystemTime};
 
 use dtyp::FileTime;
 use proto::Now;
 
-/// Both, for the engine.
+/// Reads both clocks for the engine.
 pub(super) fn read_clocks() -> Now {
     Now { monotonic: machine_clock(), wall: wall_clock() }
 }
@@ -18,7 +18,7 @@ pub(crate) fn machine_clock() -> Duration {
     Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
-/// The time of day.
+/// Time of day, as a FILETIME.
 pub(super) fn wall_clock() -> FileTime {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     FileTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())

@@ -1,10 +1,10 @@
-//! Whether the client's TCP has taken what the engine wants to be sure of: break notifications.
+//! Confirmation by TCP that the client has received certain frames: break notifications.
 //!
-//! A connection whose packets are dropped on the way looks alive for minutes. So a frame that must
-//! arrive is given a time of six retransmissions, after which the kernel is asked what is still not
-//! acknowledged. A connection on which nothing at all was acknowledged meanwhile is given up, and the
-//! engine sends the break over another one. One that is only slow, with much to send before the
-//! frame, is given the same time again while it makes progress.
+//! A connection with dropped packets looks alive for minutes. So a frame that must arrive gets the
+//! time of six retransmissions; then the kernel is asked for the unacknowledged bytes. A connection
+//! on which nothing at all was acknowledged meanwhile is closed, and the engine sends the break
+//! over another one. A connection that is only slow, with much to send before the frame, gets the
+//! same time again while it makes progress.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use tracing::debug;
 use super::connection::Channel;
 use super::event_loop::Worker;
 
-/// Retransmissions after which what was not acknowledged is taken for lost.
+/// Retransmissions after which unacknowledged bytes count as lost.
 const RETRANSMISSIONS: u32 = 6;
 
-/// The retransmission timeout is taken for no shorter and no longer than this, so that a lost channel
-/// is noticed within 1.2 to 6 seconds: well within the time that a client has to answer a break.
+/// Lower and upper bound of the retransmission timeout, so that a lost channel is noticed within
+/// 1.2 to 6 seconds: well within a client's time for the acknowledgment of a break.
 const RTO_MIN: Duration = Duration::from_millis(200);
 const RTO_MAX: Duration = Duration::from_secs(1);
 
-/// How long a frame that must arrive may be on its way, if the kernel's timeout is `rto`.
+/// Returns the longest time for a frame to be acknowledged, with the kernel's timeout `rto`.
 pub(super) fn patience(rto: Duration) -> Duration {
     rto.clamp(RTO_MIN, RTO_MAX) * RETRANSMISSIONS
 }
@@ -38,11 +38,11 @@ pub(super) struct Confirmations {
 #[derive(Debug)]
 struct Awaited {
     id: ConfirmationId,
-    /// Where the frame ends, in bytes of the connection.
+    /// End of the frame, in bytes of the connection.
     end: u64,
-    /// When it is asked whether it was taken.
+    /// Time to check whether it was acknowledged.
     due: Instant,
-    /// How far the connection had come when that time began.
+    /// Progress of the connection when that time began.
     progress: u64,
     patience: Duration,
 }
@@ -61,7 +61,7 @@ impl Confirmations {
         self.awaited.push_back(Awaited { id, end, due: now + patience, progress, patience });
     }
 
-    /// When [`Confirmations::is_lost`] is to be asked.
+    /// Returns the time of the next call of [`Confirmations::is_lost`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.awaited.iter().map(|it| it.due).min()
     }
@@ -87,7 +87,7 @@ impl Confirmations {
 }
 
 impl Worker {
-    /// When a connection is to be asked what it has taken.
+    /// Time of the next check of any connection.
     pub(super) fn next_confirmation(&self) -> Option<Instant> {
         self.channels.values().filter_map(Channel::next_confirmation).min()
     }

@@ -35,9 +35,9 @@ const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
 /// Likewise of what a lane receives, which is handed on as a whole.
 const LANE_RECEIVE_LEN: usize = 256 * 1024;
 
-/// How long a frame may take from its first byte to its last, while there is room for it: 8 MiB
-/// come within it at 1.2 Mbit/s. Its memory is taken for as long, and others of the client may wait
-/// for it.
+/// Longest time from a frame's first byte to its last, while there is room for it: enough for 8 MiB
+/// at 1.2 Mbit/s. Its memory is in use meanwhile, and other connections of the client may wait for
+/// it.
 pub(super) const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Frames that may wait to be sent on a connection: small ones take more memory than they have
@@ -48,46 +48,46 @@ const OUTGOING_FRAMES_MAX: usize = 1_024;
 /// leaves them. Further ones are copied.
 const SPACIOUS_FRAMES_MAX: usize = 16;
 
-/// Bytes that may wait to be sent to a client over all of its connections, but for the answers of one
-/// frame on each. On one of them as many may wait as there is room left for, so one that is not read
-/// leaves room to the others, and one alone has half. Beyond it nothing more is received from a
-/// connection, and what was received already is not served, so a client that does not read its answers
-/// stops itself: the requests of one receive alone could ask for gigabytes.
+/// Highest number of unsent bytes to a client over all of its connections, except for the answers
+/// to one frame on each. A single connection may use as much as remains free, so one whose client
+/// does not read leaves room to the others, and one alone has half. Beyond the limit the worker
+/// neither receives from a connection nor serves its received requests, so a client that does not
+/// read stops itself: the requests of one receive alone could ask for gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// How long the last answers may take to leave once the engine has ended a connection. A client that
-/// acknowledges packets and reads nothing would keep its worker for ever.
+/// Longest time to send the last answers after the engine has ended a connection. A client that
+/// acknowledges packets and reads nothing would otherwise keep its worker for ever.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A channel that has moved much within this time is worth a lane.
 const BULK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One TCP connection.
+/// A TCP connection with its buffers and queues.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: TcpStream,
-    /// What was received and is not a whole frame yet. Not here while it is being received into.
+    /// Received bytes before the end of a frame. Absent while a receive writes into them.
     received: Option<BytesMut>,
     /// The frame whose end goes into a pipe: what comes next is that.
     filling: Option<Filling>,
     /// Bytes to come from which on the data of a WRITE go into a pipe, if they may.
     pipes_from: Option<usize>,
-    /// How often a pipe got twice as many pages, since they are nearly empty.
+    /// Number of times that pipes got twice as many pages, because theirs were nearly empty.
     pages_thinned: u32,
     /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
     expected: usize,
-    /// What is known of the whole frames in it that a lane has received.
+    /// Results of a lane for the whole frames in `received`.
     opened: VecDeque<OpenedFrame>,
     pub(super) arrival: Arrival,
     queued: VecDeque<Outgoing>,
     queued_bytes: usize,
     /// The requests that the queued frames answer, for each of them.
     answered: VecDeque<Answered>,
-    /// Likewise of the frames that are being sent, and of those that the lane has.
+    /// Frames that are being sent here or by the lane, likewise.
     sending: VecDeque<Answered>,
     /// Frames that the kernel has not taken, wherever they wait.
     outgoing: Charge,
-    /// What the store reads and that will wait here.
+    /// Bytes that the store reads now and that will be queued here.
     promised: Charge,
     /// The memory of the frame that is here in part, if it is a long one.
     frame_memory: Option<Charge>,
@@ -102,7 +102,7 @@ pub(super) struct Channel {
     queued_total: u64,
     taken_total: u64,
     confirmations: Confirmations,
-    /// Which way large reads over it take, and large writes.
+    /// Choice between memory and pipe for large reads and writes.
     pub(super) probes: Probes,
     pub(super) write_probes: Probes,
     is_sending: bool,
@@ -110,9 +110,9 @@ pub(super) struct Channel {
     is_full: bool,
     /// The engine has ended it: close when what is queued has left.
     pub(super) is_closing: bool,
-    /// When it is closed whatever is still queued.
+    /// Deadline for the queued frames: the connection is closed then.
     drain_by: Option<Instant>,
-    /// Another worker is asked to serve it: nothing is received from it meanwhile.
+    /// True while another worker is asked to serve the connection: nothing is received from it.
     pub(super) is_lent: bool,
 }
 
@@ -161,7 +161,7 @@ impl Channel {
         }
     }
 
-    /// Where the client is, and which address it came to.
+    /// Returns the client's address and the server's.
     ///
     /// # Errors
     /// The connection is gone.
@@ -205,7 +205,7 @@ impl Channel {
         if buffer.is_empty() {
             self.arrival.expect_new();
             wanted = match self.pipes_from {
-                // What is received here could not go into a pipe any more.
+                // Bytes received into memory could not go into a pipe any more.
                 Some(_) if self.expected > 0 => FRONT_LEN,
                 _ if expects_more => wanted.max(self.expected),
                 _ => wanted,
@@ -234,7 +234,7 @@ impl Channel {
         self.opened = opened;
     }
 
-    /// What the lane that has received the frame which is taken next knows of it.
+    /// Takes the lane's result for the next frame.
     pub(super) fn take_opened(&mut self) -> OpenedFrame {
         self.opened.pop_front().unwrap_or_default()
     }
@@ -277,11 +277,11 @@ impl Channel {
         self.lane.filter(|_| self.lane_bytes > 0)
     }
 
-    /// What a lane receives instead of [`Channel::receive`]: the next whole frames, none longer
-    /// than this. Nothing while frames wait here that a lane has opened.
+    /// Returns the job of a lane in place of [`Channel::receive`]: the next whole frames, none
+    /// longer than `length_max`. `None` while frames that a lane has opened wait here.
     ///
-    /// A frame that is longer than expected is given back when its length is known: only then there
-    /// may be memory for it.
+    /// A frame that is longer than expected is returned when its length is known: only then can its
+    /// memory be reserved.
     pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
         if self.is_closing || self.is_lent || self.filling.is_some() || !self.opened.is_empty() {
             return None;
@@ -298,7 +298,7 @@ impl Channel {
         Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, length_max, opener })
     }
 
-    /// What a lane sends instead of [`Channel::send`].
+    /// Returns the job of a lane in place of [`Channel::send`].
     pub(super) fn lane_send(&mut self) -> Job {
         // A lane is for what is signed or sealed: there is little of this, if any.
         if self.queued.iter_mut().any(|it| it.bring_in().is_err()) {
@@ -310,8 +310,8 @@ impl Channel {
         Job::Send { socket: self.socket.as_raw_fd(), frames }
     }
 
-    /// A part of what [`Channel::lane_send`] handed out has left, or never will. The lane has signed
-    /// or sealed each of these frames so long.
+    /// Handles frames of [`Channel::lane_send`] that were sent, or never will be, with the time
+    /// that the lane took to sign or encrypt each of them.
     pub(super) fn sent_by_lane(
         &mut self,
         buffers: &[SendBuffer],
@@ -332,7 +332,8 @@ impl Channel {
     }
 
     /// The next whole frame, without its length.
-    // Like the others that are told so: as calls, these cost a small request hundreds of instructions.
+    // Inlined like other small functions of this path: as calls, they cost a small request hundreds
+    // of instructions.
     #[inline(always)]
     pub(super) fn next_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, FrameError> {
         let Some(buffer) = &mut self.received else { return Ok(None) };
@@ -376,14 +377,14 @@ impl Channel {
         let is_partial = match (&self.received, &self.filling) {
             (_, Some(_)) => true,
             (Some(buffer), None) => !buffer.is_empty(),
-            // It is being received into, whatever the others have to wait for.
+            // A receive is under way, whatever the other connections wait for.
             (None, None) => return,
         };
         let since = self.frame_since.unwrap_or(now);
         self.frame_since = (is_partial && is_received).then_some(since);
     }
 
-    /// When the frame that is here in part has had its time.
+    /// Returns the deadline for the rest of a partly received frame.
     pub(super) fn frame_deadline(&self) -> Option<Duration> {
         self.frame_since.filter(|_| !self.is_closing).map(|since| since + FRAME_TIMEOUT)
     }
@@ -409,7 +410,7 @@ impl Channel {
         self.queued.push_back(outgoing);
     }
 
-    /// What was queued last must arrive: see [`Confirmations`].
+    /// Asks for a confirmation of the last queued frame: see [`Confirmations`].
     pub(super) fn expect_confirmation(&mut self, id: ConfirmationId) {
         let (timeout, progress) = self.tcp_info();
         self.confirmations.expect(
@@ -421,12 +422,12 @@ impl Channel {
         );
     }
 
-    /// When to ask what has arrived.
+    /// Time of the next check for confirmed frames.
     pub(super) fn next_confirmation(&self) -> Option<Instant> {
         if self.is_closing { None } else { self.confirmations.next_timeout() }
     }
 
-    /// What has arrived since the last time, of that which must.
+    /// Returns the frames that were confirmed since the last call.
     pub(super) fn take_confirmed(&mut self) -> Vec<ConfirmationId> {
         if self.confirmations.next_timeout().is_none() {
             return Vec::new();
@@ -441,8 +442,8 @@ impl Channel {
         self.confirmations.is_lost(progress, now)
     }
 
-    /// The retransmission timeout, and a number that grows whenever something is acknowledged. Where
-    /// the kernel cannot tell, the shortest time holds, and nothing was.
+    /// Returns the retransmission timeout, and a number that grows with each acknowledgment.
+    /// Without support of the kernel: the shortest timeout, and no progress.
     fn tcp_info(&self) -> (Duration, u64) {
         tcp::info(self.socket.as_fd())
             .map(|it| (it.retransmission_timeout, it.bytes_acknowledged))
@@ -471,8 +472,8 @@ impl Channel {
         self.outgoing.bytes() + self.promised.bytes()
     }
 
-    /// Whether the client has to read answers before anything more is done for it here; `waiting` are
-    /// the bytes that wait on all of its connections.
+    /// True if the client must read answers before more of its requests are served here; `waiting`
+    /// returns the unsent bytes on all of its connections.
     pub(super) fn must_drain(&self, waiting: impl FnOnce() -> usize) -> bool {
         let here = self.outgoing_bytes();
         let passing_max = self.outgoing.account().passing_max();
@@ -496,7 +497,7 @@ impl Channel {
         self.drain_by = Some(now + DRAIN_TIMEOUT);
     }
 
-    /// When what is queued has had its time, if the connection was ended and is not closed.
+    /// Returns the deadline for queued frames of an ended connection that is not closed.
     pub(super) fn next_drain_timeout(&self) -> Option<Instant> {
         self.drain_by
     }
@@ -520,9 +521,9 @@ fn count(bytes: usize) -> u64 {
     u64::try_from(bytes).expect("a length has 64 bits at most")
 }
 
-/// Bytes to receive next: the rest of a long frame exactly, so that the frame behind it begins in
-/// a buffer of its own, and what is there already need not be moved to make room for more; otherwise
-/// whatever comes, and not more than `at_once`.
+/// Returns the length of the next receive: the rest of a long frame exactly, so that the next frame
+/// begins in a buffer of its own, and no received bytes need to be moved; otherwise `at_once` at
+/// most.
 fn wanted(buffer: &BytesMut, at_once: usize) -> usize {
     let missing = missing(buffer);
     if missing > 0 && buffer.len() + missing > at_once { missing } else { at_once }
@@ -534,9 +535,9 @@ fn missing(buffer: &BytesMut) -> usize {
     (frame::SIZE + FrameHeader::decode(*head).length).saturating_sub(buffer.len())
 }
 
-/// Bytes that a lane has to receive before there is a whole frame. Nothing when there is one, and
-/// when it is not a frame that comes first: [`Channel::next_frame`] passes it by, or says what is wrong,
-/// so nothing gathers here.
+/// Returns the bytes that a lane must receive for a whole frame. `None` if there is one already,
+/// and if the bytes are not a frame: then [`Channel::next_frame`] skips them or reports the fault,
+/// so that nothing accumulates here.
 pub(super) fn wanted_by_lane(buffer: &BytesMut, length_max: usize) -> Option<usize> {
     if let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() {
         let FrameHeader { frame_type, length } = FrameHeader::decode(*head);
@@ -548,7 +549,8 @@ pub(super) fn wanted_by_lane(buffer: &BytesMut, length_max: usize) -> Option<usi
     Some(wanted(buffer, LANE_RECEIVE_LEN))
 }
 
-/// Where the whole frames lie that [`Channel::next_frame`] would give, without their lengths.
+/// Returns the ranges of the whole frames that [`Channel::next_frame`] would give, without their
+/// lengths.
 pub(super) fn whole_frames(buffer: &[u8], length_max: usize) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {

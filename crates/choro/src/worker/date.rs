@@ -20,8 +20,8 @@ pub(super) fn text(time: SystemTime) -> String {
     format!("{year:04}/{month:02}/{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// Year, month and day, from days since 1970. Years begin in March here, so that the leap day is the
-/// last of its year and the months before it have lengths that repeat every five: 153 days.
+/// Year, month and day, from days since 1970. Years begin in March here, so that the leap day is
+/// the last of its year and the months before it have lengths that repeat every five: 153 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);

@@ -1,4 +1,4 @@
-//! What the engine asks of the world, done.
+//! The engine's effects, and their execution.
 
 use std::time::Instant;
 
@@ -26,11 +26,11 @@ pub(super) struct StoreRequest {
     request: Option<RequestId>,
     continuation: Continuation,
     work: Work,
-    /// Where its answer will wait, and how many bytes.
+    /// Connection that the answer will be queued on, and its bytes.
     promised: Option<(ConnectionId, usize)>,
 }
 
-/// What the store works on, for whoever traces this worker.
+/// The store's current operation, for tracing.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     work: trace::StoreWork,
@@ -155,7 +155,7 @@ impl Worker {
         self.answer(request, reply);
     }
 
-    /// What the client is told of this machine's addresses.
+    /// Returns the interfaces that are offered to the client.
     pub(super) fn interface_offer(&self) -> Offer {
         Offer::now(&self.settings.config.global).unwrap_or_else(|error| {
             warn!("the addresses of this machine cannot be listed: {error}");
@@ -163,7 +163,8 @@ impl Worker {
         })
     }
 
-    /// The shares, for the server itself: the thread still has the rights of whoever was served last.
+    /// Returns the shares for the server itself: the thread still has the rights of the last served
+    /// user.
     fn shares(&mut self) -> Shares<'_> {
         self.store.revert_to_server();
         Shares {
@@ -231,8 +232,8 @@ impl Worker {
         }
     }
 
-    /// What is read takes room already where it is to be sent, so that a client cannot ask for more
-    /// than may wait for it.
+    /// Reserves room for a READ's data at the connection, so that a client cannot request more than
+    /// may wait for it.
     fn promise(&mut self, request: Option<RequestId>, op: &Op) -> Option<(ConnectionId, usize)> {
         let Op::ReadAt { length, .. } = *op else { return None };
         let connection = self.server.connection_of(request?)?;
@@ -249,7 +250,7 @@ impl Worker {
     }
 }
 
-/// Opens what was to be removed, looks whether it is that, and closes it for good.
+/// Opens the target of a removal, checks its identity, and closes it for good.
 fn remove_from(
     store: &mut Store,
     root: RootId,

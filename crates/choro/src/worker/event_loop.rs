@@ -47,7 +47,7 @@ use crate::control::{ToSupervisor, WorkerEnd};
 use crate::messaging_settings::messaging_settings;
 use crate::settings::Settings;
 
-/// One client's process.
+/// The process that serves one client.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(super) settings: Settings,
@@ -79,13 +79,13 @@ pub(crate) struct Worker {
     pub(super) server_guid: Guid,
     /// Opens can be kept beyond the server: decided when this process started.
     pub(super) keeps_persistent: bool,
-    /// When to stop waiting for requests to end, once told to stop.
+    /// Longest wait for requests to end, once told to stop.
     pub(super) stop_at: Option<Instant>,
-    /// When this turn began: the clocks are read once a turn.
+    /// Start of this turn: the clocks are read once a turn.
     turn: Now,
 }
 
-/// What a token is for: its upper half says what, its lower half which.
+/// Kinds of tokens: the upper half is the kind, the lower half an index.
 pub(super) const CONTROL: u64 = 1 << 32;
 pub(super) const MESSAGES: u64 = 2 << 32;
 pub(super) const RECEIVE: u64 = 3 << 32;
@@ -197,7 +197,7 @@ impl Worker {
         if let Some((client, untold)) = self.server.take_refusals_untold(self.turn.monotonic) {
             logons::tell_untold(client, untold);
         }
-        // What the last turn has answered ends.
+        // The requests that the last turn answered end here.
         self.trace.wait_for_events();
         self.tell_slow();
         self.trace.enter(Phase::Other);
@@ -205,8 +205,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets go of what others would wait for, and leaves the rest to the kernel: the process ends, and to
-    /// give its memory back piece by piece is a tenth of what a short client costs.
+    /// Releases the resources that other processes wait for, and leaves the rest to the kernel: the
+    /// process ends, and freeing its memory piece by piece costs a tenth of a short client's whole
+    /// life.
     pub(crate) fn end(self) {
         let Self { settings, server, store, registry, driver, trace, qos, watches, .. } = self;
         std::mem::forget((settings, server, store, registry, driver, trace, qos, watches));
@@ -253,7 +254,7 @@ impl Worker {
         engine.into_iter().chain(others).min()
     }
 
-    /// When [`Self::serve_timeouts`] has something to do, beside what the engine has.
+    /// Next call of [`Self::serve_timeouts`], without the engine's own timeouts.
     fn next_timeout(&self) -> Option<Instant> {
         let times = [
             self.messaging.next_timeout(),
@@ -393,7 +394,7 @@ impl Worker {
             }
             if let Some(channel) = self.channels.get_mut(&id) {
                 channel.end(Instant::now());
-                // What is queued for a client that takes nothing would wait for minutes.
+                // Frames queued for a client that receives nothing would wait for minutes.
                 if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
                     self.close(id);
                 }
@@ -498,7 +499,7 @@ impl Worker {
     }
 }
 
-/// Where the time of this worker goes. A worker that nobody can look into serves all the same.
+/// Starts the tracer. A worker without a page serves all the same.
 fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
     Tracer::create(lock_dir, server_id.pid, server_id.unique_id, clock).unwrap_or_else(|error| {
         warn!("this worker cannot be traced: {error}");

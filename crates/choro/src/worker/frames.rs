@@ -60,8 +60,8 @@ impl Worker {
         }
     }
 
-    /// Whether there is no room for what a connection may bring: answers have to leave first, or what
-    /// is held has to begin.
+    /// True if there is no room for more frames of a connection: answers have to leave first, or
+    /// throttled requests have to begin.
     pub(super) fn must_wait(&self, id: ConnectionId) -> bool {
         let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
         let must_drain = self.channels.get(&id).is_some_and(|it| it.must_drain(waiting));
@@ -76,7 +76,7 @@ impl Worker {
         self.channels.get_mut(&id).into_iter().for_each(|it| it.time_frame(now, !must_wait));
     }
 
-    /// When the next frame that is here in part has had its time.
+    /// Returns the earliest deadline of partly received frames.
     pub(super) fn next_frame_deadline(&self) -> Option<Duration> {
         self.channels.values().filter_map(Channel::frame_deadline).min()
     }

@@ -1,15 +1,15 @@
 //! Lanes: threads that move the bytes of a client with several channels.
 //!
-//! The engine and the store are one thread. What takes long in between needs neither of them: to
-//! receive a large WRITE and to decrypt it, to encrypt a large answer and to send it. For a client
-//! that moves much over several channels a lane does that, so that one client can use more than one
-//! processor. What is neither signed nor sealed is only copied, and stays with the engine: on two
+//! The engine and the store share one thread. Some long work needs neither of them: receiving and
+//! decrypting a large WRITE, encrypting and sending a large answer. A lane does that for a client
+//! that moves much over several channels, so that one client can use more than one processor. Data
+//! that are neither signed nor encrypted are only copied, and stay with the engine: on two
 //! processors a plain WRITE of 1 MiB had 0.66 of its rate over lanes. A lane is a small loop over a
-//! [`Driver`] of its own: it never waits for one channel alone, so a channel that is stuck holds up
-//! no other.
+//! [`Driver`] of its own: it never waits for a single channel, so a stuck channel does not delay
+//! the others.
 //!
-//! What a lane was given it gives back, in the same order for each channel. It is bounded by what
-//! channels may have waiting (`OUTGOING_BYTES_MAX`) and by what is received at once, a long frame or
+//! A lane returns its jobs in order, for each channel. They are bounded by the queues of the
+//! channels (`OUTGOING_BYTES_MAX`) and by the bytes of a receive: a long frame or
 //! `LANE_RECEIVE_LEN`.
 
 use std::collections::{HashMap, VecDeque};
@@ -32,16 +32,16 @@ use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 use super::connection::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
 use super::passing::CONNECTIONS_MAX;
 
-/// Bytes of one frame, or of those that leave together, from which on a lane is worth the way there.
+/// Shortest frame, or sum of frames that leave together, that is worth the way to a lane, in bytes.
 pub(super) const LANE_BYTES_MIN: usize = 64 * 1024;
 
 /// Bytes that a lane protects before the first of them leave.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// Operations that a lane has in flight: one in each direction of each channel, and its own wake-up.
+/// Operations of a lane in flight: one in each direction of each channel, and its own wake-up.
 const OPERATIONS_MAX: usize = 2 * CONNECTIONS_MAX + 1;
 
-/// A frame, and what is to be done to it before it leaves.
+/// A frame to send, with its protection.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) frame: BytesMut,
@@ -51,7 +51,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Bytes that leave.
+    /// Length of the frame in bytes.
     pub(super) fn length(&self) -> usize {
         self.frame.len() + self.piped.as_ref().map_or(0, Piped::length)
     }
@@ -74,38 +74,38 @@ impl Outgoing {
     }
 }
 
-/// What a lane is asked to do.
+/// A job for a lane.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Receive until there are whole frames, and open those.
     Receive {
-        /// Where from. It is open until this is done.
+        /// Socket to receive from, open until the job ends.
         socket: RawFd,
-        /// What has come of the first one, from the transport's length on.
+        /// Received bytes of the first frame, from the transport's length on.
         buffer: BytesMut,
-        /// Bytes of a frame, beyond which it is not received.
+        /// Longest frame that is received, in bytes.
         length_max: usize,
-        /// What opens them.
+        /// Decrypts the frames, or verifies their signatures.
         opener: Opener,
     },
-    /// Send frames, after those that it was asked to send before.
+    /// Send frames, after those of earlier jobs.
     Send {
-        /// Where to. It is open until this is done.
+        /// Socket to send to, open until the job ends.
         socket: RawFd,
-        /// What.
+        /// Frames, in the order of sending.
         frames: VecDeque<Outgoing>,
     },
 }
 
-/// What a lane has done.
+/// The result of a job.
 #[derive(Debug)]
 pub(super) enum Done {
     /// Nothing more is received: frames are there, or what is none, or the connection has ended.
     Received {
         buffer: BytesMut,
-        /// What came of opening each of the whole frames.
+        /// Result of opening each of the whole frames.
         opened: VecDeque<OpenedFrame>,
-        /// What the last receive said.
+        /// Result of the last receive.
         result: io::Result<usize>,
     },
     /// The frame that is received has had its time and is not whole.
@@ -113,18 +113,19 @@ pub(super) enum Done {
     /// These frames have left, or never will.
     Sent {
         buffers: Vec<SendBuffer>,
-        /// How long each of them was signed or sealed, if it was; nothing of those that came not so far.
+        /// Time to sign or encrypt each of them, if needed; `None` for frames that were not
+        /// reached.
         protected: Vec<Option<Spent>>,
         result: io::Result<usize>,
     },
 }
 
-/// What a lane knows of a frame that it has received.
+/// Result of opening a received frame.
 #[derive(Debug, Default)]
 pub(super) struct OpenedFrame {
     /// Nothing if it need not be opened.
     pub(super) opened: Option<Opened>,
-    /// How long that took.
+    /// Time that opening it took.
     pub(super) spent: Spent,
 }
 
@@ -150,15 +151,16 @@ enum Order {
     Stop,
 }
 
-/// Which lane a channel takes.
+/// Index of a lane, for a channel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct LaneId(usize);
 
 impl Lanes {
-    /// As many as there are processors, once they are needed. `watch` takes the time of what they do.
+    /// Returns as many lanes as there are processors; threads start when they are needed. `watch`
+    /// measures their time.
     ///
     /// # Errors
-    /// No descriptor is to be had.
+    /// There is no descriptor left.
     pub(super) fn new(watch: Watch) -> io::Result<Self> {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         // On one processor nothing is won.
@@ -172,8 +174,9 @@ impl Lanes {
         self.done.wake.as_fd()
     }
 
-    /// A lane for a channel, one of `channels`. None where they win nothing. A thread has the rights
-    /// of whoever starts it: `revert_to_server` gives up those of the last user.
+    /// Returns a lane for a channel, one of `channels`; `None` if lanes do not pay. A thread
+    /// inherits the rights of the thread that starts it: `revert_to_server` gives up those of the
+    /// last user.
     pub(super) fn choose(
         &mut self,
         channels: usize,
@@ -199,7 +202,7 @@ impl Lanes {
         self.lanes[lane.0].jobs.put(Order::Do(id, job));
     }
 
-    /// What was done since the last time.
+    /// Returns the results since the last call.
     pub(super) fn take_done(&self) -> VecDeque<(ConnectionId, Done)> {
         self.done.take()
     }
@@ -229,7 +232,7 @@ impl Lane {
             };
             tell.send(outcome).expect("it is waited for below");
             if let Some(Err(error)) = lane.as_mut().map(|lane| lane.run(&ours)) {
-                // What it holds is lost, and with it the connections: better to start anew.
+                // Its jobs are lost, and with them the connections: a new process is better.
                 panic!("a lane cannot go on: {error}");
             }
         })?;
@@ -254,7 +257,7 @@ impl<T> Mailbox<T> {
     fn put(&self, value: T) {
         let mut queue = self.lock();
         queue.push_back(value);
-        // Whoever takes the first takes all that is there by then.
+        // Only the first value needs a wake-up: `take` empties the queue.
         let is_first = queue.len() == 1;
         drop(queue);
         if is_first {
@@ -275,12 +278,12 @@ impl<T> Mailbox<T> {
     }
 }
 
-/// What a token of a lane's driver is for: its upper half says what, its lower half whose.
+/// Kinds of tokens of a lane's driver: the upper half is the kind, the lower half the channel.
 const WAKE: u64 = 1 << 32;
 const RECEIVE: u64 = 2 << 32;
 const SEND: u64 = 3 << 32;
 
-/// What one lane does.
+/// State of a lane's thread.
 struct LaneLoop<'a> {
     driver: Driver,
     watch: Watch,
@@ -289,10 +292,10 @@ struct LaneLoop<'a> {
     sending: HashMap<ConnectionId, Sending>,
 }
 
-/// Frames that go out.
+/// Frames of a channel that are being sent.
 #[derive(Default)]
 struct Sending {
-    /// How long each of those was signed or sealed that are on their way, if it was.
+    /// Time to sign or encrypt each frame under way, if needed.
     protected: Vec<Option<Spent>>,
     /// Frames that wait for those.
     waiting: VecDeque<Outgoing>,
@@ -345,7 +348,7 @@ impl<'a> LaneLoop<'a> {
         }
     }
 
-    /// When the next frame that is here in part has had its time.
+    /// Returns the earliest deadline of partly received frames.
     fn next_deadline(&self) -> Option<Instant> {
         let since = self.receiving.values().filter_map(|it| it.since);
         since.min().map(|since| since + FRAME_TIMEOUT)

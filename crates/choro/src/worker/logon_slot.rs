@@ -8,9 +8,9 @@ use tables::LogonPage;
 /// This worker's slot in the page that the supervisor reads when a client connects.
 #[derive(Debug)]
 pub(crate) struct LogonSlot {
-    /// The shared page.
+    /// The page that all workers share.
     pub(crate) page: LogonPage,
-    /// Index of the slot.
+    /// Index of this worker's slot.
     pub(crate) slot: usize,
 }
 

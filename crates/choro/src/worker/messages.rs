@@ -14,8 +14,8 @@ use tracing::debug;
 
 use crate::administration;
 
-/// How long another worker may take to close a session. After it the new session goes on: whoever
-/// does not answer is stuck or dead, and the supervisor sees to that.
+/// Time for another worker to close a session. After it the new session goes on: a worker without
+/// an answer is stuck or dead, and the supervisor handles that.
 const CLOSE_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Requests that wait for other workers.
@@ -26,7 +26,7 @@ pub(super) struct Waiting {
     asleep: Vec<(RequestId, Instant)>,
 }
 
-/// What a message asks of this worker.
+/// Request of a message to this worker.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// Tell an administrator which channels the client has.
@@ -35,7 +35,7 @@ pub(super) enum Asked {
     CloseSession { session_id: u64, user: String, sender: ServerId },
     /// Disconnect everybody from a share, and tell the administrator.
     CloseShare { share: String, sender: ServerId },
-    /// Others have changed something.
+    /// Other workers have changed a record.
     Changed(Changes),
     /// Look at a file's record.
     LookAtFile(FileKey),
@@ -43,11 +43,11 @@ pub(super) enum Asked {
     TakeTurn,
     /// This request may go on.
     GoOn(RequestId),
-    /// Stop.
+    /// Stop after the current requests.
     Shutdown,
-    /// Read the configuration again.
+    /// Read the configuration in effect again.
     Reload,
-    /// Nothing.
+    /// Nothing is left to do.
     Nothing,
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: F
     }
 }
 
-/// Tells another worker that it may be its turn at the storage. One that is gone waits for nothing,
-/// and one that is not reached looks by itself.
+/// Tells another worker that it may be its turn at the storage. A worker that has ended waits for
+/// nothing, and one that cannot be reached checks by itself.
 pub(super) fn tell_turn(messaging: &mut Messaging, to: ServerId) {
     if let Err(error) = messaging.send(Instant::now(), to, &Content::new(MessageKind::TURN, &[])) {
         debug!("{to:?} is not told of its turn: {error}");
@@ -91,7 +91,7 @@ impl Waiting {
         None
     }
 
-    /// What a message is about.
+    /// Interprets a message of another process.
     pub(super) fn read(&mut self, messaging: &mut Messaging, message: &Message) -> Asked {
         match message.kind {
             MessageKind::CLOSE_SHARE => match CloseShare::decode(&message.data) {
@@ -159,7 +159,7 @@ impl Waiting {
         Some(self.asleep.swap_remove(awake).0)
     }
 
-    /// When [`Waiting::take_late`] or [`Waiting::take_awake`] has something.
+    /// Time of the next result of [`Waiting::take_late`] or [`Waiting::take_awake`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let sessions = self.sessions.iter().map(|(_, _, at)| *at);
         sessions.chain(self.asleep.iter().map(|(_, at)| *at)).min()

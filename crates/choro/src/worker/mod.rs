@@ -67,12 +67,12 @@ pub(crate) fn serve(start: WorkerStart) -> anyhow::Result<()> {
     result
 }
 
-/// What a worker begins with.
+/// Values that a worker starts with.
 #[derive(Debug)]
 pub(crate) struct WorkerStart {
-    /// The configuration.
+    /// Configuration in effect at the start.
     pub(crate) settings: Settings,
-    /// Who we are in the tables.
+    /// Our process id in the tables.
     pub(crate) server_id: ServerId,
     /// By what it measures time.
     pub(crate) clock: Clock,

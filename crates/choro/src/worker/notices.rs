@@ -12,8 +12,8 @@ use tracing::warn;
 #[derive(Debug)]
 pub(super) struct Notices {
     server_id: ServerId,
-    /// The connections of each client. More than one client only if another worker that should serve
-    /// one of them did not take its connection.
+    /// Number of connections of each client. There is more than one client only if another worker
+    /// that should serve one of them did not take its connection.
     connections: HashMap<Guid, usize>,
     /// Clients whose further connections come here.
     claims: HashSet<Guid>,
@@ -35,8 +35,8 @@ impl Notices {
         self.claims.contains(&client_guid)
     }
 
-    /// Returns true if anybody has logged on, guests included. Before that, nothing that comes of what a
-    /// client sends is worth a line of the log: any number of strangers can send any number of it.
+    /// Returns true if a user or guest has logged on. Before that, a client's faults are not logged
+    /// as warnings: any number of strangers can cause any number of them.
     pub(super) fn had_session(&self) -> bool {
         self.had_session
     }

@@ -1,4 +1,4 @@
-//! What the supervisor and the other processes of the server ask of a worker.
+//! Requests of the supervisor and of other processes to a worker.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::control::{Received, ToWorker};
 use crate::log;
 use crate::settings::Settings;
 
-/// How long requests may take to end once the worker was told to stop.
+/// Longest wait for requests to end once the worker was told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Worker {
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    /// Disconnects everybody from a share; `*` is all of them.
+    /// Disconnects all clients from a share; `*` means all shares.
     fn close_share(&mut self, share: &str, asked_by: ServerId) {
         let now = self.now();
         let closed = self.server.handle_close_share(now, (share != "*").then_some(share));

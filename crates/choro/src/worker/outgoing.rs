@@ -1,4 +1,4 @@
-//! What leaves for the clients.
+//! Frames that leave for the clients.
 
 use std::io;
 use std::time::Instant;

@@ -1,8 +1,8 @@
-//! By which names clients may mean this server.
+//! Names by which clients may mean this server.
 //!
-//! A client says which service it logs on to, and its proof covers that (MsvAvTargetName of [MS-NLMP]
-//! 2.2.2.1). A name that is none of this server's shows that somebody else had the client log on and passes
-//! its messages on to here.
+//! A client states the service that it logs on to, and its proof covers that (MsvAvTargetName of
+//! [MS-NLMP] 2.2.2.1). A name that is not this server's shows that an attacker made the client log
+//! on elsewhere and relays its messages.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -24,23 +24,23 @@ pub(super) struct OwnNames {
     /// Names that hold as they are, in small letters, and addresses.
     whole: HashSet<String>,
     is_any: bool,
-    /// What the files of the system say, once somebody needed it.
+    /// Names from the system's files, read at the first need.
     files: OnceCell<Files>,
 }
 
-/// What files of the system say of this server's names.
+/// Names of this server in the system's files.
 #[derive(Debug, Default)]
 struct Files {
     /// The domains in which the host looks for names.
     domains: Vec<String>,
-    /// Addresses and their names.
+    /// Addresses and their names, from /etc/hosts.
     hosts: Vec<(IpAddr, Vec<String>)>,
 }
 
 /// The parameter that names further ones.
 pub(super) const PARAMETER: &str = "additional dns hostnames";
 
-/// What is read of a file.
+/// Bytes that are read of a file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 impl OwnNames {
@@ -131,8 +131,8 @@ fn is_address_here(address: IpAddr) -> bool {
     addresses::list().is_ok_and(|list| list.iter().any(|it| it.address.to_canonical() == address))
 }
 
-/// The host of a service principal name, as names are compared: `cifs/host`, `cifs/host:port/realm`, or a
-/// host alone. Nothing, if it is another service's than a file server's.
+/// Returns the host of a service principal name in normal form: `cifs/host`,
+/// `cifs/host:port/realm`, or a host alone. `None` if the service is not a file server.
 fn host_of(target_name: &str) -> Option<String> {
     let host = match target_name.split_once('/') {
         Some((class, rest)) => {
@@ -156,8 +156,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// As names are compared: in small letters, without the dot at the end, addresses as they are written most
-/// shortly, also those that Windows writes as a name (`fe80--1s4.ipv6-literal.net`).
+/// Converts a name to the form for comparisons: lower case, no dot at the end, addresses in their
+/// shortest form, also those that Windows writes as a name (`fe80--1s4.ipv6-literal.net`).
 fn normal(name: &str) -> String {
     let name = name.trim_end_matches('.').to_lowercase();
     let literal = name.strip_suffix(".ipv6-literal.net").map(|it| it.replace('-', ":"));

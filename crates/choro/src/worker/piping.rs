@@ -1,5 +1,5 @@
-//! Which way the data of a READ or a WRITE take: through memory, or through a pipe that holds the pages
-//! that they are in, as `sendfile` does it within the kernel.
+//! Choice of the path of a READ's or WRITE's data: through memory, or through a pipe that holds
+//! their pages, as `sendfile` does it within the kernel.
 
 mod probe;
 mod writes;
@@ -17,8 +17,8 @@ use super::clocks::machine_clock;
 use super::event_loop::Worker;
 use probe::{Probe, Way};
 
-/// What was found out for each share that is read from, or written to, over one connection. There are as many as the
-/// store has roots.
+/// Measurements for each share that is read from, or written to, over one connection; bounded by
+/// the number of the store's roots.
 #[derive(Debug, Default)]
 pub(super) struct Probes(Vec<(RootId, Probe)>);
 
@@ -59,7 +59,7 @@ impl Worker {
         let (root, piping) = self.store.piping(*open)?;
         let connection = self.server.connection_of(request?)?;
         let channel = self.channels.get_mut(&connection)?;
-        // What a lane has goes first, and a lane takes nothing that is piped.
+        // Frames at a lane go first, and a lane takes no data from pipes.
         if piping == Piping::Never || channel.busy_lane().is_some() {
             return None;
         }
@@ -73,8 +73,8 @@ impl Worker {
         Some(Probed { connection, root, way })
     }
 
-    /// Tells the probe of a READ that did not go as it had chosen: what is not in the page cache says
-    /// nothing about the two ways.
+    /// Reports a READ that took another path than chosen: data outside the page cache say nothing
+    /// about the two ways.
     pub(super) fn look_at_way(&mut self, probed: Probed, started: &Started) {
         let Probed { connection, root, way } = probed;
         let is_as_chosen = match started {
@@ -89,8 +89,7 @@ impl Worker {
     }
 }
 
-/// What all threads of this process have had of the processors: large reads are copied by threads of the
-/// ring, too.
+/// CPU time of all threads of this process: large reads are copied by threads of the ring, too.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

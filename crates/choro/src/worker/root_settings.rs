@@ -47,7 +47,7 @@ impl Shares<'_> {
         Some(settings)
     }
 
-    /// How a share is served that is at `path`.
+    /// Returns the store's settings for a share with this path.
     pub(super) fn root_settings(
         &self,
         share: &config::Share,

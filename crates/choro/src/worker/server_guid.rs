@@ -2,10 +2,11 @@
 
 use dtyp::Guid;
 
-/// Returns the GUID of the server whose supervisor has this id. It is the same for all workers of one
-/// server, and another for another: clients tell servers apart by it.
+/// Returns the GUID of the server whose supervisor has this id. All workers of a server have the
+/// same one, and other servers have others: clients tell servers apart by it.
 ///
-/// Everybody is told, and the id also names sockets and pages of the server, so it is not in there.
+/// The id also names sockets and pages of the server, so the GUID, which is public, contains only
+/// its hash.
 pub(super) fn of(unique_id: u64) -> Guid {
     Guid(crypto::fingerprint("choro ServerGuid", &unique_id.to_le_bytes()))
 }

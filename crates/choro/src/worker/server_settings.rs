@@ -152,7 +152,7 @@ fn signing_algorithm(algorithm: SigningAlgorithm) -> crypto::SigningAlgorithm {
 
 fn map_to_guest(map: choice::MapToGuest) -> MapToGuest {
     match map {
-        // `Bad Uid` is about accounts that this server has no need of.
+        // `Bad Uid` is about accounts that this server does not need.
         choice::MapToGuest::Never | choice::MapToGuest::BadUid => MapToGuest::Never,
         choice::MapToGuest::BadUser => MapToGuest::BadUser,
         choice::MapToGuest::BadPassword => MapToGuest::BadPassword,

@@ -1,4 +1,4 @@
-//! Whom a share is for: its lists of users, and what stands in them for whoever asks.
+//! Users who may connect to a share: its lists, and the substitutions in them.
 
 use std::cell::Cell;
 
@@ -10,7 +10,8 @@ use tracing::warn;
 
 use super::unix::{self, UnixUser};
 
-/// Whether these groups include the group with that name. A group that cannot be looked up has no members.
+/// True if these groups include the group with that name. A group that cannot be looked up has no
+/// members.
 pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
     Memberships::of(groups).is_member(group)
 }
@@ -23,7 +24,7 @@ pub(super) struct Memberships<'a> {
     is_unknown: Cell<bool>,
 }
 
-/// How a group's id is found.
+/// Function that looks up a group's id.
 type FindGroup = fn(&str) -> anyhow::Result<Option<u32>>;
 
 impl<'a> Memberships<'a> {
@@ -31,14 +32,14 @@ impl<'a> Memberships<'a> {
         Self { groups, find_group: unix::find_group, is_unknown: Cell::new(false) }
     }
 
-    /// Whether the share's lists let a user in who is in these groups. Where the name service fails nobody
-    /// knows whom `invalid users` means, and the user is kept out.
+    /// True if the share's lists admit a user in these groups. If the name service fails, the
+    /// members of `invalid users` are unknown, and the user is kept out.
     pub(super) fn are_admitted(&self, share: &config::Share, user: &str) -> bool {
         share.admits(user, |kind, group| self.is_listed(kind, group)) && !self.is_unknown()
     }
 
-    /// Whether a list of users that names this group means them. Netgroups are not looked up, they have no
-    /// members.
+    /// True if a list of users that names this group includes the user. Netgroups are not looked up
+    /// and count as empty.
     pub(super) fn is_listed(&self, kind: GroupKind, group: &str) -> bool {
         kind == GroupKind::Unix && self.is_member(group)
     }
@@ -67,7 +68,7 @@ pub(super) fn admits(config: &Config, share: &config::Share, caller: &Caller) ->
     Memberships::of(&caller.groups).are_admitted(&share, &caller.user)
 }
 
-/// What is known of a share and of a user who asks for it or about it.
+/// Returns the substitutions for a share and its requester.
 pub(super) fn substitutions_of(
     config: &Config,
     user: &str,
@@ -117,8 +118,8 @@ pub(super) fn group_name(user: &UnixUser) -> String {
     unix::group_name(user.credentials.gid).unwrap_or_default()
 }
 
-/// The user with root's rights, but in their own groups, so that what they make belongs to those. Whom the
-/// system does not know is root.
+/// Returns the user with root's rights, but in the user's own groups, so that created files belong
+/// to them. A user unknown to the system is root.
 pub(super) fn administrator(user: Option<UnixUser>) -> Result<UnixUser, ShareRefusal> {
     let Some(mut user) = user else { return known_user("root") };
     user.credentials.uid = 0;

@@ -29,7 +29,7 @@ use super::share_users::{
 };
 use super::unix::{self, UnixUser};
 
-/// Where shares are connected from.
+/// Connects clients to shares, for one call.
 #[derive(Debug)]
 pub(super) struct Shares<'a> {
     pub(super) config: &'a Config,
@@ -62,7 +62,7 @@ impl Shares<'_> {
         substitutions.requested_user.clone_from(&account.requested_user);
         let memberships = Memberships::of(&account.groups);
         let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
-        // Where the name service fails nobody knows whom `read list` means.
+        // If the name service fails, the members of `read list` are unknown.
         let read_only =
             share.is_read_only_for(&account.user, is_listed) || memberships.is_unknown();
         let unix = self.unix_identity(&share, &account)?;
@@ -86,11 +86,11 @@ impl Shares<'_> {
         Ok(Share { requested_name, classes: Arc::new(classes), ..share })
     }
 
-    /// Opens the root of a share again where it was, with the server's rights. So what is unseen in a
-    /// directory keeps it: the user might not have been allowed to remove that.
+    /// Opens the root of a share at its former path again, with the server's rights. Vetoed entries
+    /// in a directory prevent its removal: the user might not have been allowed to remove them.
     ///
     /// # Errors
-    /// There is no such share any more, or no such folder.
+    /// There is no such share any more, or no such directory.
     pub(super) fn reopen(
         &mut self,
         name: &str,
@@ -108,8 +108,8 @@ impl Shares<'_> {
         Ok((self.store.open_root(settings, user)?, user))
     }
 
-    /// Connects IPC$. Of `[IPC$]` hold what keeps hosts and users out, and `available`; whether guests may,
-    /// says `restrict anonymous` alone, as in Samba.
+    /// Connects IPC$. Of `[IPC$]`, the lists of hosts and users and `available` apply; `restrict
+    /// anonymous` alone decides about guests, as in Samba.
     fn connect_pipes(&self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
         let (ipc, account) = (&self.config.ipc, &request.account);
         if !ipc.available {
@@ -144,7 +144,7 @@ impl Shares<'_> {
             apple: None,
             folder: ObjectPath::root(),
             kernel_change_notify: false,
-            // What goes through pipes is small, and whoever asks for a limit needs them.
+            // Pipes carry little data, and administration of limits needs them.
             classes: Arc::default(),
         })
     }
@@ -225,17 +225,17 @@ impl Shares<'_> {
         if account.is_guest
             && let Some(user) = &mut user
         {
-            // Nobody has proved to be the user whose files these are: for descriptors it is a guest still.
+            // The user's identity is unproven: for security descriptors it is a guest still.
             user.credentials.sids = Credentials::well_known_of_guests();
         }
         Ok(user)
     }
 
-    /// Where a path of a DFS namespace leads, as far as this user may see it.
+    /// Resolves a path of a DFS namespace, as far as this user may see it.
     ///
     /// # Errors
-    /// NOT_FOUND if the share is no root of a namespace, or not for this user, or the path leads
-    /// nowhere else.
+    /// NOT_FOUND if the share is no root of a namespace, or not for this user, or the path has no
+    /// link.
     pub(super) fn find_referral(
         &mut self,
         connect: &ConnectShare,
@@ -306,8 +306,8 @@ impl Shares<'_> {
 }
 
 impl Shares<'_> {
-    /// What Apple's clients are told of a share that `vfs objects` wants served to them. The share must
-    /// keep streams, as it always does here.
+    /// Returns the settings for Apple's clients of a share, if its `vfs objects` ask for them. The
+    /// share must keep streams, as it always does here.
     fn apple(&self, share: &config::Share) -> Option<AppleShare> {
         // As in Samba these two are the whole server's.
         let global = |option| self.config.global.option("fruit", option).map(str::trim);
@@ -321,8 +321,8 @@ impl Shares<'_> {
     }
 }
 
-/// `smb3 share cap:continuous availability`, which means nothing where opens do not even outlive their
-/// connection.
+/// True with `smb3 share cap:continuous availability`, which has no effect if opens do not even
+/// outlive their connection.
 pub(super) fn is_continuously_available(share: &config::Share) -> bool {
     share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
 }
@@ -356,7 +356,7 @@ pub(super) fn is_available(share: &config::Share) -> bool {
     share.available && !share.path.is_empty()
 }
 
-/// What is known of a tree connect before it is known whom it acts as.
+/// Returns the substitutions of a tree connect before its user is known.
 fn substitutions(
     config: &Config,
     request: &ConnectShare,

@@ -1,7 +1,8 @@
-//! Storage that is slow on purpose, for tests and benchmarks of what is done about that.
+//! Artificial delay of the storage, for tests and benchmarks.
 //!
-//! `choro:storage delay` in `[global]` says for how many microseconds each READ and WRITE waits, and
-//! `choro:storage parallel` how many of all workers wait so at once; further ones wait for these.
+//! `choro:storage delay` in `[global]` is the time that each READ and WRITE waits, in microseconds,
+//! and `choro:storage parallel` the number of those of all workers that wait at once; further ones
+//! queue.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use tables::QosPage;
 
 use super::clocks::machine_clock;
 
-/// What waits. Who came first is done first.
+/// Delayed operations, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct SlowStorage {
     delay: Duration,
@@ -75,7 +76,7 @@ impl SlowStorage {
         self.waiting.pop_front().map(|(_, request, effect)| (request, effect))
     }
 
-    /// When [`Self::take_done`] has something.
+    /// Time of the next result of [`Self::take_done`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.waiting.front().map(|(at, _, _)| *at)
     }

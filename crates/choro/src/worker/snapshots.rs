@@ -1,4 +1,4 @@
-//! Where the snapshots of a share are: the options of Samba's `vfs_shadow_copy2`.
+//! Snapshots of a share: the options of Samba's `vfs_shadow_copy2`.
 
 use std::ffi::CString;
 use std::fs;
@@ -12,10 +12,10 @@ use tracing::warn;
 /// The module that a share names to have snapshots.
 const MODULE: &str = "shadow_copy2";
 
-/// What the options begin with.
+/// Prefix of the options' names.
 const OPTIONS: &str = "shadow";
 
-/// The default of `shadow:snapdir`.
+/// Default of the option `shadow:snapdir`.
 const DIRECTORY: &str = ".snapshots";
 
 /// The default of `shadow:format`: what clients call a snapshot, too.

@@ -18,7 +18,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Those of the supervisor that this process was forked off.
+    /// Takes over the supervisor's tables after a fork.
     ///
     /// # Errors
     /// They cannot be taken over.
@@ -32,7 +32,7 @@ impl Tables {
         Ok(Self { registry: registry.inherit(server_id).context(REGISTRY)?, files })
     }
 
-    /// Those of the server that runs.
+    /// Opens the tables of the running server.
     ///
     /// # Errors
     /// They cannot be opened.
@@ -44,7 +44,7 @@ impl Tables {
         Ok(Self { registry, files })
     }
 
-    /// What they are open by.
+    /// Returns the descriptors of the open tables.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.registry.descriptors().into_iter().chain(self.files.descriptors())
     }

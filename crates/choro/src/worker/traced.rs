@@ -1,4 +1,4 @@
-//! What those who trace a worker are told: what the store is asked for, and which requests are slow.
+//! Data for tracing: operations of the store, and slow requests.
 
 use config::Global;
 use object::{ObjectOp, ObjectReply, ObjectResult};
@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::event_loop::Worker;
 
-/// Which requests are slow, in nanoseconds.
+/// Threshold of slow requests, in nanoseconds.
 pub(super) fn slow_ns(global: &Global) -> u64 {
     u64::from(global.slow_operation_threshold) * 1_000_000
 }
@@ -56,7 +56,7 @@ fn ms(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000)
 }
 
-/// What an operation counts as.
+/// Kind of an operation in traces.
 pub(super) fn operation(op: &ObjectOp) -> StoreOperation {
     match op {
         ObjectOp::Open(_) => StoreOperation::Open,
@@ -98,8 +98,8 @@ pub(super) fn operation(op: &ObjectOp) -> StoreOperation {
     }
 }
 
-/// Bytes of data that went through it, and its status. `room` is what the buffer of a READ held
-/// before it.
+/// Returns the bytes of data that an operation moved, and its status. `room` is the length of a
+/// READ's buffer before it.
 pub(super) fn outcome(result: &ObjectResult, room: usize) -> (u64, u32) {
     match result {
         Ok(ObjectReply::Written(bytes)) => (*bytes, 0),

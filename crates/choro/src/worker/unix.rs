@@ -1,8 +1,8 @@
 //! Users and groups of this system.
 //!
-//! Look-ups go through the system's name service, see [`super::name_service`]; they happen when a session is
-//! set up or a share is connected, and when a client wants names for SIDs or SIDs for names; never while
-//! files are served.
+//! Look-ups go through the system's name service, see [`super::name_service`]. They happen at
+//! session setup and tree connect, and when a client asks for names of SIDs or SIDs of names; never
+//! while files are served.
 
 use std::cell::RefCell;
 
@@ -16,11 +16,11 @@ use super::name_service::{self, Answer, NameService, Question};
 /// A user of this system.
 #[derive(Clone, Debug)]
 pub(crate) struct UnixUser {
-    /// The name.
+    /// Login name of the user.
     pub(crate) name: String,
-    /// The home folder.
+    /// Home directory of the user.
     pub(crate) home: String,
-    /// What the kernel checks.
+    /// Ids and groups that the kernel checks.
     pub(crate) credentials: Credentials,
 }
 
@@ -169,7 +169,7 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     Ok(Some(UnixUser { name: user.name, home, credentials }))
 }
 
-/// Has the system load what it looks up users and groups with, which takes longer than to look one up.
+/// Makes the C library load its modules for users and groups, which takes longer than a look-up.
 pub(crate) fn load_name_service(user: &str) {
     if let Err(error) = look_up_user(user) {
         warn!("{error:#}");

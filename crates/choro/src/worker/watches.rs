@@ -1,4 +1,4 @@
-//! What this worker's client watches and changes, told to `notifyd`.
+//! Watched directories and changes of this worker's client, reported to `notifyd`.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use super::clocks::machine_clock;
 /// to look: no turn takes in so many requests.
 const CHANGES_MAX: usize = 16_384;
 
-/// What this worker's client watches and changes.
+/// Watched directories and changes of this worker's client.
 #[derive(Debug)]
 pub(super) struct Watches {
     page: WatchPage,
@@ -156,7 +156,7 @@ impl Watches {
             if let Err(error) = sent {
                 debug!("notifyd is not told of a watch: {error}");
             }
-            // If it is gone, its successor will be told everything in any case.
+            // A restarted notifyd is sent everything in any case.
             sent.is_err_and(|error| error != SendError::NoSuchProcess)
         });
     }

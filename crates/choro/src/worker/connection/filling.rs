@@ -15,14 +15,14 @@ use super::{Channel, missing};
 /// Bytes of a frame with its length that tell whether it is a WRITE, and which one.
 pub(super) const FRONT_LEN: usize = frame::SIZE + WriteRequest::DATA_OFFSET as usize;
 
-/// How often a pipe gets twice as many pages because those of this connection are nearly empty: a network
-/// card may put as little as one packet of 536 bytes into each.
+/// Number of times that a pipe gets twice as many pages because those of this connection are nearly
+/// empty: a network card may put as little as one packet of 536 bytes into each.
 const PAGES_THINNED_MAX: u32 = 3;
 
 /// A frame whose end is received into a pipe.
 #[derive(Debug)]
 pub(super) struct Filling {
-    /// What of it is in memory, with its length.
+    /// Bytes of the frame in memory, with its length.
     front: BytesMut,
     piped: Piped,
     /// Bytes that are to come.
@@ -30,12 +30,12 @@ pub(super) struct Filling {
     pub(super) source: Source,
 }
 
-/// What is known of the socket that a pipe is filled from.
+/// Readiness of the socket that a pipe is filled from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Source {
-    /// There may be something.
+    /// The socket may have bytes.
     Unknown,
-    /// There was nothing.
+    /// The socket had no bytes left.
     Dry,
     /// There was nothing, and the kernel is asked when there is.
     Polled,
@@ -43,15 +43,16 @@ pub(super) enum Source {
     Ready,
 }
 
-/// How far filling a pipe came.
+/// Result of filling a pipe.
 #[derive(Debug)]
 pub(in crate::worker) enum Filled {
     /// The frame is whole, without its length.
     Whole(BytesMut, Piped),
     /// The rest has not come yet.
     Part,
-    /// What comes next goes into no pipe: its pages are full of little, so there are too many of them, or
-    /// there is an urgent byte, which only `recv` passes by. What came is in memory; the pipe is empty.
+    /// The following bytes go into no pipe: their pages are so nearly empty that there are too many
+    /// of them, or there is an urgent byte, which only `recv` skips. The bytes are in memory; the
+    /// pipe is empty.
     NoRoom(Piped),
 }
 
@@ -61,8 +62,8 @@ impl Channel {
         self.pipes_from = bytes;
     }
 
-    /// The frame that is here in part, without its length, and the bytes that are to come: if these may
-    /// go into a pipe as far as can be told here.
+    /// Returns the partly received frame, without its length, and the number of missing bytes: if a
+    /// pipe may take them as far as can be told here.
     pub(in crate::worker) fn front(&self) -> Option<(&[u8], usize)> {
         let buffer = self.received.as_ref().filter(|it| it.len() >= FRONT_LEN)?;
         let behind = missing(buffer);
@@ -76,8 +77,8 @@ impl Channel {
         self.filling = Some(Filling { front, piped, missing, source: Source::Unknown });
     }
 
-    /// Bytes for which a pipe has room enough for so many that are to come: more where pages have turned
-    /// out to be nearly empty.
+    /// Returns the capacity of a pipe for `bytes` to come: more if pages have turned out to be
+    /// nearly empty.
     pub(in crate::worker) fn room_for(&self, bytes: usize) -> usize {
         bytes << self.pages_thinned
     }
@@ -87,7 +88,7 @@ impl Channel {
         self.filling.is_some()
     }
 
-    /// Whether it is not known that there is nothing for it.
+    /// True unless the socket is known to be empty.
     pub(in crate::worker) fn can_fill(&self) -> bool {
         let source = self.filling.as_ref().map(|it| it.source);
         matches!(source, Some(Source::Unknown | Source::Ready))
@@ -166,7 +167,8 @@ mod tests {
         Piped::new(Pipe { output, input, pages_max: pages, counted: Arc::default() }, 0)
     }
 
-    /// A channel that has received the front of a frame with so many bytes behind it, and the client.
+    /// Returns a channel that has received the front of a frame with this many pages to come, and
+    /// its client.
     fn filling(pages: usize) -> (Channel, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
@@ -217,7 +219,7 @@ mod tests {
         let mut came = BytesMut::new();
         store::piped::read(&mut piped, &mut came).expect("it is there");
         assert!(came == data);
-        // The next frame is expected to be like this one, of which nothing but the front is received.
+        // The next frame is expected to be like this one, of which only the front is received.
         let Some(Op::Receive { limit, .. }) = channel.receive(true) else { panic!("it goes on") };
         assert_eq!(limit, FRONT_LEN);
     }
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(empty.length(), 0);
         assert!(channel.front().is_none(), "no other pipe is tried for this frame");
         assert_eq!(channel.room_for(DATA_LEN), 2 * DATA_LEN);
-        // What is missing follows it there.
+        // The missing bytes follow it there.
         let Some(Op::Receive { mut buffer, limit, .. }) = channel.receive(true) else {
             panic!("more")
         };

@@ -1,4 +1,4 @@
-//! Out into the socket: what is in memory, and what is in pipes.
+//! Sending of frames from memory and from pipes.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,20 +13,20 @@ use uring::{Op, SendBuffer};
 use super::{Channel, count};
 use crate::worker::lanes::Outgoing;
 
-/// Bytes of answers that are sent by the call that waits for the next request. To send more takes long
-/// enough to be begun, and told from waiting, by itself.
+/// Longest answers that are sent by the call that waits for the next request. More bytes take so
+/// long that the send gets a call of its own, and a phase of its own in traces.
 const SENT_WAITING_MAX: usize = 4 * 1024;
 
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
 const SLICES_MAX: usize = 64;
 
 impl Channel {
-    /// Sends everything that waits, unless a send is under way.
+    /// Sends all queued frames, unless a send is under way.
     ///
-    /// Nearly always the socket takes all of it at once. So a little of it is left to the call that
-    /// waits for the next request, if the ring can do both in one (`waits_with_sends`). More is sent
-    /// here; what the socket does not take of that, and any failure, is left to the operation that
-    /// this returns. Frames that are gone are given to `done`, with the pipes that they ended in.
+    /// Nearly always the socket accepts everything at once. So a few bytes are left to the call
+    /// that waits for the next request, if the ring can do both in one (`waits_with_sends`). More
+    /// are sent here; the rest, and any failure, is left to the operation that this function
+    /// returns. Sent frames are given to `done`, with the pipes that they ended in.
     #[inline(always)]
     pub(in crate::worker) fn send(
         &mut self,
@@ -40,7 +40,7 @@ impl Channel {
         let socket = self.socket.as_raw_fd();
         let is_little = self.queued_bytes <= SENT_WAITING_MAX && !self.has_piped();
         if waits_with_sends && is_little && !self.is_full {
-            // For their requests that is the end: there is room.
+            // Their requests end here: there is room again.
             while let Some(answered) = self.answered.pop_front() {
                 answered.end_with_waiting();
             }
@@ -100,7 +100,7 @@ impl Channel {
             self.queued_bytes -= sent;
             self.outgoing.sub(sent);
             self.taken_total += count(sent);
-            // What is piped has counted itself what has left of it.
+            // Bytes from a pipe were counted already.
             self.forget_sent(if is_piped { 0 } else { sent }, &mut done);
             if sent < given {
                 return Ok(());
@@ -164,8 +164,8 @@ impl Channel {
         }
     }
 
-    /// Gives up a frame that cannot be sent whole, and with it the connection: the operation that sends the
-    /// rest fails.
+    /// Gives up a frame that cannot be sent whole, and with it the connection: the operation that
+    /// sends the rest fails.
     pub(super) fn break_off(&mut self) {
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         self.queued.iter_mut().for_each(|it| it.piped = None);
@@ -178,14 +178,14 @@ impl Channel {
         self.is_sending = false;
     }
 
-    /// What [`Channel::send`] handed out has left, or never will.
+    /// Handles buffers of [`Channel::send`] that were sent, or never will be.
     pub(in crate::worker) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
         (self.is_sending, self.is_full) = (false, false);
         self.account(buffers, has_left);
     }
 
-    /// So many bytes of what [`Channel::send`] handed out have left at once; returns what is gone. The
-    /// rest is first in the queue again.
+    /// Handles an immediate send of this many bytes; returns the frames that are gone. The rest is
+    /// first in the queue again.
     #[inline(always)]
     pub(in crate::worker) fn sent_at_once(
         &mut self,

@@ -206,7 +206,7 @@ fn what_is_piped_is_left_to_no_operation_however_little_it_is() {
 fn a_frame_whose_end_cannot_be_had_ends_its_connection() {
     let (mut channel, mut client) = channel_and_client();
     let mut frame = piped((10, 1), (2_000, 2));
-    // It says that there is more in it than there is, and ever will be.
+    // Announces more bytes than the pipe will ever have.
     let mut all = frame.piped.take().expect("it was just made");
     let length = all.length();
     store::piped::read(&mut all, &mut BytesMut::new()).expect("it is there");
@@ -252,7 +252,7 @@ fn keep_alives_say_nothing() {
     assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [3]);
 }
 
-/// What is received next, and whether all of it is waited for.
+/// Returns the length of the next receive, and whether it waits for all of it.
 fn next_receive(channel: &mut Channel) -> (usize, bool) {
     let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive(true) else {
         panic!("nothing is under way");

@@ -1,11 +1,11 @@
-//! Finding out which way costs less, by trying both on what clients read or write anyway. What is said
-//! here of READs goes for WRITEs, which have a probe of their own.
+//! Finding the cheaper path by trying both on the clients' own reads or writes. The text is about
+//! READs; WRITEs have a probe of their own that works alike.
 //!
-//! Which of the two is cheaper depends on where the other end of the socket is and how its data get
-//! there (over loopback the receiver copies what a network card would fetch), on the file system and on the
-//! kernel, so it is measured for each socket and share, and again after a while: the processor
-//! time of the whole process while so many bytes are read one way, then the other, in turns. Whatever else
-//! the process does meanwhile only adds to it, so the cheapest window of each way counts.
+//! The cheaper one depends on the other end of the socket (over loopback the receiver copies the
+//! bytes, as a network card would fetch them), on the file system and on the kernel, so it is
+//! measured for each socket and share, and again after a while: the CPU time of the whole process
+//! for a fixed number of bytes one way, then the other, in turns. Other work of the process only
+//! adds to it, so the cheapest window of each way counts.
 
 use std::time::Duration;
 
@@ -15,25 +15,24 @@ const WINDOW_BYTES: usize = 16 << 20;
 /// Windows of each way before one is chosen.
 const ROUNDS: u32 = 3;
 
-/// The choice holds for so long, and for so many bytes: what finding out costs is a small part of what it
-/// is found out for.
+/// Lifetime of a choice, in time and in bytes: measuring must cost little beside the gain.
 const HOLDS_FOR: Duration = Duration::from_secs(30);
 const HOLDS_BYTES_MIN: u64 = 4 << 30;
 
-/// READs one after the other that did not go as chosen, after which they are copied for a while: what is
-/// read is too long for a pipe, or is not in the page cache.
+/// Successive READs that did not take the chosen path, after which they are copied for a while:
+/// they are too long for a pipe, or not in the page cache.
 const FAILURES_MAX: u32 = 16;
 
-/// How data come from a file to a socket, or from there to a file.
+/// Path of data from a file to a socket, or back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Way {
-    /// Through memory.
+    /// Through memory of the process.
     Copied,
     /// The pages that they are in, through a pipe.
     Piped,
 }
 
-/// What is known of one socket and one share.
+/// Measurements of one socket and one share.
 #[derive(Debug)]
 pub(super) struct Probe {
     state: State,
@@ -61,9 +60,9 @@ struct Trial {
 
 #[derive(Debug)]
 enum Window {
-    /// Answers that went the other way are still to leave, or WRITEs that were on the way when that
-    /// changed are still to come, and what these take is not to be counted here. When this window is
-    /// over there will be as many of its own.
+    /// Waits until answers that went the other way have left, or until WRITEs that were under way
+    /// at the change have arrived: their CPU time does not belong to this window. At its end there
+    /// will be as many of its own.
     Before {
         bytes: usize,
     },
@@ -80,9 +79,9 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// The way of a READ of `length` bytes. `waiting` bytes of answers are to be sent before it, or may
-    /// be on the way of WRITEs, and `spent` tells the processor time of the process, which is asked for
-    /// at the ends of windows only.
+    /// Returns the way of a READ of `length` bytes. `waiting` is the number of unsent bytes of
+    /// answers, or of WRITEs that may be under way; `spent` reads the CPU time of the process, at
+    /// the ends of windows only.
     pub(super) fn next(
         &mut self,
         now: Duration,
@@ -297,7 +296,7 @@ mod tests {
                 let way = machine.probe.next(machine.now, READ, waiting, || spent);
                 since_change = if way == before { since_change + READ } else { 0 };
                 before = way;
-                // What comes into memory costs more as long as it waited for a pipe.
+                // WRITEs that were sent before the change cost more to copy.
                 let is_late = way == Way::Copied && since_change < 8 * READ;
                 let micros = if way == Way::Piped { 150 } else { 100 + 200 * u64::from(is_late) };
                 machine.spent += Duration::from_micros(micros);

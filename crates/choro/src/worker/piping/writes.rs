@@ -1,5 +1,5 @@
-//! WRITEs: that a large one comes is known when its front is here, and then the rest of it need not be
-//! received into memory.
+//! WRITEs through pipes: the front of a frame shows a large WRITE, and then the rest of it need not
+//! be received into memory.
 
 use object::RootId;
 use proto::ConnectionId;
@@ -9,12 +9,12 @@ use super::super::event_loop::Worker;
 use super::probe::Way;
 use super::processor_time;
 
-/// Bytes of a WRITE from which on its data are worth a pipe: what is shorter comes whole with the first
-/// bytes that are received of it.
+/// Shortest WRITE that is worth a pipe, in bytes: a shorter one arrives whole with the first
+/// receive.
 const PIPED_WRITE_MIN: usize = 128 * 1024;
 
-/// Bytes of WRITEs that a client may have sent, or be about to send, when the way changes. They came as
-/// those before them did, so they say little of what those behind them take.
+/// Bytes of WRITEs that a client may have sent, or be about to send, when the way changes. They
+/// took the former way, so they say little about the new one.
 const ON_THE_WAY: usize = 16 << 20;
 
 impl Worker {
@@ -73,7 +73,7 @@ impl Worker {
         self.store.takes_pipes(open)
     }
 
-    /// Bytes from which on all WRITEs are to go into pipes, if that is configured.
+    /// Returns the length from which on all WRITEs go into pipes, if that is configured.
     fn piped_from(&self) -> Option<usize> {
         let wished = usize::try_from(self.settings.config.global.min_receivefile_size).ok()?;
         (wished > 0).then_some(wished.max(PIPED_WRITE_MIN))
